@@ -1,0 +1,1 @@
+//! Recording real programs.

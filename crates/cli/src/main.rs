@@ -1,0 +1,3 @@
+//! The `perforate` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! TLBs, walk caches, page-table formats and dimensions.

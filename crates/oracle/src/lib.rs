@@ -1,0 +1,1 @@
+//! Reference translation that every scheme is checked against.

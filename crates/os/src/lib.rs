@@ -1,0 +1,1 @@
+//! Physical memory, address spaces and the policies that map them.

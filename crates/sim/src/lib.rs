@@ -1,0 +1,1 @@
+//! Machines, schemes, the run loop, counters and results.

@@ -1,0 +1,1 @@
+//! One-pass timing model: out-of-order core, caches, DRAM, page walkers.

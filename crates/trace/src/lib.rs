@@ -1,0 +1,1 @@
+//! The trace format, readers of foreign formats, and synthetic workloads.

@@ -1,0 +1,199 @@
+//! Addresses and page numbers, one type per address space.
+//!
+//! ```compile_fail
+//! use perforate_types::{PhysicalAddress, VirtualAddress};
+//! fn read_table(_: PhysicalAddress) {}
+//! read_table(VirtualAddress::new(0x1000)); // a virtual address is not a physical one
+//! ```
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::PageSize;
+
+/// An address space an [`Address`] can belong to.
+pub trait Space: 'static {
+    /// Short prefix used when an address is printed for debugging.
+    const NAME: &'static str;
+}
+
+/// Virtual addresses of a process (guest-virtual when virtualized).
+pub enum Virtual {}
+/// Guest-physical addresses of a virtual machine.
+pub enum GuestPhysical {}
+/// Physical addresses of the machine.
+pub enum Physical {}
+
+impl Space for Virtual {
+    const NAME: &'static str = "va";
+}
+impl Space for GuestPhysical {
+    const NAME: &'static str = "gpa";
+}
+impl Space for Physical {
+    const NAME: &'static str = "pa";
+}
+
+/// A byte address in address space `S`.
+pub struct Address<S>(u64, PhantomData<fn() -> S>);
+
+/// The number of a 4KB page (address ÷ 4096) in address space `S`.
+pub struct PageNumber<S>(u64, PhantomData<fn() -> S>);
+
+/// A byte address of a process.
+pub type VirtualAddress = Address<Virtual>;
+/// A byte address of a virtual machine's memory.
+pub type GuestPhysicalAddress = Address<GuestPhysical>;
+/// A byte address of the machine's memory.
+pub type PhysicalAddress = Address<Physical>;
+/// A 4KB page of a process.
+pub type VirtualPage = PageNumber<Virtual>;
+/// A 4KB unit of a virtual machine's memory.
+pub type GuestFrame = PageNumber<GuestPhysical>;
+/// A 4KB unit of the machine's memory.
+pub type Frame = PageNumber<Physical>;
+
+impl<S> Address<S> {
+    /// The address with this value.
+    pub const fn new(value: u64) -> Self {
+        Self(value, PhantomData)
+    }
+
+    /// The plain number.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// The 4KB page that holds this address.
+    pub const fn page(self) -> PageNumber<S> {
+        PageNumber::new(self.0 >> 12)
+    }
+
+    /// Byte offset inside a page of `size`.
+    pub const fn offset(self, size: PageSize) -> u64 {
+        self.0 & (size.bytes() - 1)
+    }
+
+    /// This address moved up by `bytes`.
+    pub const fn add(self, bytes: u64) -> Self {
+        Self::new(self.0 + bytes)
+    }
+}
+
+impl<S> PageNumber<S> {
+    /// The page with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number, PhantomData)
+    }
+
+    /// The plain page number (address ÷ 4096).
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Address of the page's first byte.
+    pub const fn address(self) -> Address<S> {
+        Address::new(self.0 << 12)
+    }
+
+    /// This page moved up by `pages` 4KB pages.
+    pub const fn add(self, pages: u64) -> Self {
+        Self::new(self.0 + pages)
+    }
+
+    /// First 4KB page of the aligned page of `size` that holds this one.
+    pub const fn align_down(self, size: PageSize) -> Self {
+        Self::new(self.0 & !(size.pages() - 1))
+    }
+
+    /// Whether this is the first 4KB page of an aligned page of `size`.
+    pub const fn is_aligned(self, size: PageSize) -> bool {
+        self.0 & (size.pages() - 1) == 0
+    }
+
+    /// Index of this 4KB page inside the aligned page of `size` that holds it.
+    pub const fn index_in(self, size: PageSize) -> usize {
+        (self.0 & (size.pages() - 1)) as usize
+    }
+}
+
+macro_rules! plain_traits {
+    ($type:ident, $format:literal) => {
+        impl<S> Clone for $type<S> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<S> Copy for $type<S> {}
+        impl<S> PartialEq for $type<S> {
+            fn eq(&self, other: &Self) -> bool {
+                self.0 == other.0
+            }
+        }
+        impl<S> Eq for $type<S> {}
+        impl<S> PartialOrd for $type<S> {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl<S> Ord for $type<S> {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.0.cmp(&other.0)
+            }
+        }
+        impl<S> Hash for $type<S> {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
+            }
+        }
+        impl<S> Default for $type<S> {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
+        impl<S: Space> fmt::Debug for $type<S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, S::NAME, self.0)
+            }
+        }
+    };
+}
+plain_traits!(Address, "{}:{:#x}");
+plain_traits!(PageNumber, "{}-page:{:#x}");
+
+impl<S> Serialize for Address<S> {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, S> Deserialize<'de> for Address<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl<S> fmt::LowerHex for Address<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_and_offsets_follow_the_x86_sizes() {
+        let address = VirtualAddress::new(0x7fff_dead_beef);
+        assert_eq!(address.page().number(), 0x7_fffd_eadb);
+        assert_eq!(address.offset(PageSize::Size4K), 0xeef);
+        assert_eq!(address.offset(PageSize::Size2M), 0xd_beef);
+        assert_eq!(address.page().align_down(PageSize::Size2M).address().value(), 0x7fff_dea0_0000);
+        assert_eq!(address.page().index_in(PageSize::Size2M), 0xdb);
+    }
+}

@@ -1,0 +1,175 @@
+//! x86-64 page-table entries as the 64-bit values the hardware reads.
+
+use std::fmt;
+
+use crate::{Frame, PageSize, Permissions};
+
+/// One 64-bit entry of an x86-64 page table, at any level.
+///
+/// Bits: P 0, R/W 1, U/S 2, A 5, D 6, PS 7, address 51:12, NX 63. A 2MB page-directory entry
+/// leaves address bits 20:12 unused; bit 12 is PAT there, so the eight-bit hole filter of a
+/// perforated page lives in bits 20:13 (P §IV.B, SPEC P-1). Filter 0 is an ordinary 2MB page.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PageTableEntry(u64);
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+const PAGE_SIZE: u64 = 1 << 7;
+const NO_EXECUTE: u64 = 1 << 63;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const FILTER_SHIFT: u32 = 13;
+const FILTER: u64 = 0xff << FILTER_SHIFT;
+
+impl PageTableEntry {
+    /// An entry that maps nothing.
+    pub const ABSENT: Self = Self(0);
+
+    /// The entry with this 64-bit value.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The 64-bit value as stored in memory.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// An entry that points to the table node in `frame`; permissions are left to the leaf.
+    pub const fn table(frame: Frame) -> Self {
+        Self(PRESENT | WRITABLE | USER | (frame.number() << 12))
+    }
+
+    /// A leaf entry that maps the page of `size` starting at `frame`.
+    ///
+    /// # Panics
+    /// If `frame` is not aligned to `size`.
+    pub fn leaf(frame: Frame, size: PageSize, permissions: Permissions) -> Self {
+        assert!(frame.is_aligned(size), "{frame:?} is not aligned to {size:?}");
+        let large = if size == PageSize::Size4K { 0 } else { PAGE_SIZE };
+        Self(PRESENT | large | (frame.number() << 12)).with_permissions(permissions)
+    }
+
+    /// A 2MB leaf with a hole filter: bit *r* set when 256KB region *r* has a hole.
+    pub fn perforated(block: Frame, permissions: Permissions, filter: u8) -> Self {
+        Self::leaf(block, PageSize::Size2M, permissions).with_filter(filter)
+    }
+
+    /// The same entry with other permissions.
+    pub const fn with_permissions(self, permissions: Permissions) -> Self {
+        let mut bits = self.0 & !(WRITABLE | USER | NO_EXECUTE);
+        if permissions.write {
+            bits |= WRITABLE;
+        }
+        if permissions.user {
+            bits |= USER;
+        }
+        if !permissions.execute {
+            bits |= NO_EXECUTE;
+        }
+        Self(bits)
+    }
+
+    /// The same 2MB entry with another hole filter.
+    pub const fn with_filter(self, filter: u8) -> Self {
+        Self((self.0 & !FILTER) | ((filter as u64) << FILTER_SHIFT))
+    }
+
+    /// The same entry with the accessed bit set, and the dirty bit too if `write`.
+    pub const fn with_accessed(self, write: bool) -> Self {
+        Self(self.0 | ACCESSED | if write { DIRTY } else { 0 })
+    }
+
+    /// Whether the entry maps or points to anything (P).
+    pub const fn is_present(self) -> bool {
+        self.0 & PRESENT != 0
+    }
+
+    /// Whether a present entry above level 1 is a leaf (PS).
+    pub const fn is_large(self) -> bool {
+        self.0 & PAGE_SIZE != 0
+    }
+
+    /// Accessed bit.
+    pub const fn is_accessed(self) -> bool {
+        self.0 & ACCESSED != 0
+    }
+
+    /// Dirty bit.
+    pub const fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    /// What a leaf allows.
+    pub const fn permissions(self) -> Permissions {
+        Permissions {
+            write: self.0 & WRITABLE != 0,
+            user: self.0 & USER != 0,
+            execute: self.0 & NO_EXECUTE == 0,
+        }
+    }
+
+    /// Frame of the node a table entry points to, or of a 4KB leaf.
+    pub const fn frame(self) -> Frame {
+        Frame::new((self.0 & ADDRESS) >> 12)
+    }
+
+    /// First frame of the page that a leaf of `size` maps (the filter bits masked off).
+    pub const fn leaf_frame(self, size: PageSize) -> Frame {
+        self.frame().align_down(size)
+    }
+
+    /// Hole filter of a 2MB leaf; 0 for an ordinary large page.
+    pub const fn filter(self) -> u8 {
+        ((self.0 & FILTER) >> FILTER_SHIFT) as u8
+    }
+}
+
+impl fmt::Debug for PageTableEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry:{:#018x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        let leaf =
+            PageTableEntry::leaf(Frame::new(0x12345), PageSize::Size4K, Permissions::READ_WRITE);
+        assert_eq!(leaf.bits(), 0x8000_0000_1234_5007);
+        let code =
+            PageTableEntry::leaf(Frame::new(0x200), PageSize::Size2M, Permissions::READ_EXECUTE);
+        assert_eq!(code.bits(), 0x0000_0000_0020_0085);
+        assert_eq!(PageTableEntry::table(Frame::new(0x77)).bits(), 0x77007);
+    }
+
+    #[test]
+    fn the_filter_leaves_address_permissions_and_pat_alone() {
+        for filter in 0..=255u8 {
+            let entry =
+                PageTableEntry::perforated(Frame::new(0x40_0200), Permissions::READ, filter);
+            assert_eq!(entry.filter(), filter);
+            assert_eq!(entry.leaf_frame(PageSize::Size2M), Frame::new(0x40_0200));
+            assert_eq!(entry.permissions(), Permissions::READ);
+            assert_eq!(entry.bits() & (1 << 12), 0, "bit 12 is PAT in a 2MB entry");
+            let plain = entry.with_filter(0);
+            let large =
+                PageTableEntry::leaf(Frame::new(0x40_0200), PageSize::Size2M, Permissions::READ);
+            assert_eq!(plain, large, "no holes: an ordinary large page");
+        }
+    }
+
+    #[test]
+    fn accessed_and_dirty() {
+        let entry = PageTableEntry::leaf(Frame::new(1), PageSize::Size4K, Permissions::ALL);
+        assert!(!entry.is_accessed() && !entry.is_dirty());
+        assert!(entry.with_accessed(false).is_accessed());
+        assert!(!entry.with_accessed(false).is_dirty());
+        assert!(entry.with_accessed(true).is_dirty());
+    }
+}

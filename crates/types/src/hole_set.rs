@@ -1,0 +1,111 @@
+//! The holes of one 2MB page.
+
+use serde::{Deserialize, Serialize};
+
+/// A set of 4KB sub-pages of one 2MB page: 512 bits, one cache line (P §IV.B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+pub struct HoleSet {
+    words: [u64; 8],
+}
+
+impl HoleSet {
+    /// No holes.
+    pub const EMPTY: Self = Self { words: [0; 8] };
+    /// All 512 sub-pages are holes.
+    pub const FULL: Self = Self { words: [u64::MAX; 8] };
+    /// Sub-pages of a 2MB page.
+    pub const SUBPAGES: usize = 512;
+
+    /// The set whose region *r* (64 sub-pages, 256KB) has the bits of `words[r]`.
+    pub const fn from_words(words: [u64; 8]) -> Self {
+        Self { words }
+    }
+
+    /// The 512 bits, 64 per 256KB region.
+    pub const fn words(&self) -> [u64; 8] {
+        self.words
+    }
+
+    /// Whether sub-page `index` (0–511) is a hole.
+    pub const fn contains(&self, index: usize) -> bool {
+        self.words[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// Adds sub-page `index`; returns whether it was new.
+    pub const fn insert(&mut self, index: usize) -> bool {
+        let new = !self.contains(index);
+        self.words[index / 64] |= 1 << (index % 64);
+        new
+    }
+
+    /// Removes sub-page `index`; returns whether it was there.
+    pub const fn remove(&mut self, index: usize) -> bool {
+        let old = self.contains(index);
+        self.words[index / 64] &= !(1 << (index % 64));
+        old
+    }
+
+    /// Number of holes.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is no hole.
+    pub fn is_empty(&self) -> bool {
+        self.words == [0; 8]
+    }
+
+    /// The eight-bit filter: bit *r* is set when 256KB region *r* has a hole.
+    pub fn filter(&self) -> u8 {
+        (0..8).fold(0, |filter, region| filter | u8::from(self.words[region] != 0) << region)
+    }
+
+    /// Holes in either set (P §V combines guest and host holes this way).
+    pub fn union(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, more) in words.iter_mut().zip(other.words) {
+            *word |= more;
+        }
+        Self { words }
+    }
+
+    /// Indices of the holes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..Self::SUBPAGES).filter(|&index| self.contains(index))
+    }
+}
+
+impl FromIterator<usize> for HoleSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Self {
+        let mut set = Self::EMPTY;
+        for index in indices {
+            set.insert(index);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_has_one_bit_per_256kb_region() {
+        let holes: HoleSet = [0, 63, 64, 511].into_iter().collect();
+        assert_eq!(holes.filter(), 0b1000_0011);
+        assert_eq!(holes.count(), 4);
+        assert_eq!(holes.iter().collect::<Vec<_>>(), [0, 63, 64, 511]);
+        assert_eq!(HoleSet::FULL.filter(), 0xff);
+        assert_eq!(HoleSet::EMPTY.filter(), 0);
+    }
+
+    #[test]
+    fn insert_and_remove_report_what_changed() {
+        let mut holes = HoleSet::EMPTY;
+        assert!(holes.insert(200));
+        assert!(!holes.insert(200));
+        assert!(holes.remove(200));
+        assert!(!holes.remove(200));
+        assert!(holes.is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! Instructions and memory accesses as a trace delivers them.
+
+use crate::{AccessKind, ProgramEvent, VirtualAddress};
+
+/// An architectural register, numbered by the trace; 0 means none.
+pub type Register = u8;
+
+/// How an instruction changes the flow of control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Branch {
+    /// Not a branch.
+    #[default]
+    None,
+    /// Conditional jump.
+    Conditional,
+    /// Unconditional direct jump.
+    Jump,
+    /// Jump through a register or memory.
+    Indirect,
+    /// Direct call.
+    Call,
+    /// Call through a register or memory.
+    IndirectCall,
+    /// Return.
+    Return,
+}
+
+impl Branch {
+    /// All kinds; a kind's index is its `as u8` value.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Conditional,
+        Self::Jump,
+        Self::Indirect,
+        Self::Call,
+        Self::IndirectCall,
+        Self::Return,
+    ];
+}
+
+/// What an instruction computes, as far as its latency goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Operation {
+    /// Integer, logic, move, address computation.
+    #[default]
+    Integer,
+    /// Integer multiplication.
+    Multiply,
+    /// Division or square root.
+    Divide,
+    /// Floating-point or vector arithmetic.
+    Float,
+    /// System call, fence or other serialising instruction.
+    Serializing,
+}
+
+impl Operation {
+    /// All kinds; a kind's index is its `as u8` value.
+    pub const ALL: [Self; 5] =
+        [Self::Integer, Self::Multiply, Self::Divide, Self::Float, Self::Serializing];
+}
+
+/// One executed instruction. Its memory accesses follow in [`Chunk::accesses`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Instruction {
+    /// Address of the instruction.
+    pub ip: VirtualAddress,
+    /// Registers read; 0 fills unused places.
+    pub sources: [Register; 4],
+    /// Registers written; 0 fills unused places.
+    pub destinations: [Register; 2],
+    /// Number of memory accesses this instruction makes.
+    pub accesses: u8,
+    /// Length in bytes, 1–15; 0 where the trace does not say.
+    pub length: u8,
+    /// Kind of branch.
+    pub branch: Branch,
+    /// Whether the branch was taken (false for what is no branch).
+    pub taken: bool,
+    /// What it computes.
+    pub operation: Operation,
+}
+
+/// One memory access of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryAccess {
+    /// First byte accessed.
+    pub address: VirtualAddress,
+    /// Bytes accessed, at least 1.
+    pub size: u16,
+    /// Read or write; never a fetch.
+    pub kind: AccessKind,
+}
+
+/// A run of consecutive instructions, decoded: what flows from a trace to the simulation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chunk {
+    /// Instructions in program order.
+    pub instructions: Vec<Instruction>,
+    /// Accesses of all instructions in order; each instruction owns the next `accesses` of them.
+    pub accesses: Vec<MemoryAccess>,
+    /// Events, each with the index of the instruction it comes before (`instructions.len()`
+    /// for one after the last), in order.
+    pub events: Vec<(u32, ProgramEvent)>,
+}
+
+impl Chunk {
+    /// Empties the chunk, keeping its allocations.
+    pub fn clear(&mut self) {
+        self.instructions.clear();
+        self.accesses.clear();
+        self.events.clear();
+    }
+
+    /// Appends an instruction with its accesses.
+    ///
+    /// # Panics
+    /// If there are more than 255 accesses.
+    pub fn push(&mut self, instruction: Instruction, accesses: &[MemoryAccess]) {
+        let count = u8::try_from(accesses.len()).expect("at most 255 accesses per instruction");
+        self.instructions.push(Instruction { accesses: count, ..instruction });
+        self.accesses.extend_from_slice(accesses);
+    }
+
+    /// Appends an event that happens before the next instruction pushed.
+    pub fn push_event(&mut self, event: ProgramEvent) {
+        self.events.push((self.instructions.len() as u32, event));
+    }
+}

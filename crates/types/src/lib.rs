@@ -1,0 +1,31 @@
+//! The vocabulary every other crate speaks: addresses, page-table entries, what a program does,
+//! what the operating system changes, and what a translation costs.
+//!
+//! Nothing here has behaviour beyond encoding and decoding. Data flows in one direction:
+//! [`Chunk`]s of a trace → [`Update`]s of the operating system → [`Steps`] of a translation →
+//! cycles.
+
+mod address;
+mod counters;
+mod entry;
+mod event;
+mod hole_set;
+mod instruction;
+mod mapping;
+mod page_size;
+mod permissions;
+mod step;
+
+pub use address::{
+    Address, Frame, GuestFrame, GuestPhysical, GuestPhysicalAddress, PageNumber, Physical,
+    PhysicalAddress, Space, Virtual, VirtualAddress, VirtualPage,
+};
+pub use counters::{CounterValue, Counters};
+pub use entry::PageTableEntry;
+pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
+pub use hole_set::HoleSet;
+pub use instruction::{Branch, Chunk, Instruction, MemoryAccess, Operation, Register};
+pub use mapping::{Level, MappingChange, Shootdown, SpaceId, Update};
+pub use page_size::PageSize;
+pub use permissions::{AccessKind, Permissions};
+pub use step::{Action, Purpose, Step, Steps, Unit};

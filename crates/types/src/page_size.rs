@@ -1,0 +1,41 @@
+//! x86-64 page sizes.
+
+use serde::{Deserialize, Serialize};
+
+/// A page size of x86-64: base page, large page, huge page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PageSize {
+    /// 4KB base page, mapped by a page-table entry (level 1).
+    #[serde(rename = "4K")]
+    Size4K,
+    /// 2MB large page, mapped by a page-directory entry (level 2).
+    #[serde(rename = "2M")]
+    Size2M,
+    /// 1GB huge page, mapped by a page-directory-pointer entry (level 3).
+    #[serde(rename = "1G")]
+    Size1G,
+}
+
+impl PageSize {
+    /// All sizes, smallest first.
+    pub const ALL: [Self; 3] = [Self::Size4K, Self::Size2M, Self::Size1G];
+
+    /// Base-2 logarithm of the size in bytes.
+    pub const fn shift(self) -> u32 {
+        match self {
+            Self::Size4K => 12,
+            Self::Size2M => 21,
+            Self::Size1G => 30,
+        }
+    }
+
+    /// Size in bytes.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// Size in 4KB pages.
+    pub const fn pages(self) -> u64 {
+        1 << (self.shift() - 12)
+    }
+}

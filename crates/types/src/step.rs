@@ -1,0 +1,131 @@
+//! What one translation did, without a clock: the memory-management unit appends steps, the
+//! timing model turns them into cycles.
+
+use crate::PhysicalAddress;
+
+/// A structure that caches translations. Its entries are numbered slots, so that the timing
+/// model can tell when a fill that is still in flight arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Unit {
+    /// First-level data TLB, all page sizes.
+    L1DataTlb,
+    /// First-level instruction TLB, all page sizes.
+    L1InstructionTlb,
+    /// Second-level TLB.
+    L2Tlb,
+    /// Page-walk caches, all levels.
+    WalkCache,
+}
+
+impl Unit {
+    /// Number of units, for arrays indexed by `unit as usize`.
+    pub const COUNT: usize = 4;
+}
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Purpose {
+    /// The page's translation.
+    Page,
+    /// The hole bitmap (P-4 cases 3–6).
+    Bitmap,
+    /// A level-4 entry (PML4E).
+    Level4,
+    /// A level-3 entry (PDPTE).
+    Level3,
+    /// A level-2 entry (PDE).
+    Level2,
+    /// A level-1 entry (PTE).
+    Level1,
+    /// The shadow level-2 entry of a perforated page.
+    Shadow,
+    /// The level-1 entry of a hole.
+    Hole,
+}
+
+impl Purpose {
+    /// Number of purposes, for arrays indexed by `purpose as usize`.
+    pub const COUNT: usize = 8;
+}
+
+/// One thing the hardware did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A look-up that found `slot`.
+    Hit {
+        /// Where.
+        unit: Unit,
+        /// Which entry.
+        slot: u32,
+    },
+    /// A look-up that found nothing.
+    Miss {
+        /// Where.
+        unit: Unit,
+    },
+    /// A read of simulated memory by the page walker, through the data caches.
+    Read {
+        /// What it read; 8 bytes for entries, 64 for a bitmap line.
+        address: PhysicalAddress,
+    },
+    /// An entry was filled; it is usable when the stages so far are done.
+    Fill {
+        /// Where.
+        unit: Unit,
+        /// Which entry.
+        slot: u32,
+    },
+}
+
+/// An action with its place in the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Steps of one stage run in parallel; the next stage starts when all are done.
+    pub stage: u8,
+    /// What the step is for.
+    pub purpose: Purpose,
+    /// What was done.
+    pub action: Action,
+}
+
+/// The steps of one translation, in order. Empty for a hit in the first-level TLB.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    list: Vec<Step>,
+}
+
+impl Steps {
+    /// No steps yet, with room for the longest native walk.
+    pub fn new() -> Self {
+        Self { list: Vec::with_capacity(32) }
+    }
+
+    /// Forgets all steps.
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Whether nothing beyond the first-level TLB was needed.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The steps in order.
+    pub fn as_slice(&self) -> &[Step] {
+        &self.list
+    }
+
+    /// Appends a step that starts when everything before it is done.
+    pub fn then(&mut self, purpose: Purpose, action: Action) {
+        let stage = self.list.last().map_or(0, |last| last.stage + 1);
+        self.list.push(Step { stage, purpose, action });
+    }
+
+    /// Appends a step that runs together with the one before it.
+    pub fn beside(&mut self, purpose: Purpose, action: Action) {
+        let stage = self.list.last().map_or(0, |last| last.stage);
+        self.list.push(Step { stage, purpose, action });
+    }
+}
