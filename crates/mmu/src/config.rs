@@ -1,0 +1,171 @@
+//! Geometry of TLBs and walk caches, as a machine file gives them.
+
+use perforate_types::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// Entries and associativity of one cache of translations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbGeometry {
+    /// Number of entries.
+    pub entries: usize,
+    /// Entries per set; equal to `entries` for a fully associative array.
+    pub ways: usize,
+}
+
+/// The TLBs of one core, the `[tlb]` section of a machine file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbConfig {
+    /// Whether entries carry an address-space tag (ASID, PCID). Without it, a context switch
+    /// flushes everything.
+    pub tagged: bool,
+    /// First-level data TLB for 4KB pages.
+    pub l1_data_4k: TlbGeometry,
+    /// First-level data TLB for 2MB pages; without it they are held as 4KB entries.
+    pub l1_data_2m: Option<TlbGeometry>,
+    /// First-level data TLB for 1GB pages; without it they are held as 2MB or 4KB entries.
+    pub l1_data_1g: Option<TlbGeometry>,
+    /// First-level instruction TLB for 4KB pages.
+    pub l1_instruction_4k: TlbGeometry,
+    /// First-level instruction TLB for 2MB pages.
+    pub l1_instruction_2m: Option<TlbGeometry>,
+    /// Second-level TLB shared by 4KB, 2MB, perforated, hole and bitmap entries.
+    pub l2: TlbGeometry,
+    /// Second-level TLB for 1GB pages; without it only the first level holds them.
+    pub l2_1g: Option<TlbGeometry>,
+}
+
+/// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each holds
+/// non-leaf entries of one level; a hit at level *n* leaves *n* − 1 reads. 0 entries: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCacheConfig {
+    /// Level-4 entries (PML4E).
+    pub level4_entries: usize,
+    /// Level-3 entries (PDPTE).
+    pub level3_entries: usize,
+    /// Level-2 entries (PDE), shadow entries of perforated pages included.
+    pub level2_entries: usize,
+}
+
+/// Everything the memory-management unit is built from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MmuConfig {
+    /// TLBs.
+    pub tlb: TlbConfig,
+    /// Page-walk caches.
+    pub walk_cache: WalkCacheConfig,
+}
+
+/// A geometry that no hardware can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The number of sets is not a power of two, or there are no entries.
+    #[error(
+        "{key}: {entries} entries in {ways} ways is no TLB; entries must be ways × a power of two"
+    )]
+    Geometry {
+        /// Key in the machine file.
+        key: &'static str,
+        /// Entries asked for.
+        entries: usize,
+        /// Ways asked for.
+        ways: usize,
+    },
+    /// A walk cache too large to search at once.
+    #[error(
+        "walk_cache.{key}: {entries} entries; at most {} are possible",
+        WalkCacheConfig::MAXIMUM
+    )]
+    WalkCache {
+        /// Key in the machine file.
+        key: &'static str,
+        /// Entries asked for.
+        entries: usize,
+    },
+}
+
+impl TlbGeometry {
+    /// Largest TLB accepted.
+    const MAXIMUM: usize = 1 << 24;
+
+    /// Number of sets.
+    pub const fn sets(self) -> usize {
+        self.entries / self.ways
+    }
+
+    fn validate(self, key: &'static str) -> Result<(), ConfigError> {
+        let Self { entries, ways } = self;
+        let possible = ways > 0
+            && entries > 0
+            && entries <= Self::MAXIMUM
+            && entries % ways == 0
+            && (entries / ways).is_power_of_two();
+        if possible { Ok(()) } else { Err(ConfigError::Geometry { key, entries, ways }) }
+    }
+}
+
+impl WalkCacheConfig {
+    /// Largest walk cache of a level; they are fully associative.
+    const MAXIMUM: usize = 4096;
+
+    /// Entries for non-leaf entries of `level` (4, 3 or 2).
+    pub(crate) fn entries(&self, level: u8) -> usize {
+        match level {
+            4 => self.level4_entries,
+            3 => self.level3_entries,
+            _ => self.level2_entries,
+        }
+    }
+}
+
+impl MmuConfig {
+    /// Checks that every structure can exist.
+    ///
+    /// # Errors
+    /// The first impossible key.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let tlb = &self.tlb;
+        tlb.l1_data_4k.validate("tlb.l1_data_4k")?;
+        tlb.l1_instruction_4k.validate("tlb.l1_instruction_4k")?;
+        tlb.l2.validate("tlb.l2")?;
+        for (key, geometry) in [
+            ("tlb.l1_data_2m", tlb.l1_data_2m),
+            ("tlb.l1_data_1g", tlb.l1_data_1g),
+            ("tlb.l1_instruction_2m", tlb.l1_instruction_2m),
+            ("tlb.l2_1g", tlb.l2_1g),
+        ] {
+            geometry.map_or(Ok(()), |geometry| geometry.validate(key))?;
+        }
+        for (key, entries) in [
+            ("level4_entries", self.walk_cache.level4_entries),
+            ("level3_entries", self.walk_cache.level3_entries),
+            ("level2_entries", self.walk_cache.level2_entries),
+        ] {
+            if entries > WalkCacheConfig::MAXIMUM {
+                return Err(ConfigError::WalkCache { key, entries });
+            }
+        }
+        Ok(())
+    }
+
+    /// First-level geometry for data (`instruction` false) or code, by page size.
+    pub(crate) fn l1(&self, instruction: bool) -> [(PageSize, Option<TlbGeometry>); 3] {
+        let tlb = &self.tlb;
+        if instruction {
+            [
+                (PageSize::Size4K, Some(tlb.l1_instruction_4k)),
+                (PageSize::Size2M, tlb.l1_instruction_2m),
+                (PageSize::Size1G, None),
+            ]
+        } else {
+            [
+                (PageSize::Size4K, Some(tlb.l1_data_4k)),
+                (PageSize::Size2M, tlb.l1_data_2m),
+                (PageSize::Size1G, tlb.l1_data_1g),
+            ]
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What the memory-management unit counted.
+
+use perforate_types::{Action, Counters, Purpose, Steps};
+
+/// Counts since the last reset. Translations that ended in a page fault are not counted: the
+/// access is counted once, when it succeeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MmuCounters {
+    /// Data translations.
+    pub l1_accesses: u64,
+    /// Data translations not found in the first level.
+    pub l1_misses: u64,
+    /// Fetch translations.
+    pub l1_instruction_accesses: u64,
+    /// Fetch translations not found in the first level.
+    pub l1_instruction_misses: u64,
+    /// Look-ups of the second level for a page (bitmap look-ups apart).
+    pub l2_accesses: u64,
+    /// Look-ups that found neither the page nor a perforated page around it.
+    pub l2_misses: u64,
+    /// Translations that read page tables.
+    pub walks: u64,
+    /// Walks through a shadow entry to a hole.
+    pub hole_walks: u64,
+    /// Walker reads by [`Purpose`].
+    pub references: [u64; Purpose::COUNT],
+    /// Translations by a perforated page that needed no bitmap thanks to the filter.
+    pub bitmap_filtered: u64,
+    /// Look-ups of bitmap entries in the second-level TLB.
+    pub bitmap_lookups: u64,
+    /// Those that found the entry.
+    pub bitmap_hits: u64,
+    /// Those that read memory.
+    pub bitmap_misses: u64,
+    /// Hole translations found by a walk.
+    pub holes_translated: u64,
+    /// Accesses translated in place by a perforated page.
+    pub generated: u64,
+}
+
+impl MmuCounters {
+    /// Adds the reads of one translation.
+    pub(crate) fn add_references(&mut self, steps: &Steps) {
+        let mut walked = false;
+        for step in steps.as_slice() {
+            if let Action::Read { .. } = step.action {
+                self.references[step.purpose as usize] += 1;
+                walked |= step.purpose != Purpose::Bitmap;
+            }
+        }
+        self.walks += u64::from(walked);
+    }
+
+    /// Page-table entries read (bitmap reads apart).
+    pub fn table_references(&self) -> u64 {
+        self.references.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
+    }
+
+    /// Writes the figures out; per-kilo-instruction ones for `instructions` executed.
+    pub fn record(&self, instructions: u64, out: &mut Counters) {
+        let kilo_instructions = instructions as f64 / 1000.0;
+        for (name, value) in [
+            ("l1_tlb_accesses", self.l1_accesses),
+            ("l1_tlb_misses", self.l1_misses),
+            ("l1_instruction_tlb_accesses", self.l1_instruction_accesses),
+            ("l1_instruction_tlb_misses", self.l1_instruction_misses),
+            ("l2_tlb_accesses", self.l2_accesses),
+            ("l2_tlb_misses", self.l2_misses),
+            ("walks", self.walks),
+            ("hole_walks", self.hole_walks),
+            ("bitmap_filtered", self.bitmap_filtered),
+            ("bitmap_lookups", self.bitmap_lookups),
+            ("bitmap_hits", self.bitmap_hits),
+            ("bitmap_misses", self.bitmap_misses),
+            ("holes_translated", self.holes_translated),
+            ("translations_generated", self.generated),
+        ] {
+            out.count(name, value);
+        }
+        for (name, purpose) in [
+            ("walk_references_level4", Purpose::Level4),
+            ("walk_references_level3", Purpose::Level3),
+            ("walk_references_level2", Purpose::Level2),
+            ("walk_references_level1", Purpose::Level1),
+            ("walk_references_shadow", Purpose::Shadow),
+            ("walk_references_hole", Purpose::Hole),
+            ("bitmap_references", Purpose::Bitmap),
+        ] {
+            out.count(name, self.references[purpose as usize]);
+        }
+        out.ratio("references_per_walk", self.table_references() as f64, self.walks as f64);
+        out.ratio("l1_tlb_mpki", self.l1_misses as f64, kilo_instructions);
+        out.ratio("l2_tlb_mpki", self.l2_misses as f64, kilo_instructions);
+        out.ratio("walks_per_kilo_instruction", self.walks as f64, kilo_instructions);
+    }
+}

@@ -1,0 +1,177 @@
+//! First-level TLB: one array per page size, looked up together with the first-level cache.
+
+use perforate_types::{AccessKind, Frame, PageSize, Permissions, SpaceId, VirtualPage};
+
+use crate::TlbGeometry;
+use crate::set_associative::SetAssociative;
+
+/// What a cached translation allows without further work, as bits.
+pub(crate) mod allow {
+    /// Loads.
+    pub(crate) const READ: u8 = 1;
+    /// Stores, by permission.
+    pub(crate) const WRITE: u8 = 2;
+    /// Fetches.
+    pub(crate) const FETCH: u8 = 4;
+    /// The leaf entry's dirty bit is known to be set.
+    pub(crate) const DIRTY: u8 = 8;
+}
+
+/// The bits of [`allow`] for a leaf.
+pub(crate) fn allowed(permissions: Permissions, dirty: bool) -> u8 {
+    let bit = |kind, bit| if permissions.allow(kind) { bit } else { 0 };
+    bit(AccessKind::Read, allow::READ)
+        | bit(AccessKind::Write, allow::WRITE)
+        | bit(AccessKind::Fetch, allow::FETCH)
+        | if dirty { allow::DIRTY } else { 0 }
+}
+
+/// The bits an access needs to be done by a first-level hit alone.
+#[inline]
+pub(crate) const fn needed(kind: AccessKind) -> u8 {
+    match kind {
+        AccessKind::Read => allow::READ,
+        AccessKind::Write => allow::WRITE | allow::DIRTY,
+        AccessKind::Fetch => allow::FETCH,
+    }
+}
+
+/// One translation; `frame` is that of the page's first 4KB.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct L1Entry {
+    pub(crate) frame: Frame,
+    pub(crate) allows: u8,
+}
+
+/// A hit.
+pub(crate) struct L1Hit {
+    /// Frame of the 4KB page asked for.
+    pub(crate) frame: Frame,
+    /// Slot in the unit.
+    pub(crate) slot: u32,
+    pub(crate) allows: u8,
+}
+
+struct Array {
+    size: PageSize,
+    first_slot: usize,
+    entries: SetAssociative<L1Entry>,
+}
+
+/// The arrays of one first-level TLB.
+pub(crate) struct L1Tlb {
+    arrays: Vec<Array>,
+    slots: usize,
+}
+
+#[inline]
+fn number(page: VirtualPage, size: PageSize) -> u64 {
+    page.number() >> (size.shift() - 12)
+}
+
+#[inline]
+fn key(space: SpaceId, number: u64) -> u64 {
+    number << 16 | u64::from(space.0)
+}
+
+impl L1Tlb {
+    pub(crate) fn new(geometries: [(PageSize, Option<TlbGeometry>); 3]) -> Self {
+        let mut tlb = Self { arrays: Vec::new(), slots: 0 };
+        for (size, geometry) in geometries {
+            if let Some(geometry) = geometry {
+                let entries = SetAssociative::new(geometry);
+                tlb.arrays.push(Array { size, first_slot: tlb.slots, entries });
+                tlb.slots += geometry.entries;
+            }
+        }
+        tlb
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    #[inline]
+    pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<L1Hit> {
+        for array in &mut self.arrays {
+            if array.entries.is_empty() {
+                continue;
+            }
+            let number = number(page, array.size);
+            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
+                let entry = array.entries.value(slot);
+                return Some(L1Hit {
+                    frame: entry.frame.add(page.index_in(array.size) as u64),
+                    slot: (array.first_slot + slot) as u32,
+                    allows: entry.allows,
+                });
+            }
+        }
+        None
+    }
+
+    /// Fills the translation of `page`, part of a page of `size` whose first frame is
+    /// `frame`, into the largest array that can hold it.
+    pub(crate) fn fill(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+        frame: Frame,
+        allows: u8,
+    ) -> u32 {
+        let array = self
+            .arrays
+            .iter_mut()
+            .rev()
+            .find(|array| array.size <= size)
+            .expect("there is always a 4KB array");
+        let page_in_array = page.align_down(array.size);
+        let offset = page_in_array.number() - page.align_down(size).number();
+        let number = number(page, array.size);
+        let entry = L1Entry { frame: frame.add(offset), allows };
+        let slot = array.entries.insert(number, key(space, number), entry);
+        (array.first_slot + slot) as u32
+    }
+
+    /// Notes that the leaf behind `page` is dirty now.
+    pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        for array in &mut self.arrays {
+            let number = number(page, array.size);
+            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
+                array.entries.value_mut(slot).allows |= allow::DIRTY;
+            }
+        }
+    }
+
+    /// Forgets the 4KB translation of `page`.
+    pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
+        for array in &mut self.arrays {
+            if array.size == PageSize::Size4K {
+                let number = number(page, array.size);
+                array.entries.invalidate(number, key(space, number));
+            }
+        }
+    }
+
+    /// Forgets every translation inside the page of `size` that covers `page`, and that page's.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
+        for array in &mut self.arrays {
+            let shift = 16 + size.shift().saturating_sub(array.size.shift());
+            let wanted = key(space, number(page, array.size));
+            array.entries.invalidate_if(|place, _| {
+                place as u16 == wanted as u16 && place >> shift == wanted >> shift
+            });
+        }
+    }
+
+    pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        for array in &mut self.arrays {
+            array.entries.invalidate_if(|place, _| place as u16 == space.0);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_, _| true));
+    }
+}

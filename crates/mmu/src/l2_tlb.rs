@@ -1,0 +1,223 @@
+//! Second-level TLB: 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C).
+
+use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
+use serde::{Deserialize, Serialize};
+
+use crate::TlbConfig;
+use crate::set_associative::SetAssociative;
+
+/// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
+pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
+
+/// Kinds of entries of the second-level TLB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EntryKind {
+    /// A 4KB page.
+    #[default]
+    Page4K,
+    /// An ordinary 2MB page.
+    Page2M,
+    /// A 1GB page.
+    Page1G,
+    /// A perforated page with its filter.
+    Perforated,
+    /// The 4KB translation of a hole.
+    Hole,
+    /// 32 bits of hole bitmap.
+    Bitmap,
+}
+
+/// One entry.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct L2Entry {
+    pub(crate) kind: EntryKind,
+    /// First frame of the page; of no use in a bitmap entry.
+    pub(crate) frame: Frame,
+    pub(crate) allows: u8,
+    /// Filter of a perforated page, or 32 bits of bitmap.
+    pub(crate) bits: u32,
+}
+
+/// How many entries of each kind the second-level TLB holds (P Fig. 8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct L2Contents {
+    /// Empty places.
+    pub empty: u64,
+    /// 4KB pages.
+    pub page_4k: u64,
+    /// Ordinary 2MB pages.
+    pub page_2m: u64,
+    /// 1GB pages, if the TLB holds them.
+    pub page_1g: u64,
+    /// Perforated pages.
+    pub perforated: u64,
+    /// 4KB translations of holes.
+    pub hole: u64,
+    /// Bitmap entries.
+    pub bitmap: u64,
+}
+
+/// What a key in the shared array names; part of the key.
+#[derive(Clone, Copy)]
+enum Tag {
+    Page4K = 0,
+    Page2M = 1,
+    Bitmap = 3,
+}
+
+impl Tag {
+    const fn number(self, page: VirtualPage) -> u64 {
+        match self {
+            Self::Page4K => page.number(),
+            Self::Page2M => page.number() / PageSize::Size2M.pages(),
+            Self::Bitmap => page.number() / SUBPAGES_PER_BITMAP_ENTRY,
+        }
+    }
+
+    const fn key(self, space: SpaceId, page: VirtualPage) -> u64 {
+        self.number(page) << 18 | (space.0 as u64) << 2 | self as u64
+    }
+}
+
+const fn space_of(key: u64) -> u16 {
+    (key >> 2) as u16
+}
+
+/// Key in the array of 1GB pages.
+const fn huge_key(space: SpaceId, page: VirtualPage) -> u64 {
+    (page.number() / PageSize::Size1G.pages()) << 18 | (space.0 as u64) << 2
+}
+
+/// The second-level TLB.
+pub(crate) struct L2Tlb {
+    shared: SetAssociative<L2Entry>,
+    huge: Option<SetAssociative<L2Entry>>,
+}
+
+impl L2Tlb {
+    pub(crate) fn new(config: &TlbConfig) -> Self {
+        Self { shared: SetAssociative::new(config.l2), huge: config.l2_1g.map(SetAssociative::new) }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.shared.entries() + self.huge.as_ref().map_or(0, SetAssociative::entries)
+    }
+
+    fn find(&mut self, tag: Tag, space: SpaceId, page: VirtualPage) -> Option<usize> {
+        self.shared.look_up(tag.number(page), tag.key(space, page))
+    }
+
+    /// Looks up 4KB, 2MB and 1GB entries at once.
+    pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
+        let shared =
+            self.find(Tag::Page4K, space, page).or_else(|| self.find(Tag::Page2M, space, page));
+        if let Some(slot) = shared {
+            return Some((slot as u32, *self.shared.value(slot)));
+        }
+        let huge = self.huge.as_mut().filter(|huge| !huge.is_empty())?;
+        let slot = huge.look_up(page.number() / PageSize::Size1G.pages(), huge_key(space, page))?;
+        Some(((self.shared.entries() + slot) as u32, *huge.value(slot)))
+    }
+
+    /// Looks up the 32 bits of bitmap that tell of `page`.
+    pub(crate) fn look_up_bitmap(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(u32, u32)> {
+        let slot = self.find(Tag::Bitmap, space, page)?;
+        Some((slot as u32, self.shared.value(slot).bits))
+    }
+
+    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page).
+    pub(crate) fn fill(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        entry: L2Entry,
+    ) -> Option<u32> {
+        let tag = match entry.kind {
+            EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
+            EntryKind::Page2M | EntryKind::Perforated => Tag::Page2M,
+            EntryKind::Bitmap => Tag::Bitmap,
+            EntryKind::Page1G => {
+                let number = page.number() / PageSize::Size1G.pages();
+                let slot = self.huge.as_mut()?.insert(number, huge_key(space, page), entry);
+                return Some((self.shared.entries() + slot) as u32);
+            }
+        };
+        Some(self.shared.insert(tag.number(page), tag.key(space, page), entry) as u32)
+    }
+
+    /// Notes that the leaf behind the entry in `slot` is dirty now.
+    pub(crate) fn mark_dirty(&mut self, slot: u32) {
+        let slot = slot as usize;
+        let entry = match &mut self.huge {
+            Some(huge) if slot >= self.shared.entries() => {
+                huge.value_mut(slot - self.shared.entries())
+            }
+            _ => self.shared.value_mut(slot),
+        };
+        entry.allows |= crate::l1_tlb::allow::DIRTY;
+    }
+
+    pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
+        self.shared.invalidate(page.number(), Tag::Page4K.key(space, page));
+    }
+
+    pub(crate) fn invalidate_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
+        self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
+    }
+
+    /// Forgets the 2MB entry that covers `page`, its bitmap entries, and 4KB entries inside.
+    pub(crate) fn invalidate_2m(&mut self, space: SpaceId, page: VirtualPage) {
+        let wanted = page.number() / PageSize::Size2M.pages();
+        self.shared.invalidate_if(|key, _| {
+            let number = key >> 18;
+            let large = match key & 3 {
+                0 => number / PageSize::Size2M.pages(),
+                1 => number,
+                _ => number / (PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY),
+            };
+            space_of(key) == space.0 && large == wanted
+        });
+    }
+
+    pub(crate) fn invalidate_1g(&mut self, space: SpaceId, page: VirtualPage) {
+        if let Some(huge) = &mut self.huge {
+            huge.invalidate(page.number() / PageSize::Size1G.pages(), huge_key(space, page));
+        }
+    }
+
+    pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        self.shared.invalidate_if(|key, _| space_of(key) == space.0);
+        if let Some(huge) = &mut self.huge {
+            huge.invalidate_if(|key, _| space_of(key) == space.0);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.shared.invalidate_if(|_, _| true);
+        if let Some(huge) = &mut self.huge {
+            huge.invalidate_if(|_, _| true);
+        }
+    }
+
+    /// What the TLB holds now.
+    pub(crate) fn contents(&self) -> L2Contents {
+        let mut contents = L2Contents { empty: self.slots() as u64, ..L2Contents::default() };
+        let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));
+        for (_, entry) in entries {
+            contents.empty -= 1;
+            *match entry.kind {
+                EntryKind::Page4K => &mut contents.page_4k,
+                EntryKind::Page2M => &mut contents.page_2m,
+                EntryKind::Page1G => &mut contents.page_1g,
+                EntryKind::Perforated => &mut contents.perforated,
+                EntryKind::Hole => &mut contents.hole,
+                EntryKind::Bitmap => &mut contents.bitmap,
+            } += 1;
+        }
+        contents
+    }
+}

@@ -1,0 +1,330 @@
+//! Perforated pages (P §IV): 2MB mappings with 4KB holes, a filter in the page-directory entry,
+//! shadow entries that lead to the holes, and a bitmap per physical block.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use perforate_types::{
+    Counters, Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, VirtualPage,
+};
+
+use crate::dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
+use crate::radix::{Descent, Radix, entry_in, fill};
+use crate::walk_cache::Directory;
+use crate::{TableMemory, WalkCaches};
+
+/// Sub-pages per filter bit.
+const REGION: usize = 64;
+
+/// Holes of one address space in one 2MB page.
+#[derive(Clone, Copy, Default)]
+struct OwnHoles {
+    holes: HoleSet,
+    allocated: HoleSet,
+}
+
+/// Page tables with perforated pages.
+///
+/// The bitmap belongs to the physical block and is the union of the holes of every address space
+/// that maps it; the filter belongs to the page-directory entry (SPEC P-2). A sharer whose filter
+/// bit is set may therefore find a bit that another one punched. So in every region whose filter
+/// bit is set, the hole node maps *all* sub-pages: this space's allocated holes to their frames,
+/// its unallocated holes to nothing, and all others in place.
+pub struct PerforatedRadix {
+    radix: Radix,
+    bitmaps: PhysicalAddress,
+    pages: BTreeMap<(SpaceId, VirtualPage), OwnHoles>,
+    sharers: HashMap<Frame, Vec<(SpaceId, VirtualPage)>>,
+}
+
+impl PerforatedRadix {
+    /// Tables whose hole bitmaps start at physical address `bitmaps`.
+    pub fn new(bitmaps: PhysicalAddress) -> Self {
+        Self { radix: Radix::new(), bitmaps, pages: BTreeMap::new(), sharers: HashMap::new() }
+    }
+
+    fn large_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
+        let address = self.radix.existing_entry(space, page, 2);
+        let entry = self.radix.memory().entry(address);
+        assert!(entry.is_present() && entry.is_large(), "{page:?} is not inside a 2MB page");
+        (address, entry)
+    }
+
+    /// The shadow entry lies 4KB after the page-directory entry (P §IV.B).
+    fn shadow_address(&self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
+        self.radix.existing_entry(space, page, 2).add(PageSize::Size4K.bytes())
+    }
+
+    fn hole_node(&self, space: SpaceId, page: VirtualPage) -> Frame {
+        let entry = self.radix.memory().entry(self.shadow_address(space, page));
+        assert!(entry.is_present(), "{page:?} has no node for holes");
+        entry.frame()
+    }
+
+    /// Brings bitmap word `region` of `block` up to date with all sharers.
+    fn write_bitmap(&mut self, block: Frame, region: usize) {
+        let word = self.sharers.get(&block).into_iter().flatten().fold(0, |word, sharer| {
+            word | self.pages.get(sharer).map_or(0, |own| own.holes.words()[region])
+        });
+        let address = self.bitmap_line(block).add(region as u64 * 8);
+        self.radix.memory_mut().set_word(address, word);
+    }
+
+    /// Maps the sub-pages of `region` that are not this space's holes in place.
+    fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
+        let first = page.align_down(PageSize::Size2M);
+        let (_, entry) = self.large_entry(space, first);
+        let block = entry.leaf_frame(PageSize::Size2M);
+        let node = self.hole_node(space, first);
+        let holes = self.pages[&(space, first)].holes;
+        for index in region * REGION..(region + 1) * REGION {
+            if !holes.contains(index) {
+                let in_place = PageTableEntry::leaf(
+                    block.add(index as u64),
+                    PageSize::Size4K,
+                    entry.permissions(),
+                );
+                let address = entry_in(node, 1, first.add(index as u64));
+                self.radix.memory_mut().set_entry(address, in_place);
+            }
+        }
+    }
+
+    fn set_hole_entry(&mut self, space: SpaceId, page: VirtualPage, entry: PageTableEntry) {
+        let address = entry_in(self.hole_node(space, page), 1, page);
+        self.radix.memory_mut().set_entry(address, entry);
+    }
+
+    /// Writes the filter of `page` and completes the regions it covers.
+    fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
+        let (address, entry) = self.large_entry(space, page);
+        self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
+        for region in (0..8).filter(|region| (filter & !entry.filter()) >> region & 1 != 0) {
+            self.map_in_place(space, page, region);
+        }
+    }
+
+    fn own(&mut self, space: SpaceId, page: VirtualPage) -> &mut OwnHoles {
+        self.pages
+            .get_mut(&(space, page.align_down(PageSize::Size2M)))
+            .unwrap_or_else(|| panic!("{page:?} is not inside a perforated page"))
+    }
+
+    fn perforate(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        block: Frame,
+        permissions: Permissions,
+        holes: HoleSet,
+    ) {
+        let size = PageSize::Size2M;
+        self.radix.apply(&MappingChange::Map { space, page, size, frame: block, permissions });
+        if holes.is_empty() {
+            return;
+        }
+        self.pages.insert((space, page), OwnHoles { holes, allocated: HoleSet::EMPTY });
+        self.sharers.entry(block).or_default().push((space, page));
+        self.write_filter(space, page, holes.filter());
+        (0..8).for_each(|region| self.write_bitmap(block, region));
+    }
+
+    fn punch(&mut self, space: SpaceId, page: VirtualPage) {
+        let first = page.align_down(PageSize::Size2M);
+        let index = page.index_in(PageSize::Size2M);
+        let block = self.large_entry(space, first).1.leaf_frame(PageSize::Size2M);
+        if let Entry::Vacant(place) = self.pages.entry((space, first)) {
+            place.insert(OwnHoles::default());
+            self.sharers.entry(block).or_default().push((space, first));
+        }
+        let own = self.own(space, page);
+        assert!(own.holes.insert(index), "{page:?} is a hole already");
+        let filter = own.holes.filter();
+        self.set_hole_entry(space, page, PageTableEntry::ABSENT);
+        self.write_filter(space, first, filter);
+        self.write_bitmap(block, index / REGION);
+    }
+
+    fn patch(&mut self, space: SpaceId, page: VirtualPage) {
+        let first = page.align_down(PageSize::Size2M);
+        let index = page.index_in(PageSize::Size2M);
+        let (_, large) = self.large_entry(space, first);
+        let block = large.leaf_frame(PageSize::Size2M);
+        let own = self.own(space, page);
+        assert!(own.holes.remove(index), "{page:?} is not a hole");
+        own.allocated.remove(index);
+        let holes = own.holes;
+        // A cached filter or bitmap entry may still call this sub-page a hole: its entry must
+        // translate in place from now on.
+        let in_place =
+            PageTableEntry::leaf(block.add(index as u64), PageSize::Size4K, large.permissions());
+        self.set_hole_entry(space, page, in_place);
+        self.write_filter(space, first, holes.filter());
+        if holes.is_empty() {
+            self.forget(space, first, block);
+        } else {
+            self.write_bitmap(block, index / REGION);
+        }
+    }
+
+    /// Removes a page from its block's sharers and its holes from the bitmap.
+    fn forget(&mut self, space: SpaceId, page: VirtualPage, block: Frame) {
+        self.pages.remove(&(space, page));
+        let sharers = self.sharers.get_mut(&block).expect("the block has sharers");
+        sharers.retain(|sharer| *sharer != (space, page));
+        if sharers.is_empty() {
+            self.sharers.remove(&block);
+        }
+        (0..8).for_each(|region| self.write_bitmap(block, region));
+    }
+
+    fn add_hole_table(&mut self, space: SpaceId, page: VirtualPage, frame: Frame) {
+        self.radix.memory_mut().clear_frame(frame);
+        self.radix.add_node(1);
+        let shadow = self.shadow_address(space, page);
+        assert!(!self.radix.memory().entry(shadow).is_present(), "{page:?} has a hole node");
+        self.radix.memory_mut().set_entry(shadow, PageTableEntry::table(frame));
+    }
+
+    fn remove_hole_table(&mut self, space: SpaceId, page: VirtualPage) {
+        let node = self.hole_node(space, page);
+        let shadow = self.shadow_address(space, page);
+        self.radix.memory_mut().set_entry(shadow, PageTableEntry::ABSENT);
+        self.radix.memory_mut().clear_frame(node);
+        self.radix.remove_node(1);
+    }
+
+    fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
+        if self.pages.contains_key(&(space, page)) {
+            let filter = self.large_entry(space, page).1.filter();
+            for region in (0..8).filter(|region| filter >> region & 1 != 0) {
+                self.map_in_place(space, page, region);
+            }
+        }
+    }
+}
+
+impl Dimension for PerforatedRadix {
+    fn apply(&mut self, change: &MappingChange) {
+        match *change {
+            MappingChange::AddTable { space, page, frame, holes: true, .. } => {
+                self.add_hole_table(space, page, frame);
+            }
+            MappingChange::RemoveTable { space, page, holes: true, .. } => {
+                self.remove_hole_table(space, page);
+            }
+            MappingChange::AddTable { level: 2, frame, .. } => {
+                // The page directory is an order-1 pair: node, then shadow node.
+                self.radix.memory_mut().clear_frame(frame.add(1));
+                self.radix.add_node(1);
+                self.radix.apply(change);
+            }
+            MappingChange::RemoveTable { level: 2, .. } => {
+                self.radix.remove_node(1);
+                self.radix.apply(change);
+            }
+            MappingChange::Perforate { space, page, block, permissions, holes } => {
+                self.perforate(space, page, block, permissions, holes);
+            }
+            MappingChange::Punch { space, page } => self.punch(space, page),
+            MappingChange::Patch { space, page } => self.patch(space, page),
+            MappingChange::MapHole { space, page, frame, permissions } => {
+                let index = page.index_in(PageSize::Size2M);
+                let own = self.own(space, page);
+                assert!(own.holes.contains(index), "{page:?} is not a hole");
+                own.allocated.insert(index);
+                let entry = PageTableEntry::leaf(frame, PageSize::Size4K, permissions);
+                self.set_hole_entry(space, page, entry);
+            }
+            MappingChange::UnmapHole { space, page } => {
+                let index = page.index_in(PageSize::Size2M);
+                let own = self.own(space, page);
+                assert!(own.allocated.remove(index), "{page:?} is not an allocated hole");
+                self.set_hole_entry(space, page, PageTableEntry::ABSENT);
+            }
+            MappingChange::Unmap { space, page, size: PageSize::Size2M } => {
+                let block = self.large_entry(space, page).1.leaf_frame(PageSize::Size2M);
+                self.radix.apply(change);
+                if self.pages.contains_key(&(space, page)) {
+                    self.forget(space, page, block);
+                }
+            }
+            MappingChange::Protect { space, page, size: PageSize::Size2M, .. } => {
+                self.radix.apply(change);
+                self.protect_large(space, page);
+            }
+            _ => self.radix.apply(change),
+        }
+    }
+
+    fn walk(
+        &mut self,
+        request: WalkRequest,
+        caches: &mut WalkCaches,
+        steps: &mut Steps,
+    ) -> Result<Reach, NotMapped> {
+        self.radix.walk(request, caches, steps)
+    }
+
+    fn walk_hole(
+        &mut self,
+        request: WalkRequest,
+        caches: &mut WalkCaches,
+        steps: &mut Steps,
+    ) -> Result<Reach, NotMapped> {
+        let (level, node) = self.radix.start_walk(&request, Directory::Shadow, caches, steps)?;
+        let holes = if level == 1 {
+            node
+        } else {
+            let above = self.radix.descend(&request, (level, node), 3, caches, steps)?;
+            let Descent::Node(directory) = above else { return Err(NotMapped) };
+            let shadow = entry_in(directory, 2, request.page).add(PageSize::Size4K.bytes());
+            let entry = self.radix.read(shadow, Purpose::Shadow, steps)?;
+            self.radix.mark(shadow, false);
+            fill(&request, 2, Directory::Shadow, entry.frame(), caches, steps);
+            entry.frame()
+        };
+        let address = entry_in(holes, 1, request.page);
+        self.radix.read(address, Purpose::Hole, steps)?;
+        Ok(Descent::Leaf(1, self.radix.mark(address, request.write)).reach())
+    }
+
+    /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
+    fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
+        self.bitmaps.add(block.number() / 8)
+    }
+
+    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        let first = page.align_down(PageSize::Size2M);
+        let index = page.index_in(PageSize::Size2M);
+        let hole = self.pages.get(&(space, first)).is_some_and(|own| own.holes.contains(index));
+        if hole {
+            let address = entry_in(self.hole_node(space, page), 1, page);
+            self.radix.mark(address, true);
+        } else {
+            self.radix.mark_dirty(space, page);
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.radix.memory()
+    }
+
+    fn perforated_pages(&self) -> Vec<PerforatedPage> {
+        let picture = |(&(space, page), own): (&(SpaceId, VirtualPage), &OwnHoles)| {
+            let filter = self.large_entry(space, page).1.filter();
+            PerforatedPage { space, page, filter, holes: own.holes, allocated: own.allocated }
+        };
+        self.pages.iter().map(picture).collect()
+    }
+
+    fn counters(&self, out: &mut Counters) {
+        self.radix.counters(out);
+        out.count("perforated_pages", self.pages.len() as u64);
+        let holes: usize = self.pages.values().map(|own| own.holes.count()).sum();
+        let allocated: usize = self.pages.values().map(|own| own.allocated.count()).sum();
+        out.count("holes_allocated", allocated as u64);
+        out.count("holes_unallocated", (holes - allocated) as u64);
+    }
+}

@@ -1,0 +1,318 @@
+//! The x86-64 four-level page table: written by mapping changes, read by walks.
+
+use perforate_types::{
+    Action, Counters, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, Unit, VirtualPage,
+};
+
+use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
+use crate::walk_cache::Directory;
+use crate::{TableMemory, WalkCaches};
+
+/// Level of the root node.
+const ROOT: Level = 4;
+
+/// Ordinary page tables with 4KB, 2MB and 1GB leaves.
+#[derive(Default)]
+pub struct Radix {
+    memory: TableMemory,
+    roots: Vec<Option<Frame>>,
+    nodes: u64,
+}
+
+/// Level whose entries map pages of `size`.
+const fn leaf_level(size: PageSize) -> Level {
+    match size {
+        PageSize::Size4K => 1,
+        PageSize::Size2M => 2,
+        PageSize::Size1G => 3,
+    }
+}
+
+/// Size of the page that a leaf of `level` maps.
+const fn leaf_size(level: Level) -> PageSize {
+    match level {
+        1 => PageSize::Size4K,
+        2 => PageSize::Size2M,
+        _ => PageSize::Size1G,
+    }
+}
+
+/// What a read of an entry of `level` is for.
+const fn purpose(level: Level) -> Purpose {
+    match level {
+        4 => Purpose::Level4,
+        3 => Purpose::Level3,
+        2 => Purpose::Level2,
+        _ => Purpose::Level1,
+    }
+}
+
+/// Address of the entry for `page` in the node of `level` at `node`.
+pub(crate) const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
+    let index = page.number() >> (9 * (level as u32 - 1)) & 511;
+    node.address().add(index * 8)
+}
+
+impl Radix {
+    /// No address spaces yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> &mut TableMemory {
+        &mut self.memory
+    }
+
+    /// Bytes of table nodes.
+    pub(crate) fn add_node(&mut self, frames: u64) {
+        self.nodes += frames;
+    }
+
+    pub(crate) fn remove_node(&mut self, frames: u64) {
+        self.nodes -= frames;
+    }
+
+    fn root(&self, space: SpaceId) -> Option<Frame> {
+        *self.roots.get(usize::from(space.0))?
+    }
+
+    /// Where the entry of `level` for `page` lies, found by descending through the tables.
+    pub(crate) fn entry_address(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: Level,
+    ) -> Option<PhysicalAddress> {
+        let mut node = self.root(space)?;
+        for above in (level + 1..=ROOT).rev() {
+            let entry = self.memory.entry(entry_in(node, above, page));
+            if !entry.is_present() || entry.is_large() {
+                return None;
+            }
+            node = entry.frame();
+        }
+        Some(entry_in(node, level, page))
+    }
+
+    /// Like [`Self::entry_address`], where the node must exist.
+    pub(crate) fn existing_entry(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: Level,
+    ) -> PhysicalAddress {
+        self.entry_address(space, page, level)
+            .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
+    }
+
+    fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
+        self.memory.clear_frame(frame);
+        self.add_node(1);
+        if level == ROOT {
+            let index = usize::from(space.0);
+            if self.roots.len() <= index {
+                self.roots.resize(index + 1, None);
+            }
+            assert!(self.roots[index].is_none(), "{space:?} has a root already");
+            self.roots[index] = Some(frame);
+            return;
+        }
+        let address = self.existing_entry(space, page, level + 1);
+        assert!(!self.memory.entry(address).is_present(), "level-{level} node of {page:?} exists");
+        self.memory.set_entry(address, PageTableEntry::table(frame));
+    }
+
+    fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
+        self.remove_node(1);
+        if level == ROOT {
+            let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
+            self.memory.clear_frame(root);
+            return;
+        }
+        let address = self.existing_entry(space, page, level + 1);
+        let node = self.memory.entry(address).frame();
+        self.memory.set_entry(address, PageTableEntry::ABSENT);
+        self.memory.clear_frame(node);
+    }
+
+    fn set_permissions(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+        permissions: Permissions,
+    ) {
+        let address = self.existing_entry(space, page, leaf_level(size));
+        let entry = self.memory.entry(address);
+        assert!(entry.is_present(), "{page:?} is protected but not mapped");
+        self.memory.set_entry(address, entry.with_permissions(permissions));
+    }
+
+    /// Sets the accessed bit (and the dirty bit for a write) of the entry at `address`.
+    pub(crate) fn mark(&mut self, address: PhysicalAddress, write: bool) -> PageTableEntry {
+        let entry = self.memory.entry(address);
+        let marked = entry.with_accessed(write);
+        if marked != entry {
+            self.memory.set_entry(address, marked);
+        }
+        marked
+    }
+
+    /// Finds where a walk starts: a walk-cache hit, or the root.
+    pub(crate) fn start_walk(
+        &self,
+        request: &WalkRequest,
+        directory: Directory,
+        caches: &mut WalkCaches,
+        steps: &mut Steps,
+    ) -> Result<(Level, Frame), NotMapped> {
+        if let Some(start) = caches.look_up(request.space, request.page, directory) {
+            let slot = start.slot;
+            steps.then(Purpose::Page, Action::Hit { unit: Unit::WalkCache, slot });
+            return Ok((start.level, start.node));
+        }
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::WalkCache });
+        Ok((ROOT, self.root(request.space).ok_or(NotMapped)?))
+    }
+
+    /// Reads the entry of `level` in `node` as the walker does.
+    pub(crate) fn read(
+        &mut self,
+        address: PhysicalAddress,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Result<PageTableEntry, NotMapped> {
+        steps.then(purpose, Action::Read { address });
+        let entry = self.memory.entry(address);
+        if entry.is_present() { Ok(entry) } else { Err(NotMapped) }
+    }
+
+    /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
+    /// is known.
+    pub(crate) fn descend(
+        &mut self,
+        request: &WalkRequest,
+        (mut level, mut node): (Level, Frame),
+        until: Level,
+        caches: &mut WalkCaches,
+        steps: &mut Steps,
+    ) -> Result<Descent, NotMapped> {
+        while level >= until {
+            let address = entry_in(node, level, request.page);
+            let entry = self.read(address, purpose(level), steps)?;
+            if level == 1 || entry.is_large() {
+                let entry = self.mark(address, request.write && entry.permissions().write);
+                return Ok(Descent::Leaf(level, entry));
+            }
+            self.mark(address, false);
+            node = entry.frame();
+            fill(request, level, Directory::Ordinary, node, caches, steps);
+            level -= 1;
+        }
+        Ok(Descent::Node(node))
+    }
+}
+
+/// Where a descent ended.
+pub(crate) enum Descent {
+    /// At a leaf of this level.
+    Leaf(Level, PageTableEntry),
+    /// At this node, whose entries were not read.
+    Node(Frame),
+}
+
+impl Descent {
+    /// The leaf's reach.
+    ///
+    /// # Panics
+    /// If the descent ended at a node.
+    pub(crate) fn reach(&self) -> Reach {
+        let Self::Leaf(level, entry) = self else { panic!("the walk ended above the leaf") };
+        let size = leaf_size(*level);
+        Reach {
+            size,
+            frame: entry.leaf_frame(size),
+            permissions: entry.permissions(),
+            dirty: entry.is_dirty(),
+            filter: if size == PageSize::Size2M { entry.filter() } else { 0 },
+        }
+    }
+}
+
+/// Fills a walk cache with a non-leaf entry just read.
+pub(crate) fn fill(
+    request: &WalkRequest,
+    level: Level,
+    directory: Directory,
+    node: Frame,
+    caches: &mut WalkCaches,
+    steps: &mut Steps,
+) {
+    if let Some(slot) = caches.fill(request.space, request.page, level, directory, node) {
+        steps.beside(purpose(level), Action::Fill { unit: Unit::WalkCache, slot });
+    }
+}
+
+impl Dimension for Radix {
+    fn apply(&mut self, change: &MappingChange) {
+        match *change {
+            MappingChange::AddTable { space, level, page, frame, holes } => {
+                assert!(!holes, "ordinary page tables have no shadow entries");
+                self.add_table(space, level, page, frame);
+            }
+            MappingChange::RemoveTable { space, level, page, .. } => {
+                self.remove_table(space, level, page);
+            }
+            MappingChange::Map { space, page, size, frame, permissions } => {
+                let address = self.existing_entry(space, page, leaf_level(size));
+                assert!(!self.memory.entry(address).is_present(), "{page:?} is mapped already");
+                self.memory.set_entry(address, PageTableEntry::leaf(frame, size, permissions));
+            }
+            MappingChange::Unmap { space, page, size } => {
+                let address = self.existing_entry(space, page, leaf_level(size));
+                assert!(self.memory.entry(address).is_present(), "{page:?} is not mapped");
+                self.memory.set_entry(address, PageTableEntry::ABSENT);
+            }
+            MappingChange::Protect { space, page, size, permissions } => {
+                self.set_permissions(space, page, size, permissions);
+            }
+            MappingChange::Perforate { .. }
+            | MappingChange::Punch { .. }
+            | MappingChange::Patch { .. }
+            | MappingChange::MapHole { .. }
+            | MappingChange::UnmapHole { .. } => {
+                panic!("ordinary page tables cannot hold {change:?}")
+            }
+        }
+    }
+
+    fn walk(
+        &mut self,
+        request: WalkRequest,
+        caches: &mut WalkCaches,
+        steps: &mut Steps,
+    ) -> Result<Reach, NotMapped> {
+        let start = self.start_walk(&request, Directory::Ordinary, caches, steps)?;
+        Ok(self.descend(&request, start, 1, caches, steps)?.reach())
+    }
+
+    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in 1..=3 {
+            let Some(address) = self.entry_address(space, page, level) else { continue };
+            let entry = self.memory.entry(address);
+            if entry.is_present() && (level == 1 || entry.is_large()) {
+                self.mark(address, true);
+                return;
+            }
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    fn counters(&self, out: &mut Counters) {
+        out.count("page_table_bytes", self.nodes * PageSize::Size4K.bytes());
+    }
+}

@@ -1,0 +1,17 @@
+//! Deliberate defects, to prove that the oracle catches them.
+
+/// A defect that can be planted in the memory-management unit. Tests plant each and assert
+/// that a run with the oracle fails; nothing else uses them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A punch or patch leaves the cached bitmap entry alive.
+    SkipBitmapInvalidation,
+    /// A hole is translated in place, as if there were no shadow entry.
+    IgnoreShadow,
+    /// The filter bit of the neighbouring 256KB region is looked at.
+    WrongFilterBit,
+    /// A change of the filter leaves the cached perforated entry alive.
+    KeepStaleFilter,
+    /// A page shootdown leaves the first-level entry alive.
+    SkipL1Invalidation,
+}
