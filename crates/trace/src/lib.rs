@@ -1,1 +1,14 @@
 //! The trace format, readers of foreign formats, and synthetic workloads.
+
+mod convert;
+mod error;
+mod foreign;
+mod format;
+mod source;
+mod synthetic;
+
+pub use convert::{convert, metadata_for, write_chunk};
+pub use error::TraceError;
+pub use foreign::open;
+pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
+pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};

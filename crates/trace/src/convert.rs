@@ -1,0 +1,56 @@
+//! Any source → our format.
+
+use perforate_types::Chunk;
+
+use crate::{Source, TraceError, TraceMetadata, TraceSummary, TraceWriter};
+
+/// Metadata for a trace converted from `source`; the caller adds what it knows.
+pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
+    let metadata = source.metadata();
+    TraceMetadata {
+        program: vec![metadata.name.clone()],
+        recorder: metadata.format.to_owned(),
+        architecture: "x86_64".to_owned(),
+        created_by: concat!("perforate ", env!("CARGO_PKG_VERSION")).to_owned(),
+        has_events: metadata.has_events,
+        has_dependencies: metadata.has_dependencies,
+        has_branches: metadata.has_branches,
+        assumptions: metadata.assumptions.clone(),
+        ..TraceMetadata::default()
+    }
+}
+
+/// Writes everything that is left in `source` and finishes the file.
+///
+/// # Errors
+/// If the source cannot be read or the file not be written; what was written up to then is a
+/// readable, unfinished trace.
+pub fn convert(
+    source: &mut dyn Source,
+    mut writer: TraceWriter,
+) -> Result<TraceSummary, TraceError> {
+    let mut chunk = Chunk::default();
+    while source.next_chunk(&mut chunk)? {
+        write_chunk(&mut writer, &chunk)?;
+    }
+    writer.finish()
+}
+
+/// Appends a whole chunk, events included.
+///
+/// # Errors
+/// If the chunk is impossible or the file cannot be written.
+pub fn write_chunk(writer: &mut TraceWriter, chunk: &Chunk) -> Result<(), TraceError> {
+    let mut events = chunk.events.iter().peekable();
+    let mut accesses = chunk.accesses.as_slice();
+    for (number, instruction) in chunk.instructions.iter().enumerate() {
+        while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= number) {
+            writer.event(event.clone())?;
+        }
+        let count = usize::from(instruction.accesses).min(accesses.len());
+        let (own, rest) = accesses.split_at(count);
+        accesses = rest;
+        writer.push(instruction, own)?;
+    }
+    events.try_for_each(|(_, event)| writer.event(event.clone()))
+}

@@ -1,0 +1,189 @@
+//! Which address an operand accesses: a model that writer and reader run in step, so that only
+//! its mistakes need to be written.
+//!
+//! Every operand of every static instruction predicts its next address in one of two modes: its
+//! last address plus a stride, or a recent access of any operand plus an offset (fields of one
+//! object, slots of one stack frame). When the mode in use is wrong, a code says what is right:
+//! the other mode, an address remembered by context, or an explicit difference.
+
+/// How many recent accesses an explicit difference may refer to.
+pub(crate) const RECENT: usize = 8;
+const CONTEXT_BITS: u32 = 15;
+
+/// What is right where the prediction is wrong. Codes from [`EXPLICIT`] on are
+/// `EXPLICIT + 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th
+/// most recent access; `bytes` bytes of the zigzagged difference follow.
+pub(crate) const OTHER_MODE: u8 = 0;
+/// What followed the most recent access at this operand before.
+pub(crate) const AFTER_RECENT: u8 = 1;
+/// What followed this operand's last address before.
+pub(crate) const AFTER_LAST: u8 = 2;
+/// First explicit code.
+pub(crate) const EXPLICIT: u8 = 3;
+/// One more than the largest code.
+pub(crate) const CODES: u8 = EXPLICIT + 8 * (1 + RECENT as u8);
+
+#[derive(Clone, Copy, Default)]
+struct Operand {
+    last: u64,
+    /// Difference of the last two addresses.
+    delta: u64,
+    /// Difference seen twice in a row, or written explicitly.
+    stride: u64,
+    /// Address minus that of the `back`-th most recent access.
+    offset: u64,
+    /// 0: never accessed.
+    back: u8,
+    relative: bool,
+}
+
+/// Predicts the addresses of operands.
+pub(crate) struct Addresses {
+    operands: Vec<Operand>,
+    /// The last accesses of any operand, a ring.
+    recent: [u64; RECENT],
+    newest: usize,
+    after_recent: Vec<u64>,
+    after_last: Vec<u64>,
+}
+
+impl Addresses {
+    pub(crate) fn new() -> Self {
+        Self {
+            operands: Vec::new(),
+            recent: [0; RECENT],
+            newest: 0,
+            after_recent: vec![0; 1 << CONTEXT_BITS],
+            after_last: vec![0; 1 << CONTEXT_BITS],
+        }
+    }
+
+    /// Forgets everything, as at the start of a chunk.
+    pub(crate) fn reset(&mut self, operands: usize) {
+        self.operands.clear();
+        self.grow(operands);
+        self.recent = [0; RECENT];
+        self.newest = 0;
+        self.after_recent.fill(0);
+        self.after_last.fill(0);
+    }
+
+    /// Makes room for operands up to this number.
+    pub(crate) fn grow(&mut self, operands: usize) {
+        self.operands.resize(operands, Operand { back: 1, ..Operand::default() });
+    }
+
+    /// The `back`-th most recent access, from 1.
+    #[inline]
+    fn recent(&self, back: usize) -> u64 {
+        self.recent[(self.newest + RECENT + 1 - back) % RECENT]
+    }
+
+    /// The address `operand` probably accesses next.
+    #[inline]
+    pub(crate) fn predict(&self, operand: usize) -> u64 {
+        let state = &self.operands[operand];
+        self.by_mode(state, state.relative)
+    }
+
+    #[inline]
+    fn by_mode(&self, state: &Operand, relative: bool) -> u64 {
+        if relative {
+            self.recent(usize::from(state.back)).wrapping_add(state.offset)
+        } else {
+            state.last.wrapping_add(state.stride)
+        }
+    }
+
+    /// `operand` accesses `address`, as predicted.
+    #[inline]
+    pub(crate) fn follow(&mut self, operand: usize, address: u64) {
+        let state = &self.operands[operand];
+        let offset = address.wrapping_sub(self.recent(usize::from(state.back)));
+        let state = &mut self.operands[operand];
+        let delta = address.wrapping_sub(state.last);
+        if delta == state.delta {
+            state.stride = delta;
+        }
+        state.delta = delta;
+        state.offset = offset;
+        state.last = address;
+        self.newest = (self.newest + 1) % RECENT;
+        self.recent[self.newest] = address;
+    }
+
+    /// The code for `address`, which was not predicted, and the difference for an explicit one.
+    pub(crate) fn explain(&self, operand: usize, address: u64) -> (u8, u64) {
+        let state = &self.operands[operand];
+        if self.by_mode(state, !state.relative) == address {
+            return (OTHER_MODE, 0);
+        }
+        let (by_recent, by_last) = self.contexts(operand);
+        if self.after_recent[by_recent] == address {
+            return (AFTER_RECENT, 0);
+        }
+        if self.after_last[by_last] == address {
+            return (AFTER_LAST, 0);
+        }
+        (0..=RECENT)
+            .map(|base| {
+                let difference = address.wrapping_sub(self.base(operand, base)) as i64;
+                let number = super::columns::zigzag(difference);
+                let bytes = (64 - (number | 1).leading_zeros()).div_ceil(8);
+                (EXPLICIT + 8 * base as u8 + (bytes - 1) as u8, number, bytes)
+            })
+            .min_by_key(|&(_, _, bytes)| bytes)
+            .map(|(code, number, _)| (code, number))
+            .expect("there is at least one base")
+    }
+
+    /// The address that `code` and the explicit difference stand for, and what they teach; the
+    /// caller then calls [`Addresses::follow`]. `None` for a code that does not exist.
+    pub(crate) fn correct(&mut self, operand: usize, code: u8, number: u64) -> Option<u64> {
+        let (by_recent, by_last) = self.contexts(operand);
+        let address = match code {
+            OTHER_MODE => {
+                let relative = !self.operands[operand].relative;
+                self.operands[operand].relative = relative;
+                self.by_mode(&self.operands[operand], relative)
+            }
+            AFTER_RECENT => self.after_recent[by_recent],
+            AFTER_LAST => self.after_last[by_last],
+            CODES.. => return None,
+            _ => {
+                let base = usize::from((code - EXPLICIT) / 8);
+                let difference = super::columns::unzigzag(number) as u64;
+                let address = self.base(operand, base).wrapping_add(difference);
+                let state = &mut self.operands[operand];
+                state.relative = base != 0;
+                if base != 0 {
+                    state.back = base as u8;
+                }
+                address
+            }
+        };
+        self.after_recent[by_recent] = address;
+        self.after_last[by_last] = address;
+        Some(address)
+    }
+
+    fn base(&self, operand: usize, base: usize) -> u64 {
+        if base == 0 { self.operands[operand].last } else { self.recent(base) }
+    }
+
+    /// Places in the two context tables for the next access of `operand`.
+    fn contexts(&self, operand: usize) -> (usize, usize) {
+        (slot(operand, self.recent(1)), slot(operand, self.operands[operand].last))
+    }
+}
+
+fn slot(operand: usize, address: u64) -> usize {
+    let mixed = (address ^ (operand as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - CONTEXT_BITS)) as usize
+}
+
+/// How many bytes of difference follow a code.
+#[inline]
+pub(crate) fn explicit_bytes(code: u8) -> usize {
+    if code < EXPLICIT { 0 } else { usize::from((code - EXPLICIT) % 8) + 1 }
+}

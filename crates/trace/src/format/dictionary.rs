@@ -1,0 +1,199 @@
+//! The dictionary of static instructions: everything about an instruction that is the same
+//! whenever it executes. Self-modified code, the two outcomes of a branch, and other sizes or
+//! numbers of accesses at the same address are records of their own.
+
+use std::collections::HashMap;
+
+use perforate_types::{AccessKind, Branch, Instruction, MemoryAccess, Operation, VirtualAddress};
+
+use super::columns::{Column, Packer, Unpacker, put_varint, unzigzag, zigzag};
+use super::header::{Problem, problem};
+use super::{MAX_DICTIONARY_OPERANDS, MAX_DICTIONARY_RECORDS};
+
+const COLUMNS: usize = 6;
+
+/// Size in bytes and kind of one access of a record.
+pub(crate) type Shape = (u16, AccessKind);
+
+/// Static instructions by number.
+#[derive(Default)]
+pub(crate) struct Dictionary {
+    pub(crate) instructions: Vec<Instruction>,
+    /// Index of the first shape of each record.
+    pub(crate) first_operand: Vec<u32>,
+    /// Shapes of all records in order; the index numbers the operand.
+    pub(crate) shapes: Vec<Shape>,
+}
+
+impl Dictionary {
+    pub(crate) fn clear(&mut self) {
+        self.instructions.clear();
+        self.first_operand.clear();
+        self.shapes.clear();
+    }
+
+    /// Whether record `number` is this instruction with accesses of these shapes.
+    #[inline]
+    pub(crate) fn matches(&self, number: u32, wanted: &Instruction, list: &[MemoryAccess]) -> bool {
+        let Some(instruction) = self.instructions.get(number as usize) else { return false };
+        let first = self.first_operand[number as usize] as usize;
+        instruction == wanted
+            && list
+                .iter()
+                .zip(&self.shapes[first..])
+                .all(|(access, &(size, kind))| access.size == size && access.kind == kind)
+    }
+
+    fn push(&mut self, instruction: Instruction, shapes: impl Iterator<Item = Shape>) {
+        self.first_operand.push(self.shapes.len() as u32);
+        self.instructions.push(instruction);
+        self.shapes.extend(shapes);
+    }
+
+    /// Whether one more record could exceed the limits.
+    fn is_full(&self) -> bool {
+        self.instructions.len() >= MAX_DICTIONARY_RECORDS
+            || self.shapes.len() + usize::from(u8::MAX) > MAX_DICTIONARY_OPERANDS
+    }
+
+    /// The records from `first` on as a payload.
+    pub(crate) fn encode(&self, first: usize, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
+        let mut columns: [Vec<u8>; COLUMNS] = Default::default();
+        let [addresses, lengths, classes, registers, counts, shapes] = &mut columns;
+        let mut expected_ip = 0u64;
+        for instruction in &self.instructions[first..] {
+            let ip = instruction.ip.value();
+            put_varint(addresses, zigzag(ip.wrapping_sub(expected_ip) as i64));
+            expected_ip = ip.wrapping_add(u64::from(instruction.length));
+            lengths.push(instruction.length);
+            classes.push(
+                instruction.branch as u8
+                    | (instruction.taken as u8) << 3
+                    | (instruction.operation as u8) << 4,
+            );
+            registers.extend_from_slice(&instruction.sources);
+            registers.extend_from_slice(&instruction.destinations);
+            counts.push(instruction.accesses);
+        }
+        let first_shape = self.first_operand.get(first).map_or(0, |&operand| operand as usize);
+        for &(size, kind) in &self.shapes[first_shape..] {
+            put_varint(shapes, u64::from(size) << 1 | u64::from(kind == AccessKind::Write));
+        }
+        packer.pack(&columns)
+    }
+
+    /// Appends `count` records from a payload.
+    pub(crate) fn decode(
+        &mut self,
+        payload: &[u8],
+        count: u32,
+        unpacker: &mut Unpacker,
+    ) -> Result<(), Problem> {
+        let mut columns: [Column; COLUMNS] = Default::default();
+        unpacker.unpack(payload, &mut columns)?;
+        let mut expected_ip = 0;
+        for number in 0..count {
+            if self.is_full() {
+                return Err(problem(
+                    "a dictionary with too many records",
+                    format!("at most {MAX_DICTIONARY_RECORDS}"),
+                ));
+            }
+            self.decode_record(&mut columns, &mut expected_ip).ok_or_else(|| {
+                problem(format!("dictionary record {number} is impossible"), "a valid record")
+            })?;
+        }
+        if columns.iter().all(Column::is_finished) {
+            Ok(())
+        } else {
+            Err(problem("bytes after the last dictionary record", "none"))
+        }
+    }
+
+    fn decode_record(&mut self, columns: &mut [Column; COLUMNS], expected: &mut u64) -> Option<()> {
+        let [addresses, lengths, classes, registers, counts, shapes] = columns;
+        let ip = expected.wrapping_add(unzigzag(addresses.varint()?) as u64);
+        let length = lengths.byte()?;
+        let class = classes.byte()?;
+        *expected = ip.wrapping_add(u64::from(length));
+        let mut list = [0; 6];
+        for register in &mut list {
+            *register = registers.byte()?;
+        }
+        let [a, b, c, d, e, f] = list;
+        let instruction = Instruction {
+            ip: VirtualAddress::new(ip),
+            sources: [a, b, c, d],
+            destinations: [e, f],
+            accesses: counts.byte()?,
+            length,
+            branch: *Branch::ALL.get(usize::from(class & 7))?,
+            taken: class & 8 != 0,
+            operation: *Operation::ALL.get(usize::from(class >> 4))?,
+        };
+        self.push(instruction, std::iter::empty());
+        for _ in 0..instruction.accesses {
+            let shape = shapes.varint()?;
+            let size = u16::try_from(shape >> 1).ok().filter(|&size| size > 0)?;
+            let kind = if shape & 1 == 0 { AccessKind::Read } else { AccessKind::Write };
+            self.shapes.push((size, kind));
+        }
+        Some(())
+    }
+}
+
+/// A dictionary that finds records, for writing.
+#[derive(Default)]
+pub(crate) struct Numbering {
+    pub(crate) dictionary: Dictionary,
+    /// Newest record of each hash.
+    newest: HashMap<u64, u32>,
+    /// For each record the next older one of the same hash.
+    older: Vec<Option<u32>>,
+}
+
+impl Numbering {
+    pub(crate) fn clear(&mut self) {
+        self.dictionary.clear();
+        self.newest.clear();
+        self.older.clear();
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.dictionary.is_full()
+    }
+
+    /// The record's number; a new one if it is new.
+    pub(crate) fn number(&mut self, instruction: &Instruction, list: &[MemoryAccess]) -> u32 {
+        let hash = hash(instruction, list);
+        let newest = self.newest.get(&hash).copied();
+        let mut candidate = newest;
+        while let Some(number) = candidate {
+            if self.dictionary.matches(number, instruction, list) {
+                return number;
+            }
+            candidate = self.older[number as usize];
+        }
+        let number = self.dictionary.instructions.len() as u32;
+        self.dictionary.push(*instruction, list.iter().map(|access| (access.size, access.kind)));
+        self.older.push(newest);
+        self.newest.insert(hash, number);
+        number
+    }
+}
+
+fn hash(instruction: &Instruction, list: &[MemoryAccess]) -> u64 {
+    let [a, b, c, d] = instruction.sources;
+    let [e, f] = instruction.destinations;
+    let class = instruction.branch as u8 | (instruction.taken as u8) << 3;
+    let operation = (instruction.operation as u8) << 4 | instruction.length;
+    let mut hash = instruction.ip.value().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut mix = |value: u64| {
+        hash = (hash ^ hash >> 32 ^ value).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    };
+    mix(u64::from_le_bytes([a, b, c, d, e, f, class, operation]));
+    for access in list {
+        mix(u64::from(access.size) << 1 | u64::from(access.kind == AccessKind::Write));
+    }
+    hash
+}

@@ -1,0 +1,266 @@
+//! The chunks of a trace file: where they lie and whether the file is whole.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::columns::{Column, Unpacker};
+use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
+use super::index::{self, Place};
+use super::{PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
+use crate::TraceError;
+use crate::source::Truncation;
+
+/// Length in bytes of the last chunk, which holds the offset of the index.
+const END_BYTES: u64 = HEADER_BYTES as u64 + 8;
+
+/// How the list of chunks ends.
+pub(crate) enum End {
+    /// With the end chunk.
+    Whole,
+    /// Early, after the last whole chunk.
+    Truncated(Truncation),
+    /// At a chunk header that was changed.
+    Damaged(u64, Problem),
+}
+
+/// An open trace file whose chunks are known.
+pub(crate) struct TraceFile {
+    pub(crate) path: PathBuf,
+    file: File,
+    /// Where the next read starts, to save needless seeks.
+    read_position: u64,
+    pub(crate) bytes: u64,
+    pub(crate) metadata: TraceMetadata,
+    pub(crate) places: Vec<Place>,
+    pub(crate) end: End,
+    pub(crate) instructions: u64,
+}
+
+impl TraceFile {
+    pub(crate) fn open(path: &Path, unpacker: &mut Unpacker) -> Result<Self, TraceError> {
+        let io = |action| move |error| TraceError::io(path, action, error);
+        let file = File::open(path).map_err(io("open"))?;
+        let bytes = file.metadata().map_err(io("read"))?.len();
+        let mut trace = Self {
+            path: path.to_owned(),
+            file,
+            read_position: 0,
+            bytes,
+            metadata: TraceMetadata::default(),
+            places: Vec::new(),
+            end: End::Whole,
+            instructions: 0,
+        };
+        trace.check_preamble()?;
+        trace.read_metadata(unpacker)?;
+        if trace.use_index(unpacker).map_err(io("read"))?.is_none() {
+            trace.scan().map_err(io("read"))?;
+        }
+        let counts = trace.places.iter().filter(|place| place.header.kind == Kind::Instructions);
+        trace.instructions = counts.map(|place| u64::from(place.header.count)).sum();
+        if let End::Truncated(truncation) = &mut trace.end {
+            truncation.instructions = trace.instructions;
+        }
+        Ok(trace)
+    }
+
+    fn check_preamble(&mut self) -> Result<(), TraceError> {
+        let wrong = |offset, found: String, expected: String| {
+            Err(TraceError::damaged(&self.path, offset, found, expected))
+        };
+        if self.bytes < PREAMBLE_BYTES {
+            return wrong(0, format!("{} bytes", self.bytes), "a trace's signature".into());
+        }
+        let mut bytes = [0; PREAMBLE_BYTES as usize];
+        self.file
+            .read_exact(&mut bytes)
+            .map_err(|error| TraceError::io(&self.path, "read", error))?;
+        self.read_position = PREAMBLE_BYTES;
+        if bytes[..8] != SIGNATURE {
+            return wrong(0, "not a Perforate trace".into(), "a trace's signature".into());
+        }
+        let version = u32::from_le_bytes(field(&bytes, 8));
+        if version != VERSION {
+            return wrong(8, format!("format version {version}"), format!("version {VERSION}"));
+        }
+        Ok(())
+    }
+
+    fn read_metadata(&mut self, unpacker: &mut Unpacker) -> Result<(), TraceError> {
+        let wrong = |trace: &Self, problem: Problem| {
+            TraceError::damaged(&trace.path, PREAMBLE_BYTES, problem.found, problem.expected)
+        };
+        let place = match self.read_place(PREAMBLE_BYTES) {
+            Ok(Found::Place(place)) if place.header.kind == Kind::Metadata => place,
+            Ok(Found::Place(_)) => {
+                return Err(wrong(self, problem("another chunk", "the metadata chunk")));
+            }
+            Ok(Found::CutOff(found)) => {
+                return Err(wrong(self, problem(found, "the metadata chunk")));
+            }
+            Ok(Found::Damaged(problem)) => return Err(wrong(self, problem)),
+            Err(error) => return Err(TraceError::io(&self.path, "read", error)),
+        };
+        let mut payload = Vec::new();
+        self.read_payload(&place, &mut payload)?;
+        let mut columns = [Column::default()];
+        unpacker.unpack(&payload, &mut columns).map_err(|problem| wrong(self, problem))?;
+        self.metadata = serde_json::from_slice(columns[0].rest())
+            .map_err(|error| wrong(self, problem(format!("metadata: {error}"), "valid JSON")))?;
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Takes the list of chunks from the index; `None` where there is no sound index.
+    fn use_index(&mut self, unpacker: &mut Unpacker) -> io::Result<Option<()>> {
+        let Some(end_offset) = self.bytes.checked_sub(END_BYTES) else { return Ok(None) };
+        let Found::Place(end) = self.read_place(end_offset)? else { return Ok(None) };
+        let mut payload = Vec::new();
+        if end.header.kind != Kind::End || !self.fetch(&end, &mut payload)? || payload.len() != 8 {
+            return Ok(None);
+        }
+        let index_offset = u64::from_le_bytes(field(&payload, 0));
+        if index_offset >= end_offset {
+            return Ok(None);
+        }
+        let Found::Place(place) = self.read_place(index_offset)? else { return Ok(None) };
+        if place.header.kind != Kind::Index
+            || place.end() != end_offset
+            || !self.fetch(&place, &mut payload)?
+        {
+            return Ok(None);
+        }
+        let count = place.header.count;
+        let Ok(places) = index::decode(&payload, count, index_offset, unpacker) else {
+            return Ok(None);
+        };
+        let mut position = 0;
+        if places.first() != self.places.first()
+            || !places.iter().all(|place| continues(&place.header, &mut position))
+        {
+            return Ok(None);
+        }
+        self.places = places;
+        Ok(Some(()))
+    }
+
+    /// Finds the chunks by going from header to header.
+    fn scan(&mut self) -> io::Result<()> {
+        self.places.truncate(1);
+        let mut offset = self.places[0].end();
+        let mut position = 0;
+        loop {
+            let place = match self.read_place(offset)? {
+                Found::Place(place) => place,
+                Found::CutOff(problem) => {
+                    let truncation = Truncation { offset, instructions: 0, problem };
+                    self.end = End::Truncated(truncation);
+                    return Ok(());
+                }
+                Found::Damaged(problem) => {
+                    self.end = End::Damaged(offset, problem);
+                    return Ok(());
+                }
+            };
+            offset = place.end();
+            if !continues(&place.header, &mut position) {
+                let found = format!("instruction {} out of turn", place.header.first);
+                self.end = End::Damaged(place.offset, problem(found, "chunks in order"));
+                return Ok(());
+            }
+            self.places.push(place);
+            if place.header.kind == Kind::End {
+                if offset != self.bytes {
+                    let found = format!("{} bytes after the end", self.bytes - offset);
+                    self.end = End::Damaged(offset, problem(found, "none"));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// The chunk header at `offset`.
+    fn read_place(&mut self, offset: u64) -> io::Result<Found> {
+        let left = self.bytes.saturating_sub(offset);
+        if left == 0 {
+            return Ok(Found::CutOff("the trace was not finished (it has no index)".into()));
+        }
+        if left < HEADER_BYTES as u64 {
+            return Ok(Found::CutOff(format!("a chunk header is cut off after {left} bytes")));
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        self.seek(offset)?;
+        self.file.read_exact(&mut bytes)?;
+        self.read_position += HEADER_BYTES as u64;
+        let header = match Header::decode(&bytes) {
+            Ok(header) => header,
+            Err(problem) => return Ok(Found::Damaged(problem)),
+        };
+        let place = Place { offset, header };
+        if place.end() > self.bytes {
+            let (has, needs) = (left - HEADER_BYTES as u64, header.payload_bytes);
+            return Ok(Found::CutOff(format!("a chunk of {needs} bytes is cut off after {has}")));
+        }
+        Ok(Found::Place(place))
+    }
+
+    /// Reads and checks the payload of the chunk at `place`, header included.
+    pub(crate) fn read_payload(
+        &mut self,
+        place: &Place,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), TraceError> {
+        let io = |trace: &Self, error| TraceError::io(&trace.path, "read", error);
+        let found = self.read_place(place.offset).map_err(|error| io(self, error))?;
+        let wrong = match found {
+            Found::Place(found) if found == *place => {
+                if self.fetch(place, payload).map_err(|error| io(self, error))? {
+                    return Ok(());
+                }
+                let stored = place.header.payload_checksum;
+                problem(
+                    format!("the chunk's checksum is {:#010x}", crc32fast::hash(payload)),
+                    format!("{stored:#010x} as its header says: a byte of the chunk was changed"),
+                )
+            }
+            Found::Place(_) => problem("another chunk than the index says", "the same"),
+            Found::CutOff(found) => problem(found, "a whole chunk, as the index says"),
+            Found::Damaged(problem) => problem,
+        };
+        Err(TraceError::damaged(&self.path, place.offset, wrong.found, wrong.expected))
+    }
+
+    /// Reads the payload; false if its checksum is wrong.
+    fn fetch(&mut self, place: &Place, payload: &mut Vec<u8>) -> io::Result<bool> {
+        self.seek(place.offset + HEADER_BYTES as u64)?;
+        payload.resize(place.header.payload_bytes as usize, 0);
+        self.file.read_exact(payload)?;
+        self.read_position = place.end();
+        Ok(crc32fast::hash(payload) == place.header.payload_checksum)
+    }
+
+    fn seek(&mut self, offset: u64) -> io::Result<()> {
+        if self.read_position != offset {
+            self.file.seek(SeekFrom::Start(offset))?;
+            self.read_position = offset;
+        }
+        Ok(())
+    }
+}
+
+/// What lies at a place where a chunk header should be.
+enum Found {
+    Place(Place),
+    CutOff(String),
+    Damaged(Problem),
+}
+
+/// Whether the chunk may come after the first `position` instructions, which it then adds to.
+fn continues(header: &Header, position: &mut u64) -> bool {
+    let in_turn = header.kind == Kind::Dictionary || header.first == *position;
+    if header.kind == Kind::Instructions {
+        *position += u64::from(header.count);
+    }
+    in_turn
+}

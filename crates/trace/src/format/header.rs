@@ -1,0 +1,128 @@
+//! Chunk headers: 32 bytes, little-endian, with their own checksum.
+
+use super::MAX_PAYLOAD_BYTES;
+
+/// Length of a chunk header in bytes.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+const MARKER: [u8; 4] = *b"PTck";
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// [`super::TraceMetadata`] as JSON.
+    Metadata = 1,
+    /// New static instructions.
+    Dictionary = 2,
+    /// Program events as JSON.
+    Events = 3,
+    /// Executed instructions.
+    Instructions = 4,
+    /// The headers of all chunks before it and where they lie.
+    Index = 5,
+    /// Where the index lies; the last chunk.
+    End = 6,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Metadata,
+        Self::Dictionary,
+        Self::Events,
+        Self::Instructions,
+        Self::Index,
+        Self::End,
+    ];
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A decoded chunk header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    /// Bytes that follow the header.
+    pub(crate) payload_bytes: u32,
+    /// Instructions, dictionary records, events or index entries in the chunk.
+    pub(crate) count: u32,
+    /// Number of the first instruction (of an index or end chunk: of all instructions); of a
+    /// dictionary chunk the first record, 0 beginning a new dictionary.
+    pub(crate) first: u64,
+    /// CRC-32 (IEEE) of the payload.
+    pub(crate) payload_checksum: u32,
+}
+
+impl Header {
+    pub(crate) fn new(kind: Kind, payload: &[u8], count: u32, first: u64) -> Self {
+        let payload_bytes = u32::try_from(payload.len()).expect("payloads are bounded");
+        Self { kind, payload_bytes, count, first, payload_checksum: crc32fast::hash(payload) }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MARKER);
+        bytes[4] = self.kind as u8;
+        bytes[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.count.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The header in `bytes`, or what is wrong and what would be right.
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Problem> {
+        if bytes[..4] != MARKER {
+            let found = u32::from_be_bytes(field(bytes, 0));
+            return Err(problem(
+                format!("no chunk starts here (found {found:#010x})"),
+                format!("a chunk header, which starts with {:#010x}", u32::from_be_bytes(MARKER)),
+            ));
+        }
+        let stored = u32::from_le_bytes(field(bytes, 28));
+        let computed = crc32fast::hash(&bytes[..28]);
+        if stored != computed {
+            return Err(problem(
+                format!("the chunk header's checksum is {computed:#010x}"),
+                format!("{stored:#010x} as stored in it: a byte of the header was changed"),
+            ));
+        }
+        let kind = Kind::from_byte(bytes[4]).ok_or_else(|| {
+            problem(format!("unknown chunk kind {}", bytes[4]), "a kind from 1 to 6")
+        })?;
+        let payload_bytes = u32::from_le_bytes(field(bytes, 8));
+        if payload_bytes > MAX_PAYLOAD_BYTES {
+            return Err(problem(
+                format!("a chunk of {payload_bytes} bytes"),
+                format!("at most {MAX_PAYLOAD_BYTES}"),
+            ));
+        }
+        Ok(Self {
+            kind,
+            payload_bytes,
+            count: u32::from_le_bytes(field(bytes, 12)),
+            first: u64::from_le_bytes(field(bytes, 16)),
+            payload_checksum: u32::from_le_bytes(field(bytes, 24)),
+        })
+    }
+}
+
+/// What is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) found: String,
+    pub(crate) expected: String,
+}
+
+pub(crate) fn problem(found: impl Into<String>, expected: impl Into<String>) -> Problem {
+    Problem { found: found.into(), expected: expected.into() }
+}
+
+/// `N` bytes at `offset` of a slice known to be long enough.
+pub(crate) fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    bytes[offset..offset + N].try_into().expect("a slice of N bytes")
+}

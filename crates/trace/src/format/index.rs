@@ -1,0 +1,70 @@
+//! The index: header and place of every chunk, so that a reader need not look for them.
+
+use super::columns::{Column, Packer, Unpacker, put_varint};
+use super::header::{HEADER_BYTES, Header, Kind, Problem, problem};
+use super::{MAX_PAYLOAD_BYTES, PREAMBLE_BYTES};
+
+/// A chunk and where its header lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) header: Header,
+}
+
+impl Place {
+    /// Byte after the chunk.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + HEADER_BYTES as u64 + u64::from(self.header.payload_bytes)
+    }
+}
+
+pub(crate) fn encode(places: &[Place], packer: &mut Packer) -> std::io::Result<Vec<u8>> {
+    let mut column = Vec::new();
+    for Place { header, .. } in places {
+        column.push(header.kind as u8);
+        put_varint(&mut column, u64::from(header.payload_bytes));
+        put_varint(&mut column, u64::from(header.count));
+        put_varint(&mut column, header.first);
+        column.extend_from_slice(&header.payload_checksum.to_le_bytes());
+    }
+    packer.pack(&[column])
+}
+
+/// The chunks listed in `payload`, which must end exactly at `end`, where the index lies.
+pub(crate) fn decode(
+    payload: &[u8],
+    count: u32,
+    end: u64,
+    unpacker: &mut Unpacker,
+) -> Result<Vec<Place>, Problem> {
+    let mut columns = [Column::default()];
+    unpacker.unpack(payload, &mut columns)?;
+    let column = &mut columns[0];
+    let mut places = Vec::new();
+    let mut offset = PREAMBLE_BYTES;
+    for number in 0..count {
+        let place = decode_place(column, offset)
+            .ok_or_else(|| problem(format!("index entry {number} is impossible"), "a chunk"))?;
+        offset = place.end();
+        places.push(place);
+    }
+    if offset == end && column.is_finished() {
+        Ok(places)
+    } else {
+        Err(problem(format!("the index lists {offset} bytes"), format!("{end}")))
+    }
+}
+
+fn decode_place(column: &mut Column, offset: u64) -> Option<Place> {
+    let kind = Kind::from_byte(column.byte()?)?;
+    let payload_bytes =
+        u32::try_from(column.varint()?).ok().filter(|&bytes| bytes <= MAX_PAYLOAD_BYTES)?;
+    let count = u32::try_from(column.varint()?).ok()?;
+    let first = column.varint()?;
+    let mut checksum = [0; 4];
+    for byte in &mut checksum {
+        *byte = column.byte()?;
+    }
+    let payload_checksum = u32::from_le_bytes(checksum);
+    Some(Place { offset, header: Header { kind, payload_bytes, count, first, payload_checksum } })
+}

@@ -1,0 +1,234 @@
+//! Instruction chunks: the mistakes of the flow and address models, in columns.
+
+use perforate_types::{Chunk, MemoryAccess, VirtualAddress};
+
+use super::addresses::{Addresses, explicit_bytes};
+use super::columns::{Column, Packer, Unpacker, put_varint, unzigzag, zigzag};
+use super::dictionary::Dictionary;
+use super::flow::Flow;
+use super::header::{Problem, problem};
+
+/// Columns of an instruction chunk: right guesses between two mistakes of the flow model; what
+/// was right there; the same two for addresses; then bytes 0 to 7 of explicit differences.
+const COLUMNS: usize = 4 + 8;
+const FLOW_RUNS: usize = 0;
+const FLOW_CORRECTIONS: usize = 1;
+const ADDRESS_RUNS: usize = 2;
+const ADDRESS_CODES: usize = 3;
+const DIFFERENCES: usize = 4;
+
+/// Collects the instructions of one chunk.
+pub(crate) struct Encoder {
+    columns: [Vec<u8>; COLUMNS],
+    flow: Flow,
+    addresses: Addresses,
+    flow_run: u64,
+    address_run: u64,
+    instructions: u32,
+    accesses: usize,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        Self {
+            columns: Default::default(),
+            flow: Flow::new(),
+            addresses: Addresses::new(),
+            flow_run: 0,
+            address_run: 0,
+            instructions: 0,
+            accesses: 0,
+        }
+    }
+
+    /// Begins a new chunk.
+    pub(crate) fn reset(&mut self, dictionary: &Dictionary) {
+        self.columns.iter_mut().for_each(Vec::clear);
+        self.flow.reset(dictionary.instructions.len().max(1));
+        self.addresses.reset(dictionary.shapes.len());
+        (self.flow_run, self.address_run) = (0, 0);
+        (self.instructions, self.accesses) = (0, 0);
+    }
+
+    pub(crate) fn instructions(&self) -> u32 {
+        self.instructions
+    }
+
+    pub(crate) fn accesses(&self) -> usize {
+        self.accesses
+    }
+
+    /// The record that probably comes next.
+    pub(crate) fn predict(&self) -> u32 {
+        self.flow.predict()
+    }
+
+    /// Appends an execution of `record`, which [`Encoder::predict`] gave as `predicted`.
+    pub(crate) fn push(
+        &mut self,
+        record: u32,
+        predicted: u32,
+        dictionary: &Dictionary,
+        list: &[MemoryAccess],
+    ) {
+        self.flow.grow(dictionary.instructions.len());
+        if record == predicted {
+            self.flow_run += 1;
+        } else {
+            put_varint(&mut self.columns[FLOW_RUNS], self.flow_run);
+            let step = i64::from(record) - i64::from(predicted);
+            put_varint(&mut self.columns[FLOW_CORRECTIONS], zigzag(step));
+            self.flow_run = 0;
+        }
+        self.flow.follow(record);
+        if !list.is_empty() {
+            self.addresses.grow(dictionary.shapes.len());
+            let first = dictionary.first_operand[record as usize] as usize;
+            for (place, access) in list.iter().enumerate() {
+                self.push_address(first + place, access.address.value());
+            }
+            self.accesses += list.len();
+        }
+        self.instructions += 1;
+    }
+
+    fn push_address(&mut self, operand: usize, address: u64) {
+        if self.addresses.predict(operand) == address {
+            self.address_run += 1;
+        } else {
+            let (code, number) = self.addresses.explain(operand, address);
+            put_varint(&mut self.columns[ADDRESS_RUNS], self.address_run);
+            self.columns[ADDRESS_CODES].push(code);
+            for (plane, byte) in number.to_le_bytes().iter().take(explicit_bytes(code)).enumerate()
+            {
+                self.columns[DIFFERENCES + plane].push(*byte);
+            }
+            self.address_run = 0;
+            let understood = self.addresses.correct(operand, code, number);
+            debug_assert_eq!(understood, Some(address));
+        }
+        self.addresses.follow(operand, address);
+    }
+
+    /// The chunk's payload.
+    pub(crate) fn finish(&mut self, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
+        put_varint(&mut self.columns[FLOW_RUNS], self.flow_run);
+        put_varint(&mut self.columns[ADDRESS_RUNS], self.address_run);
+        packer.pack(&self.columns)
+    }
+}
+
+/// Gives the instructions of one chunk back, slice by slice.
+pub(crate) struct Decoder {
+    columns: [Column; COLUMNS],
+    flow: Flow,
+    addresses: Addresses,
+    flow_run: u64,
+    address_run: u64,
+    remaining: u32,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self {
+            columns: Default::default(),
+            flow: Flow::new(),
+            addresses: Addresses::new(),
+            flow_run: 0,
+            address_run: 0,
+            remaining: 0,
+        }
+    }
+
+    /// Instructions of the chunk that were not delivered yet.
+    pub(crate) fn remaining(&self) -> u32 {
+        self.remaining
+    }
+
+    /// Drops the rest of the chunk.
+    pub(crate) fn abandon(&mut self) {
+        self.remaining = 0;
+    }
+
+    /// Begins a chunk of `count` instructions.
+    pub(crate) fn begin(
+        &mut self,
+        payload: &[u8],
+        count: u32,
+        dictionary: &Dictionary,
+        unpacker: &mut Unpacker,
+    ) -> Result<(), Problem> {
+        unpacker.unpack(payload, &mut self.columns)?;
+        self.flow.reset(dictionary.instructions.len().max(1));
+        self.addresses.reset(dictionary.shapes.len());
+        let runs = (self.columns[FLOW_RUNS].varint(), self.columns[ADDRESS_RUNS].varint());
+        let (Some(flow_run), Some(address_run)) = runs else { return Err(impossible()) };
+        (self.flow_run, self.address_run) = (flow_run, address_run);
+        self.remaining = count;
+        Ok(())
+    }
+
+    /// Appends the next `at_most` instructions of the chunk, or as many as are left.
+    pub(crate) fn decode(
+        &mut self,
+        dictionary: &Dictionary,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<(), Problem> {
+        let count = at_most.min(self.remaining as usize);
+        chunk.instructions.reserve(count);
+        for _ in 0..count {
+            let record = self.next_record().ok_or_else(impossible)?;
+            let instruction =
+                *dictionary.instructions.get(record as usize).ok_or_else(impossible)?;
+            self.flow.follow(record);
+            chunk.instructions.push(instruction);
+            if instruction.accesses > 0 {
+                let first = dictionary.first_operand[record as usize] as usize;
+                let shapes = &dictionary.shapes[first..first + usize::from(instruction.accesses)];
+                for (place, &(size, kind)) in shapes.iter().enumerate() {
+                    let address = self.next_address(first + place).ok_or_else(impossible)?;
+                    let address = VirtualAddress::new(address);
+                    chunk.accesses.push(MemoryAccess { address, size, kind });
+                }
+            }
+        }
+        self.remaining -= count as u32;
+        let spent = self.remaining > 0 || self.columns.iter().all(Column::is_finished);
+        if spent { Ok(()) } else { Err(problem("bytes after the last instruction", "none")) }
+    }
+
+    #[inline]
+    fn next_record(&mut self) -> Option<u32> {
+        let predicted = self.flow.predict();
+        if self.flow_run > 0 {
+            self.flow_run -= 1;
+            return Some(predicted);
+        }
+        let step = unzigzag(self.columns[FLOW_CORRECTIONS].varint()?);
+        self.flow_run = self.columns[FLOW_RUNS].varint()?;
+        u32::try_from(i64::from(predicted).checked_add(step)?).ok()
+    }
+
+    #[inline]
+    fn next_address(&mut self, operand: usize) -> Option<u64> {
+        let address = if self.address_run > 0 {
+            self.address_run -= 1;
+            self.addresses.predict(operand)
+        } else {
+            let code = self.columns[ADDRESS_CODES].byte()?;
+            let mut number = [0; 8];
+            for (plane, byte) in number.iter_mut().take(explicit_bytes(code)).enumerate() {
+                *byte = self.columns[DIFFERENCES + plane].byte()?;
+            }
+            self.address_run = self.columns[ADDRESS_RUNS].varint()?;
+            self.addresses.correct(operand, code, u64::from_le_bytes(number))?
+        };
+        self.addresses.follow(operand, address);
+        Some(address)
+    }
+}
+
+fn impossible() -> Problem {
+    problem("an instruction chunk that contradicts itself", "one a writer can produce")
+}

@@ -1,0 +1,50 @@
+//! The trace format: chunked, compressed, checksummed, seekable; see `docs/trace-format.md`.
+//!
+//! A file is a signature followed by chunks. Static instructions are written once, in dictionary
+//! chunks; an instruction chunk holds only what the models of [`flow`] and [`addresses`] cannot
+//! predict, in columns that zstd compresses further.
+
+pub(crate) mod addresses;
+pub(crate) mod columns;
+pub(crate) mod dictionary;
+pub(crate) mod events;
+mod file;
+pub(crate) mod flow;
+pub(crate) mod header;
+pub(crate) mod index;
+pub(crate) mod instructions;
+pub(crate) mod metadata;
+mod reader;
+mod writer;
+
+pub use metadata::TraceMetadata;
+pub use reader::TraceReader;
+pub use writer::{TraceSummary, TraceWriter, WriterOptions};
+
+/// First bytes of every trace file: a byte outside ASCII, a name, a line end that text-mode
+/// copying would change, and the version.
+pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
+
+/// Version of the format, stored after the signature as a little-endian 32-bit number.
+pub(crate) const VERSION: u32 = 1;
+
+/// Length in bytes of signature and version.
+pub(crate) const PREAMBLE_BYTES: u64 = 12;
+
+/// Longest payload of a chunk in bytes, and longest uncompressed column.
+pub(crate) const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
+
+/// Most instructions in one chunk.
+pub(crate) const MAX_CHUNK_INSTRUCTIONS: u32 = 1 << 21;
+
+/// Memory accesses after which a chunk ends.
+pub(crate) const MAX_CHUNK_ACCESSES: usize = 1 << 21;
+
+/// Events after which a chunk ends.
+pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
+
+/// Most records in a dictionary; a full dictionary is dropped and a new one begun.
+pub(crate) const MAX_DICTIONARY_RECORDS: usize = 1 << 20;
+
+/// Most operand shapes in a dictionary.
+pub(crate) const MAX_DICTIONARY_OPERANDS: usize = 1 << 22;

@@ -1,0 +1,230 @@
+//! Reading traces.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use perforate_types::Chunk;
+
+use super::columns::Unpacker;
+use super::dictionary::Dictionary;
+use super::events::{self, Placed};
+use super::file::{End, TraceFile};
+use super::header::{Kind, Problem};
+use super::index::Place;
+use super::instructions::Decoder;
+use super::{TraceMetadata, VERSION};
+use crate::source::{CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
+use crate::{TraceError, source::file_name};
+
+/// Reads a trace file.
+///
+/// A file that was cut off or never finished is read up to its last whole chunk, and
+/// [`Source::truncated`] says so; changed bytes are an error when their chunk is reached.
+pub struct TraceReader {
+    file: TraceFile,
+    source_metadata: SourceMetadata,
+    /// The next chunk of the file to read, by place in the file's list.
+    next_place: usize,
+    unpacker: Unpacker,
+    payload: Vec<u8>,
+    dictionary: Dictionary,
+    decoder: Decoder,
+    /// Number of the next instruction to deliver.
+    position: u64,
+    /// Events not delivered yet, and the position of the newest one read.
+    events: VecDeque<Placed>,
+    newest_event: u64,
+}
+
+impl TraceReader {
+    /// Opens a trace file and finds its chunks.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no trace, or its first chunk is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
+        let path = path.as_ref();
+        let mut unpacker = Unpacker::new().map_err(|error| TraceError::io(path, "read", error))?;
+        let file = TraceFile::open(path, &mut unpacker)?;
+        let metadata = &file.metadata;
+        let source_metadata = SourceMetadata {
+            name: file_name(path),
+            format: "perforate",
+            instructions: Some(file.instructions),
+            has_events: metadata.has_events,
+            has_dependencies: metadata.has_dependencies,
+            has_branches: metadata.has_branches,
+            assumptions: metadata.assumptions.clone(),
+        };
+        Ok(Self {
+            file,
+            source_metadata,
+            next_place: 1,
+            unpacker,
+            payload: Vec::new(),
+            dictionary: Dictionary::default(),
+            decoder: Decoder::new(),
+            position: 0,
+            events: VecDeque::new(),
+            newest_event: 0,
+        })
+    }
+
+    /// What the file says about itself.
+    pub fn trace_metadata(&self) -> &TraceMetadata {
+        &self.file.metadata
+    }
+
+    /// Version of the format the file is written in.
+    pub fn version(&self) -> u32 {
+        VERSION
+    }
+
+    /// Length of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.file.bytes
+    }
+
+    /// Instructions in the whole chunks of the file.
+    pub fn instructions(&self) -> u64 {
+        self.file.instructions
+    }
+
+    /// Number of the instruction that comes next.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes to instruction `number`, or to the end if there are fewer, and returns the position
+    /// reached. All events before it come first in the next chunk, whichever were delivered
+    /// already: they rebuild the memory map.
+    ///
+    /// # Errors
+    /// As [`Source::next_chunk`].
+    pub fn seek(&mut self, number: u64) -> Result<u64, TraceError> {
+        self.next_place = 1;
+        self.dictionary.clear();
+        self.decoder.abandon();
+        self.events.clear();
+        (self.position, self.newest_event) = (0, 0);
+        self.skip(number)?;
+        Ok(self.position)
+    }
+
+    fn damaged(&self, place: Place, problem: Problem) -> TraceError {
+        TraceError::damaged(&self.file.path, place.offset, problem.found, problem.expected)
+    }
+
+    /// Reads chunks up to and including the next one with instructions beyond `target`; false at
+    /// the end of the file.
+    fn begin_next(&mut self, target: u64) -> Result<bool, TraceError> {
+        while let Some(&place) = self.file.places.get(self.next_place) {
+            let after = self.position + u64::from(place.header.count);
+            let passed_over = place.header.kind == Kind::Instructions && after <= target;
+            if passed_over {
+                self.position = after;
+            } else {
+                self.file.read_payload(&place, &mut self.payload)?;
+                self.load(place).map_err(|problem| self.damaged(place, problem))?;
+            }
+            self.next_place += 1;
+            if place.header.kind == Kind::Instructions && !passed_over {
+                return Ok(true);
+            }
+        }
+        match &self.file.end {
+            End::Damaged(offset, problem) => {
+                let problem = problem.clone();
+                let path = &self.file.path;
+                Err(TraceError::damaged(path, *offset, problem.found, problem.expected))
+            }
+            End::Whole | End::Truncated(_) => Ok(false),
+        }
+    }
+
+    fn load(&mut self, place: Place) -> Result<(), Problem> {
+        let (payload, count) = (&self.payload, place.header.count);
+        match place.header.kind {
+            Kind::Dictionary => {
+                if place.header.first == 0 {
+                    self.dictionary.clear();
+                }
+                self.dictionary.decode(payload, count, &mut self.unpacker)
+            }
+            Kind::Events => {
+                let earliest = self.newest_event.max(place.header.first);
+                let list = events::decode(payload, count, earliest, &mut self.unpacker)?;
+                self.newest_event = list.last().map_or(earliest, |(position, _)| *position);
+                self.events.extend(list);
+                Ok(())
+            }
+            Kind::Instructions => {
+                self.decoder.begin(payload, count, &self.dictionary, &mut self.unpacker)
+            }
+            Kind::Metadata | Kind::Index | Kind::End => Ok(()),
+        }
+    }
+
+    /// Decodes up to `at_most` instructions of the chunk begun, without their events.
+    fn decode(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+        let result = self.decoder.decode(&self.dictionary, chunk, at_most);
+        self.position += chunk.instructions.len() as u64;
+        result.map_err(|problem| {
+            chunk.clear();
+            self.decoder.abandon();
+            self.damaged(self.file.places[self.next_place - 1], problem)
+        })
+    }
+
+    /// Moves the events before instruction `end` into a chunk whose first instruction is `start`.
+    fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64) {
+        while self.events.front().is_some_and(|(position, _)| *position < end) {
+            let Some((position, event)) = self.events.pop_front() else { break };
+            chunk.events.push((position.saturating_sub(start) as u32, event));
+        }
+    }
+}
+
+impl Source for TraceReader {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.source_metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        let start = self.position;
+        if self.decoder.remaining() == 0 && !self.begin_next(start)? {
+            self.deliver_events(chunk, start, start + 1);
+            return Ok(!chunk.events.is_empty());
+        }
+        self.decode(chunk, CHUNK_INSTRUCTIONS)?;
+        self.deliver_events(chunk, start, self.position);
+        Ok(true)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let start = self.position;
+        let target = start.saturating_add(instructions);
+        let mut scratch = Chunk::default();
+        while self.position < target {
+            if self.position + u64::from(self.decoder.remaining()) <= target {
+                self.position += u64::from(self.decoder.remaining());
+                self.decoder.abandon();
+                if self.position == target || !self.begin_next(target)? {
+                    break;
+                }
+                continue;
+            }
+            let at_most = (target - self.position).min(CHUNK_INSTRUCTIONS as u64) as usize;
+            scratch.clear();
+            self.decode(&mut scratch, at_most)?;
+        }
+        Ok(self.position - start)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        match &self.file.end {
+            End::Truncated(truncation) => Some(truncation),
+            End::Whole | End::Damaged(..) => None,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Where instructions come from: one trait for recorded traces, foreign traces and workloads.
+
+use std::fmt;
+
+use perforate_types::{Chunk, ProgramEvent};
+use serde::Serialize;
+
+use crate::TraceError;
+
+/// Instructions per [`Chunk`] that a source delivers at most: few enough that a decoded chunk
+/// stays in a second-level cache.
+pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
+
+/// What a source is and what it can tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SourceMetadata {
+    /// File name without its folder, or the workload with all its parameters.
+    pub name: String,
+    /// `perforate`, `champsim`, `lackey` or `synthetic`.
+    pub format: &'static str,
+    /// How many instructions there are in all; `None` where that is unknown or endless.
+    pub instructions: Option<u64>,
+    /// Whether map events are delivered, so that memory is mapped as the program mapped it.
+    pub has_events: bool,
+    /// Whether instructions name the registers they read and write.
+    pub has_dependencies: bool,
+    /// Whether branches are marked as such.
+    pub has_branches: bool,
+    /// What the source does not know and what was assumed instead, one sentence each.
+    pub assumptions: Vec<String>,
+}
+
+/// Where and why a recorded trace stops early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truncation {
+    /// Length in bytes of the part of the file that is whole.
+    pub offset: u64,
+    /// Instructions in that part.
+    pub instructions: u64,
+    /// What is missing.
+    pub problem: String,
+}
+
+impl fmt::Display for Truncation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, instructions, problem } = self;
+        write!(f, "byte {offset}: {problem}; the {instructions} instructions before it are whole")
+    }
+}
+
+/// A stream of instructions, memory accesses and program events in program order.
+pub trait Source: Send {
+    /// What the source is and what it can tell.
+    fn metadata(&self) -> &SourceMetadata;
+
+    /// Empties `chunk` and fills it with what comes next, at most [`CHUNK_INSTRUCTIONS`]
+    /// instructions. Returns false, with an empty chunk, at the end. A chunk that holds only
+    /// events is possible.
+    ///
+    /// # Errors
+    /// What is wrong with the trace; later calls return the same or the end.
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError>;
+
+    /// Passes over the next `instructions` instructions and returns how many there were (fewer
+    /// only at the end). Events among them are not lost: they come first in the next chunk.
+    ///
+    /// # Errors
+    /// As [`Source::next_chunk`].
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError>;
+
+    /// Where the trace stops early, if it is a file that was cut off or not finished.
+    fn truncated(&self) -> Option<&Truncation> {
+        None
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn metadata(&self) -> &SourceMetadata {
+        (**self).metadata()
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        (**self).next_chunk(chunk)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        (**self).skip(instructions)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        (**self).truncated()
+    }
+}
+
+/// The first `instructions` instructions of another source, with the events before and between
+/// them.
+pub struct Limited<S> {
+    source: S,
+    metadata: SourceMetadata,
+    remaining: u64,
+}
+
+impl<S: Source> Limited<S> {
+    /// Ends `source` after `instructions` instructions.
+    pub fn new(source: S, instructions: u64) -> Self {
+        let mut metadata = source.metadata().clone();
+        metadata.instructions = match metadata.instructions {
+            Some(all) => Some(all.min(instructions)),
+            None if metadata.format == crate::synthetic::FORMAT => Some(instructions),
+            None => None,
+        };
+        Self { source, metadata, remaining: instructions }
+    }
+}
+
+impl<S: Source> Source for Limited<S> {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        if self.remaining == 0 {
+            chunk.clear();
+            return Ok(false);
+        }
+        let more = self.source.next_chunk(chunk)?;
+        truncate(chunk, usize::try_from(self.remaining).unwrap_or(usize::MAX));
+        self.remaining -= chunk.instructions.len() as u64;
+        Ok(more)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let skipped = self.source.skip(instructions.min(self.remaining))?;
+        self.remaining -= skipped;
+        Ok(skipped)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.source.truncated()
+    }
+}
+
+/// Cuts a chunk after `instructions` instructions.
+fn truncate(chunk: &mut Chunk, instructions: usize) {
+    let Some(rest) = chunk.instructions.get(instructions..) else { return };
+    let dropped: usize = rest.iter().map(|instruction| usize::from(instruction.accesses)).sum();
+    chunk.accesses.truncate(chunk.accesses.len() - dropped);
+    chunk.instructions.truncate(instructions);
+    chunk.events.retain(|(before, _)| (*before as usize) < instructions);
+}
+
+/// Removes the first `instructions` instructions of a chunk; their events move to its beginning.
+pub(crate) fn remove_front(chunk: &mut Chunk, instructions: usize) {
+    let removed = chunk.instructions.drain(..instructions.min(chunk.instructions.len()));
+    let accesses: usize = removed.map(|instruction| usize::from(instruction.accesses)).sum();
+    chunk.accesses.drain(..accesses);
+    for (before, _) in &mut chunk.events {
+        *before = before.saturating_sub(instructions as u32);
+    }
+}
+
+/// Skips by decoding: what sources without an index do. Events passed over end up in `events`.
+pub(crate) fn skip_by_decoding(
+    instructions: u64,
+    events: &mut Vec<ProgramEvent>,
+    mut fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,
+) -> Result<u64, TraceError> {
+    let mut chunk = Chunk::default();
+    let mut skipped = 0;
+    while skipped < instructions {
+        let at_most = (instructions - skipped).min(CHUNK_INSTRUCTIONS as u64) as usize;
+        chunk.clear();
+        if !fill(&mut chunk, at_most)? {
+            break;
+        }
+        skipped += chunk.instructions.len() as u64;
+        events.extend(chunk.events.drain(..).map(|(_, event)| event));
+    }
+    Ok(skipped)
+}
+
+/// The file's name without its folder.
+pub(crate) fn file_name(path: &std::path::Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
