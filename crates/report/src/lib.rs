@@ -1,1 +1,31 @@
-//! Self-contained HTML report of results files.
+//! Report of results files: a terminal table and one HTML page that opens offline.
+//!
+//! A results file holds one JSON object per line, one line per run ([`RunResult`]). This crate
+//! reads nothing else and knows none of the simulator's types: counters it has never heard of
+//! are shown by name, counters that are missing are shown as “–”.
+//!
+//! ```
+//! use perforate_report::{ReportOptions, html, read_results, table};
+//! let text = r#"{"scheme":"4k","workload":"random","counters":{"walks":12}}"#;
+//! let results = read_results(text)?;
+//! let page = html(&results, &ReportOptions { title: "Example".into(), command: "".into() });
+//! assert!(page.starts_with("<!DOCTYPE html>"));
+//! assert!(table(&results, 100).contains("random"));
+//! # Ok::<(), perforate_report::ReportError>(())
+//! ```
+
+mod chart;
+mod comparison;
+mod error;
+mod format;
+mod metric;
+mod page;
+mod palette;
+mod result;
+mod table;
+mod word;
+
+pub use error::ReportError;
+pub use page::{ReportOptions, html};
+pub use result::{ContentsSample, Region, RunResult, Series, read_results};
+pub use table::table;

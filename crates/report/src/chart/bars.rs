@@ -1,0 +1,121 @@
+//! Horizontal bars with whiskers and a reference line.
+
+use super::WIDTH;
+use super::scale::{Scale, tick_text};
+use super::svg::{Anchor, Ink, Svg, fit, text_width};
+use crate::comparison::Spread;
+use crate::format::MISSING;
+
+/// Font size of labels and values.
+pub(super) const LABEL: f64 = 13.0;
+/// Font size of ticks.
+pub(super) const TICK: f64 = 11.0;
+/// Distance from one bar to the next.
+pub(super) const PITCH: f64 = 30.0;
+/// Thickness of a bar.
+pub(super) const THICKNESS: f64 = 18.0;
+
+/// One bar.
+pub(crate) struct Bar {
+    pub label: String,
+    pub value: Option<Spread>,
+    pub colour: &'static str,
+}
+
+/// A bar chart.
+pub(crate) struct Bars<'a> {
+    pub title: &'a str,
+    pub bars: Vec<Bar>,
+    /// How a value is written at the end of its bar.
+    pub format: fn(f64) -> String,
+    /// Factor and suffix for ticks: `(100.0, " %")` writes 0.5 as “50 %”.
+    pub tick: (f64, &'static str),
+    /// A value worth a line across, usually 1.
+    pub reference: f64,
+}
+
+/// Room for the labels of rows at the left.
+pub(super) fn label_room<'l>(labels: impl Iterator<Item = &'l str>) -> f64 {
+    labels.map(|label| text_width(label, LABEL) + 12.0).fold(40.0, f64::max).min(160.0)
+}
+
+/// Grid lines and ticks of a horizontal scale; returns the height they take below `bottom`.
+pub(super) fn draw_axis(
+    svg: &mut Svg,
+    scale: &Scale,
+    top: f64,
+    bottom: f64,
+    tick: (f64, &str),
+) -> f64 {
+    let step = scale.ticks.get(1).copied().unwrap_or(1.0);
+    for &value in &scale.ticks {
+        let x = scale.place(value);
+        svg.line(if value == 0.0 { "axis" } else { "grid" }, (x, top), (x, bottom));
+        let text = tick_text(value * tick.0, step * tick.0, tick.1);
+        svg.text(x, bottom + 15.0, TICK, Anchor::Middle, Ink::Muted, &text);
+    }
+    22.0
+}
+
+impl Bars<'_> {
+    /// The chart as SVG.
+    pub fn svg(&self) -> String {
+        let mut svg = Svg::new();
+        let left = label_room(self.bars.iter().map(|bar| bar.label.as_str()));
+        let right =
+            self.bars.iter().map(|bar| text_width(&self.text(bar), LABEL)).fold(20.0, f64::max)
+                + 14.0;
+        let most = self.bars.iter().filter_map(|bar| bar.value).map(|value| value.most);
+        let most = most.fold(self.reference, f64::max);
+        let scale = Scale::new(most, 4, left, WIDTH - left - right);
+        let bottom = 6.0 + PITCH * self.bars.len() as f64;
+        let axis = draw_axis(&mut svg, &scale, 2.0, bottom, self.tick);
+        for (index, bar) in self.bars.iter().enumerate() {
+            self.draw_bar(&mut svg, bar, &scale, left, 6.0 + PITCH * index as f64);
+        }
+        let x = scale.place(self.reference);
+        svg.line("reference", (x, 2.0), (x, bottom));
+        svg.finish(bottom + axis, self.title, "")
+    }
+
+    fn text(&self, bar: &Bar) -> String {
+        bar.value.map_or(MISSING.to_string(), |value| (self.format)(value.median))
+    }
+
+    fn draw_bar(&self, svg: &mut Svg, bar: &Bar, scale: &Scale, left: f64, top: f64) {
+        let middle = top + PITCH / 2.0;
+        let label = fit(&bar.label, LABEL, left - 10.0);
+        svg.text(left - 8.0, middle + 4.5, LABEL, Anchor::End, Ink::Plain, &label);
+        let Some(value) = bar.value else {
+            svg.text(left + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Muted, MISSING);
+            return;
+        };
+        let place = (left, middle - THICKNESS / 2.0);
+        svg.bar(
+            bar.colour,
+            place,
+            (scale.units(value.median), THICKNESS),
+            2.0,
+            "",
+            &self.tip(bar, value),
+        );
+        let mut end = scale.place(value.median);
+        if value.runs > 1 {
+            let (from, to) = (scale.place(value.least), scale.place(value.most));
+            svg.line("whisker", (from, middle), (to, middle));
+            svg.line("whisker", (from, middle - 4.0), (from, middle + 4.0));
+            svg.line("whisker", (to, middle - 4.0), (to, middle + 4.0));
+            end = end.max(to);
+        }
+        svg.text(end + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Strong, &self.text(bar));
+    }
+
+    fn tip(&self, bar: &Bar, value: Spread) -> String {
+        let median = format!("{}: {}", bar.label, (self.format)(value.median));
+        if value.runs == 1 {
+            return median;
+        }
+        let (least, most) = ((self.format)(value.least), (self.format)(value.most));
+        format!("{median} (median of {} seeds, {least} to {most})", value.runs)
+    }
+}

@@ -1,0 +1,33 @@
+//! Charts as SVG.
+//!
+//! A chart is complete by itself: title, legend, axis and light colours are attributes of the
+//! picture, so that a saved file looks the same anywhere. The page's style sheet overrides the
+//! colours by class for dark ground. Charts are 480 units wide: text stays readable on a screen
+//! of 400 pixels without a second version.
+
+mod area;
+mod bars;
+mod holes;
+mod legend;
+mod scale;
+mod stacked;
+mod svg;
+
+pub(crate) use area::Area;
+pub(crate) use bars::{Bar, Bars};
+pub(crate) use holes::holes;
+pub(crate) use stacked::{Row, Stacked};
+
+/// Width of every chart in its own units.
+pub(crate) const WIDTH: f64 = 480.0;
+
+/// One series of a stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// Name in the results.
+    pub key: String,
+    /// Name for readers.
+    pub label: String,
+    /// Name of its colour.
+    pub colour: &'static str,
+}

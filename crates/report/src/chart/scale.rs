@@ -1,0 +1,92 @@
+//! A linear scale from 0 with round ticks.
+
+/// Maps values from 0 to `top` to chart units.
+pub(crate) struct Scale {
+    /// Largest value on the axis.
+    pub top: f64,
+    /// Values with a tick, from 0 up.
+    pub ticks: Vec<f64>,
+    origin: f64,
+    span: f64,
+}
+
+impl Scale {
+    /// A scale with about `wanted` ticks that shows `most`, from `origin` over `span` units.
+    pub fn new(most: f64, wanted: usize, origin: f64, span: f64) -> Self {
+        let step = nice_step(most, wanted);
+        let count = (most / step - 1e-9).ceil().max(1.0);
+        let ticks = (0..=count as usize).map(|index| index as f64 * step).collect();
+        Self { top: step * count, ticks, origin, span }
+    }
+
+    /// A scale that ends exactly at `most`, with round ticks below.
+    pub fn tight(most: f64, wanted: usize, origin: f64, span: f64) -> Self {
+        let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
+        let step = nice_step(most, wanted);
+        let ticks = (0..=(most / step + 1e-9) as usize).map(|index| index as f64 * step).collect();
+        Self { top: most, ticks, origin, span }
+    }
+
+    /// The same values from `origin` over `span` units.
+    pub fn place(&self, value: f64) -> f64 {
+        self.origin + self.units(value)
+    }
+
+    /// Length of a value in chart units.
+    pub fn units(&self, value: f64) -> f64 {
+        (value / self.top).clamp(0.0, 1.0) * self.span
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, so that about `wanted` steps reach `most`.
+fn nice_step(most: f64, wanted: usize) -> f64 {
+    // Outside this range steps would underflow or overflow; such values are not figures.
+    let most = if most.is_finite() { most.clamp(0.0, 1e280) } else { 0.0 };
+    let most = if most < 1e-280 { 1.0 } else { most };
+    let rough = most / wanted.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough * 0.999);
+    factor.unwrap_or(10.0) * power
+}
+
+/// A tick's value as short as its step allows.
+pub(crate) fn tick_text(value: f64, step: f64, suffix: &str) -> String {
+    let decimals = if step >= 1.0 || step <= 0.0 {
+        0
+    } else {
+        (-step.log10()).ceil().clamp(0.0, 9.0) as usize
+    };
+    let (value, unit) = match step {
+        step if step >= 1e9 => (value / 1e9, "G"),
+        step if step >= 1e6 => (value / 1e6, "M"),
+        step if step >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    if value == 0.0 { format!("0{suffix}") } else { format!("{value:.decimals$}{unit}{suffix}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_cover_the_data() {
+        // 1.62 in about four steps: step 0.5, up to 2.
+        assert_eq!(Scale::new(1.62, 4, 0.0, 100.0).ticks, [0.0, 0.5, 1.0, 1.5, 2.0]);
+        assert_eq!(Scale::new(100.0, 4, 0.0, 100.0).ticks, [0.0, 50.0, 100.0]);
+        assert_eq!(Scale::tight(1536.0, 3, 0.0, 100.0).ticks, [0.0, 1000.0]);
+        for most in [1e-300, 1e-9, 0.3, 7.0, 1e18, 1e300, f64::NAN, f64::INFINITY, 0.0, -4.0] {
+            let scale = Scale::new(most, 4, 10.0, 200.0);
+            assert!(scale.ticks.len() <= 12 && scale.top > 0.0, "{most}: {:?}", scale.ticks);
+            assert!(scale.place(most).is_finite() || most.is_nan());
+        }
+    }
+
+    #[test]
+    fn tick_texts() {
+        assert_eq!(tick_text(1.5, 0.5, "×"), "1.5×");
+        assert_eq!(tick_text(0.0, 0.5, ""), "0");
+        assert_eq!(tick_text(40_000_000.0, 20_000_000.0, ""), "40M");
+        assert_eq!(tick_text(0.25, 0.05, ""), "0.25");
+    }
+}

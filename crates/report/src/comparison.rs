@@ -1,0 +1,271 @@
+//! Runs sorted into comparisons: one workload, one machine, several schemes, several seeds.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::RunResult;
+
+/// Median and range of one figure over the seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub median: f64,
+    pub least: f64,
+    pub most: f64,
+    /// Number of runs.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// Summary of the finite values; none without any.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (&least, &most) = (sorted.first()?, sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            (sorted[middle - 1] + sorted[middle]) / 2.0
+        };
+        Some(Self { median, least, most, runs: sorted.len() })
+    }
+}
+
+/// The runs of one scheme, one per seed.
+pub(crate) struct SchemeRuns<'a> {
+    pub name: &'a str,
+    pub runs: Vec<&'a RunResult>,
+}
+
+impl<'a> SchemeRuns<'a> {
+    /// Spread of a figure over the seeds.
+    pub fn spread(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| figure(run)))
+    }
+
+    /// Median of a counter over the seeds.
+    pub fn counter(&self, name: &str) -> Option<f64> {
+        self.spread(|run| run.counter(name)).map(|spread| spread.median)
+    }
+
+    /// The run with the middle seed's place in the file; pictures and series show one run.
+    pub fn first(&self) -> &'a RunResult {
+        self.runs[0]
+    }
+}
+
+/// Several schemes on one workload and one machine.
+pub(crate) struct Comparison<'a> {
+    pub workload: &'a str,
+    pub machine: &'a str,
+    /// What tells this comparison from others of the same workload and machine.
+    pub difference: String,
+    pub schemes: Vec<SchemeRuns<'a>>,
+    /// Index of the scheme others are measured against: 4KB pages where there are some.
+    pub reference: usize,
+    /// Index of the ideal scheme.
+    pub ideal: Option<usize>,
+}
+
+impl<'a> Comparison<'a> {
+    /// What the reference is called in headings.
+    pub fn reference_name(&self) -> &'a str {
+        let name = self.schemes[self.reference].name;
+        if is_4k(name) { "4KB" } else { name }
+    }
+
+    /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
+    pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
+        let below = &self.schemes[reference];
+        let middle = below.spread(|run| run.ipc)?.median;
+        Spread::of(self.schemes[scheme].runs.iter().filter_map(|run| {
+            let same_seed = below.runs.iter().find(|other| other.seed == run.seed);
+            let base = same_seed.and_then(|other| other.ipc).unwrap_or(middle);
+            run.ipc.filter(|_| base > 0.0).map(|ipc| ipc / base)
+        }))
+    }
+
+    /// Whether any run has cycles; none has in functional mode.
+    pub fn is_timed(&self) -> bool {
+        self.schemes.iter().any(|scheme| scheme.runs.iter().any(|run| run.ipc.is_some()))
+    }
+
+    /// Most seeds any scheme was run with.
+    pub fn seeds(&self) -> usize {
+        self.schemes.iter().map(|scheme| scheme.runs.len()).max().unwrap_or(0)
+    }
+
+    /// The scheme a headline is about: a perforated one, else the fastest of the rest.
+    pub fn subject(&self) -> Option<usize> {
+        let candidates: Vec<usize> = (0..self.schemes.len())
+            .filter(|&index| index != self.reference && Some(index) != self.ideal)
+            .collect();
+        let named = |test: fn(&str) -> bool| {
+            candidates.iter().copied().find(|&index| test(&self.schemes[index].name.to_lowercase()))
+        };
+        named(|name| name == "perforated")
+            .or_else(|| named(|name| name.contains("perforated")))
+            .or_else(|| {
+                let ipc = |&index: &usize| {
+                    self.schemes[index].spread(|run| run.ipc).map_or(0.0, |spread| spread.median)
+                };
+                candidates.iter().copied().max_by(|a, b| ipc(a).total_cmp(&ipc(b)))
+            })
+    }
+}
+
+/// Sorts runs into comparisons, in the order of the file.
+///
+/// The second run of one scheme, workload, machine and seed starts another comparison: something
+/// in the configuration must differ, and [`Comparison::difference`] says what.
+pub(crate) fn comparisons(results: &[RunResult]) -> Vec<Comparison<'_>> {
+    let mut groups: Vec<(&str, &str, Vec<SchemeRuns<'_>>)> = Vec::new();
+    for run in results {
+        let has_place = |group: &&mut (&str, &str, Vec<SchemeRuns<'_>>)| {
+            let taken = |scheme: &SchemeRuns<'_>| {
+                scheme.name == run.scheme && scheme.runs.iter().any(|other| other.seed == run.seed)
+            };
+            group.0 == run.workload && group.1 == run.machine && !group.2.iter().any(taken)
+        };
+        let group = match groups.iter_mut().find(has_place) {
+            Some(group) => group,
+            None => {
+                groups.push((&run.workload, &run.machine, Vec::new()));
+                let last = groups.len() - 1;
+                &mut groups[last]
+            }
+        };
+        match group.2.iter_mut().find(|scheme| scheme.name == run.scheme) {
+            Some(scheme) => scheme.runs.push(run),
+            None => group.2.push(SchemeRuns { name: &run.scheme, runs: vec![run] }),
+        }
+    }
+    let mut found: Vec<Comparison<'_>> = groups.into_iter().map(comparison).collect();
+    name_differences(&mut found);
+    found
+}
+
+fn comparison<'a>(
+    (workload, machine, schemes): (&'a str, &'a str, Vec<SchemeRuns<'a>>),
+) -> Comparison<'a> {
+    let ideal = schemes.iter().position(|scheme| scheme.name.eq_ignore_ascii_case("ideal"));
+    let reference = schemes
+        .iter()
+        .position(|scheme| is_4k(scheme.name))
+        .or_else(|| (0..schemes.len()).find(|&index| Some(index) != ideal))
+        .unwrap_or(0);
+    Comparison { workload, machine, difference: String::new(), schemes, reference, ideal }
+}
+
+fn is_4k(name: &str) -> bool {
+    ["4k", "4kb", "base", "base-4k", "radix-4k"].contains(&name.to_lowercase().as_str())
+}
+
+/// Says which configuration keys tell comparisons of one workload and machine apart.
+fn name_differences(found: &mut [Comparison<'_>]) {
+    for index in 0..found.len() {
+        let alike = |other: &Comparison<'_>| {
+            other.workload == found[index].workload && other.machine == found[index].machine
+        };
+        let configurations: Vec<BTreeMap<String, String>> = found
+            .iter()
+            .filter(|other| alike(other))
+            .map(|other| flat(&other.schemes[other.reference].first().config))
+            .collect();
+        if configurations.len() < 2 {
+            continue;
+        }
+        let mine = flat(&found[index].schemes[found[index].reference].first().config);
+        let differs = |(key, value): &(&String, &String)| {
+            configurations.iter().any(|other| other.get(*key) != Some(*value))
+        };
+        let named: Vec<String> = mine
+            .iter()
+            .filter(differs)
+            .take(4)
+            .map(|(key, value)| format!("{} {value}", key.rsplit('.').next().unwrap_or(key)))
+            .collect();
+        let before = found[..index].iter().filter(|other| alike(other)).count();
+        found[index].difference =
+            if named.is_empty() { format!("run {}", before + 1) } else { named.join(", ") };
+    }
+}
+
+/// Configuration as `a.b.c` → value.
+fn flat(config: &Value) -> BTreeMap<String, String> {
+    fn visit(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, inner) in fields {
+                    let key =
+                        if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                    visit(&key, inner, into);
+                }
+            }
+            Value::String(text) => {
+                into.insert(prefix.to_string(), text.clone());
+            }
+            other => {
+                into.insert(prefix.to_string(), other.to_string());
+            }
+        }
+    }
+    let mut into = BTreeMap::new();
+    visit("", config, &mut into);
+    into
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_results;
+
+    fn line(scheme: &str, seed: u64, ipc: f64, portion: u64) -> String {
+        format!(
+            r#"{{"scheme":"{scheme}","workload":"w","machine":"m","seed":{seed},"ipc":{ipc},"config":{{"memory":{{"portion":{portion}}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn ratios_pair_runs_of_one_seed() {
+        // 0.8 / 0.4 = 2, 0.9 / 0.6 = 1.5, 0.5 / 0.5 = 1: median 1.5.
+        let text = [
+            line("perforated", 1, 0.8, 0),
+            line("perforated", 2, 0.9, 0),
+            line("perforated", 3, 0.5, 0),
+            line("4k", 1, 0.4, 0),
+            line("4k", 2, 0.6, 0),
+            line("4k", 3, 0.5, 0),
+        ]
+        .join("\n");
+        let results = read_results(&text).unwrap();
+        let found = comparisons(&results);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].reference, 1, "4k is the reference wherever it stands");
+        let spread = found[0].relative_ipc(0, 1).unwrap();
+        assert_eq!((spread.median, spread.least, spread.most, spread.runs), (1.5, 1.0, 2.0, 3));
+    }
+
+    #[test]
+    fn repeated_runs_start_a_comparison_named_by_what_differs() {
+        let text = [
+            line("4k", 1, 0.4, 50),
+            line("thp", 1, 0.4, 50),
+            line("4k", 1, 0.4, 100),
+            line("thp", 1, 0.4, 100),
+        ]
+        .join("\n");
+        let results = read_results(&text).unwrap();
+        let found = comparisons(&results);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].difference, "portion 50");
+        assert_eq!(found[1].difference, "portion 100");
+    }
+
+    #[test]
+    fn spread_of_even_counts_and_of_nothing() {
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
+        assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Numbers and text as a reader sees them.
+
+/// What stands in a cell without a value.
+pub(crate) const MISSING: &str = "–";
+
+/// Text made safe inside HTML and SVG, in elements and in quoted attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(printable(other)),
+        }
+    }
+    safe
+}
+
+/// Text without characters that steer a terminal.
+pub(crate) fn plain_text(text: &str) -> String {
+    text.chars()
+        .map(|character| if character == '\n' { ' ' } else { printable(character) })
+        .collect()
+}
+
+/// Control characters and characters that reorder text become U+FFFD.
+fn printable(character: char) -> char {
+    let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let not_in_xml = matches!(character, '\u{fffe}' | '\u{ffff}');
+    let control = character.is_control() && character != '\n' && character != '\t';
+    if reorders || not_in_xml || control { '\u{fffd}' } else { character }
+}
+
+/// A quotient: up to three decimals, fewer as the number grows.
+pub(crate) fn ratio(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if !value.is_finite() => MISSING.to_string(),
+        0.0 => "0".to_string(),
+        _ if size < 0.0005 => "<0.001".to_string(),
+        _ if size < 9.9995 => format!("{value:.3}"),
+        _ if size < 99.995 => format!("{value:.2}"),
+        _ if size < 9999.5 => format!("{value:.1}"),
+        _ => compact(value),
+    }
+}
+
+/// A factor, as in “1.62×”.
+pub(crate) fn times(value: f64) -> String {
+    format!("{value:.2}×")
+}
+
+/// A part of the whole, as in “97.1 %”.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{:.1} %", value * 100.0)
+}
+
+/// A count with k, M or G (powers of 1000) and up to four digits.
+pub(crate) fn compact(value: f64) -> String {
+    scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "")
+}
+
+/// A size in bytes with KB, MB, … (powers of 1024, as in “4KB page”).
+pub(crate) fn bytes(value: f64) -> String {
+    scaled(value, 1024.0, &["B", "KB", "MB", "GB", "TB", "PB"], " ")
+}
+
+fn scaled(value: f64, step: f64, suffixes: &[&str], space: &str) -> String {
+    if !value.is_finite() {
+        return MISSING.to_string();
+    }
+    // 9999 stays as it is; from 10 000 on (or 1024 bytes) a suffix says the same in less room.
+    let keep = if step > 1000.0 { step } else { 9999.5 };
+    let mut rest = value;
+    let mut index = 0;
+    while rest.abs() >= if index == 0 { keep } else { step - 0.5 } && index + 1 < suffixes.len() {
+        rest /= step;
+        index += 1;
+    }
+    let decimals = match rest.abs() {
+        _ if index == 0 && rest.fract() == 0.0 => 0,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    let suffix = suffixes[index];
+    let space = if suffix.is_empty() { "" } else { space };
+    format!("{rest:.decimals$}{space}{suffix}")
+}
+
+/// A counter as it stands in the results: whole numbers in groups of three, others to six digits.
+pub(crate) fn exact(number: &serde_json::Number) -> String {
+    if let Some(count) = number.as_u64() {
+        return grouped(&count.to_string());
+    }
+    match number.as_f64() {
+        Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value:.0}"),
+        Some(value) if value.abs() >= 1e-4 && value.abs() < 1e15 => {
+            let digits = 5 - value.abs().log10().floor().clamp(-4.0, 5.0) as i32;
+            let text = format!("{value:.*}", digits.max(1) as usize);
+            text.trim_end_matches('0').trim_end_matches('.').to_string()
+        }
+        Some(value) => format!("{value:e}"),
+        None => MISSING.to_string(),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Number;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(ratio(0.64), "0.640");
+        assert_eq!(ratio(12.3456), "12.35");
+        assert_eq!(ratio(0.0001), "<0.001");
+        assert_eq!(ratio(f64::NAN), MISSING);
+        assert_eq!(compact(9999.0), "9999");
+        assert_eq!(compact(31_234_567.0), "31.2M");
+        assert_eq!(compact(999_999.0), "1.00M");
+        assert_eq!(bytes(4096.0), "4.00 KB");
+        assert_eq!(bytes(2.0 * 1024.0 * 1024.0 * 1024.0), "2.00 GB");
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(percent(0.9712), "97.1 %");
+        assert_eq!(times(1.618), "1.62×");
+    }
+
+    #[test]
+    fn exact_numbers_keep_their_digits() {
+        assert_eq!(exact(&Number::from(31_234_567u64)), "31,234,567");
+        assert_eq!(exact(&Number::from(100u64)), "100");
+        assert_eq!(exact(&Number::from_f64(12.345678).unwrap()), "12.3457");
+        assert_eq!(exact(&Number::from_f64(0.5).unwrap()), "0.5");
+        assert_eq!(exact(&Number::from_f64(0.0).unwrap()), "0");
+        assert_eq!(exact(&Number::from(u64::MAX)), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn escaping_leaves_no_markup_and_no_control_characters() {
+        assert_eq!(
+            escape("<b a='\"'>&\u{1b}\u{202e}"),
+            "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}\u{fffd}"
+        );
+        assert_eq!(plain_text("a\u{1b}[31m\nb"), "a\u{fffd}[31m b");
+    }
+}

@@ -1,0 +1,171 @@
+//! The figures shown in tables, computed the same way for the terminal and the page.
+
+use crate::RunResult;
+use crate::comparison::{Comparison, Spread};
+use crate::format;
+
+/// One figure of a scheme.
+pub(crate) struct Metric {
+    /// What it is called.
+    pub label: String,
+    /// Heading it belongs under.
+    pub group: &'static str,
+    /// Whether it stands in the page's main table.
+    pub is_main: bool,
+    /// How a value is written.
+    pub format: fn(f64) -> String,
+    /// Value per scheme, in the comparison's order.
+    pub values: Vec<Option<Spread>>,
+}
+
+impl Metric {
+    /// The value of a scheme as text.
+    pub fn text(&self, scheme: usize) -> String {
+        self.values[scheme]
+            .map_or(format::MISSING.to_string(), |spread| (self.format)(spread.median))
+    }
+
+    /// Whether any scheme has a value that is not 0.
+    fn says_something(&self) -> bool {
+        self.values.iter().flatten().any(|spread| spread.median != 0.0)
+    }
+}
+
+type Figure = fn(&RunResult) -> Option<f64>;
+
+/// Counter per 1,000 instructions.
+pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
+    let instructions = run.instructions.filter(|&count| count > 0.0)?;
+    Some(run.counter(counter)? / instructions * 1000.0)
+}
+
+/// Sum of all `translation_cycles_…` per 1,000 instructions.
+pub(crate) fn translation_cycles(run: &RunResult) -> Option<f64> {
+    let names = run.counters.keys().filter(|name| is_translation_cycles(name));
+    let parts: Vec<f64> = names.filter_map(|name| per_kilo_instruction(run, name)).collect();
+    if parts.is_empty() { None } else { Some(parts.iter().sum()) }
+}
+
+/// Whether a counter is one part of the translation cycles (and not their total).
+pub(crate) fn is_translation_cycles(name: &str) -> bool {
+    name.starts_with("translation_cycles_") && !name.ends_with("_total")
+}
+
+/// Whether a counter is the references of one level (and not a total or an average).
+pub(crate) fn is_walk_references(name: &str) -> bool {
+    name.starts_with("walk_references_") && !name.ends_with("_total")
+}
+
+fn mpki(run: &RunResult, level: &str) -> Option<f64> {
+    let given = run.counter(&format!("{level}_tlb_mpki"));
+    given.or_else(|| per_kilo_instruction(run, &format!("{level}_tlb_misses")))
+}
+
+/// References per walk, from the average or from its parts.
+pub(crate) fn references_per_walk(run: &RunResult) -> Option<f64> {
+    run.counter("references_per_walk").or_else(|| {
+        let walks = run.counter("walks").filter(|&walks| walks > 0.0)?;
+        let names = run.counters.keys().filter(|name| is_walk_references(name));
+        Some(names.filter_map(|name| run.counter(name)).sum::<f64>() / walks)
+    })
+}
+
+/// Share of the last sample's second-level TLB entries that are of one kind.
+fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
+    let sample = run.series.l2_tlb_contents.last()?;
+    let total: f64 = sample.entries.values().filter_map(|count| count.as_f64()).sum();
+    let count = sample.entries.get(kind)?.as_f64()?;
+    (total > 0.0).then(|| count / total)
+}
+
+/// All figures that say something about this comparison.
+pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
+    let mut found = speed(comparison);
+    for &(group, label, is_main, format, figure) in FIGURES {
+        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        found.push(Metric { label: label.to_string(), group, is_main, format, values });
+    }
+    found.retain(Metric::says_something);
+    found
+}
+
+fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
+    let metric = |label: String, format, values| Metric {
+        label,
+        group: "Speed",
+        is_main: true,
+        format,
+        values,
+    };
+    let relative = |reference| {
+        (0..comparison.schemes.len())
+            .map(|scheme| comparison.relative_ipc(scheme, reference))
+            .collect::<Vec<_>>()
+    };
+    let ipc = comparison.schemes.iter().map(|scheme| scheme.spread(|run| run.ipc)).collect();
+    let mut found = vec![
+        metric("IPC".into(), format::ratio, ipc),
+        metric(
+            format!("IPC ÷ {}", comparison.reference_name()),
+            format::times,
+            relative(comparison.reference),
+        ),
+    ];
+    if let Some(ideal) = comparison.ideal {
+        found.push(metric("IPC of ideal".into(), format::percent, relative(ideal)));
+    }
+    found
+}
+
+type Row = (&'static str, &'static str, bool, fn(f64) -> String, Figure);
+
+const FIGURES: &[Row] = &[
+    ("Speed", "instructions", false, format::compact, |run| run.instructions),
+    ("Speed", "cycles", false, format::compact, |run| run.cycles),
+    ("TLB", "L1 TLB accesses", false, format::compact, |run| run.counter("l1_tlb_accesses")),
+    ("TLB", "L1 TLB misses", false, format::compact, |run| run.counter("l1_tlb_misses")),
+    ("TLB", "L1 TLB MPKI", true, format::ratio, |run| mpki(run, "l1")),
+    ("TLB", "L2 TLB accesses", false, format::compact, |run| run.counter("l2_tlb_accesses")),
+    ("TLB", "L2 TLB misses", false, format::compact, |run| run.counter("l2_tlb_misses")),
+    ("TLB", "L2 TLB MPKI", true, format::ratio, |run| mpki(run, "l2")),
+    ("Page walks", "walks", false, format::compact, |run| run.counter("walks")),
+    ("Page walks", "references per walk", true, format::ratio, references_per_walk),
+    ("Page walks", "level 4 references", false, format::compact, |run| {
+        run.counter("walk_references_level4")
+    }),
+    ("Page walks", "level 3 references", false, format::compact, |run| {
+        run.counter("walk_references_level3")
+    }),
+    ("Page walks", "level 2 references", false, format::compact, |run| {
+        run.counter("walk_references_level2")
+    }),
+    ("Page walks", "level 1 references", false, format::compact, |run| {
+        run.counter("walk_references_level1")
+    }),
+    ("Page walks", "shadow references", false, format::compact, |run| {
+        run.counter("walk_references_shadow")
+    }),
+    ("Page walks", "hole references", false, format::compact, |run| {
+        run.counter("walk_references_hole")
+    }),
+    ("Page walks", "walk cycles", false, format::compact, |run| run.counter("walk_cycles")),
+    ("Page walks", "translation cycles PKI", true, format::ratio, translation_cycles),
+    ("Holes", "bitmap look-ups", false, format::compact, |run| run.counter("bitmap_lookups")),
+    ("Holes", "bitmap filtered", false, format::compact, |run| run.counter("bitmap_filtered")),
+    ("Holes", "bitmap hits", false, format::compact, |run| run.counter("bitmap_hits")),
+    ("Holes", "bitmap misses", false, format::compact, |run| run.counter("bitmap_misses")),
+    ("Holes", "holes translated", false, format::compact, |run| run.counter("holes_translated")),
+    ("L2 TLB at end", "4KB pages", false, format::percent, |run| share_at_end(run, "page_4k")),
+    ("L2 TLB at end", "2MB pages", false, format::percent, |run| share_at_end(run, "page_2m")),
+    ("L2 TLB at end", "1GB pages", false, format::percent, |run| share_at_end(run, "page_1g")),
+    ("L2 TLB at end", "perforated", false, format::percent, |run| share_at_end(run, "perforated")),
+    ("L2 TLB at end", "holes", false, format::percent, |run| share_at_end(run, "hole")),
+    ("L2 TLB at end", "hole bitmap", false, format::percent, |run| share_at_end(run, "bitmap")),
+    ("Memory", "mapped", true, format::bytes, |run| run.counter("mapped_bytes")),
+    ("Memory", "touched", false, format::bytes, |run| run.counter("touched_bytes")),
+    ("Memory", "page tables", true, format::bytes, |run| run.counter("page_table_bytes")),
+    ("Memory", "hole bitmap", false, format::bytes, |run| run.counter("hole_bitmap_bytes")),
+    ("Memory", "page faults", false, format::compact, |run| run.counter("page_faults")),
+    ("Memory", "large pages", false, format::compact, |run| run.counter("large_pages")),
+    ("Memory", "perforated pages", false, format::compact, |run| run.counter("perforated_pages")),
+];

@@ -1,0 +1,128 @@
+//! Figures with their data, and tables.
+
+use serde_json::Number;
+
+use crate::comparison::Spread;
+use crate::format::{MISSING, escape, exact};
+use crate::palette;
+
+/// One cell: what is shown, and the full value for sorting and for CSV.
+pub(crate) struct Cell {
+    shown: String,
+    full: String,
+    is_number: bool,
+}
+
+impl Cell {
+    pub fn text(text: &str) -> Self {
+        Self { shown: escape(text), full: text.to_string(), is_number: false }
+    }
+
+    /// A scheme's name with its colour.
+    pub fn scheme(name: &str) -> Self {
+        let shown = format!("<i class=\"dot f-{}\"></i>{}", palette::of_scheme(name), escape(name));
+        Self { shown, full: name.to_string(), is_number: false }
+    }
+
+    pub fn missing() -> Self {
+        Self { shown: MISSING.to_string(), full: String::new(), is_number: true }
+    }
+
+    /// A value written by `format`.
+    pub fn value(value: Option<f64>, format: fn(f64) -> String) -> Self {
+        match value.filter(|value| value.is_finite()) {
+            Some(value) => {
+                Self { shown: escape(&format(value)), full: value.to_string(), is_number: true }
+            }
+            None => Self::missing(),
+        }
+    }
+
+    /// A counter as it stands in the results.
+    pub fn number(number: &Number) -> Self {
+        Self { shown: exact(number), full: number.to_string(), is_number: true }
+    }
+
+    /// A median, with the range where there are several runs.
+    pub fn spread(spread: Option<Spread>, format: fn(f64) -> String) -> Self {
+        let mut cell = Self::value(spread.map(|spread| spread.median), format);
+        if let Some(spread) = spread.filter(|spread| spread.runs > 1 && spread.least < spread.most)
+        {
+            let (least, most) = (escape(&format(spread.least)), escape(&format(spread.most)));
+            if least != most {
+                cell.shown.push_str(&format!(" <small>({least} – {most})</small>"));
+            }
+        }
+        cell
+    }
+
+    fn html(&self, tag: &str) -> String {
+        let class = if self.is_number { " class=\"n\"" } else { "" };
+        format!("<{tag}{class} data-value=\"{}\">{}</{tag}>", escape(&self.full), self.shown)
+    }
+}
+
+/// A table: a heading per column and rows of cells.
+pub(crate) struct Grid {
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Grid {
+    /// The table inside a box that scrolls by itself.
+    pub fn scrolling(&self, label: &str, class: &str) -> String {
+        let numeric = |column: usize| {
+            self.rows.first().and_then(|row| row.get(column)).is_some_and(|cell| cell.is_number)
+        };
+        let head: String = self
+            .head
+            .iter()
+            .enumerate()
+            .map(|(column, name)| {
+                let class = if numeric(column) { " class=\"n\"" } else { "" };
+                format!("<th scope=\"col\"{class}>{}</th>", escape(name))
+            })
+            .collect();
+        let row = |row: &Vec<Cell>| {
+            let cells: String = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| match column {
+                    0 => cell.html("th").replacen("<th", "<th scope=\"row\"", 1),
+                    _ => cell.html("td"),
+                })
+                .collect();
+            format!("<tr>{cells}</tr>")
+        };
+        let rows: String = self.rows.iter().map(row).collect();
+        format!(
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table class=\"{class}\"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
+            escape(label)
+        )
+    }
+}
+
+/// A picture with a caption and the data it was drawn from.
+pub(crate) struct Figure {
+    /// Name of the files it is saved as.
+    pub id: String,
+    pub title: String,
+    pub caption: String,
+    /// SVG markup.
+    pub picture: String,
+    pub data: Grid,
+}
+
+impl Figure {
+    pub fn html(&self) -> String {
+        format!(
+            "<figure id=\"{0}\" data-name=\"{0}\"><figcaption><h3>{1}</h3><p>{2}</p></figcaption>{3}\
+             <details class=\"data\"><summary>Data</summary>{4}</details></figure>",
+            escape(&self.id),
+            escape(&self.title),
+            escape(&self.caption),
+            self.picture,
+            self.data.scrolling(&format!("Data: {}", self.title), "")
+        )
+    }
+}

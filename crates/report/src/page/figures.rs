@@ -1,0 +1,268 @@
+//! Bar charts: speed, translation cycles, references per walk, memory.
+
+use std::collections::BTreeSet;
+
+use super::figure::{Cell, Figure, Grid};
+use crate::chart::{Bar, Bars, Row, Series, Stacked};
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{self, bytes, ratio};
+use crate::metric::{is_translation_cycles, is_walk_references};
+use crate::palette;
+use crate::word::{CYCLE_PARTS, Part, WALK_LEVELS, with_unknown};
+
+/// All bar charts of a comparison that have something to show.
+pub(crate) fn figures(comparison: &Comparison<'_>, id: &str) -> String {
+    let mut found = Vec::new();
+    if comparison.is_timed() {
+        found.push(relative(comparison, comparison.reference, id));
+        found.extend(comparison.ideal.map(|ideal| relative(comparison, ideal, id)));
+    }
+    found.extend(cycles(comparison, id));
+    found.extend(references(comparison, id));
+    found.extend(memory(comparison, id));
+    found.extend(tables(comparison, id));
+    let figures: String = found.iter().map(Figure::html).collect();
+    format!("<div class=\"figures\">{figures}</div>")
+}
+
+/// IPC relative to the reference or to ideal.
+fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
+    let to_ideal = Some(reference) == comparison.ideal;
+    let base = if to_ideal { "ideal" } else { comparison.reference_name() };
+    let title = format!("IPC relative to {base}");
+    let format: fn(f64) -> String = if to_ideal { format::percent } else { format::times };
+    let values: Vec<_> = (0..comparison.schemes.len())
+        .map(|scheme| comparison.relative_ipc(scheme, reference))
+        .collect();
+    let bars = comparison.schemes.iter().zip(&values).map(|(scheme, value)| Bar {
+        label: scheme.name.to_string(),
+        value: *value,
+        colour: palette::of_scheme(scheme.name),
+    });
+    let tick = if to_ideal { (100.0, " %") } else { (1.0, "×") };
+    let chart = Bars { title: &title, bars: bars.collect(), format, tick, reference: 1.0 };
+    let rows = comparison.schemes.iter().zip(&values).map(|(scheme, value)| {
+        let part =
+            |pick: fn(crate::comparison::Spread) -> f64| Cell::value(value.map(pick), format);
+        vec![
+            Cell::scheme(scheme.name),
+            part(|value| value.median),
+            part(|value| value.least),
+            part(|value| value.most),
+        ]
+    });
+    let whiskers =
+        if comparison.seeds() > 1 { " Whiskers: least to most over the seeds." } else { "" };
+    let meaning = if to_ideal {
+        "How much of the speed on unfragmented memory each scheme keeps."
+    } else {
+        "Instructions per cycle, divided by those of the dashed line. Longer is faster."
+    };
+    Figure {
+        id: format!("{id}-ipc-to-{}", if to_ideal { "ideal" } else { "reference" }),
+        caption: format!("{meaning}{whiskers}"),
+        picture: chart.svg(),
+        data: Grid {
+            head: ["scheme", "median", "least", "most"].map(String::from).to_vec(),
+            rows: rows.collect(),
+        },
+        title,
+    }
+}
+
+/// A stacked chart before it is drawn.
+struct Stack {
+    id: String,
+    title: &'static str,
+    caption: &'static str,
+    series: Vec<Series>,
+    rows: Vec<Row>,
+    format: fn(f64) -> String,
+    unit: (f64, &'static str),
+}
+
+impl Stack {
+    /// The figure; none where there is nothing to draw.
+    fn figure(self) -> Option<Figure> {
+        let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
+        if most <= 0.0 {
+            return None;
+        }
+        let mut head = vec!["scheme".to_string()];
+        head.extend(self.series.iter().map(|series| series.label.clone()));
+        head.push("total".into());
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = vec![Cell::scheme(&row.label)];
+            cells.extend(row.values.iter().map(|&value| Cell::value(value, self.format)));
+            cells.push(Cell::value(row.total(), self.format));
+            cells
+        });
+        let data = Grid { head, rows: rows.collect() };
+        let chart = Stacked {
+            title: self.title,
+            series: self.series,
+            rows: self.rows,
+            format: self.format,
+            unit: self.unit,
+        };
+        Some(Figure {
+            id: self.id,
+            title: self.title.into(),
+            caption: self.caption.into(),
+            picture: chart.svg(),
+            data,
+        })
+    }
+}
+
+/// Series for every counter that `belongs`, known parts first, leaving out what is 0 everywhere.
+fn series(
+    comparison: &Comparison<'_>,
+    parts: &[Part],
+    prefix: &str,
+    belongs: fn(&str) -> bool,
+) -> Vec<Series> {
+    let counters = comparison.schemes.iter().flat_map(|scheme| &scheme.runs).flat_map(|run| {
+        run.counters
+            .keys()
+            .filter(|name| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0))
+    });
+    let present: BTreeSet<String> =
+        counters.filter_map(|name| name.strip_prefix(prefix)).map(String::from).collect();
+    let present: Vec<String> = present.into_iter().collect();
+    with_unknown(parts, &present)
+        .into_iter()
+        .map(|(key, label, colour)| Series { key, label, colour })
+        .collect()
+}
+
+/// Rows of counters divided by another figure of the same run.
+fn rows(
+    comparison: &Comparison<'_>,
+    series: &[Series],
+    prefix: &str,
+    divisor: fn(&crate::RunResult) -> Option<f64>,
+) -> Vec<Row> {
+    let value = |scheme: &SchemeRuns<'_>, key: &str| {
+        let name = format!("{prefix}{key}");
+        let quotient = |run: &crate::RunResult| {
+            let below = divisor(run).filter(|&below| below > 0.0)?;
+            Some(run.counter(&name)? / below)
+        };
+        scheme.spread(quotient).map(|spread| spread.median)
+    };
+    comparison
+        .schemes
+        .iter()
+        .map(|scheme| Row {
+            label: scheme.name.to_string(),
+            values: series.iter().map(|one| value(scheme, &one.key)).collect(),
+        })
+        .collect()
+}
+
+fn cycles(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let prefix = "translation_cycles_";
+    let series = series(comparison, CYCLE_PARTS, prefix, is_translation_cycles);
+    let rows =
+        rows(comparison, &series, prefix, |run| run.instructions.map(|count| count / 1000.0));
+    Stack {
+        id: format!("{id}-translation-cycles"),
+        title: "Where translation cycles go",
+        caption: "Cycles per 1,000 instructions, summed over all translations. An out-of-order core hides some of them behind other work.",
+        series,
+        rows,
+        format: ratio,
+        unit: (1.0, ""),
+    }
+    .figure()
+}
+
+fn references(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let prefix = "walk_references_";
+    let series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
+    let rows = rows(comparison, &series, prefix, |run| run.counter("walks"));
+    Stack {
+        id: format!("{id}-references-per-walk"),
+        title: "References per walk",
+        caption: "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels.",
+        series,
+        rows,
+        format: ratio,
+        unit: (1.0, ""),
+    }
+    .figure()
+}
+
+/// Touched memory, and what is mapped beyond it.
+fn memory(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let names =
+        [("touched", "touched", "touched"), ("untouched", "mapped, never touched", "untouched")];
+    let row = |scheme: &SchemeRuns<'_>| {
+        let touched = scheme.counter("touched_bytes");
+        let mapped = scheme.counter("mapped_bytes");
+        let untouched = mapped.map(|mapped| (mapped - touched.unwrap_or(0.0)).max(0.0));
+        Row { label: scheme.name.to_string(), values: vec![touched, untouched] }
+    };
+    byte_stack(
+        comparison,
+        &names,
+        row,
+        id,
+        "memory",
+        "Memory mapped",
+        "Large pages may map memory that the program never touches.",
+    )
+}
+
+/// Page tables and hole bitmap.
+fn tables(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let names =
+        [("page_tables", "page tables", "level1"), ("hole_bitmap", "hole bitmap", "bitmap")];
+    let row = |scheme: &SchemeRuns<'_>| Row {
+        label: scheme.name.to_string(),
+        values: vec![scheme.counter("page_table_bytes"), scheme.counter("hole_bitmap_bytes")],
+    };
+    byte_stack(
+        comparison,
+        &names,
+        row,
+        id,
+        "tables",
+        "Memory for translation",
+        "Page tables with their shadow nodes, and the hole bitmap of the whole machine.",
+    )
+}
+
+fn byte_stack(
+    comparison: &Comparison<'_>,
+    names: &[Part],
+    row: impl Fn(&SchemeRuns<'_>) -> Row,
+    id: &str,
+    name: &str,
+    title: &'static str,
+    caption: &'static str,
+) -> Option<Figure> {
+    let series = |part: &Part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 };
+    let rows: Vec<Row> = comparison.schemes.iter().map(row).collect();
+    let most = rows.iter().filter_map(Row::total).fold(0.0, f64::max);
+    let unit = [
+        (1024f64.powi(4), " TB"),
+        (1024f64.powi(3), " GB"),
+        (1024f64.powi(2), " MB"),
+        (1024.0, " KB"),
+    ]
+    .into_iter()
+    .find(|unit| most >= unit.0)
+    .unwrap_or((1.0, " B"));
+    Stack {
+        id: format!("{id}-{name}"),
+        title,
+        caption,
+        series: names.iter().map(series).collect(),
+        rows,
+        format: bytes,
+        unit,
+    }
+    .figure()
+}

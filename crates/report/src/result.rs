@@ -1,0 +1,214 @@
+//! One run as it is written in a results file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Number, Value};
+
+use crate::ReportError;
+
+/// One run: one scheme, one workload, one machine, one seed.
+///
+/// Only `scheme` and `workload` must be there. Unknown fields are ignored.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RunResult {
+    /// Name of the translation scheme.
+    pub scheme: String,
+    /// Name of the workload or trace.
+    pub workload: String,
+    /// Name of the machine.
+    #[serde(default, deserialize_with = "or_default")]
+    pub machine: String,
+    /// Seed of everything random in the run.
+    #[serde(default, deserialize_with = "or_default")]
+    pub seed: u64,
+    /// Instructions counted (without warm-up).
+    #[serde(default)]
+    pub instructions: Option<f64>,
+    /// Cycles taken; none in functional mode.
+    #[serde(default)]
+    pub cycles: Option<f64>,
+    /// Instructions per cycle; none in functional mode.
+    #[serde(default)]
+    pub ipc: Option<f64>,
+    /// Version of the program that wrote the result.
+    #[serde(default, deserialize_with = "or_default")]
+    pub version: String,
+    /// Resolved configuration.
+    #[serde(default)]
+    pub config: Value,
+    /// Figures by name, units in the names. Values that are not numbers are left out.
+    #[serde(default, deserialize_with = "numbers")]
+    pub counters: BTreeMap<String, Number>,
+    /// Figures over time.
+    #[serde(default, deserialize_with = "or_default")]
+    pub series: Series,
+    /// Holes of some perforated pages, for a picture.
+    #[serde(default, deserialize_with = "or_default")]
+    pub regions: Vec<Region>,
+    /// What a reader must know to judge the figures.
+    #[serde(default, deserialize_with = "or_default")]
+    pub notes: Vec<String>,
+}
+
+impl RunResult {
+    /// The counter of this name.
+    pub fn counter(&self, name: &str) -> Option<f64> {
+        self.counters.get(name).and_then(Number::as_f64).filter(|value| value.is_finite())
+    }
+}
+
+/// Figures over time.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Series {
+    /// What the second-level TLB held.
+    #[serde(default, deserialize_with = "or_default")]
+    pub l2_tlb_contents: Vec<ContentsSample>,
+}
+
+/// How many second-level TLB entries were of which kind at one moment.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ContentsSample {
+    /// Instructions done when the sample was taken.
+    #[serde(default)]
+    pub instruction: f64,
+    /// Entries by kind (`empty`, `page_4k`, `page_2m`, `page_1g`, `perforated`, `hole`,
+    /// `bitmap`; others are shown too).
+    #[serde(flatten, deserialize_with = "numbers")]
+    pub entries: BTreeMap<String, Number>,
+}
+
+/// The holes of one 2MB page.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Region {
+    /// Virtual address of the page, as text.
+    #[serde(default, deserialize_with = "or_default")]
+    pub page: String,
+    /// How the scheme maps the page.
+    #[serde(default, deserialize_with = "or_default")]
+    pub scheme_kind: String,
+    /// Bit *r* set: 256KB region *r* may have holes.
+    #[serde(default, deserialize_with = "word")]
+    pub filter: u64,
+    /// Bit *i* of word *w* set: 4KB sub-page 64 *w* + *i* is a hole. Up to eight words.
+    #[serde(default, deserialize_with = "words")]
+    pub holes: Vec<u64>,
+    /// The same for holes that are mapped to another frame.
+    #[serde(default, deserialize_with = "words")]
+    pub allocated: Vec<u64>,
+}
+
+impl Region {
+    /// Whether 4KB sub-page `index` (0–511) is a hole.
+    pub fn is_hole(&self, index: usize) -> bool {
+        bit(&self.holes, index)
+    }
+
+    /// Whether sub-page `index` is a hole that is mapped to another frame.
+    pub fn is_allocated_hole(&self, index: usize) -> bool {
+        self.is_hole(index) && bit(&self.allocated, index)
+    }
+}
+
+/// Reads a results file: one JSON object per line, empty lines allowed.
+///
+/// # Errors
+/// [`ReportError::Line`] where a line is not a result, [`ReportError::Empty`] without any run.
+pub fn read_results(text: &str) -> Result<Vec<RunResult>, ReportError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut results = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let run = serde_json::from_str(line)
+            .map_err(|cause| ReportError::Line { line: index + 1, cause })?;
+        results.push(run);
+    }
+    if results.is_empty() { Err(ReportError::Empty) } else { Ok(results) }
+}
+
+fn bit(words: &[u64], index: usize) -> bool {
+    words.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+}
+
+/// A value that may be null or absent.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn numbers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Number>, D::Error> {
+    let all: Option<BTreeMap<String, Value>> = Option::deserialize(deserializer)?;
+    let number = |(name, value)| match value {
+        Value::Number(number) => Some((name, number)),
+        _ => None,
+    };
+    Ok(all.unwrap_or_default().into_iter().filter_map(number).collect())
+}
+
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parse_word(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let values: Option<Vec<Value>> = Option::deserialize(deserializer)?;
+    values
+        .unwrap_or_default()
+        .iter()
+        .map(|value| parse_word(value).map_err(serde::de::Error::custom))
+        .collect()
+}
+
+/// A 64-bit word as hexadecimal text, with or without `0x`, or as a number.
+fn parse_word(value: &Value) -> Result<u64, String> {
+    let parsed = match value {
+        Value::Null => Some(0),
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => {
+            u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+        }
+        _ => None,
+    };
+    parsed.ok_or_else(|| format!("{value} is not a 64-bit word in hexadecimal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_missing_and_null_fields_are_tolerated() {
+        let line = r#"{"scheme":"4k","workload":"w","seed":null,"cycles":null,"new":[1],
+            "counters":{"walks":3,"odd":"text"},"series":null,"regions":null}"#
+            .replace('\n', " ");
+        let results = read_results(&format!("\n{line}\n\n")).unwrap();
+        assert_eq!(results.len(), 1);
+        assert_eq!(results[0].counter("walks"), Some(3.0));
+        assert_eq!(results[0].counter("odd"), None);
+        assert_eq!(results[0].cycles, None);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let text = "{\"scheme\":\"4k\",\"workload\":\"w\"}\n{\"scheme\":\"4k\",\n";
+        let error = read_results(text).unwrap_err().to_string();
+        assert!(error.starts_with("line 2: "), "{error}");
+        assert!(read_results("{\"scheme\":\"4k\"}").unwrap_err().to_string().contains("workload"));
+        assert!(matches!(read_results("  \n"), Err(ReportError::Empty)));
+    }
+
+    #[test]
+    fn hole_words_are_little_endian_by_sub_page() {
+        let region: Region = serde_json::from_str(
+            r#"{"filter":"0x0f","holes":["0x1","8000000000000000"],"allocated":["0x1"]}"#,
+        )
+        .unwrap();
+        assert_eq!(region.filter, 15);
+        // Bit 0 of word 0 and bit 63 of word 1 (sub-page 127); only the first is allocated.
+        let holes: Vec<usize> = (0..512).filter(|&index| region.is_hole(index)).collect();
+        assert_eq!(holes, [0, 127]);
+        assert!(region.is_allocated_hole(0) && !region.is_allocated_hole(127));
+        assert!(serde_json::from_str::<Region>(r#"{"holes":["xyz"]}"#).is_err());
+    }
+}

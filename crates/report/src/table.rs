@@ -1,0 +1,177 @@
+//! The comparison as a table for the terminal.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::RunResult;
+use crate::comparison::{Comparison, comparisons};
+use crate::format::plain_text;
+use crate::metric::{Metric, metrics};
+
+const GAP: usize = 2;
+/// A heading wider than this is broken at hyphens.
+const HEADING: usize = 11;
+/// Below this width lines are not broken any further.
+const LEAST_COLUMNS: usize = 40;
+
+/// The results as a table at most `columns` characters wide: figures as rows, schemes as columns.
+///
+/// Schemes that do not fit beside each other continue below. With several seeds the table shows
+/// medians. Widths under 40 are taken as 40.
+pub fn table(results: &[RunResult], columns: usize) -> String {
+    let columns = columns.max(LEAST_COLUMNS);
+    let parts: Vec<String> =
+        comparisons(results).iter().map(|comparison| one_table(comparison, columns)).collect();
+    parts.join("\n")
+}
+
+fn one_table(comparison: &Comparison<'_>, columns: usize) -> String {
+    let metrics = metrics(comparison);
+    let label_width = metrics.iter().map(|metric| metric.label.width() + 2).max().unwrap_or(0);
+    let label_width = label_width.min(columns / 2);
+    let schemes: Vec<Column> = (0..comparison.schemes.len())
+        .map(|index| Column::new(comparison.schemes[index].name, index, &metrics, columns / 3))
+        .collect();
+    let mut text = title(comparison, columns);
+    for block in blocks(&schemes, columns.saturating_sub(label_width)) {
+        write_block(&mut text, block, &metrics, label_width);
+    }
+    text
+}
+
+fn title(comparison: &Comparison<'_>, columns: usize) -> String {
+    let mut parts = vec![plain_text(comparison.workload)];
+    if !comparison.machine.is_empty() {
+        parts.push(format!("machine {}", plain_text(comparison.machine)));
+    }
+    if !comparison.difference.is_empty() {
+        parts.push(plain_text(&comparison.difference));
+    }
+    if comparison.seeds() > 1 {
+        parts.push(format!("medians of {} seeds", comparison.seeds()));
+    }
+    format!("{}\n", cut(&parts.join(" · "), columns))
+}
+
+/// One scheme's column.
+struct Column {
+    heading: Vec<String>,
+    cells: Vec<String>,
+    width: usize,
+}
+
+impl Column {
+    fn new(name: &str, scheme: usize, metrics: &[Metric], most: usize) -> Self {
+        let heading: Vec<String> =
+            break_name(&plain_text(name)).iter().map(|piece| cut(piece, most)).collect();
+        let cells: Vec<String> = metrics.iter().map(|metric| metric.text(scheme)).collect();
+        let width = heading.iter().chain(&cells).map(|cell| cell.width()).max().unwrap_or(0);
+        Self { heading, cells, width }
+    }
+}
+
+/// Groups of neighbouring columns that fit into `room`; at least one column each.
+fn blocks(columns: &[Column], room: usize) -> Vec<&[Column]> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut used = 0;
+    for (index, column) in columns.iter().enumerate() {
+        if index > start && used + GAP + column.width > room {
+            found.push(&columns[start..index]);
+            start = index;
+            used = 0;
+        }
+        used += GAP + column.width;
+    }
+    found.push(&columns[start..]);
+    found
+}
+
+fn write_block(text: &mut String, block: &[Column], metrics: &[Metric], label_width: usize) {
+    let heading_lines = block.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+    text.push('\n');
+    for line in 0..heading_lines {
+        let cell = |column: &Column| {
+            // Headings stand on the same ground line.
+            let above = heading_lines - column.heading.len();
+            line.checked_sub(above).map_or(String::new(), |piece| column.heading[piece].clone())
+        };
+        write_line(text, "", label_width, block, cell);
+    }
+    let rule: usize = label_width + block.iter().map(|column| column.width + GAP).sum::<usize>();
+    text.push_str(&"─".repeat(rule));
+    text.push('\n');
+    let mut group = "";
+    for (row, metric) in metrics.iter().enumerate() {
+        if metric.group != group {
+            group = metric.group;
+            text.push_str(group);
+            text.push('\n');
+        }
+        let label = format!("  {}", plain_text(&metric.label));
+        write_line(text, &label, label_width, block, |column| column.cells[row].clone());
+    }
+}
+
+fn write_line(
+    text: &mut String,
+    label: &str,
+    label_width: usize,
+    block: &[Column],
+    cell: impl Fn(&Column) -> String,
+) {
+    let label = cut(label, label_width);
+    let mut line = label.clone();
+    line.push_str(&" ".repeat(label_width - label.width()));
+    for column in block {
+        let cell = cell(column);
+        line.push_str(&" ".repeat(GAP + column.width - cell.width()));
+        line.push_str(&cell);
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// A long name in pieces, broken after hyphens.
+fn break_name(name: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = vec![String::new()];
+    for part in name.split_inclusive(['-', '+', ' ']) {
+        let last = pieces.len() - 1;
+        if !pieces[last].is_empty() && pieces[last].width() + part.width() > HEADING {
+            pieces.push(part.to_string());
+        } else {
+            pieces[last].push_str(part);
+        }
+    }
+    pieces.iter().map(|piece| piece.trim_end().to_string()).collect()
+}
+
+/// Text shortened to `width` terminal columns.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let mut short = String::new();
+    let mut used = 1;
+    for character in text.chars() {
+        used += character.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        short.push(character);
+    }
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_break_after_hyphens() {
+        assert_eq!(break_name("perforated-on-demand"), ["perforated-", "on-demand"]);
+        assert_eq!(break_name("thp"), ["thp"]);
+        assert_eq!(cut("perforated", 5), "perf…");
+        assert_eq!(cut("漢字漢字", 5), "漢字…");
+    }
+}

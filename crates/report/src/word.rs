@@ -1,0 +1,95 @@
+//! Names in results and what they are called in the report.
+
+use crate::palette;
+
+/// A named part of a stack: name in the results, label, colour.
+pub(crate) type Part = (&'static str, &'static str, &'static str);
+
+/// Kinds of second-level TLB entries, bottom of the stack first.
+pub(crate) const ENTRY_KINDS: &[Part] = &[
+    ("perforated", "perforated", "perforated"),
+    ("page_1g", "1GB page", "page-1g"),
+    ("page_2m", "2MB page", "page-2m"),
+    ("page_4k", "4KB page", "page-4k"),
+    ("hole", "hole (4KB)", "hole"),
+    ("bitmap", "hole bitmap", "bitmap"),
+    ("empty", "empty", "empty"),
+];
+
+/// Page-table levels a walk reads (`walk_references_…`).
+pub(crate) const WALK_LEVELS: &[Part] = &[
+    ("level4", "level 4", "level4"),
+    ("level3", "level 3", "level3"),
+    ("level2", "level 2", "level2"),
+    ("level1", "level 1", "level1"),
+    ("shadow", "shadow", "shadow"),
+    ("hole", "hole", "hole"),
+];
+
+/// Where translation cycles go (`translation_cycles_…`).
+pub(crate) const CYCLE_PARTS: &[Part] = &[
+    ("l2_tlb", "L2 TLB", "tlb"),
+    ("walk_cache", "walk cache", "walk-cache"),
+    ("walk_level4", "level 4", "level4"),
+    ("walk_level3", "level 3", "level3"),
+    ("walk_level2", "level 2", "level2"),
+    ("walk_level1", "level 1", "level1"),
+    ("bitmap_lookup", "bitmap look-up", "bitmap-lookup"),
+    ("bitmap_read", "bitmap read", "bitmap"),
+    ("shadow", "shadow", "shadow"),
+    ("hole", "hole", "hole"),
+    ("walker_queue", "waiting for a walker", "queue"),
+    ("fill_wait", "waiting for a fill", "wait"),
+];
+
+/// The parts in their order, then every other name in `present`, each with a label and a colour.
+pub(crate) fn with_unknown(
+    parts: &[Part],
+    present: &[String],
+) -> Vec<(String, String, &'static str)> {
+    let known = parts
+        .iter()
+        .filter(|part| present.iter().any(|name| name == part.0))
+        .map(|part| (part.0.to_string(), part.1.to_string(), part.2));
+    let unknown = present
+        .iter()
+        .filter(|name| !parts.iter().any(|part| part.0 == name.as_str()))
+        .enumerate()
+        .map(|(index, name)| (name.clone(), name.replace('_', " "), palette::extra(index)));
+    known.chain(unknown).collect()
+}
+
+/// The report's words, shown at its end.
+pub(crate) const GLOSSARY: &[(&str, &str)] = &[
+    (
+        "Base page, large page",
+        "4KB and 2MB of virtual memory mapped as one piece. KB, MB and GB are powers of 1024.",
+    ),
+    (
+        "TLB",
+        "Translation look-aside buffer: caches translations. L1 is small and fast; L2 is asked when L1 misses. MPKI: misses per 1,000 instructions.",
+    ),
+    (
+        "Page walk",
+        "Reading the page table, level 4 down to level 1, when both TLBs miss. A large page needs no level 1.",
+    ),
+    ("Walk cache", "Keeps upper-level entries so that a walk can start further down."),
+    ("Perforated page", "A 2MB mapping whose holes are mapped elsewhere, or nowhere."),
+    (
+        "Hole",
+        "A 4KB part of a perforated page that is not at its place: allocated (in another frame) or unallocated (a touch faults).",
+    ),
+    (
+        "Hole bitmap, filter",
+        "One bit per 4KB part: hole or not. The filter has one bit per 256KB: no bit, no hole, no look-up.",
+    ),
+    (
+        "Shadow entry",
+        "Second level-2 entry of a perforated page. It leads to the level-1 entries of its holes.",
+    ),
+    (
+        "Conventional (thp)",
+        "Large pages where a whole 2MB block of memory is free, base pages elsewhere.",
+    ),
+    ("Ideal", "The same run on unfragmented memory: every large page can be had."),
+];
