@@ -1,0 +1,194 @@
+//! Branch prediction: was this branch predicted right?
+//!
+//! Conditional branches: a bimodal and a gshare table of two-bit counters and a chooser
+//! (McFarling 1993, as in gem5's default predictor). Indirect ones: the last target seen from
+//! there with this history. Returns: a stack. Direct targets are always known.
+
+use perforate_types::{Branch, Instruction};
+
+use crate::config::BranchPredictorConfig;
+
+/// What is left to check when the next instruction's address is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Nothing,
+    /// An indirect branch: this target, to be put right at this index.
+    Target {
+        target: u64,
+        index: usize,
+    },
+    /// A return: right behind the call at this address.
+    AfterCall(u64),
+}
+
+/// x86 instructions are at most 15 bytes long, so that a return lands within this many bytes.
+const LONGEST_INSTRUCTION_BYTES: u64 = 15;
+
+#[derive(Clone, Debug)]
+pub(crate) struct BranchPredictor {
+    bimodal: Vec<u8>,
+    gshare: Vec<u8>,
+    chooser: Vec<u8>,
+    targets: Vec<u64>,
+    calls: Vec<u64>,
+    call_depth: usize,
+    history: u64,
+    history_mask: u64,
+    expected: Expected,
+    /// Branches seen.
+    pub(crate) branches: u64,
+    /// Branches predicted wrong.
+    pub(crate) mispredictions: u64,
+}
+
+/// Moves a two-bit counter towards `up`.
+fn train(counter: &mut u8, up: bool) {
+    *counter = if up { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
+}
+
+impl BranchPredictor {
+    pub(crate) fn new(config: &BranchPredictorConfig) -> Self {
+        let weakly_not_taken = vec![1; config.table_entries as usize];
+        Self {
+            bimodal: weakly_not_taken.clone(),
+            gshare: weakly_not_taken.clone(),
+            chooser: weakly_not_taken,
+            targets: vec![0; config.indirect_entries as usize],
+            calls: vec![0; config.return_stack_entries as usize],
+            call_depth: 0,
+            history: 0,
+            history_mask: (1 << config.history_bits) - 1,
+            expected: Expected::Nothing,
+            branches: 0,
+            mispredictions: 0,
+        }
+    }
+
+    /// Takes note of a branch; whether its direction was mispredicted. Targets are checked by
+    /// [`BranchPredictor::check_target`] once the next instruction is known.
+    pub(crate) fn branch(&mut self, instruction: &Instruction) -> bool {
+        let ip = instruction.ip.value();
+        self.branches += 1;
+        let mut mispredicted = false;
+        match instruction.branch {
+            Branch::None | Branch::Jump => {}
+            Branch::Conditional => mispredicted = self.conditional(ip, instruction.taken),
+            Branch::Indirect => self.indirect(ip),
+            Branch::Call => self.call(ip),
+            Branch::IndirectCall => {
+                self.indirect(ip);
+                self.call(ip);
+            }
+            Branch::Return => self.return_from_call(),
+        }
+        self.mispredictions += u64::from(mispredicted);
+        mispredicted
+    }
+
+    /// Whether the branch just noted went elsewhere than predicted, now that execution goes on
+    /// at `ip`.
+    #[inline]
+    pub(crate) fn check_target(&mut self, ip: u64) -> bool {
+        if self.expected == Expected::Nothing {
+            return false;
+        }
+        let right = match self.expected {
+            Expected::Nothing => true,
+            Expected::Target { target, index } => {
+                self.targets[index] = ip;
+                target == ip
+            }
+            Expected::AfterCall(call) => {
+                (1..=LONGEST_INSTRUCTION_BYTES).contains(&ip.wrapping_sub(call))
+            }
+        };
+        self.expected = Expected::Nothing;
+        self.mispredictions += u64::from(!right);
+        !right
+    }
+
+    fn conditional(&mut self, ip: u64, taken: bool) -> bool {
+        let mask = self.bimodal.len() - 1;
+        let plain = ip as usize & mask;
+        let hashed = (ip ^ self.history) as usize & mask;
+        let by_address = self.bimodal[plain] >= 2;
+        let by_history = self.gshare[hashed] >= 2;
+        let predicted = if self.chooser[plain] >= 2 { by_history } else { by_address };
+        if by_address != by_history {
+            train(&mut self.chooser[plain], by_history == taken);
+        }
+        train(&mut self.bimodal[plain], taken);
+        train(&mut self.gshare[hashed], taken);
+        self.history = (self.history << 1 | u64::from(taken)) & self.history_mask;
+        predicted != taken
+    }
+
+    fn indirect(&mut self, ip: u64) {
+        let index = (ip ^ self.history) as usize & (self.targets.len() - 1);
+        self.expected = Expected::Target { target: self.targets[index], index };
+    }
+
+    fn call(&mut self, ip: u64) {
+        let place = self.call_depth % self.calls.len();
+        self.calls[place] = ip;
+        self.call_depth += 1;
+    }
+
+    /// An empty stack predicts nothing right; a stack that overflowed has lost its oldest calls.
+    fn return_from_call(&mut self) {
+        self.call_depth = self.call_depth.saturating_sub(1);
+        self.expected = Expected::AfterCall(self.calls[self.call_depth % self.calls.len()]);
+    }
+
+    pub(crate) fn reset_statistics(&mut self) {
+        self.branches = 0;
+        self.mispredictions = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perforate_types::VirtualAddress;
+
+    fn predictor() -> BranchPredictor {
+        BranchPredictor::new(&BranchPredictorConfig {
+            table_entries: 1024,
+            history_bits: 8,
+            indirect_entries: 64,
+            return_stack_entries: 2,
+            mispredict_penalty_cycles: 15,
+        })
+    }
+
+    fn at(ip: u64, branch: Branch, taken: bool) -> Instruction {
+        Instruction { ip: VirtualAddress::new(ip), branch, taken, ..Instruction::default() }
+    }
+
+    #[test]
+    fn an_alternating_branch_is_learnt_from_history() {
+        let mut predictor = predictor();
+        let mut wrong = 0;
+        for i in 0..200 {
+            let mispredicted = predictor.branch(&at(0x400, Branch::Conditional, i % 2 == 0));
+            wrong += u32::from(mispredicted && i >= 100);
+        }
+        assert_eq!(wrong, 0);
+    }
+
+    #[test]
+    fn indirect_targets_repeat_and_returns_match_their_calls() {
+        let mut predictor = predictor();
+        for (target, mispredicted) in [(0x900, true), (0x900, false), (0xa00, true)] {
+            predictor.branch(&at(0x400, Branch::Indirect, true));
+            assert_eq!(predictor.check_target(target), mispredicted);
+        }
+        predictor.branch(&at(0x100, Branch::Call, true));
+        assert!(!predictor.check_target(0x5000));
+        predictor.branch(&at(0x5000, Branch::Call, true));
+        predictor.branch(&at(0x6000, Branch::Return, true));
+        assert!(!predictor.check_target(0x5005));
+        predictor.branch(&at(0x5009, Branch::Return, true));
+        assert!(predictor.check_target(0x200), "returned elsewhere");
+    }
+}

@@ -1,0 +1,170 @@
+//! The timing part of a machine file, section by section.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything the timing model needs to know about a machine.
+///
+/// Deserialises from the sections `[core]`, `[branch_predictor]`, `[cache.l1i]`, `[cache.l1d]`,
+/// `[cache.l2]`, `[cache.llc]` (optional), `[dram]` and `[walker]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingConfig {
+    /// Out-of-order core.
+    pub core: CoreConfig,
+    /// Branch predictor.
+    pub branch_predictor: BranchPredictorConfig,
+    /// Caches.
+    pub cache: CachesConfig,
+    /// Main memory.
+    pub dram: DramConfig,
+    /// Page walkers and translation latencies.
+    pub walker: WalkerConfig,
+}
+
+/// Out-of-order core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreConfig {
+    /// Clock frequency, in GHz; turns the nanoseconds of `[dram]` into cycles.
+    pub frequency_ghz: f64,
+    /// Instructions fetched and dispatched per cycle.
+    pub width: u32,
+    /// Instructions retired per cycle.
+    pub retire_width: u32,
+    /// Reorder-buffer entries; an instruction holds one from dispatch to retirement.
+    pub reorder_buffer_entries: u32,
+    /// Load-queue entries; a load holds one from dispatch to retirement.
+    pub load_queue_entries: u32,
+    /// Store-queue entries; a store holds one from dispatch until its data are in the L1D.
+    pub store_queue_entries: u32,
+    /// Instructions the front end may run ahead of dispatch; hides short L1I misses.
+    pub fetch_queue_entries: u32,
+    /// Latency of integer operations, in cycles.
+    pub integer_cycles: u32,
+    /// Latency of integer multiplications, in cycles.
+    pub multiply_cycles: u32,
+    /// Latency of divisions and square roots, in cycles.
+    pub divide_cycles: u32,
+    /// Latency of floating-point and vector arithmetic, in cycles.
+    pub float_cycles: u32,
+}
+
+/// Branch predictor: a bimodal and a gshare table with a chooser for conditional branches, a
+/// last-target table for indirect ones, a return stack. Direct targets are always known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchPredictorConfig {
+    /// Two-bit counters in each of the three tables; a power of two.
+    pub table_entries: u32,
+    /// Outcomes of conditional branches in the global history.
+    pub history_bits: u32,
+    /// Entries of the last-target table; a power of two.
+    pub indirect_entries: u32,
+    /// Return addresses remembered.
+    pub return_stack_entries: u32,
+    /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
+    pub mispredict_penalty_cycles: u32,
+}
+
+/// The caches. All have 64-byte lines, are physically indexed, write back and allocate on writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachesConfig {
+    /// First-level instruction cache.
+    pub l1i: CacheConfig,
+    /// First-level data cache.
+    pub l1d: CacheConfig,
+    /// Second-level cache, unified.
+    pub l2: CacheConfig,
+    /// Last-level cache, where there is one beyond the second level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llc: Option<CacheConfig>,
+}
+
+/// One cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Capacity, in bytes.
+    pub size_bytes: u64,
+    /// Associativity; replacement is least recently used.
+    pub ways: u32,
+    /// Cycles this level adds: an L2 hit takes `l1d.latency_cycles + l2.latency_cycles`.
+    pub latency_cycles: u32,
+    /// Lines that may be on their way into this cache at once.
+    pub mshrs: u32,
+    /// Hardware prefetcher into this cache.
+    #[serde(default)]
+    pub prefetcher: Prefetcher,
+}
+
+/// A hardware prefetcher. None crosses a 4KB page, as it sees physical addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefetcher {
+    /// No prefetching.
+    #[default]
+    None,
+    /// The next line, on a miss and on the first hit of a prefetched line.
+    NextLine,
+    /// Four lines ahead along a stride seen twice in a row inside a page.
+    Stride,
+}
+
+/// Main memory: channels of open-row banks behind one controller.
+///
+/// From the low end a line number holds channel, column, bank (ranks included), row; the row is
+/// added to the bank number so that power-of-two strides spread over the banks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DramConfig {
+    /// Independent channels, interleaved by line.
+    pub channels: u32,
+    /// Ranks on each channel.
+    pub ranks_per_channel: u32,
+    /// Banks in each rank.
+    pub banks_per_rank: u32,
+    /// Bytes a row buffer holds, over all devices of the rank.
+    pub row_bytes: u32,
+    /// Controller and interconnect, there and back, in nanoseconds.
+    pub controller_ns: f64,
+    /// Precharge: closing a row (tRP), in nanoseconds.
+    pub precharge_ns: f64,
+    /// Activation: opening a row (tRCD), in nanoseconds.
+    pub activate_ns: f64,
+    /// Column access to first data (tCL), in nanoseconds.
+    pub column_ns: f64,
+    /// Shortest time from activation to precharge (tRAS), in nanoseconds.
+    pub row_open_ns: f64,
+    /// Data-bus time of one 64-byte line (tBURST), in nanoseconds.
+    pub burst_ns: f64,
+}
+
+/// Page walkers and translation latencies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkerConfig {
+    /// Walks that can be under way at once; a bitmap read occupies a walker too.
+    pub walkers: u32,
+    /// The cache the walkers read through.
+    pub attach: WalkerAttachment,
+    /// One look-up of the second-level TLB, in cycles.
+    pub l2_tlb_cycles: u32,
+    /// One look-up of the page-walk caches, in cycles.
+    pub walk_cache_cycles: u32,
+    /// Walker logic per entry read, besides the time of the read itself, in cycles.
+    #[serde(default)]
+    pub read_overhead_cycles: u32,
+}
+
+/// The cache that page walkers read through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WalkerAttachment {
+    /// First-level data cache.
+    L1d,
+    /// Second-level cache.
+    L2,
+    /// Last-level cache.
+    Llc,
+}

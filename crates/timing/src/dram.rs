@@ -1,0 +1,207 @@
+//! Main memory: channels of banks with open rows.
+//!
+//! A read pays the controller, the row (nothing if open, activation if the bank is idle,
+//! precharge and activation if another row is open), the column, and a burst on the channel's
+//! data bus. Writes are drained in batches by real controllers, which hides their row switches;
+//! here they take bus time only. Refresh is left out (about 4 % of DDR4 time). Which row is open
+//! follows program order; when banks and buses are busy follows time.
+
+use crate::LINE_BYTES;
+use crate::config::DramConfig;
+use crate::interval::Intervals;
+use crate::split::Divisor;
+
+const NO_ROW: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+struct Bank {
+    open_row: u64,
+    activated: u64,
+    busy: Intervals,
+}
+
+/// Timing in cycles of the core clock, each value rounded to the nearest cycle.
+#[derive(Clone, Copy, Debug)]
+struct Cycles {
+    to_bank: u64,
+    to_core: u64,
+    precharge: u64,
+    activate: u64,
+    column: u64,
+    row_open: u64,
+    burst: u64,
+}
+
+/// What happened in main memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DramStatistics {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) row_hits: u64,
+    pub(crate) row_conflicts: u64,
+    pub(crate) read_cycles: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Dram {
+    banks: Vec<Bank>,
+    buses: Vec<Intervals>,
+    channels: Divisor,
+    lines_per_row: Divisor,
+    banks_per_channel: Divisor,
+    cycles: Cycles,
+    pub(crate) statistics: DramStatistics,
+}
+
+struct Place {
+    channel: usize,
+    bank: usize,
+    row: u64,
+}
+
+impl Dram {
+    pub(crate) fn new(config: &DramConfig, frequency_ghz: f64) -> Self {
+        let cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
+        let controller = cycles(config.controller_ns);
+        let banks = config.ranks_per_channel * config.banks_per_rank;
+        let bank = Bank { open_row: NO_ROW, activated: 0, busy: Intervals::new() };
+        Self {
+            banks: vec![bank; (config.channels * banks) as usize],
+            buses: vec![Intervals::new(); config.channels as usize],
+            channels: Divisor::new(config.channels.into()),
+            lines_per_row: Divisor::new(u64::from(config.row_bytes) / LINE_BYTES),
+            banks_per_channel: Divisor::new(banks.into()),
+            cycles: Cycles {
+                to_bank: controller / 2,
+                to_core: controller - controller / 2,
+                precharge: cycles(config.precharge_ns),
+                activate: cycles(config.activate_ns),
+                column: cycles(config.column_ns),
+                row_open: cycles(config.row_open_ns),
+                burst: cycles(config.burst_ns).max(1),
+            },
+            statistics: DramStatistics::default(),
+        }
+    }
+
+    /// Address mapping: see [`DramConfig`].
+    fn place(&self, line: u64) -> Place {
+        let (rest, channel) = self.channels.split(line);
+        let (rest, _column) = self.lines_per_row.split(rest);
+        let (row, bank) = self.banks_per_channel.split(rest);
+        let (_, bank) = self.banks_per_channel.split(bank + row);
+        let first_bank = channel as usize * (self.banks.len() / self.buses.len());
+        Place { channel: channel as usize, bank: first_bank + bank as usize, row }
+    }
+
+    /// Reads a line asked for at `now`; returns when it is back.
+    pub(crate) fn read(&mut self, line: u64, now: u64, horizon: u64) -> u64 {
+        let place = self.place(line);
+        let column = self.reach_row(&place, now + self.cycles.to_bank, horizon);
+        let burst = self.cycles.burst;
+        let bus = &mut self.buses[place.channel];
+        let data = bus.first_fit(column + self.cycles.column, burst);
+        bus.book(data, data + burst, horizon);
+        let done = data + burst + self.cycles.to_core;
+        self.statistics.reads += 1;
+        self.statistics.read_cycles += done - now;
+        done
+    }
+
+    /// Opens the row if need be; returns when the column command is given. The bank is taken
+    /// until the next column command may follow, which is one burst later.
+    fn reach_row(&mut self, place: &Place, arrival: u64, horizon: u64) -> u64 {
+        let Cycles { precharge, activate, row_open, burst, .. } = self.cycles;
+        let bank = &mut self.banks[place.bank];
+        let mut from = arrival;
+        let mut closing = 0;
+        let mut opening = activate;
+        if bank.open_row == place.row {
+            self.statistics.row_hits += 1;
+            opening = 0;
+        } else if bank.open_row != NO_ROW {
+            self.statistics.row_conflicts += 1;
+            closing = precharge;
+            if bank.activated <= arrival {
+                from = arrival.max(bank.activated + row_open);
+            }
+        }
+        let length = closing + opening + burst;
+        let start = bank.busy.first_fit(from, length);
+        bank.busy.book(start, start + length, horizon);
+        if bank.open_row != place.row {
+            bank.open_row = place.row;
+            bank.activated = start + closing;
+        }
+        start + closing + opening
+    }
+
+    /// Writes a line back at `now`; nobody waits for it.
+    pub(crate) fn write(&mut self, line: u64, now: u64, horizon: u64) {
+        let channel = self.channels.split(line).1 as usize;
+        let burst = self.cycles.burst;
+        let bus = &mut self.buses[channel];
+        let data = bus.first_fit(now + self.cycles.to_bank, burst);
+        bus.book(data, data + burst, horizon);
+        self.statistics.writes += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two channels of two banks with rows of two lines; 1 cycle = 1 ns; controller 20,
+    /// precharge 15, activation 14, column 13, row open 32, burst 4.
+    fn dram() -> Dram {
+        let config = DramConfig {
+            channels: 2,
+            ranks_per_channel: 1,
+            banks_per_rank: 2,
+            row_bytes: 128,
+            controller_ns: 20.0,
+            precharge_ns: 15.0,
+            activate_ns: 14.0,
+            column_ns: 13.0,
+            row_open_ns: 32.0,
+            burst_ns: 4.0,
+        };
+        Dram::new(&config, 1.0)
+    }
+
+    #[test]
+    fn an_idle_bank_an_open_row_and_a_conflict() {
+        let mut dram = dram();
+        // Line = channel (2) × column (2) × bank (2) × row. Line 0: channel 0, bank 0, row 0.
+        assert_eq!(dram.read(0, 0, 0), 20 + 14 + 13 + 4);
+        // Line 2: the row's other column.
+        assert_eq!(dram.read(2, 1000, 0), 1000 + 20 + 13 + 4);
+        // Line 12: bank 1 + row 1 → bank 0, row 1.
+        assert_eq!(dram.read(12, 2000, 0), 2000 + 20 + 15 + 14 + 13 + 4);
+        assert_eq!((dram.statistics.row_hits, dram.statistics.row_conflicts), (1, 1));
+    }
+
+    #[test]
+    fn a_row_stays_open_for_its_shortest_time() {
+        let mut dram = dram();
+        dram.read(0, 0, 0); // activated at 10
+        // Arrives at the bank at 15; precharge only at 10 + 32 = 42.
+        assert_eq!(dram.read(12, 5, 0), 42 + 15 + 14 + 13 + 4 + 10);
+    }
+
+    #[test]
+    fn banks_overlap_but_share_the_bus_and_channels_share_nothing() {
+        let mut dram = dram();
+        let alone = 20 + 14 + 13 + 4;
+        assert_eq!(dram.read(0, 0, 0), alone);
+        assert_eq!(dram.read(4, 0, 0), alone + 4, "bank 1 of the same channel");
+        assert_eq!(dram.read(1, 0, 0), alone, "the other channel");
+    }
+
+    #[test]
+    fn a_read_far_in_the_future_delays_no_earlier_one() {
+        let mut dram = dram();
+        dram.read(0, 100_000, 0);
+        assert_eq!(dram.read(2, 0, 0), 20 + 13 + 4);
+    }
+}

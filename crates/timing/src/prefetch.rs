@@ -1,0 +1,105 @@
+//! Which lines a hardware prefetcher asks for.
+
+use crate::config::Prefetcher;
+
+/// Pages whose strides are tracked at once.
+const TRACKED_PAGES: usize = 64;
+/// Lines a stride prefetcher runs ahead.
+const DEGREE: usize = 4;
+const LINES_PER_PAGE: u64 = 64;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Track {
+    page: u64,
+    last: u8,
+    stride: i8,
+    confirmed: bool,
+}
+
+/// Lines to prefetch, at most four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    lines: [u64; DEGREE],
+    count: usize,
+}
+
+impl Candidates {
+    pub(crate) fn as_slice(&self) -> &[u64] {
+        &self.lines[..self.count]
+    }
+
+    fn push_within_page(&mut self, line: u64, stride: i64) {
+        let target = line.wrapping_add_signed(stride);
+        if target / LINES_PER_PAGE == line / LINES_PER_PAGE {
+            self.lines[self.count] = target;
+            self.count += 1;
+        }
+    }
+}
+
+/// Watches the lines that miss (and first uses of prefetched ones).
+#[derive(Clone, Debug)]
+pub(crate) struct Watcher {
+    kind: Prefetcher,
+    tracks: Vec<Track>,
+}
+
+impl Watcher {
+    pub(crate) fn new(kind: Prefetcher) -> Self {
+        let tracks = if kind == Prefetcher::Stride { TRACKED_PAGES } else { 0 };
+        Self { kind, tracks: vec![Track::default(); tracks] }
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.kind != Prefetcher::None
+    }
+
+    pub(crate) fn observe(&mut self, line: u64) -> Candidates {
+        let mut candidates = Candidates::default();
+        match self.kind {
+            Prefetcher::None => {}
+            Prefetcher::NextLine => candidates.push_within_page(line, 1),
+            Prefetcher::Stride => {
+                let stride = self.track(line);
+                if stride != 0 {
+                    (1..=DEGREE as i64).for_each(|n| candidates.push_within_page(line, n * stride));
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The stride of the line's page if it was seen twice in a row, else 0.
+    fn track(&mut self, line: u64) -> i64 {
+        let (page, offset) = (line / LINES_PER_PAGE, (line % LINES_PER_PAGE) as u8);
+        let track = &mut self.tracks[(page % TRACKED_PAGES as u64) as usize];
+        if track.page != page {
+            *track = Track { page, last: offset, ..Track::default() };
+            return 0;
+        }
+        let stride = offset as i8 - track.last as i8;
+        track.confirmed = stride == track.stride && stride != 0;
+        track.stride = stride;
+        track.last = offset;
+        if track.confirmed { i64::from(stride) } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stride_is_followed_once_confirmed_and_never_out_of_the_page() {
+        let mut watcher = Watcher::new(Prefetcher::Stride);
+        assert_eq!(watcher.observe(640).as_slice(), &[]);
+        assert_eq!(watcher.observe(643).as_slice(), &[]);
+        assert_eq!(watcher.observe(646).as_slice(), &[649, 652, 655, 658]);
+        assert_eq!(watcher.observe(701).as_slice(), &[]);
+        assert_eq!(watcher.observe(699).as_slice(), &[]);
+        assert_eq!(watcher.observe(697).as_slice(), &[695, 693, 691, 689]);
+        let mut next = Watcher::new(Prefetcher::NextLine);
+        assert_eq!(next.observe(62).as_slice(), &[63]);
+        assert_eq!(next.observe(63).as_slice(), &[]);
+    }
+}

@@ -1,0 +1,25 @@
+//! Splitting a number into quotient and remainder by a fixed divisor.
+
+/// A divisor known at start; powers of two, the usual case, need no division.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    value: u64,
+    shift: u32,
+    is_power_of_two: bool,
+}
+
+impl Divisor {
+    pub(crate) fn new(value: u64) -> Self {
+        Self { value, shift: value.trailing_zeros(), is_power_of_two: value.is_power_of_two() }
+    }
+
+    /// `(number / divisor, number % divisor)`.
+    #[inline]
+    pub(crate) fn split(self, number: u64) -> (u64, u64) {
+        if self.is_power_of_two {
+            (number >> self.shift, number & (self.value - 1))
+        } else {
+            (number / self.value, number % self.value)
+        }
+    }
+}
