@@ -1,1 +1,27 @@
-//! Physical memory, address spaces and the policies that map them.
+//! Physical memory, address spaces and the policies that map them: one simulated operating
+//! system.
+//!
+//! A [`Kernel`] hears what a program asks for ([`perforate_types::ProgramEvent`]) and which of
+//! its pages fault. It decides frames, also those of page-table nodes, and says what changed as
+//! [`perforate_types::Update`]s. It never sees a TLB and never writes a table entry. Which page
+//! size backs a first touch is the choice of a [`Policy`], one object per kernel.
+//!
+//! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
+//! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.
+
+mod error;
+mod fragmentation;
+mod kernel;
+mod memory;
+mod policy;
+mod random;
+mod space;
+
+pub use error::OsError;
+pub use fragmentation::{Distribution, Fragmentation};
+pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
+pub use memory::Buddy;
+pub use policy::{
+    BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
+    PolicyEntry, Thp, parse_policy,
+};

@@ -1,0 +1,112 @@
+//! What can go wrong, each as one line for the user.
+
+use perforate_types::{SpaceId, VirtualPage};
+use thiserror::Error;
+
+/// An error of the simulated operating system.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum OsError {
+    /// No frames left for what was asked.
+    #[error(
+        "out of memory: {asked_bytes} bytes asked, {free_bytes} of {memory_bytes} bytes free; \
+         {enough_bytes} bytes of memory would do for all that is mapped now"
+    )]
+    OutOfMemory {
+        /// Size of the contiguous piece that was asked for.
+        asked_bytes: u64,
+        /// Free memory, in smaller pieces.
+        free_bytes: u64,
+        /// Size of the memory.
+        memory_bytes: u64,
+        /// A memory size at which touching every mapped page would succeed.
+        enough_bytes: u64,
+    },
+    /// A memory of this size cannot be simulated.
+    #[error("memory of {memory_bytes} bytes: {reason}")]
+    InvalidMemory {
+        /// The size asked for.
+        memory_bytes: u64,
+        /// What would be right.
+        reason: &'static str,
+    },
+    /// A fragmentation that cannot be parsed or makes no sense.
+    #[error(
+        "fragmentation \"{text}\": {reason}; write \
+         portion=50%,holes=25%,clustered|dispersed[,unallocated]"
+    )]
+    InvalidFragmentation {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No policy of that name.
+    #[error("no policy \"{name}\"; there are {known}")]
+    UnknownPolicy {
+        /// What was written.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// A policy's option is wrong.
+    #[error("policy \"{text}\": {reason}")]
+    InvalidPolicy {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Perforated pages were wanted without the table format for them.
+    #[error("perforated pages need page tables with shadow directories")]
+    NoShadowDirectories,
+    /// An address space that does not exist.
+    #[error("no address space {}", .space.0)]
+    UnknownSpace {
+        /// The address space.
+        space: SpaceId,
+    },
+    /// A range that no process can have.
+    #[error("range of {length_bytes} bytes at {start:#x} is not in the 48-bit address space")]
+    InvalidRange {
+        /// First byte.
+        start: u64,
+        /// Length in bytes.
+        length_bytes: u64,
+    },
+    /// More address spaces than tags.
+    #[error("more than 65536 address spaces at once")]
+    TooManySpaces,
+    /// The page is not part of an ordinary or perforated 2MB page.
+    #[error("{page:?} of address space {} is not part of a 2MB page", .space.0)]
+    NotLarge {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// A punch where there is a hole already.
+    #[error("{page:?} of address space {} is a hole already", .space.0)]
+    AlreadyHole {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// A patch where there is no hole.
+    #[error("{page:?} of address space {} is not a hole", .space.0)]
+    NotHole {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// The place is taken: by a mapping (share), or by somebody else's data (patch).
+    #[error("{page:?} of address space {} is occupied", .space.0)]
+    Occupied {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+}

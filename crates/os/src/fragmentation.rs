@@ -1,0 +1,253 @@
+//! Injected fragmentation, as paper P emulates it (P §VII.A): a given portion of the 2MB regions
+//! is fragmented, and in each of those a given share of the sub-pages is somebody else's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use perforate_types::HoleSet;
+use serde::{Deserialize, Serialize};
+
+use crate::OsError;
+use crate::random::Random;
+
+/// Regions among which the portion holds exactly.
+const GROUP: u64 = 64;
+const SHUFFLE: u64 = 1;
+const HOLES: u64 = 2;
+
+/// Where the holes of one block lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// One contiguous run at a uniformly random start, without wrapping.
+    Clustered,
+    /// Uniformly over the block, without replacement.
+    Dispersed,
+}
+
+/// How the memory is fragmented.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fragmentation {
+    /// Share of the 2MB regions that are fragmented, 0–1.
+    pub portion: f64,
+    /// Share of the sub-pages of a fragmented region that are holes, 0–1.
+    pub hole_share: f64,
+    /// Where the holes lie.
+    pub distribution: Distribution,
+    /// Whether the program has data at the holes (it then lies in other frames). If not, the
+    /// program is expected never to touch them.
+    pub allocated: bool,
+}
+
+impl Fragmentation {
+    /// Holes of a fragmented virtual 2MB region (address ÷ 2MB); `None` for a whole one.
+    ///
+    /// A pure function of seed and region, so that all schemes of a comparison see the same
+    /// fragmented regions and a workload can be kept off unallocated holes. Stratified: every
+    /// aligned group of 64 regions has portion × 64 fragmented ones (what is left of a
+    /// non-integer is carried to the next group), and every one of them round(share × 512) holes.
+    pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
+        let count = (self.hole_share * HoleSet::SUBPAGES as f64).round() as usize;
+        if count == 0 || !self.is_fragmented(seed, region) {
+            return None;
+        }
+        let mut random = Random::new(seed, HOLES, region);
+        Some(match self.distribution {
+            Distribution::Clustered => {
+                let start = random.below((HoleSet::SUBPAGES - count + 1) as u64) as usize;
+                (start..start + count).collect()
+            }
+            Distribution::Dispersed => sample(&mut random, count),
+        })
+    }
+
+    fn is_fragmented(&self, seed: u64, region: u64) -> bool {
+        let group = region / GROUP;
+        let before = |group: u64| (self.portion * GROUP as f64 * group as f64).round() as u64;
+        let count = before(group + 1) - before(group);
+        let mut random = Random::new(seed, SHUFFLE, group);
+        let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
+        // The first `count` places of a Fisher–Yates shuffle.
+        for place in 0..count {
+            let other = place + random.below(GROUP - place);
+            order.swap(place as usize, other as usize);
+            if u64::from(order[place as usize]) == region % GROUP {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// `count` of 512 sub-pages, each set equally likely (Floyd's algorithm).
+fn sample(random: &mut Random, count: usize) -> HoleSet {
+    let mut holes = HoleSet::EMPTY;
+    for last in HoleSet::SUBPAGES - count..HoleSet::SUBPAGES {
+        if !holes.insert(random.below(last as u64 + 1) as usize) {
+            holes.insert(last);
+        }
+    }
+    holes
+}
+
+/// Reads a share written as `25%` or `0.25`.
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, divisor) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if (0.0..=divisor).contains(&value) => Ok(value / divisor),
+        Ok(_) => Err(format!("{text} is not between 0% and 100%")),
+        Err(_) => Err(format!("\"{text}\" is not a percentage")),
+    }
+}
+
+impl FromStr for Fragmentation {
+    type Err = OsError;
+
+    fn from_str(text: &str) -> Result<Self, OsError> {
+        parse(text)
+            .map_err(|reason| OsError::InvalidFragmentation { text: text.to_string(), reason })
+    }
+}
+
+fn parse(text: &str) -> Result<Fragmentation, String> {
+    let (mut portion, mut hole_share, mut distribution, mut allocated) = (None, None, None, None);
+    for word in text.split(',').map(str::trim) {
+        let repeated = match word.split_once('=') {
+            Some(("portion", share)) => portion.replace(parse_share(share)?).is_some(),
+            Some(("holes", share)) => hole_share.replace(parse_share(share)?).is_some(),
+            Some((key, _)) => return Err(format!("unknown key \"{key}\"")),
+            None => match word {
+                "clustered" => distribution.replace(Distribution::Clustered).is_some(),
+                "dispersed" => distribution.replace(Distribution::Dispersed).is_some(),
+                "allocated" => allocated.replace(true).is_some(),
+                "unallocated" => allocated.replace(false).is_some(),
+                "portion" | "holes" => return Err(format!("{word} needs a value")),
+                _ => return Err(format!("unknown word \"{word}\"")),
+            },
+        };
+        if repeated {
+            return Err(format!("\"{word}\" says something a second time"));
+        }
+    }
+    Ok(Fragmentation {
+        portion: portion.ok_or("portion is missing")?,
+        hole_share: hole_share.ok_or("holes is missing")?,
+        distribution: distribution.ok_or("clustered or dispersed is missing")?,
+        allocated: allocated.unwrap_or(true),
+    })
+}
+
+impl fmt::Display for Fragmentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let distribution = match self.distribution {
+            Distribution::Clustered => "clustered",
+            Distribution::Dispersed => "dispersed",
+        };
+        let (portion, holes) = (self.portion * 100.0, self.hole_share * 100.0);
+        write!(f, "portion={portion}%,holes={holes}%,{distribution}")?;
+        if self.allocated { Ok(()) } else { f.write_str(",unallocated") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragmentation(text: &str) -> Fragmentation {
+        text.parse().expect("valid")
+    }
+
+    #[test]
+    fn every_group_of_64_regions_has_exactly_its_portion() {
+        // 25 % of 64 = 16. 10 % of 64 = 6.4: groups carry to 6, 7, 6, 7, 6 = 32 in five groups.
+        for (portion, counts) in [(25, [16; 5]), (100, [64; 5]), (0, [0; 5]), (10, [6, 7, 6, 7, 6])]
+        {
+            let text = format!("portion={portion}%,holes=25%,clustered");
+            let fragmentation = fragmentation(&text);
+            for (group, expected) in (0..).zip(counts) {
+                let count = (group * 64..group * 64 + 64)
+                    .filter(|&region| fragmentation.holes(7, region).is_some())
+                    .count();
+                assert_eq!(count, expected, "portion {portion} %, group {group}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_fragmented_region_has_exactly_its_holes() {
+        for percent in [1, 10, 25, 50, 90, 100] {
+            let expected = (percent as f64 * 5.12).round() as usize;
+            for word in ["clustered", "dispersed"] {
+                let fragmentation = fragmentation(&format!("portion=100%,holes={percent}%,{word}"));
+                for region in 0..200 {
+                    let holes = fragmentation.holes(3, region).expect("fragmented");
+                    assert_eq!(holes.count(), expected);
+                    if word == "clustered" {
+                        let places: Vec<_> = holes.iter().collect();
+                        assert_eq!(places[places.len() - 1] - places[0] + 1, expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dispersed_holes_are_uniform_and_clusters_start_anywhere() {
+        let dispersed = fragmentation("portion=100%,holes=25%,dispersed");
+        let mut counts = [0u32; 512];
+        for region in 0..4096 {
+            for hole in dispersed.holes(1, region).expect("fragmented").iter() {
+                counts[hole] += 1;
+            }
+        }
+        // Binomial(4096, 1/4): mean 1024, deviation 27.7; 5 deviations over 512 places.
+        assert!(counts.iter().all(|count| (885..=1163).contains(count)), "{counts:?}");
+        let clustered = fragmentation("portion=100%,holes=25%,clustered");
+        let starts: std::collections::BTreeSet<_> = (0..8192)
+            .map(|region| clustered.holes(1, region).unwrap().iter().next().unwrap())
+            .collect();
+        assert_eq!(starts.len(), 512 - 128 + 1, "every start occurs in 8192 draws");
+        assert_eq!(starts.last(), Some(&384));
+    }
+
+    #[test]
+    fn seeds_differ_and_the_same_seed_repeats() {
+        let fragmentation = fragmentation("portion=50%,holes=25%,dispersed");
+        let draw = |seed| (0..256).map(|r| fragmentation.holes(seed, r)).collect::<Vec<_>>();
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn text_round_trips_and_errors_say_what_is_wrong() {
+        for text in
+            ["portion=50%,holes=25%,clustered", "portion=100%,holes=90%,dispersed,unallocated"]
+        {
+            assert_eq!(fragmentation(text).to_string(), text);
+        }
+        assert_eq!(fragmentation("holes=0.25,dispersed,portion=0.5").portion, 0.5);
+        for (text, reason) in [
+            ("portion=150%,holes=25%,clustered", "150% is not between 0% and 100%"),
+            ("portion=-1%,holes=25%,clustered", "-1% is not between 0% and 100%"),
+            ("portion=NaN,holes=25%,clustered", "NaN is not between 0% and 100%"),
+            ("holes=25%,clustered", "portion is missing"),
+            ("portion=50%,clustered", "holes is missing"),
+            ("portion=50%,holes=25%", "clustered or dispersed is missing"),
+            ("portion=50%,holes=25%,scattered", "unknown word \"scattered\""),
+            ("degree=50%", "unknown key \"degree\""),
+            ("portion=half", "\"half\" is not a percentage"),
+            (
+                "portion=5%,holes=5%,clustered,dispersed",
+                "\"dispersed\" says something a second time",
+            ),
+            ("", "unknown word \"\""),
+        ] {
+            let error = text.parse::<Fragmentation>().expect_err(text).to_string();
+            assert!(error.contains(reason), "{error}");
+            assert!(!error.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The same frames in two address spaces: fork and sharing.
+
+use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry, Permissions, SpaceId, Update};
+
+use super::Kernel;
+use crate::OsError;
+use crate::memory::complement;
+use crate::space::{AddressSpace, Effects, Large, Mapping, REGION_PAGES};
+
+impl Kernel {
+    /// Acts on two different address spaces at once.
+    pub(super) fn with_two_spaces<T>(
+        &mut self,
+        first: SpaceId,
+        second: SpaceId,
+        updates: &mut Vec<Update>,
+        act: impl FnOnce(&mut AddressSpace, &mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        self.space(first)?;
+        let mut taken = self.spaces[usize::from(first.0)].take().expect("found above");
+        let result = self
+            .parts(second, updates)
+            .and_then(|(second, mut effects)| act(&mut taken, second, &mut effects));
+        self.spaces[usize::from(first.0)] = Some(taken);
+        result
+    }
+}
+
+impl AddressSpace {
+    /// fork: `child`, which is empty, maps what this space maps.
+    pub(super) fn copy_to(
+        &mut self,
+        child: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        child.areas = self.areas.clone();
+        child.heap_end = self.heap_end;
+        let everything = 0..1 << 52;
+        for number in self.huge_within(&everything) {
+            self.copy_huge(number, child, effects)?;
+        }
+        for number in self.regions_within(&everything) {
+            match &self.region(number).expect("mapped region").mapping {
+                Mapping::Pages(_) => self.copy_pages(number, child, effects)?,
+                Mapping::Large(_) => self.copy_large(number, child, effects)?,
+                Mapping::Perforated(_) => self.copy_perforated(number, child, effects)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What both may do with a page that this space allows `permissions` for.
+    fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
+        let shared = self.areas.find(page).is_some_and(|area| area.attributes.shared);
+        Permissions { write: permissions.write && shared, ..permissions }
+    }
+
+    fn copy_huge(
+        &mut self,
+        number: u64,
+        child: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let page = number << 18;
+        let (block, permissions) = self.huge_page(number);
+        let permissions = self.shared_permissions(page, permissions);
+        child.map_huge(number, block, permissions, effects)?;
+        for index in 0..512 {
+            effects.memory.share_block(block.add(index * REGION_PAGES), &HoleSet::FULL);
+        }
+        self.protect_huge(number, permissions, effects);
+        Ok(())
+    }
+
+    fn copy_pages(
+        &mut self,
+        number: u64,
+        child: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        for index in self.mapped_pages(number).iter() {
+            let page = number * REGION_PAGES + index as u64;
+            let present = self.find(page).expect("mapped page");
+            let permissions = self.shared_permissions(page, present.permissions());
+            let frame = present.frame().expect("mapped page");
+            child.map_page(page, frame, permissions, effects)?;
+            effects.memory.share(frame);
+            self.protect_page(page, permissions, effects);
+        }
+        Ok(())
+    }
+
+    fn copy_large(
+        &mut self,
+        number: u64,
+        child: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let Large { block, permissions } = self.large(number);
+        let permissions = self.shared_permissions(number * REGION_PAGES, permissions);
+        child.map_large(number, block, permissions, effects)?;
+        effects.memory.share_block(block, &HoleSet::FULL);
+        self.protect_large(number, permissions, effects);
+        Ok(())
+    }
+
+    fn copy_perforated(
+        &mut self,
+        number: u64,
+        child: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let perforated = self.perforated(number).expect("perforated page");
+        let (block, holes) = (perforated.block, perforated.holes);
+        let in_place = complement(&holes);
+        let first = number * REGION_PAGES;
+        // All sub-pages in place are of one area; without any, the permissions do not matter.
+        let page = first + in_place.iter().next().unwrap_or(0) as u64;
+        let permissions = self.shared_permissions(page, perforated.permissions);
+        let entries = perforated.entries.clone();
+        child.perforate(number, Large { block, permissions }, holes, effects)?;
+        effects.memory.share_block(block, &in_place);
+        self.protect_perforated(number, permissions, effects);
+        for (index, entry) in allocated_holes(&holes, &entries) {
+            let page = first + index as u64;
+            let permissions = self.shared_permissions(page, entry.permissions());
+            child.map_hole(page, entry.frame(), permissions, effects);
+            effects.memory.share(entry.frame());
+            if permissions != entry.permissions() {
+                self.remap_hole(page, entry.frame(), permissions, effects);
+            }
+        }
+        Ok(())
+    }
+
+    /// `other`, which maps nothing there, maps the same 2MB with its own holes: those whose data
+    /// are not in place. Holes that differ in permissions only are this space's alone (P Fig. 1).
+    pub(super) fn share_region(
+        &mut self,
+        number: u64,
+        other: &mut Self,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let Some(perforated) = self.perforated(number) else {
+            let Large { block, permissions } = self.large(number);
+            other.map_large(number, block, permissions, effects)?;
+            effects.memory.share_block(block, &HoleSet::FULL);
+            return Ok(());
+        };
+        let Large { block, permissions } =
+            Large { block: perforated.block, permissions: perforated.permissions };
+        let entries = perforated.entries.clone();
+        let elsewhere = |index: &usize| entries[*index].frame() != block.add(*index as u64);
+        let holes: HoleSet = perforated.holes.iter().filter(elsewhere).collect();
+        if holes.is_empty() {
+            other.map_large(number, block, permissions, effects)?;
+        } else {
+            other.perforate(number, Large { block, permissions }, holes, effects)?;
+        }
+        effects.memory.share_block(block, &complement(&holes));
+        for (index, entry) in allocated_holes(&holes, &entries) {
+            let page = number * REGION_PAGES + index as u64;
+            other.map_hole(page, entry.frame(), entry.permissions(), effects);
+            effects.memory.share(entry.frame());
+        }
+        Ok(())
+    }
+
+    fn large(&self, number: u64) -> Large {
+        match self.region(number).map(|region| &region.mapping) {
+            Some(Mapping::Large(large)) => *large,
+            _ => unreachable!("region {number:#x} is not an ordinary 2MB page"),
+        }
+    }
+
+    fn huge_page(&self, number: u64) -> (Frame, Permissions) {
+        let present = self.find(number << 18).expect("1GB page");
+        let frame = present.frame().expect("1GB page");
+        debug_assert!(frame.is_aligned(PageSize::Size1G));
+        (frame, present.permissions())
+    }
+}
+
+fn allocated_holes<'a>(
+    holes: &'a HoleSet,
+    entries: &'a [PageTableEntry; 512],
+) -> impl Iterator<Item = (usize, PageTableEntry)> + 'a {
+    holes.iter().map(|index| (index, entries[index])).filter(|(_, entry)| entry.is_present())
+}

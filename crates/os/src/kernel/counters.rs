@@ -1,0 +1,115 @@
+//! The kernel's figures.
+
+use perforate_types::Counters;
+
+use super::Kernel;
+use crate::memory::FRAME_BYTES;
+use crate::space::{REGION_PAGES, Usage};
+
+/// Faults by kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FaultCounts {
+    /// First touches of a page or region.
+    pub page: u64,
+    /// First touches of a lazily allocated hole.
+    pub hole: u64,
+    /// Writes to a page mapped read-only for copy-on-write.
+    pub copy_on_write: u64,
+    /// The page was mapped already.
+    pub spurious: u64,
+    /// Accesses that are not allowed.
+    pub segmentation: u64,
+    /// Distinct pages touched by a fault or populated.
+    pub touched_pages: u64,
+}
+
+/// Memory use when most was mapped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Peak {
+    mapped_pages: u64,
+    large_mapped_pages: u64,
+    table_frames: u64,
+}
+
+impl Kernel {
+    /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
+    /// their name does not begin with `peak`.
+    pub fn counters(&self, out: &mut Counters) {
+        let usage = self.usage();
+        let bytes = |frames: u64| frames * FRAME_BYTES;
+        out.count("memory_bytes", self.memory.memory_bytes());
+        out.count("free_bytes", bytes(self.memory.buddy().free_frames()));
+        out.count("foreign_bytes", bytes(self.memory.foreign_frames()));
+        out.count("hole_bitmap_bytes", bytes(self.memory.hole_bitmap_frames()));
+        out.count("page_table_bytes", bytes(self.table_frames()));
+        out.count("mapped_bytes", bytes(usage.mapped_pages()));
+        out.count("touched_bytes", bytes(self.faults.touched_pages));
+        out.count("base_pages", usage.pages);
+        out.count("large_pages", usage.large_pages);
+        out.count("huge_pages", usage.huge_pages);
+        out.count("perforated_pages", usage.perforated_pages);
+        out.count("holes_allocated", usage.holes_allocated);
+        out.count("holes_unallocated", usage.holes_unallocated);
+        out.count("page_faults", self.faults.page);
+        out.count("hole_faults", self.faults.hole);
+        out.count("copy_on_write_faults", self.faults.copy_on_write);
+        out.count("spurious_faults", self.faults.spurious);
+        out.count("segfaults", self.faults.segmentation);
+        let peak = self.peak_now();
+        out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
+        out.count("peak_page_table_bytes", bytes(peak.table_frames));
+        let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
+        out.ratio("large_page_coverage", coverage.0, coverage.1);
+    }
+
+    /// Share of mapped memory that an entry of 2MB or more translates (holes excluded), when most
+    /// was mapped.
+    pub fn large_page_coverage(&self) -> f64 {
+        let peak = self.peak_now();
+        if peak.mapped_pages == 0 {
+            return 0.0;
+        }
+        peak.large_mapped_pages as f64 / peak.mapped_pages as f64
+    }
+
+    /// Remembers the memory use. Only events make it shrink, so it is enough to look before each.
+    pub(super) fn note_peak(&mut self) {
+        self.peak = self.peak_now();
+    }
+
+    fn peak_now(&self) -> Peak {
+        let usage = self.usage();
+        if usage.mapped_pages() < self.peak.mapped_pages {
+            return self.peak;
+        }
+        Peak {
+            mapped_pages: usage.mapped_pages(),
+            large_mapped_pages: usage.large_mapped_pages(),
+            table_frames: self.table_frames(),
+        }
+    }
+
+    fn table_frames(&self) -> u64 {
+        self.live_spaces().map(|space| space.table_frames()).sum()
+    }
+
+    fn usage(&self) -> Usage {
+        self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
+            pages: sum.pages + usage.pages,
+            large_pages: sum.large_pages + usage.large_pages,
+            huge_pages: sum.huge_pages + usage.huge_pages,
+            perforated_pages: sum.perforated_pages + usage.perforated_pages,
+            holes_allocated: sum.holes_allocated + usage.holes_allocated,
+            holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
+            leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
+        })
+    }
+
+    /// Counts a page as touched.
+    pub(super) fn touch(&mut self, space: perforate_types::SpaceId, page: u64) {
+        if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
+            let set = space.touched.entry(page / REGION_PAGES).or_default();
+            self.faults.touched_pages += u64::from(set.insert((page % REGION_PAGES) as usize));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What programs ask for: map, unmap, protect, advise, brk.
+
+use std::ops::Range;
+
+use perforate_types::{
+    AccessKind, Advice, Backing, Permissions, ProgramEvent, SpaceId, Update, VirtualAddress,
+};
+
+use super::Kernel;
+use super::fault::is_canonical;
+use crate::OsError;
+use crate::space::{Area, Attributes, Present};
+
+/// The whole pages that a byte range touches.
+pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
+    let invalid = OsError::InvalidRange { start: start.value(), length_bytes };
+    let Some(end) = start.value().checked_add(length_bytes) else { return Err(invalid) };
+    let pages = start.value() >> 12..end.div_ceil(4096);
+    let last = pages.end.max(pages.start + 1) - 1;
+    // Both ends in the same half.
+    let in_one_half =
+        is_canonical(pages.start) && is_canonical(last) && (pages.start >> 51) == (last >> 51);
+    if in_one_half { Ok(pages) } else { Err(invalid) }
+}
+
+impl Kernel {
+    pub(super) fn handle(
+        &mut self,
+        id: SpaceId,
+        event: &ProgramEvent,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        match *event {
+            ProgramEvent::Map {
+                start,
+                length,
+                permissions,
+                accessible,
+                backing,
+                shared,
+                populate,
+            } => {
+                let attributes =
+                    Attributes { permissions, accessible, backing, shared, no_large_pages: false };
+                let pages = page_range(start, length)?;
+                self.map_area(id, pages.clone(), attributes, updates)?;
+                if populate { self.populate(id, pages, updates) } else { Ok(()) }
+            }
+            ProgramEvent::Unmap { start, length } => {
+                self.unmap_area(id, page_range(start, length)?, updates)
+            }
+            ProgramEvent::Protect { start, length, permissions, accessible } => {
+                let pages = page_range(start, length)?;
+                self.parts(id, updates)?.0.areas.change(pages.clone(), |attributes| {
+                    attributes.permissions = permissions;
+                    attributes.accessible = accessible;
+                });
+                self.protect_range(id, pages, updates)
+            }
+            ProgramEvent::Advise { start, length, advice } => {
+                self.advise(id, page_range(start, length)?, advice, updates)
+            }
+            ProgramEvent::Remap { from, from_length, to, to_length } => {
+                self.remap(id, page_range(from, from_length)?, page_range(to, to_length)?, updates)
+            }
+            ProgramEvent::Brk { start, end } => self.brk(id, start, end, updates),
+            ProgramEvent::Fork { child } => self.fork(id, child, updates),
+            ProgramEvent::Exec => self.clear_space(id, updates),
+            ProgramEvent::Exit { process } => self.exit(process, updates),
+            ProgramEvent::Switch { process, .. } => self.switch(process),
+        }
+    }
+
+    /// Maps an area over whatever was there.
+    fn map_area(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        attributes: Attributes,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        self.drop_range(id, pages.clone(), updates)?;
+        self.parts(id, updates)?.0.areas.insert(pages, attributes);
+        Ok(())
+    }
+
+    pub(super) fn unmap_area(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.drop_range(id, pages.clone(), updates)?;
+        self.parts(id, updates)?.0.areas.remove(pages);
+        Ok(())
+    }
+
+    /// Touches all pages at once (MAP_POPULATE). Holes that the program has no data at
+    /// (unallocated fragmentation) stay unallocated.
+    fn populate(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let fills_holes = self.config.fragmentation.is_none_or(|f| f.allocated);
+        for area in self.space(id)?.areas.within(pages) {
+            if !area.attributes.effective().allow(AccessKind::Read) {
+                continue;
+            }
+            // The whole area decides the page size, not the part that is populated.
+            let Some(whole) = self.space(id)?.areas.find(area.start) else { continue };
+            for page in area.start..area.end {
+                self.populate_page(id, page, whole, fills_holes, updates)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn populate_page(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        area: Area,
+        fills_holes: bool,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        match self.space(id)?.find(page) {
+            None => self.bring_in(id, page, area, updates)?,
+            Some(Present::EmptyHole) if !fills_holes => return Ok(()),
+            Some(Present::EmptyHole) => {
+                self.fill_hole(id, page, area.attributes.effective(), updates)?;
+            }
+            Some(_) => {}
+        }
+        self.touch(id, page);
+        Ok(())
+    }
+
+    fn advise(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        advice: Advice,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        match advice {
+            Advice::DontNeed => self.drop_range(id, pages, updates),
+            Advice::HugePage | Advice::NoHugePage => {
+                let no_large_pages = advice == Advice::NoHugePage;
+                let (space, _) = self.parts(id, updates)?;
+                space.areas.change(pages, |attributes| attributes.no_large_pages = no_large_pages);
+                Ok(())
+            }
+            // Pages advised free go only under memory pressure, of which there is none here.
+            Advice::Free | Advice::Other(_) => Ok(()),
+        }
+    }
+
+    fn brk(
+        &mut self,
+        id: SpaceId,
+        start: VirtualAddress,
+        end: VirtualAddress,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let length = end.value().saturating_sub(start.value());
+        let pages = page_range(start, length)?;
+        let (space, _) = self.parts(id, updates)?;
+        // The page where the program's data end and the heap begins may be mapped already.
+        let first = match space.areas.find(pages.start) {
+            Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
+            _ => pages.start,
+        };
+        let old_end = space.heap_end.unwrap_or(first).max(first);
+        let new_end = pages.end.max(first);
+        space.heap_end = Some(new_end);
+        if new_end < old_end {
+            return self.unmap_area(id, new_end..old_end, updates);
+        }
+        let attributes = Attributes {
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Heap,
+            shared: false,
+            no_large_pages: false,
+        };
+        self.map_area(id, old_end..new_end, attributes, updates)
+    }
+}

@@ -1,0 +1,326 @@
+//! Page faults: first touches, holes, copy-on-write.
+
+use perforate_types::{AccessKind, Backing, Frame, PageSize, Permissions, SpaceId, Update};
+
+use super::{FaultOutcome, Kernel};
+use crate::memory::{Fragment, complement};
+use crate::space::{Area, Attributes, Effects, Large, Present, REGION_PAGES};
+use crate::{BlockUse, HoleAllocation, OsError, PartialChange};
+
+/// How far below a stack a touch extends it, in pages: 8MB, Linux's default limit.
+const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
+/// Pages of either half of the canonical 48-bit address space.
+const HALF_PAGES: u64 = 1 << 35;
+/// Pages of the 64-bit address space.
+const ALL_PAGES: u64 = 1 << 52;
+
+/// Whether a page lies in the 48-bit address space that four levels translate.
+pub(super) fn is_canonical(page: u64) -> bool {
+    page < HALF_PAGES || (ALL_PAGES - HALF_PAGES..ALL_PAGES).contains(&page)
+}
+
+impl Kernel {
+    pub(super) fn serve(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        kind: AccessKind,
+        updates: &mut Vec<Update>,
+    ) -> Result<FaultOutcome, OsError> {
+        let area = self.area_for(id, page, updates)?;
+        let Some(area) = area.filter(|area| area.attributes.effective().allow(kind)) else {
+            self.faults.segmentation += 1;
+            return Ok(FaultOutcome::Segfault);
+        };
+        match self.space(id)?.find(page) {
+            None => {
+                self.bring_in(id, page, area, updates)?;
+                self.faults.page += 1;
+                self.touch(id, page);
+            }
+            Some(Present::EmptyHole) => {
+                self.fill_hole(id, page, area.attributes.effective(), updates)?;
+                self.faults.hole += 1;
+                self.touch(id, page);
+            }
+            Some(present) if kind == AccessKind::Write && !present.permissions().write => {
+                self.make_writable(id, page, area.attributes, updates)?;
+                self.faults.copy_on_write += 1;
+            }
+            Some(_) => self.faults.spurious += 1,
+        }
+        Ok(FaultOutcome::Mapped)
+    }
+
+    /// The area of a page; a stack may grow, an implicit area may be made.
+    fn area_for(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        updates: &mut Vec<Update>,
+    ) -> Result<Option<Area>, OsError> {
+        let implicit_maps = self.config.implicit_maps;
+        let (space, _) = self.parts(id, updates)?;
+        if let Some(area) = space.areas.find(page) {
+            return Ok(Some(area));
+        }
+        if !is_canonical(page) {
+            return Ok(None);
+        }
+        let above = space.areas.next_above(page);
+        if let Some(stack) = above.filter(|area| area.attributes.backing == Backing::Stack) {
+            if stack.start - page <= STACK_GROWTH_PAGES {
+                space.areas.insert(page..stack.start, stack.attributes);
+                return Ok(space.areas.find(page));
+            }
+        }
+        if implicit_maps {
+            let first = page / REGION_PAGES * REGION_PAGES;
+            let attributes = Attributes {
+                permissions: Permissions::ALL,
+                accessible: true,
+                backing: Backing::Anonymous,
+                shared: false,
+                no_large_pages: false,
+            };
+            for gap in space.areas.gaps(first..first + REGION_PAGES) {
+                space.areas.insert(gap, attributes);
+            }
+        }
+        Ok(space.areas.find(page))
+    }
+
+    /// Maps a page where nothing is mapped, with the size that policy and memory allow.
+    pub(super) fn bring_in(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        area: Area,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let permissions = area.attributes.effective();
+        let number = page / REGION_PAGES;
+        let first = number * REGION_PAGES;
+        let untouched = self.space(id)?.region(number).is_none();
+        if !untouched || !area.attributes.eligible() {
+            return self.map_frame(id, page, permissions, updates);
+        }
+        if self.policy.wants_huge() && self.bring_in_huge(id, page, area, updates)? {
+            return Ok(());
+        }
+        if !area.spans(&(first..first + REGION_PAGES)) {
+            return self.map_frame(id, page, permissions, updates);
+        }
+        let seed = self.config.seed;
+        match self.config.fragmentation.and_then(|f| f.holes(seed, number)) {
+            None => self.bring_in_whole(id, page, permissions, updates),
+            Some(holes) => match self.policy.use_block(&holes) {
+                BlockUse::Perforated(when) if self.config.tables.shadow_directories => {
+                    match self.memory.allocate_fragment(number, &holes) {
+                        Some(fragment) => {
+                            self.bring_in_perforated(id, fragment, permissions, when, updates)?;
+                            self.fill_hole(id, page, permissions, updates)
+                        }
+                        None => self.map_frame(id, page, permissions, updates),
+                    }
+                }
+                _ => {
+                    let fragment = self.memory.occupy_fragment(number, &holes);
+                    let result = self.map_frame(id, page, permissions, updates);
+                    match (fragment, &result) {
+                        (Some(fragment), Ok(())) => {
+                            self.parts(id, updates)?.0.set_fragment(number, fragment);
+                        }
+                        (Some(fragment), Err(_)) => self.memory.park(fragment),
+                        (None, _) => {}
+                    }
+                    result
+                }
+            },
+        }
+    }
+
+    /// A 1GB page, if the area spans it, nothing is mapped in it, none of its regions is
+    /// fragmented and contiguous memory can be had.
+    fn bring_in_huge(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        area: Area,
+        updates: &mut Vec<Update>,
+    ) -> Result<bool, OsError> {
+        let number = page >> 18;
+        let regions = number << 9..(number + 1) << 9;
+        let seed = self.config.seed;
+        let pages = number << 18..(number + 1) << 18;
+        if !area.spans(&pages)
+            || !self.space(id)?.is_gigabyte_empty(page)
+            || self
+                .config
+                .fragmentation
+                .is_some_and(|f| regions.clone().any(|region| f.holes(seed, region).is_some()))
+        {
+            return Ok(false);
+        }
+        let Some(block) = self.memory.allocate_huge() else { return Ok(false) };
+        let (space, mut effects) = self.parts(id, updates)?;
+        let result = space.map_huge(number, block, area.attributes.effective(), &mut effects);
+        if result.is_err() {
+            self.memory.free_huge(block);
+        }
+        result.map(|()| true)
+    }
+
+    fn bring_in_whole(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let block = match self.policy.use_block(&Default::default()) {
+            BlockUse::Large => self.memory.allocate_block(),
+            BlockUse::Pages | BlockUse::Perforated(_) => None,
+        };
+        let Some(block) = block else { return self.map_frame(id, page, permissions, updates) };
+        let (space, mut effects) = self.parts(id, updates)?;
+        let result = space.map_large(page / REGION_PAGES, block, permissions, &mut effects);
+        if result.is_err() {
+            self.memory.free(block, crate::memory::BLOCK_ORDER);
+        }
+        result
+    }
+
+    fn bring_in_perforated(
+        &mut self,
+        id: SpaceId,
+        fragment: Fragment,
+        permissions: Permissions,
+        when: HoleAllocation,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let Fragment { region, block } = fragment;
+        let fragmentation = self.config.fragmentation.expect("there are fragments");
+        let holes = fragmentation.holes(self.config.seed, region).expect("fragmented");
+        let (space, mut effects) = self.parts(id, updates)?;
+        let large = Large { block, permissions };
+        if let Err(error) = space.perforate(region, large, holes, &mut effects) {
+            effects.memory.release_block(block, &complement(&holes));
+            effects.memory.park(fragment);
+            return Err(error);
+        }
+        space.set_fragment(region, fragment);
+        // The program is not going to touch holes that it has no data at.
+        if when == HoleAllocation::Eager && fragmentation.allocated {
+            for index in holes.iter() {
+                let frame = effects.memory.allocate(0)?;
+                let page = region * REGION_PAGES + index as u64;
+                space.map_hole(page, frame, permissions, &mut effects);
+            }
+        }
+        Ok(())
+    }
+
+    fn map_frame(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (space, mut effects) = self.parts(id, updates)?;
+        let frame = effects.memory.allocate(0)?;
+        let result = space.map_page(page, frame, permissions, &mut effects);
+        if result.is_err() {
+            effects.memory.free(frame, 0);
+        }
+        result
+    }
+
+    /// Gives an unallocated hole a frame; does nothing where `page` is not one.
+    pub(super) fn fill_hole(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (space, mut effects) = self.parts(id, updates)?;
+        if space.find(page) == Some(Present::EmptyHole) {
+            let frame = effects.memory.allocate(0)?;
+            space.map_hole(page, frame, permissions, &mut effects);
+        }
+        Ok(())
+    }
+
+    /// A write to a page that is mapped read-only although its area may be written: the frame is
+    /// copied if others map it too, else it only gets its permissions back.
+    fn make_writable(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        attributes: Attributes,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let partial = self.partial_change();
+        let permissions = attributes.effective();
+        let number = page / REGION_PAGES;
+        let index = (page % REGION_PAGES) as usize;
+        let (space, mut effects) = self.parts(id, updates)?;
+        let effects = &mut effects;
+        let copies = |frame: Frame, effects: &Effects<'_>| {
+            !attributes.shared && effects.memory.is_shared(frame)
+        };
+        match space.find(page).expect("present") {
+            Present::Page(frame, _) if copies(frame, effects) => {
+                let new = effects.memory.allocate(0)?;
+                let old = space.unmap_page(page, effects);
+                space.map_page(page, new, permissions, effects)?;
+                effects.memory.release(old);
+            }
+            Present::Page(..) => space.protect_page(page, permissions, effects),
+            Present::Hole(frame, _) if copies(frame, effects) => {
+                let new = effects.memory.allocate(0)?;
+                let old = space.remap_hole(page, new, permissions, effects);
+                effects.memory.release(old);
+            }
+            Present::Hole(frame, _) => {
+                space.remap_hole(page, frame, permissions, effects);
+            }
+            Present::Large(frame, _) => {
+                let block = frame.align_down(PageSize::Size2M);
+                if !effects.memory.any_shared(block, &perforate_types::HoleSet::FULL)
+                    || attributes.shared
+                {
+                    space.protect_large(number, permissions, effects);
+                } else if partial == PartialChange::Split {
+                    space.split_large(number, &perforate_types::HoleSet::FULL, effects)?;
+                    return self.make_writable(id, page, attributes, updates);
+                } else {
+                    space.copy_subpage(page, copies(frame, effects), permissions, effects)?;
+                }
+            }
+            Present::InPlace(frame, _) => {
+                let in_place = complement(&space.perforated(number).expect("perforated").holes);
+                let block = frame.align_down(PageSize::Size2M);
+                if !effects.memory.any_shared(block, &in_place) || attributes.shared {
+                    space.protect_perforated(number, permissions, effects);
+                } else {
+                    space.copy_subpage(page, copies(frame, effects), permissions, effects)?;
+                }
+            }
+            Present::Huge(..)
+                if attributes.shared
+                    || !effects.memory.any_shared_huge(space.huge_block(page >> 18)) =>
+            {
+                space.protect_huge(page >> 18, permissions, effects);
+            }
+            Present::Huge(..) => {
+                space.split_huge(page >> 18, effects)?;
+                return self.make_writable(id, page, attributes, updates);
+            }
+            Present::EmptyHole => unreachable!("sub-page {index} was present"),
+        }
+        Ok(())
+    }
+}

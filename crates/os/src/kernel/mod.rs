@@ -1,0 +1,219 @@
+//! One simulated operating system with its own memory.
+
+mod copy;
+mod counters;
+mod event;
+mod fault;
+mod process;
+mod range;
+mod remap;
+mod subpage;
+
+use std::collections::BTreeMap;
+
+use perforate_types::{
+    AccessKind, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::memory::{FRAME_BYTES, PhysicalMemory};
+use crate::space::{AddressSpace, Effects};
+use crate::{Fragmentation, OsError, PartialChange, Policy};
+use counters::{FaultCounts, Peak};
+pub use subpage::HoleContent;
+
+/// The format of the page tables, as far as frames are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TableFormat {
+    /// Level-2 nodes are order-1 pairs, node and shadow node, and memory has a hole bitmap (P-1,
+    /// P-2).
+    pub shadow_directories: bool,
+}
+
+/// What a [`Kernel`] is made from, besides its policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelConfig {
+    /// Size of physical memory in bytes, a multiple of 4096.
+    pub memory_bytes: u64,
+    /// Injected fragmentation.
+    #[serde(default)]
+    pub fragmentation: Option<Fragmentation>,
+    /// Seed of the fragmentation.
+    #[serde(default)]
+    pub seed: u64,
+    /// Format of the page tables.
+    #[serde(default)]
+    pub tables: TableFormat,
+    /// For traces without map events: a touch outside any area makes an anonymous area that
+    /// allows everything, of the aligned 2MB region around it (less what other areas hold).
+    #[serde(default)]
+    pub implicit_maps: bool,
+}
+
+/// What became of a page fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOutcome {
+    /// The access will succeed now.
+    Mapped,
+    /// The program may not do that.
+    Segfault,
+}
+
+/// One simulated operating system with its own memory. Nothing is shared between two of them.
+///
+/// Updates are in order: a node is added before anything is mapped below it and removed after the
+/// last mapping below it; whatever takes a translation away or alters it is followed at once by
+/// its shootdowns, before its frames are used again.
+pub struct Kernel {
+    config: KernelConfig,
+    policy: Box<dyn Policy>,
+    memory: PhysicalMemory,
+    spaces: Vec<Option<Box<AddressSpace>>>,
+    processes: BTreeMap<ProcessId, SpaceId>,
+    current: SpaceId,
+    faults: FaultCounts,
+    peak: Peak,
+}
+
+impl Kernel {
+    /// A machine that has just booted, with one empty process, number 0.
+    ///
+    /// # Errors
+    /// If the memory is too small or too large, or the policy perforates and the tables have no
+    /// shadow directories.
+    pub fn new(config: KernelConfig, policy: Box<dyn Policy>) -> Result<Self, OsError> {
+        let punches = policy.partial_change() == PartialChange::Punch;
+        if punches && !config.tables.shadow_directories {
+            return Err(OsError::NoShadowDirectories);
+        }
+        let memory = PhysicalMemory::new(config.memory_bytes, config.tables.shadow_directories)?;
+        let mut kernel = Self {
+            config,
+            policy,
+            memory,
+            spaces: Vec::new(),
+            processes: BTreeMap::new(),
+            current: SpaceId(0),
+            faults: FaultCounts::default(),
+            peak: Peak::default(),
+        };
+        kernel.current = kernel.create_space()?;
+        kernel.processes.insert(ProcessId(0), kernel.current);
+        Ok(kernel)
+    }
+
+    /// Does what the running process asks for. [`ProgramEvent::Switch`] changes which that is; a
+    /// process that no fork made starts empty.
+    ///
+    /// # Errors
+    /// If memory runs out, or the event names a range outside the address space.
+    pub fn event(
+        &mut self,
+        event: &ProgramEvent,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.event_in(self.current, event, updates)
+    }
+
+    /// Does what the process of `space` asks for.
+    ///
+    /// # Errors
+    /// As [`Self::event`], or if there is no such address space.
+    pub fn event_in(
+        &mut self,
+        space: SpaceId,
+        event: &ProgramEvent,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.note_peak();
+        let result = self.handle(space, event, updates);
+        result.map_err(|error| self.with_estimate(error))
+    }
+
+    /// Serves the page fault of an access to `page`.
+    ///
+    /// # Errors
+    /// If memory runs out or there is no such address space.
+    pub fn fault(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        kind: AccessKind,
+        updates: &mut Vec<Update>,
+    ) -> Result<FaultOutcome, OsError> {
+        let result = self.serve(space, page.number(), kind, updates);
+        result.map_err(|error| self.with_estimate(error))
+    }
+
+    /// Address space of the running process.
+    pub fn current(&self) -> SpaceId {
+        self.current
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// What the kernel was made from.
+    pub fn config(&self) -> &KernelConfig {
+        &self.config
+    }
+
+    /// First byte of the hole bitmap at the top of memory (P-2): one bit per frame of the
+    /// machine. Only with shadow directories.
+    pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
+        self.memory.hole_bitmap().map(|frame| frame.address())
+    }
+
+    /// Living processes and their address spaces.
+    pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
+        self.processes.iter().map(|(&process, &space)| (process, space))
+    }
+
+    /// Free frames.
+    pub fn buddy(&self) -> &crate::Buddy {
+        self.memory.buddy()
+    }
+
+    fn partial_change(&self) -> PartialChange {
+        self.policy.partial_change()
+    }
+
+    fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
+        let slot = self.spaces.get(usize::from(space.0));
+        slot.and_then(Option::as_deref).ok_or(OsError::UnknownSpace { space })
+    }
+
+    /// An address space and what operations on it act on besides.
+    fn parts<'a>(
+        &'a mut self,
+        space: SpaceId,
+        updates: &'a mut Vec<Update>,
+    ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
+        let slot = self.spaces.get_mut(usize::from(space.0));
+        let found = slot.and_then(Option::as_deref_mut).ok_or(OsError::UnknownSpace { space })?;
+        Ok((found, Effects { memory: &mut self.memory, updates }))
+    }
+
+    /// Completes an out-of-memory error with a memory size that would do: what is used now, and
+    /// for every page of an area that is not mapped yet its frame, its share of foreign frames
+    /// and of tables.
+    fn with_estimate(&self, error: OsError) -> OsError {
+        let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {
+            return error;
+        };
+        let untouched_pages: u64 = self.live_spaces().map(AddressSpace::untouched_pages).sum();
+        let foreign = self.config.fragmentation.map_or(0.0, |f| f.portion * f.hole_share);
+        let used_bytes = memory_bytes - free_bytes;
+        let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;
+        let enough_bytes = (used_bytes + more_bytes as u64 + asked_bytes + (8 << 20)) >> 20 << 20;
+        OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes }
+    }
+
+    fn live_spaces(&self) -> impl Iterator<Item = &AddressSpace> {
+        self.spaces.iter().flatten().map(|space| &**space)
+    }
+}

@@ -1,0 +1,141 @@
+//! Operations on single sub-pages and blocks, as policies, event storms and experiments use them.
+
+use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
+
+use super::Kernel;
+use crate::OsError;
+use crate::space::{Mapping, Present, REGION_PAGES};
+
+/// What becomes of the data of a sub-page that is punched out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoleContent {
+    /// They are gone; the sub-page faults on touch.
+    Unallocated,
+    /// They are copied to a new frame.
+    Moved,
+    /// They stay in place, with other permissions than the rest of the page (P Fig. 1).
+    Permissions(Permissions),
+}
+
+impl Kernel {
+    /// Punches sub-page `page` of an ordinary or perforated 2MB page out as a hole.
+    ///
+    /// # Errors
+    /// If the tables have no shadow directories, the page is not part of a 2MB page or is a hole
+    /// already, or memory runs out.
+    pub fn punch(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        hole: HoleContent,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.note_peak();
+        self.punch_subpage(space, page.number(), hole, updates)
+            .map_err(|error| self.with_estimate(error))
+    }
+
+    fn punch_subpage(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        hole: HoleContent,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        if !self.config.tables.shadow_directories {
+            return Err(OsError::NoShadowDirectories);
+        }
+        let (space, mut effects) = self.parts(id, updates)?;
+        let place = (id, VirtualPage::new(page));
+        let permissions = match space.find(page) {
+            Some(Present::Large(_, permissions) | Present::InPlace(_, permissions)) => permissions,
+            Some(Present::Hole(..) | Present::EmptyHole) => {
+                return Err(OsError::AlreadyHole { space: place.0, page: place.1 });
+            }
+            _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
+        };
+        match hole {
+            HoleContent::Unallocated => {
+                let frame = space.punch(page, &mut effects)?;
+                effects.memory.release(frame);
+                Ok(())
+            }
+            HoleContent::Moved => space.copy_subpage(page, true, permissions, &mut effects),
+            HoleContent::Permissions(permissions) => {
+                space.copy_subpage(page, false, permissions, &mut effects)
+            }
+        }
+    }
+
+    /// Brings the data of hole `page` back in place. After the last hole the page is an ordinary
+    /// 2MB page again.
+    ///
+    /// # Errors
+    /// If the page is not a hole, or its in-place frame is used by somebody else.
+    pub fn patch(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let occupied = OsError::Occupied { space, page };
+        let (found, mut effects) = self.parts(space, updates)?;
+        let present = found.find(page.number());
+        if !matches!(present, Some(Present::Hole(..) | Present::EmptyHole)) {
+            return Err(OsError::NotHole { space, page });
+        }
+        let perforated = found.perforated(page.number() / REGION_PAGES).expect("it has a hole");
+        let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
+        if let Some(Present::Hole(frame, permissions)) = present {
+            if frame == in_place {
+                // A page that waits for its copy on write must not become writable.
+                let waits = perforated.permissions.write && !permissions.write;
+                if waits && effects.memory.is_shared(frame) {
+                    return Err(occupied);
+                }
+                found.patch(page.number(), &mut effects);
+                return Ok(());
+            }
+        }
+        if !effects.memory.take(in_place) {
+            return Err(occupied);
+        }
+        if let Some(frame) = found.patch(page.number(), &mut effects) {
+            effects.memory.release(frame);
+        }
+        Ok(())
+    }
+
+    /// Maps the 2MB page at `page` of `from` in `to` as well, at the same address, each space
+    /// with its own holes from then on (P-2). Both see it as shared memory (MAP_SHARED).
+    ///
+    /// # Errors
+    /// If there is no 2MB page at `page`, something is mapped there in `to`, or memory runs out.
+    pub fn share(
+        &mut self,
+        from: SpaceId,
+        page: VirtualPage,
+        to: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let number = page.number() / REGION_PAGES;
+        let pages = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        match self.space(from)?.region(number).map(|region| &region.mapping) {
+            Some(Mapping::Large(_) | Mapping::Perforated(_)) => {}
+            _ => return Err(OsError::NotLarge { space: from, page }),
+        }
+        let target = self.space(to)?;
+        let mapped = target.region(number).is_some() || target.find(page.number()).is_some();
+        if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
+            return Err(OsError::Occupied { space: to, page });
+        }
+        let result = self.with_two_spaces(from, to, updates, |source, target, effects| {
+            source.areas.change(pages.clone(), |attributes| attributes.shared = true);
+            for area in source.areas.within(pages) {
+                target.areas.insert(area.start..area.end, area.attributes);
+            }
+            source.share_region(number, target, effects)
+        });
+        result.map_err(|error| self.with_estimate(error))
+    }
+}

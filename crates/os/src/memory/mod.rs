@@ -1,0 +1,274 @@
+//! The machine's physical memory: which frames are free, how often a frame is mapped, and which
+//! are somebody else's.
+
+mod buddy;
+mod chunk;
+mod references;
+mod runs;
+
+use std::collections::HashMap;
+
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
+
+use crate::OsError;
+pub use buddy::Buddy;
+use references::References;
+
+/// Bytes of a frame.
+pub(crate) const FRAME_BYTES: u64 = 4096;
+/// Order of a 2MB block.
+pub(crate) const BLOCK_ORDER: u32 = 9;
+
+/// A block whose hole frames are somebody else's, as injected for one virtual region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    /// The virtual 2MB region whose drawn holes the block has.
+    pub region: u64,
+    /// First frame of the block.
+    pub block: Frame,
+}
+
+/// Physical memory with its reference counts.
+pub(crate) struct PhysicalMemory {
+    memory_bytes: u64,
+    buddy: Buddy,
+    references: References,
+    hole_bitmap: Option<Frame>,
+    hole_bitmap_frames: u64,
+    foreign_frames: u64,
+    /// Fragmented blocks that no address space uses now, by the region they were drawn for.
+    parked: HashMap<u64, Vec<Frame>>,
+    /// Who maps a block as a perforated page.
+    perforated: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
+}
+
+impl PhysicalMemory {
+    /// Memory of `memory_bytes`, with the hole bitmap reserved at its top if wanted (P-2: one bit
+    /// per frame).
+    pub(crate) fn new(memory_bytes: u64, with_hole_bitmap: bool) -> Result<Self, OsError> {
+        let invalid = |reason| OsError::InvalidMemory { memory_bytes, reason };
+        let frames = memory_bytes / FRAME_BYTES;
+        if memory_bytes % FRAME_BYTES != 0 {
+            return Err(invalid("not a multiple of 4096 bytes"));
+        }
+        if memory_bytes > 1 << 52 {
+            return Err(invalid("physical addresses have 52 bits, at most 4096 TB"));
+        }
+        let hole_bitmap_frames =
+            if with_hole_bitmap { frames.div_ceil(8 * FRAME_BYTES) } else { 0 };
+        // A first page needs four table nodes (one of them a pair) and its frame.
+        if frames < hole_bitmap_frames + 8 {
+            return Err(invalid("too small to map a single page; 64KB is the least"));
+        }
+        let usable = frames - hole_bitmap_frames;
+        Ok(Self {
+            memory_bytes,
+            buddy: Buddy::new(usable),
+            references: References::default(),
+            hole_bitmap: with_hole_bitmap.then(|| Frame::new(usable)),
+            hole_bitmap_frames,
+            foreign_frames: 0,
+            parked: HashMap::new(),
+            perforated: HashMap::new(),
+        })
+    }
+
+    /// Size of the memory in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// First frame of the hole bitmap.
+    pub(crate) fn hole_bitmap(&self) -> Option<Frame> {
+        self.hole_bitmap
+    }
+
+    /// Frames reserved for the hole bitmap.
+    pub(crate) fn hole_bitmap_frames(&self) -> u64 {
+        self.hole_bitmap_frames
+    }
+
+    /// Frames that hold somebody else's unmovable data.
+    pub(crate) fn foreign_frames(&self) -> u64 {
+        self.foreign_frames
+    }
+
+    /// The allocator, to look at.
+    pub(crate) fn buddy(&self) -> &Buddy {
+        &self.buddy
+    }
+
+    /// A contiguous, aligned run of 2^order frames.
+    pub(crate) fn allocate(&mut self, order: u32) -> Result<Frame, OsError> {
+        self.buddy.allocate(order).ok_or_else(|| self.exhausted(FRAME_BYTES << order))
+    }
+
+    /// A whole 2MB block, if there is one.
+    pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
+        self.buddy.allocate(BLOCK_ORDER)
+    }
+
+    /// An aligned 1GB run, if there is one.
+    pub(crate) fn allocate_huge(&mut self) -> Option<Frame> {
+        self.buddy.allocate_run(PageSize::Size1G.pages())
+    }
+
+    /// Gives back a run that only one owner had, such as a table node.
+    pub(crate) fn free(&mut self, frame: Frame, order: u32) {
+        self.buddy.free(frame, order);
+    }
+
+    /// Gives back an aligned 1GB run.
+    pub(crate) fn free_huge(&mut self, frame: Frame) {
+        self.buddy.free_run(frame, PageSize::Size1G.pages());
+    }
+
+    /// Takes exactly `frame` if it is free.
+    pub(crate) fn take(&mut self, frame: Frame) -> bool {
+        self.buddy.take(frame)
+    }
+
+    /// One more mapping of `frame`.
+    pub(crate) fn share(&mut self, frame: Frame) {
+        self.references.add(frame);
+    }
+
+    /// One more mapping of each frame of the block that is in `subpages`.
+    pub(crate) fn share_block(&mut self, block: Frame, subpages: &HoleSet) {
+        for index in subpages.iter() {
+            self.references.add(block.add(index as u64));
+        }
+    }
+
+    /// Whether more than one mapping uses `frame`.
+    pub(crate) fn is_shared(&self, frame: Frame) -> bool {
+        self.references.is_shared(frame)
+    }
+
+    /// Whether any of these frames of the block has more than one mapping.
+    pub(crate) fn any_shared(&self, block: Frame, subpages: &HoleSet) -> bool {
+        self.references.has_shared(block)
+            && subpages.iter().any(|index| self.is_shared(block.add(index as u64)))
+    }
+
+    /// One mapping of `frame` less; the last one frees it.
+    pub(crate) fn release(&mut self, frame: Frame) {
+        if self.references.remove(frame) {
+            self.buddy.free(frame, 0);
+        }
+    }
+
+    /// One mapping less of each frame of the block that is in `subpages`.
+    pub(crate) fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
+        if *subpages == HoleSet::FULL && !self.references.has_shared(block) {
+            self.buddy.free(block, BLOCK_ORDER);
+            return;
+        }
+        for index in subpages.iter() {
+            self.release(block.add(index as u64));
+        }
+    }
+
+    /// Whether any frame of a 1GB run has more than one mapping.
+    pub(crate) fn any_shared_huge(&self, run: Frame) -> bool {
+        blocks_of_huge(run).any(|block| self.references.has_shared(block))
+    }
+
+    /// One mapping less of each frame of a 1GB run.
+    pub(crate) fn release_huge(&mut self, run: Frame) {
+        if !self.any_shared_huge(run) {
+            self.free_huge(run);
+            return;
+        }
+        for block in blocks_of_huge(run) {
+            self.release_block(block, &HoleSet::FULL);
+        }
+    }
+
+    /// A block for fragmented virtual region `region`: its `holes` are occupied by somebody
+    /// else's unmovable data, the rest is the caller's. A block that an earlier mapping of the
+    /// region left behind is used again, so that mapping and unmapping does not eat memory.
+    pub(crate) fn allocate_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
+        let parked = self.parked.get(&region).cloned().unwrap_or_default();
+        for (place, &block) in parked.iter().enumerate() {
+            if self.take_all(block, &complement(holes)) {
+                self.unpark(region, place);
+                return Some(Fragment { region, block });
+            }
+        }
+        let block = self.allocate_block()?;
+        self.foreign_frames += holes.count() as u64;
+        Some(Fragment { region, block })
+    }
+
+    /// The foreign part alone of a fragmented block: the rest is free for everybody.
+    pub(crate) fn occupy_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
+        if let Some(&block) = self.parked.get(&region).and_then(|blocks| blocks.first()) {
+            self.unpark(region, 0);
+            return Some(Fragment { region, block });
+        }
+        let fragment = self.allocate_fragment(region, holes)?;
+        self.release_block(fragment.block, &complement(holes));
+        Some(fragment)
+    }
+
+    /// The region's mapping is gone; the foreign frames stay.
+    pub(crate) fn park(&mut self, fragment: Fragment) {
+        self.parked.entry(fragment.region).or_default().push(fragment.block);
+    }
+
+    fn unpark(&mut self, region: u64, place: usize) {
+        let blocks = self.parked.get_mut(&region).expect("parked");
+        blocks.remove(place);
+        if blocks.is_empty() {
+            self.parked.remove(&region);
+        }
+    }
+
+    fn take_all(&mut self, block: Frame, subpages: &HoleSet) -> bool {
+        if !subpages.iter().all(|index| self.buddy.is_free(block.add(index as u64))) {
+            return false;
+        }
+        for index in subpages.iter() {
+            assert!(self.buddy.take(block.add(index as u64)), "frame was free");
+        }
+        true
+    }
+
+    /// `page` of `space` now maps `block` as a perforated page.
+    pub(crate) fn add_perforated(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
+        self.perforated.entry(block.number()).or_default().push((space, page));
+    }
+
+    /// `page` of `space` maps `block` as a perforated page no more.
+    pub(crate) fn remove_perforated(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
+        let users = self.perforated.get_mut(&block.number()).expect("perforated");
+        users.retain(|&user| user != (space, page));
+        if users.is_empty() {
+            self.perforated.remove(&block.number());
+        }
+    }
+
+    /// Who maps `block` as a perforated page.
+    pub(crate) fn perforated_users(&self, block: Frame) -> &[(SpaceId, VirtualPage)] {
+        self.perforated.get(&block.number()).map_or(&[], Vec::as_slice)
+    }
+
+    fn exhausted(&self, asked_bytes: u64) -> OsError {
+        OsError::OutOfMemory {
+            asked_bytes,
+            free_bytes: self.buddy.free_frames() * FRAME_BYTES,
+            memory_bytes: self.memory_bytes,
+            enough_bytes: self.memory_bytes + asked_bytes,
+        }
+    }
+}
+
+fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
+    (0..512).map(move |index| run.add(index * PageSize::Size2M.pages()))
+}
+
+/// The sub-pages that are not in `holes`.
+pub(crate) fn complement(holes: &HoleSet) -> HoleSet {
+    HoleSet::from_words(holes.words().map(|word| !word))
+}

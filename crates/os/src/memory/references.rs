@@ -1,0 +1,59 @@
+//! How often frames are mapped. A frame that is in use has one mapping unless it says more here,
+//! so only shared memory costs anything: 2KB per 2MB block with shared frames.
+
+use std::collections::HashMap;
+
+use perforate_types::{Frame, PageSize};
+
+struct Block {
+    /// Mappings beyond the first, of each frame.
+    extra: [u32; 512],
+    total: u64,
+}
+
+/// Reference counts of shared frames.
+#[derive(Default)]
+pub(super) struct References {
+    blocks: HashMap<u64, Box<Block>>,
+}
+
+impl References {
+    /// One more mapping of a frame in use.
+    pub(super) fn add(&mut self, frame: Frame) {
+        let block = self
+            .blocks
+            .entry(frame.align_down(PageSize::Size2M).number())
+            .or_insert_with(|| Box::new(Block { extra: [0; 512], total: 0 }));
+        block.extra[frame.index_in(PageSize::Size2M)] += 1;
+        block.total += 1;
+    }
+
+    /// One mapping less; returns whether it was the last.
+    pub(super) fn remove(&mut self, frame: Frame) -> bool {
+        let number = frame.align_down(PageSize::Size2M).number();
+        let Some(block) = self.blocks.get_mut(&number) else { return true };
+        let extra = &mut block.extra[frame.index_in(PageSize::Size2M)];
+        if *extra == 0 {
+            return true;
+        }
+        *extra -= 1;
+        block.total -= 1;
+        if block.total == 0 {
+            self.blocks.remove(&number);
+        }
+        false
+    }
+
+    /// Whether the frame has more than one mapping.
+    pub(super) fn is_shared(&self, frame: Frame) -> bool {
+        let number = frame.align_down(PageSize::Size2M).number();
+        self.blocks
+            .get(&number)
+            .is_some_and(|block| block.extra[frame.index_in(PageSize::Size2M)] > 0)
+    }
+
+    /// Whether any frame of the block has more than one mapping.
+    pub(super) fn has_shared(&self, block: Frame) -> bool {
+        self.blocks.contains_key(&block.number())
+    }
+}

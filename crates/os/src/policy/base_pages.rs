@@ -1,0 +1,18 @@
+//! The policy "base-pages".
+
+use perforate_types::HoleSet;
+
+use super::{BlockUse, Policy};
+
+/// 4KB pages only.
+pub struct BasePages;
+
+impl Policy for BasePages {
+    fn name(&self) -> &'static str {
+        "base-pages"
+    }
+
+    fn use_block(&self, _: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
+}

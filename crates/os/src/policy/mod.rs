@@ -1,0 +1,202 @@
+//! Policies: which page size backs a first touch, and what becomes of a large page of which a
+//! part changes.
+//!
+//! A new policy is one file with an `impl Policy` and one line in [`POLICIES`].
+
+mod base_pages;
+mod huge_1g;
+mod perforated;
+mod thp;
+
+use perforate_types::HoleSet;
+
+use crate::OsError;
+pub use base_pages::BasePages;
+pub use huge_1g::Huge1G;
+pub use perforated::Perforated;
+pub use thp::Thp;
+
+/// When the frames of a new perforated page's holes are allocated (P §VI).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoleAllocation {
+    /// With the page.
+    Eager,
+    /// On the first touch of each hole.
+    Lazy,
+}
+
+/// How a 2MB block is to back a region on its first touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockUse {
+    /// Not at all: the block goes back, the region gets 4KB pages.
+    Pages,
+    /// As an ordinary 2MB page; only without holes.
+    Large,
+    /// As a perforated page.
+    Perforated(HoleAllocation),
+}
+
+/// What becomes of a 2MB page when a part of it is unmapped, protected or copied on write (P §VI).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialChange {
+    /// It is split into 4KB pages.
+    Split,
+    /// The part is punched out as holes.
+    Punch,
+}
+
+/// Chooses page sizes. One object per kernel, chosen by configuration.
+pub trait Policy: Send {
+    /// The name it is registered under.
+    fn name(&self) -> &'static str;
+
+    /// Whether a 1GB page is tried before a 2MB one.
+    fn wants_huge(&self) -> bool {
+        false
+    }
+
+    /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
+    /// eligible for large pages.
+    fn use_block(&self, holes: &HoleSet) -> BlockUse;
+
+    /// What becomes of a 2MB page of which a part changes. [`PartialChange::Punch`] and
+    /// [`BlockUse::Perforated`] need page tables with shadow directories.
+    fn partial_change(&self) -> PartialChange {
+        PartialChange::Split
+    }
+}
+
+/// A registered policy.
+pub struct PolicyEntry {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Makes the policy from its options, `key=value` pairs.
+    make: fn(&[(&str, &str)]) -> Result<Box<dyn Policy>, String>,
+}
+
+/// All policies.
+pub const POLICIES: &[PolicyEntry] = &[
+    PolicyEntry {
+        name: "base-pages",
+        summary: "4KB pages only",
+        make: |options| no_options(options, BasePages),
+    },
+    PolicyEntry {
+        name: "thp",
+        summary: "transparent large pages, always: 2MB where a whole block can be had, else 4KB",
+        make: |options| no_options(options, Thp { name: "thp" }),
+    },
+    PolicyEntry {
+        name: "huge-1g",
+        summary: "1GB where contiguous memory can be had, else as thp",
+        make: |options| no_options(options, Huge1G),
+    },
+    PolicyEntry {
+        name: "perforated",
+        summary: "2MB with holes where a block is fragmented \
+                  (options holes=eager|lazy, max-hole-share=100%, max-filter-bits=8)",
+        make: |options| Ok(Box::new(Perforated::from_options(options)?)),
+    },
+    PolicyEntry {
+        name: "ideal",
+        summary: "thp, to be run on memory without fragmentation",
+        make: |options| no_options(options, Thp { name: "ideal" }),
+    },
+];
+
+/// Makes the policy named in `text`: `name` or `name:key=value,…`, for example
+/// `perforated:max-hole-share=25%,max-filter-bits=4,holes=lazy`.
+///
+/// # Errors
+/// If there is no such policy or option, or its value makes no sense.
+pub fn parse_policy(text: &str) -> Result<Box<dyn Policy>, OsError> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let Some(entry) = POLICIES.iter().find(|entry| entry.name == name) else {
+        let known: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+        let (name, known) = (name.to_string(), known.join(", "));
+        return Err(OsError::UnknownPolicy { name, known });
+    };
+    let invalid = |reason| OsError::InvalidPolicy { text: text.to_string(), reason };
+    let mut options = Vec::new();
+    for option in rest.split(',').filter(|option| !option.is_empty()) {
+        let pair = option.split_once('=');
+        options.push(pair.ok_or_else(|| invalid(format!("\"{option}\" has no value")))?);
+    }
+    (entry.make)(&options).map_err(invalid)
+}
+
+fn no_options(
+    options: &[(&str, &str)],
+    policy: impl Policy + 'static,
+) -> Result<Box<dyn Policy>, String> {
+    match options.first() {
+        None => Ok(Box::new(policy)),
+        Some((key, _)) => Err(format!("it has no option \"{key}\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(count: usize) -> HoleSet {
+        (0..count).collect()
+    }
+
+    #[test]
+    fn every_registered_policy_can_be_made_by_its_name() {
+        for entry in POLICIES {
+            assert_eq!(parse_policy(entry.name).unwrap().name(), entry.name);
+            assert!(!entry.summary.is_empty());
+        }
+    }
+
+    #[test]
+    fn whole_and_fragmented_blocks() {
+        let perforated = BlockUse::Perforated(HoleAllocation::Eager);
+        for (name, whole, fragmented) in [
+            ("base-pages", BlockUse::Pages, BlockUse::Pages),
+            ("thp", BlockUse::Large, BlockUse::Pages),
+            ("huge-1g", BlockUse::Large, BlockUse::Pages),
+            ("ideal", BlockUse::Large, BlockUse::Pages),
+            ("perforated", BlockUse::Large, perforated),
+        ] {
+            let policy = parse_policy(name).unwrap();
+            assert_eq!(policy.use_block(&HoleSet::EMPTY), whole, "{name}");
+            assert_eq!(policy.use_block(&first(128)), fragmented, "{name}");
+            assert_eq!(policy.use_block(&HoleSet::FULL), fragmented, "{name}");
+        }
+    }
+
+    #[test]
+    fn thresholds_of_section_iii_c() {
+        let text = "perforated:max-hole-share=25%,max-filter-bits=4,holes=lazy";
+        let policy = parse_policy(text).unwrap();
+        let lazy = BlockUse::Perforated(HoleAllocation::Lazy);
+        // Less than 25 % of 512 frames: at most 127; those of one run lie in two regions.
+        assert_eq!(policy.use_block(&first(127)), lazy);
+        assert_eq!(policy.use_block(&first(128)), BlockUse::Pages);
+        // One hole in each of four 256KB regions is allowed, in five not.
+        assert_eq!(policy.use_block(&(0..4).map(|region| region * 64).collect()), lazy);
+        let five = (0..5).map(|region| region * 64).collect();
+        assert_eq!(policy.use_block(&five), BlockUse::Pages);
+    }
+
+    #[test]
+    fn wrong_policies_are_explained() {
+        for (text, reason) in [
+            ("huge", "there are base-pages, thp, huge-1g, perforated, ideal"),
+            ("thp:size=4", "it has no option \"size\""),
+            ("perforated:holes", "\"holes\" has no value"),
+            ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),
+            ("perforated:max-filter-bits=9", "max-filter-bits is 0 to 8, not \"9\""),
+            ("perforated:max-hole-share=101%", "101% is not between 0% and 100%"),
+            ("perforated:colour=red", "it has no option \"colour\""),
+        ] {
+            let error = parse_policy(text).err().expect(text).to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Operations on 1GB pages.
+
+use perforate_types::{Frame, MappingChange, PageSize, Permissions, VirtualPage};
+
+use super::{AddressSpace, Effects, Large, REGION_PAGES};
+use crate::OsError;
+
+const SIZE: PageSize = PageSize::Size1G;
+
+impl AddressSpace {
+    /// Maps the 1GB page `number` (address ÷ 1GB) where nothing is mapped.
+    pub(crate) fn map_huge(
+        &mut self,
+        number: u64,
+        block: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let page = VirtualPage::new(number << 18);
+        self.tables.extend(page.number(), 3, effects)?;
+        self.tables.attach_huge(page.number());
+        self.huge.insert(number, Large { block, permissions });
+        self.usage.huge_pages += 1;
+        let (space, frame) = (self.id, block);
+        effects.change(MappingChange::Map { space, page, size: SIZE, frame, permissions });
+        Ok(())
+    }
+
+    /// First frame of the 1GB page `number`.
+    pub(crate) fn huge_block(&self, number: u64) -> Frame {
+        self.huge[&number].block
+    }
+
+    /// Unmaps a 1GB page; the references to its frames are now the caller's.
+    pub(crate) fn unmap_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Frame {
+        let huge = self.take_huge(number, effects);
+        self.tables.detach_huge(number << 18);
+        self.tables.prune(number << 18, effects);
+        huge.block
+    }
+
+    /// Gives a 1GB page other permissions.
+    pub(crate) fn protect_huge(
+        &mut self,
+        number: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        let huge = self.huge.get_mut(&number).expect("1GB page");
+        if huge.permissions == permissions {
+            return;
+        }
+        huge.permissions = permissions;
+        let page = VirtualPage::new(number << 18);
+        let space = self.id;
+        effects.change(MappingChange::Protect { space, page, size: SIZE, permissions });
+        self.shootdown_large(page.number(), SIZE, effects);
+    }
+
+    /// Splits a 1GB page into 512 2MB pages.
+    pub(crate) fn split_huge(
+        &mut self,
+        number: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let node = self.tables.allocate_directory(effects.memory)?;
+        let huge = self.take_huge(number, effects);
+        self.tables.replace_huge(number << 18, node, effects);
+        for index in 0..512 {
+            let large = Large { block: huge.block.add(index * REGION_PAGES), ..huge };
+            self.insert_large((number << 9) + index, large, effects);
+        }
+        Ok(())
+    }
+
+    fn take_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+        let huge = self.huge.remove(&number).expect("1GB page");
+        let page = VirtualPage::new(number << 18);
+        effects.change(MappingChange::Unmap { space: self.id, page, size: SIZE });
+        self.shootdown_large(page.number(), SIZE, effects);
+        self.usage.huge_pages -= 1;
+        huge
+    }
+}

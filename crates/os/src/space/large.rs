@@ -1,0 +1,111 @@
+//! Operations on ordinary 2MB pages.
+
+use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions};
+
+use super::region::no_entries;
+use super::{AddressSpace, Effects, Large, Mapping, Pages, REGION_PAGES, Region, first_page, leaf};
+use crate::OsError;
+
+impl AddressSpace {
+    /// Maps a 2MB page where nothing is mapped.
+    pub(crate) fn map_large(
+        &mut self,
+        number: u64,
+        block: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.tables.extend(number * REGION_PAGES, 2, effects)?;
+        self.insert_large(number, Large { block, permissions }, effects);
+        Ok(())
+    }
+
+    /// As [`Self::map_large`] where the directory exists.
+    pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
+        self.tables.attach_region(number * REGION_PAGES);
+        let region = Region { mapping: Mapping::Large(large), fragment: None };
+        assert!(self.regions.insert(number, region).is_none(), "mapped twice");
+        self.usage.large_pages += 1;
+        effects.change(MappingChange::Map {
+            space: self.id,
+            page: first_page(number),
+            size: PageSize::Size2M,
+            frame: large.block,
+            permissions: large.permissions,
+        });
+    }
+
+    /// Unmaps a 2MB page; the references to all its frames are now the caller's.
+    pub(crate) fn unmap_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+        let large = self.take_large(number, effects);
+        self.close_region(number, effects);
+        large
+    }
+
+    /// Gives a 2MB page other permissions.
+    pub(crate) fn protect_large(
+        &mut self,
+        number: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        let large = self.large_mut(number);
+        if large.permissions == permissions {
+            return;
+        }
+        large.permissions = permissions;
+        let page = first_page(number);
+        let (space, size) = (self.id, PageSize::Size2M);
+        effects.change(MappingChange::Protect { space, page, size, permissions });
+        self.shootdown_large(page.number(), size, effects);
+    }
+
+    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are not mapped again; the
+    /// references to their frames are now the caller's.
+    pub(crate) fn split_large(
+        &mut self,
+        number: u64,
+        keep: &HoleSet,
+        effects: &mut Effects<'_>,
+    ) -> Result<Large, OsError> {
+        let node = self.allocate_leaf_node(effects)?;
+        let large = self.take_large(number, effects);
+        self.add_leaf_node(number, node, false, effects);
+        let mut entries = no_entries();
+        for index in keep.iter() {
+            let frame = large.block.add(index as u64);
+            entries[index] = leaf(frame, large.permissions);
+            effects.change(MappingChange::Map {
+                space: self.id,
+                page: first_page(number).add(index as u64),
+                size: PageSize::Size4K,
+                frame,
+                permissions: large.permissions,
+            });
+        }
+        let used = keep.count() as u32;
+        self.usage.pages += u64::from(used);
+        let region = self.regions.get_mut(&number).expect("mapped region");
+        region.mapping = Mapping::Pages(Pages { node, used, entries });
+        self.close_pages_if_empty(number, effects);
+        Ok(large)
+    }
+
+    /// Unmaps a 2MB page but leaves the record of its region.
+    fn take_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+        let large = *self.large_mut(number);
+        let page = first_page(number);
+        let (space, size) = (self.id, PageSize::Size2M);
+        effects.change(MappingChange::Unmap { space, page, size });
+        self.shootdown_large(page.number(), size, effects);
+        self.usage.large_pages -= 1;
+        large
+    }
+
+    fn large_mut(&mut self, number: u64) -> &mut Large {
+        match &mut self.regions.get_mut(&number).expect("mapped region").mapping {
+            Mapping::Large(large) => large,
+            _ => unreachable!("region {number:#x} is not an ordinary 2MB page"),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! One address space: what it may touch, what is mapped where, and the table nodes for it.
+//!
+//! The operations here are primitive: each keeps mappings, nodes and reference counts in step and
+//! says what changed. What to do when is the kernel's business.
+
+mod area;
+mod huge;
+mod large;
+mod pages;
+mod perforated;
+mod region;
+mod tables;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use perforate_types::{
+    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId,
+    Update, VirtualPage,
+};
+
+use crate::OsError;
+use crate::memory::{Fragment, PhysicalMemory};
+pub(crate) use area::{Area, Areas, Attributes};
+pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
+use tables::Tables;
+
+/// Pages of a 2MB region.
+pub(crate) const REGION_PAGES: u64 = 512;
+
+/// What an operation acts on besides its address space.
+pub(crate) struct Effects<'a> {
+    /// Frames.
+    pub memory: &'a mut PhysicalMemory,
+    /// What changed, in order.
+    pub updates: &'a mut Vec<Update>,
+}
+
+impl Effects<'_> {
+    pub(crate) fn change(&mut self, change: MappingChange) {
+        self.updates.push(Update::Change(change));
+    }
+
+    pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
+        self.updates.push(Update::Shootdown(shootdown));
+    }
+}
+
+/// What is mapped, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// 4KB pages.
+    pub pages: u64,
+    /// Ordinary 2MB pages.
+    pub large_pages: u64,
+    /// 1GB pages.
+    pub huge_pages: u64,
+    /// Perforated pages.
+    pub perforated_pages: u64,
+    /// Holes that are mapped.
+    pub holes_allocated: u64,
+    /// Holes that are not.
+    pub holes_unallocated: u64,
+    /// Frames of level-1 nodes of both kinds.
+    pub leaf_nodes: u64,
+}
+
+impl Usage {
+    /// Pages translated by an entry of 2MB or more.
+    pub(crate) fn large_mapped_pages(&self) -> u64 {
+        (self.large_pages + self.perforated_pages) * REGION_PAGES
+            + self.huge_pages * PageSize::Size1G.pages()
+            - self.holes_allocated
+            - self.holes_unallocated
+    }
+
+    /// Pages with a translation.
+    pub(crate) fn mapped_pages(&self) -> u64 {
+        self.large_mapped_pages() + self.pages + self.holes_allocated
+    }
+}
+
+/// One address space.
+pub(crate) struct AddressSpace {
+    id: SpaceId,
+    /// What may be touched.
+    pub areas: Areas,
+    /// End of the heap, in pages, once there is one.
+    pub heap_end: Option<u64>,
+    /// Pages touched by a fault, by address ÷ 2MB.
+    pub touched: HashMap<u64, HoleSet>,
+    tables: Tables,
+    /// By address ÷ 2MB.
+    regions: BTreeMap<u64, Region>,
+    /// 1GB pages by address ÷ 1GB.
+    huge: BTreeMap<u64, Large>,
+    usage: Usage,
+}
+
+/// The present translation of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Present {
+    /// By a 4KB page.
+    Page(Frame, Permissions),
+    /// By an ordinary 2MB page.
+    Large(Frame, Permissions),
+    /// By a 1GB page.
+    Huge(Frame, Permissions),
+    /// By a perforated page, in place.
+    InPlace(Frame, Permissions),
+    /// By an allocated hole.
+    Hole(Frame, Permissions),
+    /// A hole that is not allocated.
+    EmptyHole,
+}
+
+impl Present {
+    /// The frame it is translated to.
+    pub(crate) fn frame(self) -> Option<Frame> {
+        match self {
+            Self::Page(frame, _)
+            | Self::Large(frame, _)
+            | Self::Huge(frame, _)
+            | Self::InPlace(frame, _)
+            | Self::Hole(frame, _) => Some(frame),
+            Self::EmptyHole => None,
+        }
+    }
+
+    /// What the translation allows.
+    pub(crate) fn permissions(self) -> Permissions {
+        match self {
+            Self::Page(_, permissions)
+            | Self::Large(_, permissions)
+            | Self::Huge(_, permissions)
+            | Self::InPlace(_, permissions)
+            | Self::Hole(_, permissions) => permissions,
+            Self::EmptyHole => Permissions { write: false, execute: false, user: false },
+        }
+    }
+}
+
+impl AddressSpace {
+    /// An empty address space.
+    pub(crate) fn new(id: SpaceId, shadow_directories: bool) -> Self {
+        Self {
+            id,
+            areas: Areas::default(),
+            heap_end: None,
+            touched: HashMap::new(),
+            tables: Tables::new(id, shadow_directories),
+            regions: BTreeMap::new(),
+            huge: BTreeMap::new(),
+            usage: Usage::default(),
+        }
+    }
+
+    /// What is mapped, in numbers.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Pages of areas that have no frame yet, at most.
+    pub(crate) fn untouched_pages(&self) -> u64 {
+        self.areas.pages().saturating_sub(self.usage.mapped_pages())
+    }
+
+    /// Frames of all table nodes.
+    pub(crate) fn table_frames(&self) -> u64 {
+        self.tables.frames() + self.usage.leaf_nodes
+    }
+
+    /// How `page` is translated; `None` where nothing is mapped.
+    pub(crate) fn find(&self, page: u64) -> Option<Present> {
+        if let Some(region) = self.regions.get(&(page / REGION_PAGES)) {
+            let index = (page % REGION_PAGES) as usize;
+            return match &region.mapping {
+                Mapping::Pages(pages) => {
+                    let entry = pages.entries[index];
+                    let present = Present::Page(entry.frame(), entry.permissions());
+                    entry.is_present().then_some(present)
+                }
+                Mapping::Large(large) => {
+                    Some(Present::Large(large.block.add(index as u64), large.permissions))
+                }
+                Mapping::Perforated(perforated) => Some(perforated.find(index)),
+            };
+        }
+        if self.huge.is_empty() {
+            return None;
+        }
+        let huge = self.huge.get(&(page >> 18))?;
+        let index = page & (PageSize::Size1G.pages() - 1);
+        Some(Present::Huge(huge.block.add(index), huge.permissions))
+    }
+
+    /// The mapping of 2MB region `number`.
+    pub(crate) fn region(&self, number: u64) -> Option<&Region> {
+        self.regions.get(&number)
+    }
+
+    /// Numbers of the mapped 2MB regions that touch `pages`.
+    pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
+        let last = pages.end.div_ceil(REGION_PAGES);
+        self.regions.range(pages.start / REGION_PAGES..last).map(|(&number, _)| number).collect()
+    }
+
+    /// Numbers of the 1GB pages that touch `pages`.
+    pub(crate) fn huge_within(&self, pages: &Range<u64>) -> Vec<u64> {
+        let last = pages.end.div_ceil(PageSize::Size1G.pages());
+        self.huge.range(pages.start >> 18..last).map(|(&number, _)| number).collect()
+    }
+
+    /// Remembers that a region's first touch took a fragmented block.
+    pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
+        self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
+    }
+
+    /// Whether nothing is mapped in the 1GB around `page`.
+    pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
+        !self.tables.has_directory(page) && !self.huge.contains_key(&(page >> 18))
+    }
+
+    /// A frame for a level-1 node, taken before anything else changes.
+    fn allocate_leaf_node(&mut self, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
+        let frame = effects.memory.allocate(0)?;
+        self.usage.leaf_nodes += 1;
+        Ok(frame)
+    }
+
+    fn add_leaf_node(&self, number: u64, frame: Frame, holes: bool, effects: &mut Effects<'_>) {
+        let page = first_page(number);
+        effects.change(MappingChange::AddTable { space: self.id, level: 1, page, frame, holes });
+    }
+
+    fn remove_leaf_node(
+        &mut self,
+        number: u64,
+        frame: Frame,
+        holes: bool,
+        effects: &mut Effects<'_>,
+    ) {
+        let page = first_page(number);
+        effects.change(MappingChange::RemoveTable { space: self.id, level: 1, page, holes });
+        effects.memory.free(frame, 0);
+        self.usage.leaf_nodes -= 1;
+    }
+
+    /// Unmaps what is left of a region that translates nothing any more: a level-1 node without
+    /// entries, or a 2MB page of unallocated holes.
+    pub(crate) fn close_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
+        self.close_pages_if_empty(number, effects);
+        let empty = self.perforated(number).is_some_and(|perforated| {
+            perforated.holes == HoleSet::FULL && perforated.allocated == 0
+        });
+        if empty {
+            self.unmap_perforated(number, effects);
+        }
+    }
+
+    /// Drops the record of a region that maps nothing any more, and nodes above it.
+    fn close_region(&mut self, number: u64, effects: &mut Effects<'_>) {
+        let region = self.regions.remove(&number).expect("mapped region");
+        if let Some(fragment) = region.fragment {
+            effects.memory.park(fragment);
+        }
+        self.tables.detach_region(number * REGION_PAGES);
+        self.tables.prune(number * REGION_PAGES, effects);
+    }
+
+    fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
+        effects.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
+    }
+
+    fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
+        effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
+    }
+}
+
+/// First page of a 2MB region.
+fn first_page(number: u64) -> VirtualPage {
+    VirtualPage::new(number * REGION_PAGES)
+}
+
+fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
+    PageTableEntry::leaf(frame, PageSize::Size4K, permissions)
+}

@@ -1,0 +1,127 @@
+//! Operations on 4KB pages.
+
+use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
+
+use super::region::no_entries;
+use super::{AddressSpace, Effects, Mapping, Pages, REGION_PAGES, Region, leaf};
+use crate::OsError;
+
+impl AddressSpace {
+    /// Makes sure that `page` has a level-1 node; its region is not mapped by a 2MB page.
+    pub(crate) fn open_pages(
+        &mut self,
+        page: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let number = page / REGION_PAGES;
+        if self.regions.contains_key(&number) {
+            return Ok(());
+        }
+        self.tables.extend(page, 2, effects)?;
+        let node = match self.allocate_leaf_node(effects) {
+            Ok(node) => node,
+            Err(error) => {
+                self.tables.prune(page, effects);
+                return Err(error);
+            }
+        };
+        self.add_leaf_node(number, node, false, effects);
+        self.tables.attach_region(page);
+        let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
+        self.regions.insert(number, Region { mapping, fragment: None });
+        Ok(())
+    }
+
+    /// Drops the level-1 node of the region if it maps nothing.
+    pub(crate) fn close_pages_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
+        let Some(Region { mapping: Mapping::Pages(pages), .. }) = self.regions.get(&number) else {
+            return;
+        };
+        if pages.used == 0 {
+            let node = pages.node;
+            self.remove_leaf_node(number, node, false, effects);
+            self.close_region(number, effects);
+        }
+    }
+
+    /// Maps a 4KB page where nothing is mapped.
+    pub(crate) fn map_page(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.open_pages(page, effects)?;
+        let pages = self.pages_mut(page);
+        let entry = &mut pages.entries[(page % REGION_PAGES) as usize];
+        assert!(!entry.is_present(), "mapped twice");
+        *entry = leaf(frame, permissions);
+        pages.used += 1;
+        self.usage.pages += 1;
+        effects.change(MappingChange::Map {
+            space: self.id,
+            page: VirtualPage::new(page),
+            size: PageSize::Size4K,
+            frame,
+            permissions,
+        });
+        Ok(())
+    }
+
+    /// Unmaps a 4KB page and returns its frame, whose reference is now the caller's. The node
+    /// stays until [`Self::close_pages_if_empty`].
+    pub(crate) fn unmap_page(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
+        let pages = self.pages_mut(page);
+        let entry = std::mem::take(&mut pages.entries[(page % REGION_PAGES) as usize]);
+        assert!(entry.is_present(), "not mapped");
+        pages.used -= 1;
+        self.usage.pages -= 1;
+        effects.change(MappingChange::Unmap {
+            space: self.id,
+            page: VirtualPage::new(page),
+            size: PageSize::Size4K,
+        });
+        self.shootdown_page(page, effects);
+        entry.frame()
+    }
+
+    /// Gives a 4KB page other permissions.
+    pub(crate) fn protect_page(
+        &mut self,
+        page: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        let entry = &mut self.pages_mut(page).entries[(page % REGION_PAGES) as usize];
+        if entry.permissions() == permissions {
+            return;
+        }
+        *entry = leaf(entry.frame(), permissions);
+        effects.change(MappingChange::Protect {
+            space: self.id,
+            page: VirtualPage::new(page),
+            size: PageSize::Size4K,
+            permissions,
+        });
+        self.shootdown_page(page, effects);
+    }
+
+    /// The 4KB pages mapped in a region.
+    pub(crate) fn mapped_pages(&self, number: u64) -> HoleSet {
+        match self.regions.get(&number).map(|region| &region.mapping) {
+            Some(Mapping::Pages(pages)) => {
+                (0..HoleSet::SUBPAGES).filter(|&index| pages.entries[index].is_present()).collect()
+            }
+            _ => HoleSet::EMPTY,
+        }
+    }
+
+    fn pages_mut(&mut self, page: u64) -> &mut Pages {
+        let region = self.regions.get_mut(&(page / REGION_PAGES)).expect("mapped region");
+        match &mut region.mapping {
+            Mapping::Pages(pages) => pages,
+            _ => unreachable!("{page:#x} is mapped by a 2MB page"),
+        }
+    }
+}

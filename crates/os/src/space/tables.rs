@@ -1,0 +1,162 @@
+//! Which page-table nodes of levels 4 to 2 an address space has, and where. Level-1 nodes belong
+//! to their region.
+//!
+//! A node exists exactly while something hangs below it.
+
+use std::collections::BTreeMap;
+
+use perforate_types::{Frame, MappingChange, SpaceId, VirtualPage};
+
+use crate::OsError;
+use crate::memory::PhysicalMemory;
+use crate::space::Effects;
+
+struct Node {
+    frame: Frame,
+    entries: u32,
+}
+
+/// Directory nodes of one address space.
+pub(crate) struct Tables {
+    space: SpaceId,
+    shadow_directories: bool,
+    root: Option<Node>,
+    /// Level-3 nodes by address ÷ 512GB.
+    level3: BTreeMap<u64, Node>,
+    /// Level-2 nodes by address ÷ 1GB.
+    level2: BTreeMap<u64, Node>,
+}
+
+impl Tables {
+    /// No nodes.
+    pub(crate) fn new(space: SpaceId, shadow_directories: bool) -> Self {
+        Self {
+            space,
+            shadow_directories,
+            root: None,
+            level3: BTreeMap::new(),
+            level2: BTreeMap::new(),
+        }
+    }
+
+    /// Frames of all nodes, shadow nodes included.
+    pub(crate) fn frames(&self) -> u64 {
+        let pair = 1 << self.directory_order();
+        u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
+    }
+
+    /// Whether there is a level-2 node for the 1GB around `page`.
+    pub(crate) fn has_directory(&self, page: u64) -> bool {
+        self.level2.contains_key(&(page >> 18))
+    }
+
+    /// Makes sure of the nodes covering `page` from level 4 down to `level` (3 or 2).
+    pub(crate) fn extend(
+        &mut self,
+        page: u64,
+        level: u8,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let result = self.extend_nodes(page, level, effects);
+        if result.is_err() {
+            // Nodes added on the way hold nothing yet.
+            self.prune(page, effects);
+        }
+        result
+    }
+
+    fn extend_nodes(
+        &mut self,
+        page: u64,
+        level: u8,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        if self.root.is_none() {
+            let frame = effects.memory.allocate(0)?;
+            self.root = Some(Node { frame, entries: 0 });
+            effects.change(self.added(4, 0, frame));
+        }
+        if !self.level3.contains_key(&(page >> 27)) {
+            let frame = effects.memory.allocate(0)?;
+            self.level3.insert(page >> 27, Node { frame, entries: 0 });
+            self.root.as_mut().expect("just made").entries += 1;
+            effects.change(self.added(3, page >> 27 << 27, frame));
+        }
+        if level <= 2 && !self.has_directory(page) {
+            let frame = effects.memory.allocate(self.directory_order())?;
+            self.level2.insert(page >> 18, Node { frame, entries: 0 });
+            self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
+            effects.change(self.added(2, page >> 18 << 18, frame));
+        }
+        Ok(())
+    }
+
+    /// The entry of `page` in its level-2 node is in use now.
+    pub(crate) fn attach_region(&mut self, page: u64) {
+        self.level2.get_mut(&(page >> 18)).expect("directory").entries += 1;
+    }
+
+    /// The entry of `page` in its level-2 node is free again; [`Self::prune`] when all is done.
+    pub(crate) fn detach_region(&mut self, page: u64) {
+        self.level2.get_mut(&(page >> 18)).expect("directory").entries -= 1;
+    }
+
+    /// The entry of `page` in its level-3 node is a 1GB page now.
+    pub(crate) fn attach_huge(&mut self, page: u64) {
+        self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries += 1;
+    }
+
+    /// The entry of `page` in its level-3 node is free again.
+    pub(crate) fn detach_huge(&mut self, page: u64) {
+        self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries -= 1;
+    }
+
+    /// A level-2 node takes the place of the 1GB page at `page`. Its frame was allocated before,
+    /// so that nothing can fail half-way.
+    pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
+        self.level2.insert(page >> 18, Node { frame, entries: 0 });
+        effects.change(self.added(2, page, frame));
+    }
+
+    /// Frames for a level-2 node.
+    pub(crate) fn allocate_directory(&self, memory: &mut PhysicalMemory) -> Result<Frame, OsError> {
+        memory.allocate(self.directory_order())
+    }
+
+    /// Removes the nodes on the way to `page` that hold nothing, lowest first.
+    pub(crate) fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
+        let (gigabyte, top) = (page >> 18, page >> 27);
+        if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
+            let node = self.level2.remove(&gigabyte).expect("found");
+            effects.change(self.removed(2, gigabyte << 18));
+            effects.memory.free(node.frame, self.directory_order());
+            self.level3.get_mut(&top).expect("parent").entries -= 1;
+        }
+        if self.level3.get(&top).is_some_and(|node| node.entries == 0) {
+            let node = self.level3.remove(&top).expect("found");
+            effects.change(self.removed(3, top << 27));
+            effects.memory.free(node.frame, 0);
+            self.root.as_mut().expect("parent").entries -= 1;
+        }
+        if self.root.as_ref().is_some_and(|node| node.entries == 0) {
+            let node = self.root.take().expect("found");
+            effects.change(self.removed(4, 0));
+            effects.memory.free(node.frame, 0);
+        }
+    }
+
+    /// Level-2 nodes are order-1 pairs when they have a shadow (P §VI).
+    fn directory_order(&self) -> u32 {
+        u32::from(self.shadow_directories)
+    }
+
+    fn added(&self, level: u8, page: u64, frame: Frame) -> MappingChange {
+        let page = VirtualPage::new(page);
+        MappingChange::AddTable { space: self.space, level, page, frame, holes: false }
+    }
+
+    fn removed(&self, level: u8, page: u64) -> MappingChange {
+        let page = VirtualPage::new(page);
+        MappingChange::RemoveTable { space: self.space, level, page, holes: false }
+    }
+}
