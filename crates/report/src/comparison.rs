@@ -49,7 +49,7 @@ impl<'a> SchemeRuns<'a> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
-    /// The run with the middle seed's place in the file; pictures and series show one run.
+    /// The first run in the file; pictures and series show one run.
     pub fn first(&self) -> &'a RunResult {
         self.runs[0]
     }

@@ -34,16 +34,31 @@ fn printable(character: char) -> char {
     if reorders || not_in_xml || control { '\u{fffd}' } else { character }
 }
 
-/// A quotient: up to three decimals, fewer as the number grows.
+/// A quotient: three decimals below 1, fewer as the number grows.
 pub(crate) fn ratio(value: f64) -> String {
-    let size = value.abs();
-    match size {
+    ratio_with(value, decimals(value))
+}
+
+/// Decimals that leave a quotient three or four digits.
+pub(crate) fn decimals(value: f64) -> usize {
+    match value.abs() {
+        size if size < 0.9995 => 3,
+        size if size < 99.995 => 2,
+        size if size < 999.95 => 1,
+        _ => 0,
+    }
+}
+
+/// A quotient with this many decimals, so that numbers below each other line up.
+pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
+    let least = 0.5 * 0.1f64.powi(decimals as i32);
+    match value.abs() {
         _ if !value.is_finite() => MISSING.to_string(),
         0.0 => "0".to_string(),
-        _ if size < 0.0005 => "<0.001".to_string(),
-        _ if size < 9.9995 => format!("{value:.3}"),
-        _ if size < 99.995 => format!("{value:.2}"),
-        _ if size < 9999.5 => format!("{value:.1}"),
+        size if size < least && decimals > 0 => {
+            format!("<{:.decimals$}", 0.1f64.powi(decimals as i32))
+        }
+        size if size < 99_999.5 => format!("{value:.decimals$}"),
         _ => compact(value),
     }
 }
@@ -122,6 +137,9 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!(ratio(0.64), "0.640");
         assert_eq!(ratio(12.3456), "12.35");
+        assert_eq!(ratio(3455.3), "3455");
+        assert_eq!(ratio_with(4.0567, 1), "4.1");
+        assert_eq!(ratio_with(0.01, 1), "<0.1");
         assert_eq!(ratio(0.0001), "<0.001");
         assert_eq!(ratio(f64::NAN), MISSING);
         assert_eq!(compact(9999.0), "9999");

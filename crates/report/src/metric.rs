@@ -13,7 +13,7 @@ pub(crate) struct Metric {
     /// Whether it stands in the page's main table.
     pub is_main: bool,
     /// How a value is written.
-    pub format: fn(f64) -> String,
+    pub form: Form,
     /// Value per scheme, in the comparison's order.
     pub values: Vec<Option<Spread>>,
 }
@@ -21,14 +21,42 @@ pub(crate) struct Metric {
 impl Metric {
     /// The value of a scheme as text.
     pub fn text(&self, scheme: usize) -> String {
-        self.values[scheme]
-            .map_or(format::MISSING.to_string(), |spread| (self.format)(spread.median))
+        self.values[scheme].map_or(format::MISSING.to_string(), |spread| self.write(spread.median))
+    }
+
+    /// A value as text; quotients of one metric have the same number of decimals.
+    pub fn write(&self, value: f64) -> String {
+        match self.form {
+            Form::Ratio => format::ratio_with(value, self.decimals()),
+            Form::Times => format::times(value),
+            Form::Percent => format::percent(value),
+            Form::Count => format::compact(value),
+            Form::Bytes => format::bytes(value),
+        }
+    }
+
+    /// As many as suit the largest value, and at least one for values under 10.
+    fn decimals(&self) -> usize {
+        let medians = || self.values.iter().flatten().map(|spread| spread.median.abs());
+        let least = medians().filter(|&median| median > 0.0).fold(f64::INFINITY, f64::min);
+        let floor = if least < 1.0 { 2 } else { usize::from(least < 10.0) };
+        format::decimals(medians().fold(0.0, f64::max)).max(floor)
     }
 
     /// Whether any scheme has a value that is not 0.
     fn says_something(&self) -> bool {
         self.values.iter().flatten().any(|spread| spread.median != 0.0)
     }
+}
+
+/// How the values of a metric are written.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    Ratio,
+    Times,
+    Percent,
+    Count,
+    Bytes,
 }
 
 type Figure = fn(&RunResult) -> Option<f64>;
@@ -81,22 +109,17 @@ fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
 /// All figures that say something about this comparison.
 pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed(comparison);
-    for &(group, label, is_main, format, figure) in FIGURES {
+    for &(group, label, is_main, form, figure) in FIGURES {
         let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
-        found.push(Metric { label: label.to_string(), group, is_main, format, values });
+        found.push(Metric { label: label.to_string(), group, is_main, form, values });
     }
     found.retain(Metric::says_something);
     found
 }
 
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
-    let metric = |label: String, format, values| Metric {
-        label,
-        group: "Speed",
-        is_main: true,
-        format,
-        values,
-    };
+    let metric =
+        |label: String, form, values| Metric { label, group: "Speed", is_main: true, form, values };
     let relative = |reference| {
         (0..comparison.schemes.len())
             .map(|scheme| comparison.relative_ipc(scheme, reference))
@@ -104,68 +127,68 @@ fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     };
     let ipc = comparison.schemes.iter().map(|scheme| scheme.spread(|run| run.ipc)).collect();
     let mut found = vec![
-        metric("IPC".into(), format::ratio, ipc),
+        metric("IPC".into(), Form::Ratio, ipc),
         metric(
             format!("IPC ÷ {}", comparison.reference_name()),
-            format::times,
+            Form::Times,
             relative(comparison.reference),
         ),
     ];
     if let Some(ideal) = comparison.ideal {
-        found.push(metric("IPC of ideal".into(), format::percent, relative(ideal)));
+        found.push(metric("IPC ÷ ideal".into(), Form::Percent, relative(ideal)));
     }
     found
 }
 
-type Row = (&'static str, &'static str, bool, fn(f64) -> String, Figure);
+type Row = (&'static str, &'static str, bool, Form, Figure);
 
 const FIGURES: &[Row] = &[
-    ("Speed", "instructions", false, format::compact, |run| run.instructions),
-    ("Speed", "cycles", false, format::compact, |run| run.cycles),
-    ("TLB", "L1 TLB accesses", false, format::compact, |run| run.counter("l1_tlb_accesses")),
-    ("TLB", "L1 TLB misses", false, format::compact, |run| run.counter("l1_tlb_misses")),
-    ("TLB", "L1 TLB MPKI", true, format::ratio, |run| mpki(run, "l1")),
-    ("TLB", "L2 TLB accesses", false, format::compact, |run| run.counter("l2_tlb_accesses")),
-    ("TLB", "L2 TLB misses", false, format::compact, |run| run.counter("l2_tlb_misses")),
-    ("TLB", "L2 TLB MPKI", true, format::ratio, |run| mpki(run, "l2")),
-    ("Page walks", "walks", false, format::compact, |run| run.counter("walks")),
-    ("Page walks", "references per walk", true, format::ratio, references_per_walk),
-    ("Page walks", "level 4 references", false, format::compact, |run| {
+    ("Speed", "instructions", false, Form::Count, |run| run.instructions),
+    ("Speed", "cycles", false, Form::Count, |run| run.cycles),
+    ("TLB", "L1 TLB accesses", false, Form::Count, |run| run.counter("l1_tlb_accesses")),
+    ("TLB", "L1 TLB misses", false, Form::Count, |run| run.counter("l1_tlb_misses")),
+    ("TLB", "L1 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l1")),
+    ("TLB", "L2 TLB accesses", false, Form::Count, |run| run.counter("l2_tlb_accesses")),
+    ("TLB", "L2 TLB misses", false, Form::Count, |run| run.counter("l2_tlb_misses")),
+    ("TLB", "L2 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l2")),
+    ("Page walks", "walks", false, Form::Count, |run| run.counter("walks")),
+    ("Page walks", "references per walk", true, Form::Ratio, references_per_walk),
+    ("Page walks", "level 4 references", false, Form::Count, |run| {
         run.counter("walk_references_level4")
     }),
-    ("Page walks", "level 3 references", false, format::compact, |run| {
+    ("Page walks", "level 3 references", false, Form::Count, |run| {
         run.counter("walk_references_level3")
     }),
-    ("Page walks", "level 2 references", false, format::compact, |run| {
+    ("Page walks", "level 2 references", false, Form::Count, |run| {
         run.counter("walk_references_level2")
     }),
-    ("Page walks", "level 1 references", false, format::compact, |run| {
+    ("Page walks", "level 1 references", false, Form::Count, |run| {
         run.counter("walk_references_level1")
     }),
-    ("Page walks", "shadow references", false, format::compact, |run| {
+    ("Page walks", "shadow references", false, Form::Count, |run| {
         run.counter("walk_references_shadow")
     }),
-    ("Page walks", "hole references", false, format::compact, |run| {
+    ("Page walks", "hole references", false, Form::Count, |run| {
         run.counter("walk_references_hole")
     }),
-    ("Page walks", "walk cycles", false, format::compact, |run| run.counter("walk_cycles")),
-    ("Page walks", "translation cycles PKI", true, format::ratio, translation_cycles),
-    ("Holes", "bitmap look-ups", false, format::compact, |run| run.counter("bitmap_lookups")),
-    ("Holes", "bitmap filtered", false, format::compact, |run| run.counter("bitmap_filtered")),
-    ("Holes", "bitmap hits", false, format::compact, |run| run.counter("bitmap_hits")),
-    ("Holes", "bitmap misses", false, format::compact, |run| run.counter("bitmap_misses")),
-    ("Holes", "holes translated", false, format::compact, |run| run.counter("holes_translated")),
-    ("L2 TLB at end", "4KB pages", false, format::percent, |run| share_at_end(run, "page_4k")),
-    ("L2 TLB at end", "2MB pages", false, format::percent, |run| share_at_end(run, "page_2m")),
-    ("L2 TLB at end", "1GB pages", false, format::percent, |run| share_at_end(run, "page_1g")),
-    ("L2 TLB at end", "perforated", false, format::percent, |run| share_at_end(run, "perforated")),
-    ("L2 TLB at end", "holes", false, format::percent, |run| share_at_end(run, "hole")),
-    ("L2 TLB at end", "hole bitmap", false, format::percent, |run| share_at_end(run, "bitmap")),
-    ("Memory", "mapped", true, format::bytes, |run| run.counter("mapped_bytes")),
-    ("Memory", "touched", false, format::bytes, |run| run.counter("touched_bytes")),
-    ("Memory", "page tables", true, format::bytes, |run| run.counter("page_table_bytes")),
-    ("Memory", "hole bitmap", false, format::bytes, |run| run.counter("hole_bitmap_bytes")),
-    ("Memory", "page faults", false, format::compact, |run| run.counter("page_faults")),
-    ("Memory", "large pages", false, format::compact, |run| run.counter("large_pages")),
-    ("Memory", "perforated pages", false, format::compact, |run| run.counter("perforated_pages")),
+    ("Page walks", "walk cycles", false, Form::Count, |run| run.counter("walk_cycles")),
+    ("Page walks", "translation cycles PKI", true, Form::Ratio, translation_cycles),
+    ("Holes", "bitmap look-ups", false, Form::Count, |run| run.counter("bitmap_lookups")),
+    ("Holes", "bitmap filtered", false, Form::Count, |run| run.counter("bitmap_filtered")),
+    ("Holes", "bitmap hits", false, Form::Count, |run| run.counter("bitmap_hits")),
+    ("Holes", "bitmap misses", false, Form::Count, |run| run.counter("bitmap_misses")),
+    ("Holes", "holes translated", false, Form::Count, |run| run.counter("holes_translated")),
+    ("L2 TLB at end", "4KB pages", false, Form::Percent, |run| share_at_end(run, "page_4k")),
+    ("L2 TLB at end", "2MB pages", false, Form::Percent, |run| share_at_end(run, "page_2m")),
+    ("L2 TLB at end", "1GB pages", false, Form::Percent, |run| share_at_end(run, "page_1g")),
+    ("L2 TLB at end", "perforated", false, Form::Percent, |run| share_at_end(run, "perforated")),
+    ("L2 TLB at end", "holes", false, Form::Percent, |run| share_at_end(run, "hole")),
+    ("L2 TLB at end", "hole bitmap", false, Form::Percent, |run| share_at_end(run, "bitmap")),
+    ("Memory", "mapped", false, Form::Bytes, |run| run.counter("mapped_bytes")),
+    ("Memory", "touched", false, Form::Bytes, |run| run.counter("touched_bytes")),
+    ("Memory", "page tables", true, Form::Bytes, |run| run.counter("page_table_bytes")),
+    ("Memory", "hole bitmap", false, Form::Bytes, |run| run.counter("hole_bitmap_bytes")),
+    ("Memory", "page faults", false, Form::Count, |run| run.counter("page_faults")),
+    ("Memory", "large pages", false, Form::Count, |run| run.counter("large_pages")),
+    ("Memory", "perforated pages", false, Form::Count, |run| run.counter("perforated_pages")),
 ];

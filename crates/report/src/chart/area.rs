@@ -7,7 +7,7 @@ use crate::format::escape;
 use crate::palette;
 
 const HEIGHT: f64 = 170.0;
-const TICK: f64 = 11.0;
+const TICK: f64 = 11.5;
 /// More samples than this cannot be told apart at this width.
 const MOST_SAMPLES: usize = 200;
 
@@ -28,12 +28,12 @@ impl Area<'_> {
         let samples = thinned(&self.samples);
         let top = legend::draw(&mut svg, &self.series) + 4.0;
         let floor = top + HEIGHT;
-        let vertical = Scale::tight(self.top.1, 4, 0.0, HEIGHT);
+        let vertical = Scale::new(self.top.1, 4, 0.0, HEIGHT);
         let step = vertical.ticks.get(1).copied().unwrap_or(1.0);
         let texts: Vec<String> =
             vertical.ticks.iter().map(|&tick| tick_text(tick, step, "")).collect();
         let left = texts.iter().map(|text| text_width(text, TICK)).fold(20.0, f64::max) + 8.0;
-        let horizontal = Scale::tight(self.top.0, 5, left, WIDTH - left - 18.0);
+        let horizontal = Scale::new(self.top.0, 5, left, WIDTH - left - 18.0);
         let places = places(&samples, &horizontal);
         self.draw_areas(&mut svg, &samples, &places, &vertical, floor);
         for (&tick, text) in vertical.ticks.iter().zip(&texts) {

@@ -2,14 +2,14 @@
 
 use super::WIDTH;
 use super::scale::{Scale, tick_text};
-use super::svg::{Anchor, Ink, Svg, fit, text_width};
+use super::svg::{Anchor, Ink, Svg, text_width, two_lines};
 use crate::comparison::Spread;
 use crate::format::MISSING;
 
 /// Font size of labels and values.
 pub(super) const LABEL: f64 = 13.0;
 /// Font size of ticks.
-pub(super) const TICK: f64 = 11.0;
+pub(super) const TICK: f64 = 11.5;
 /// Distance from one bar to the next.
 pub(super) const PITCH: f64 = 30.0;
 /// Thickness of a bar.
@@ -34,9 +34,23 @@ pub(crate) struct Bars<'a> {
     pub reference: f64,
 }
 
+/// Widest label of a row.
+const LABEL_ROOM: f64 = 118.0;
+
 /// Room for the labels of rows at the left.
 pub(super) fn label_room<'l>(labels: impl Iterator<Item = &'l str>) -> f64 {
-    labels.map(|label| text_width(label, LABEL) + 12.0).fold(40.0, f64::max).min(160.0)
+    let lines = labels.flat_map(|label| two_lines(label, LABEL, LABEL_ROOM));
+    lines.map(|line| text_width(&line, LABEL) + 10.0).fold(40.0, f64::max)
+}
+
+/// A row's label, left of its bar, in one or two lines.
+pub(super) fn draw_label(svg: &mut Svg, label: &str, left: f64, middle: f64) {
+    let lines = two_lines(label, LABEL, LABEL_ROOM);
+    let first = middle + 4.5 - 6.5 * (lines.len() - 1) as f64;
+    for (index, line) in lines.iter().enumerate() {
+        let y = first + 13.0 * index as f64;
+        svg.text(left - 8.0, y, LABEL, Anchor::End, Ink::Plain, line);
+    }
 }
 
 /// Grid lines and ticks of a horizontal scale; returns the height they take below `bottom`.
@@ -70,11 +84,14 @@ impl Bars<'_> {
         let scale = Scale::new(most, 4, left, WIDTH - left - right);
         let bottom = 6.0 + PITCH * self.bars.len() as f64;
         let axis = draw_axis(&mut svg, &scale, 2.0, bottom, self.tick);
+        let x = scale.place(self.reference);
         for (index, bar) in self.bars.iter().enumerate() {
             self.draw_bar(&mut svg, bar, &scale, left, 6.0 + PITCH * index as f64);
         }
-        let x = scale.place(self.reference);
         svg.line("reference", (x, 2.0), (x, bottom));
+        for (index, bar) in self.bars.iter().enumerate() {
+            self.draw_value(&mut svg, bar, &scale, 6.0 + PITCH * (index as f64 + 0.5));
+        }
         svg.finish(bottom + axis, self.title, "")
     }
 
@@ -84,8 +101,7 @@ impl Bars<'_> {
 
     fn draw_bar(&self, svg: &mut Svg, bar: &Bar, scale: &Scale, left: f64, top: f64) {
         let middle = top + PITCH / 2.0;
-        let label = fit(&bar.label, LABEL, left - 10.0);
-        svg.text(left - 8.0, middle + 4.5, LABEL, Anchor::End, Ink::Plain, &label);
+        draw_label(svg, &bar.label, left, middle);
         let Some(value) = bar.value else {
             svg.text(left + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Muted, MISSING);
             return;
@@ -99,6 +115,11 @@ impl Bars<'_> {
             "",
             &self.tip(bar, value),
         );
+    }
+
+    /// Whiskers and the value, above the reference line.
+    fn draw_value(&self, svg: &mut Svg, bar: &Bar, scale: &Scale, middle: f64) {
+        let Some(value) = bar.value else { return };
         let mut end = scale.place(value.median);
         if value.runs > 1 {
             let (from, to) = (scale.place(value.least), scale.place(value.most));
@@ -107,7 +128,7 @@ impl Bars<'_> {
             svg.line("whisker", (to, middle - 4.0), (to, middle + 4.0));
             end = end.max(to);
         }
-        svg.text(end + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Strong, &self.text(bar));
+        svg.text(end + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Value, &self.text(bar));
     }
 
     fn tip(&self, bar: &Bar, value: Spread) -> String {

@@ -2,7 +2,7 @@
 //!
 //! A chart is complete by itself: title, legend, axis and light colours are attributes of the
 //! picture, so that a saved file looks the same anywhere. The page's style sheet overrides the
-//! colours by class for dark ground. Charts are 480 units wide: text stays readable on a screen
+//! colours by class for dark ground. Charts are 440 units wide: text stays readable on a screen
 //! of 400 pixels without a second version.
 
 mod area;
@@ -19,7 +19,7 @@ pub(crate) use holes::holes;
 pub(crate) use stacked::{Row, Stacked};
 
 /// Width of every chart in its own units.
-pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const WIDTH: f64 = 440.0;
 
 /// One series of a stack.
 #[derive(Clone, Debug)]

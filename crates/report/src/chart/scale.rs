@@ -11,19 +11,13 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A scale with about `wanted` ticks that shows `most`, from `origin` over `span` units.
+    /// A scale that ends at `most`, with about `wanted` round ticks, from `origin` over `span`
+    /// units.
     pub fn new(most: f64, wanted: usize, origin: f64, span: f64) -> Self {
-        let step = nice_step(most, wanted);
-        let count = (most / step - 1e-9).ceil().max(1.0);
-        let ticks = (0..=count as usize).map(|index| index as f64 * step).collect();
-        Self { top: step * count, ticks, origin, span }
-    }
-
-    /// A scale that ends exactly at `most`, with round ticks below.
-    pub fn tight(most: f64, wanted: usize, origin: f64, span: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
         let step = nice_step(most, wanted);
-        let ticks = (0..=(most / step + 1e-9) as usize).map(|index| index as f64 * step).collect();
+        let count = (most / step + 1e-9).clamp(0.0, 20.0) as usize;
+        let ticks = (0..=count).map(|index| index as f64 * step).collect();
         Self { top: most, ticks, origin, span }
     }
 
@@ -70,14 +64,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_cover_the_data() {
-        // 1.62 in about four steps: step 0.5, up to 2.
-        assert_eq!(Scale::new(1.62, 4, 0.0, 100.0).ticks, [0.0, 0.5, 1.0, 1.5, 2.0]);
+    fn ticks_are_round_and_inside_the_data() {
+        // 1.62 in about four steps: step 0.5, up to 1.5.
+        assert_eq!(Scale::new(1.62, 4, 0.0, 100.0).ticks, [0.0, 0.5, 1.0, 1.5]);
         assert_eq!(Scale::new(100.0, 4, 0.0, 100.0).ticks, [0.0, 50.0, 100.0]);
-        assert_eq!(Scale::tight(1536.0, 3, 0.0, 100.0).ticks, [0.0, 1000.0]);
+        assert_eq!(Scale::new(1536.0, 3, 0.0, 100.0).ticks, [0.0, 1000.0]);
+        // Half of the largest value stands in the middle.
+        assert_eq!(Scale::new(1.62, 4, 10.0, 100.0).place(0.81), 60.0);
+    }
+
+    #[test]
+    fn odd_values_leave_the_scale_usable() {
         for most in [1e-300, 1e-9, 0.3, 7.0, 1e18, 1e300, f64::NAN, f64::INFINITY, 0.0, -4.0] {
             let scale = Scale::new(most, 4, 10.0, 200.0);
-            assert!(scale.ticks.len() <= 12 && scale.top > 0.0, "{most}: {:?}", scale.ticks);
+            assert!(scale.ticks.len() <= 21 && scale.top > 0.0, "{most}: {:?}", scale.ticks);
             assert!(scale.place(most).is_finite() || most.is_nan());
         }
     }

@@ -1,8 +1,8 @@
 //! Horizontal stacked bars.
 
-use super::bars::{LABEL, PITCH, THICKNESS, draw_axis, label_room};
+use super::bars::{LABEL, PITCH, THICKNESS, draw_axis, draw_label, label_room};
 use super::scale::Scale;
-use super::svg::{Anchor, Ink, Svg, fit, text_width};
+use super::svg::{Anchor, Ink, Svg, text_width};
 use super::{Series, WIDTH, legend};
 use crate::format::{MISSING, escape};
 
@@ -56,8 +56,7 @@ impl Stacked<'_> {
 
     fn draw_row(&self, svg: &mut Svg, row: &Row, scale: &Scale, left: f64, top: f64) {
         let middle = top + PITCH / 2.0;
-        let label = fit(&row.label, LABEL, left - 10.0);
-        svg.text(left - 8.0, middle + 4.5, LABEL, Anchor::End, Ink::Plain, &label);
+        draw_label(svg, &row.label, left, middle);
         svg.raw("<g class=\"stack\">");
         let mut x = left;
         for (series, value) in self.series.iter().zip(&row.values) {
@@ -80,6 +79,6 @@ impl Stacked<'_> {
             x += width;
         }
         svg.raw("</g>");
-        svg.text(x + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Strong, &self.text(row));
+        svg.text(x + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Value, &self.text(row));
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Ink {
     Strong,
     Plain,
     Muted,
+    /// A value that may stand on a line.
+    Value,
 }
 
 /// A length in chart units with at most two decimals; 0 for anything not finite.
@@ -37,10 +39,11 @@ pub(crate) fn length(value: f64) -> String {
 /// Estimated width of a text in chart units; wide enough for common sans-serif fonts.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let units = |character: char| match character {
-        'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | '-' | '(' | ')' | '\'' => 0.36,
-        'm' | 'w' | 'M' | 'W' | '%' | '÷' | '×' => 0.88,
-        character if character.is_ascii_uppercase() => 0.68,
-        character if character.is_ascii() => 0.57,
+        'i' | 'l' | 'j' | '.' | ',' | ' ' | '\'' => 0.32,
+        't' | 'f' | 'r' | '-' | '(' | ')' => 0.41,
+        'm' | 'w' | 'M' | 'W' | '%' | '÷' | '×' => 0.92,
+        character if character.is_ascii_uppercase() => 0.71,
+        character if character.is_ascii() => 0.63,
         _ => 0.9,
     };
     text.chars().map(units).sum::<f64>() * size
@@ -63,6 +66,23 @@ pub(crate) fn fit(text: &str, size: f64, width: f64) -> String {
     short
 }
 
+/// A name in one line, or in two where it is long and can be broken after a hyphen.
+pub(crate) fn two_lines(text: &str, size: f64, width: f64) -> Vec<String> {
+    if text_width(text, size) <= width {
+        return vec![text.to_string()];
+    }
+    let breaks = text.match_indices(['-', '+', ' ']).map(|(place, _)| place + 1);
+    let wider = |place: usize| {
+        text_width(&text[..place], size).max(text_width(text[place..].trim_end(), size))
+    };
+    match breaks.min_by(|&a, &b| wider(a).total_cmp(&wider(b))) {
+        Some(place) => {
+            [&text[..place], &text[place..]].map(|line| fit(line.trim(), size, width)).to_vec()
+        }
+        None => vec![fit(text, size, width)],
+    }
+}
+
 impl Svg {
     pub fn new() -> Self {
         Self { body: String::new() }
@@ -83,6 +103,11 @@ impl Svg {
             Ink::Strong => ("ink", "#1b2128", " font-weight=\"600\""),
             Ink::Plain => ("ink", "#1b2128", ""),
             Ink::Muted => ("muted", "#5a6570", ""),
+            Ink::Value => (
+                "ink value",
+                "#1b2128",
+                " font-weight=\"600\" paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"4\" stroke-linejoin=\"round\"",
+            ),
         };
         self.body.push_str(&format!(
             "<text class=\"{class}\" x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{fill}\"{weight}>{}</text>",
@@ -158,5 +183,7 @@ mod tests {
         let short = fit("perforated-with-a-very-long-name", 13.0, 100.0);
         assert!(short.ends_with('…') && text_width(&short, 13.0) <= 101.0, "{short}");
         assert_eq!(fit("thp", 13.0, 100.0), "thp");
+        assert_eq!(two_lines("perforated-on-demand", 13.0, 110.0), ["perforated-", "on-demand"]);
+        assert_eq!(two_lines("thp", 13.0, 110.0), ["thp"]);
     }
 }

@@ -29,7 +29,7 @@ impl Cell {
     }
 
     /// A value written by `format`.
-    pub fn value(value: Option<f64>, format: fn(f64) -> String) -> Self {
+    pub fn value(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
         match value.filter(|value| value.is_finite()) {
             Some(value) => {
                 Self { shown: escape(&format(value)), full: value.to_string(), is_number: true }
@@ -44,8 +44,8 @@ impl Cell {
     }
 
     /// A median, with the range where there are several runs.
-    pub fn spread(spread: Option<Spread>, format: fn(f64) -> String) -> Self {
-        let mut cell = Self::value(spread.map(|spread| spread.median), format);
+    pub fn spread(spread: Option<Spread>, format: impl Fn(f64) -> String) -> Self {
+        let mut cell = Self::value(spread.map(|spread| spread.median), &format);
         if let Some(spread) = spread.filter(|spread| spread.runs > 1 && spread.least < spread.most)
         {
             let (least, most) = (escape(&format(spread.least)), escape(&format(spread.most)));
@@ -104,8 +104,10 @@ impl Grid {
 
 /// A picture with a caption and the data it was drawn from.
 pub(crate) struct Figure {
-    /// Name of the files it is saved as.
+    /// Anchor on the page.
     pub id: String,
+    /// Name of the files it is saved as, made into a plain file name.
+    pub name: String,
     pub title: String,
     pub caption: String,
     /// SVG markup.
@@ -116,13 +118,33 @@ pub(crate) struct Figure {
 impl Figure {
     pub fn html(&self) -> String {
         format!(
-            "<figure id=\"{0}\" data-name=\"{0}\"><figcaption><h3>{1}</h3><p>{2}</p></figcaption>{3}\
+            "<figure id=\"{0}\" data-name=\"{5}\"><figcaption><h3>{1}</h3><p>{2}</p></figcaption>{3}\
              <details class=\"data\"><summary>Data</summary>{4}</details></figure>",
             escape(&self.id),
             escape(&self.title),
             escape(&self.caption),
             self.picture,
-            self.data.scrolling(&format!("Data: {}", self.title), "")
+            self.data.scrolling(&format!("Data: {}", self.title), ""),
+            file_name(&self.name),
         )
+    }
+}
+
+/// A file name of letters, digits and hyphens.
+pub(crate) fn file_name(text: &str) -> String {
+    let words = text.split(|character: char| !character.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let name: String = words.join("-").to_lowercase().chars().take(80).collect();
+    if name.is_empty() { "figure".to_string() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_plain() {
+        assert_eq!(file_name("random L2 TLB: 4k/../x"), "random-l2-tlb-4k-x");
+        assert_eq!(file_name("…"), "figure");
     }
 }

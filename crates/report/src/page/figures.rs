@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::figure::{Cell, Figure, Grid};
+use crate::RunResult;
 use crate::chart::{Bar, Bars, Row, Series, Stacked};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, bytes, ratio};
@@ -60,6 +61,7 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
     };
     Figure {
         id: format!("{id}-ipc-to-{}", if to_ideal { "ideal" } else { "reference" }),
+        name: format!("{} {title}", comparison.workload),
         caption: format!("{meaning}{whiskers}"),
         picture: chart.svg(),
         data: Grid {
@@ -73,6 +75,7 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
 /// A stacked chart before it is drawn.
 struct Stack {
     id: String,
+    workload: String,
     title: &'static str,
     caption: &'static str,
     series: Vec<Series>,
@@ -107,6 +110,7 @@ impl Stack {
         };
         Some(Figure {
             id: self.id,
+            name: format!("{} {}", self.workload, self.title),
             title: self.title.into(),
             caption: self.caption.into(),
             picture: chart.svg(),
@@ -136,29 +140,27 @@ fn series(
         .collect()
 }
 
-/// Rows of counters divided by another figure of the same run.
+/// Rows of counters divided by another figure of the same run. With several seeds a row is the
+/// run whose total is in the middle: medians of the parts would not add up.
 fn rows(
     comparison: &Comparison<'_>,
     series: &[Series],
     prefix: &str,
-    divisor: fn(&crate::RunResult) -> Option<f64>,
+    divisor: fn(&RunResult) -> Option<f64>,
 ) -> Vec<Row> {
-    let value = |scheme: &SchemeRuns<'_>, key: &str| {
-        let name = format!("{prefix}{key}");
-        let quotient = |run: &crate::RunResult| {
-            let below = divisor(run).filter(|&below| below > 0.0)?;
-            Some(run.counter(&name)? / below)
-        };
-        scheme.spread(quotient).map(|spread| spread.median)
+    let one_run = |scheme: &SchemeRuns<'_>, run: &RunResult| {
+        let below = divisor(run).filter(|&below| below > 0.0);
+        let value = |key: &str| Some(run.counter(&format!("{prefix}{key}"))? / below?);
+        let values = series.iter().map(|one| value(&one.key)).collect();
+        Row { label: scheme.name.to_string(), values }
     };
-    comparison
-        .schemes
-        .iter()
-        .map(|scheme| Row {
-            label: scheme.name.to_string(),
-            values: series.iter().map(|one| value(scheme, &one.key)).collect(),
-        })
-        .collect()
+    let middle = |scheme: &SchemeRuns<'_>| {
+        let mut rows: Vec<Row> = scheme.runs.iter().map(|run| one_run(scheme, run)).collect();
+        let total = |row: &Row| row.total().unwrap_or(f64::NEG_INFINITY);
+        rows.sort_by(|a, b| total(a).total_cmp(&total(b)));
+        rows.swap_remove((rows.len() - 1) / 2)
+    };
+    comparison.schemes.iter().map(middle).collect()
 }
 
 fn cycles(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
@@ -168,6 +170,7 @@ fn cycles(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         rows(comparison, &series, prefix, |run| run.instructions.map(|count| count / 1000.0));
     Stack {
         id: format!("{id}-translation-cycles"),
+        workload: comparison.workload.to_string(),
         title: "Where translation cycles go",
         caption: "Cycles per 1,000 instructions, summed over all translations. An out-of-order core hides some of them behind other work.",
         series,
@@ -184,6 +187,7 @@ fn references(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     let rows = rows(comparison, &series, prefix, |run| run.counter("walks"));
     Stack {
         id: format!("{id}-references-per-walk"),
+        workload: comparison.workload.to_string(),
         title: "References per walk",
         caption: "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels.",
         series,
@@ -257,6 +261,7 @@ fn byte_stack(
     .unwrap_or((1.0, " B"));
     Stack {
         id: format!("{id}-{name}"),
+        workload: comparison.workload.to_string(),
         title,
         caption,
         series: names.iter().map(series).collect(),

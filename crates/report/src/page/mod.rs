@@ -156,7 +156,11 @@ fn main_table(comparison: &Comparison<'_>, metrics: &[Metric]) -> Grid {
     head.extend(shown.iter().map(|metric| metric.label.clone()));
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let mut row = vec![Cell::scheme(scheme.name)];
-        row.extend(shown.iter().map(|metric| Cell::spread(metric.values[index], metric.format)));
+        row.extend(
+            shown
+                .iter()
+                .map(|metric| Cell::spread(metric.values[index], |value| metric.write(value))),
+        );
         row
     });
     Grid { head, rows: rows.collect() }

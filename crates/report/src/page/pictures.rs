@@ -78,6 +78,7 @@ fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: &
     });
     Figure {
         id: id.to_string(),
+        name: format!("{} {title}", scheme.first().workload),
         title: scheme.name.to_string(),
         caption: String::new(),
         picture: chart.svg(),
@@ -142,6 +143,7 @@ fn one_page(scheme: &str, region: &Region, id: &str) -> Figure {
     let title = if region.page.is_empty() { "2MB page".to_string() } else { region.page.clone() };
     Figure {
         id: id.to_string(),
+        name: format!("holes {scheme} {title}"),
         picture: draw_holes(region, &format!("Holes of {title}: {caption}")),
         title,
         caption,

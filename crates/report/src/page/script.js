@@ -145,8 +145,8 @@
       heading.replaceChildren(button);
       button.addEventListener("click", () => {
         const numeric = heading.classList.contains("n");
-        const order = numeric ? ["descending", "ascending", null] : ["ascending", "descending", null];
-        const next = order[order.indexOf(heading.getAttribute("aria-sort")) + 1] || null;
+        const order = numeric ? [null, "descending", "ascending"] : [null, "ascending", "descending"];
+        const next = order[(order.indexOf(heading.getAttribute("aria-sort")) + 1) % 3];
         headings.forEach((other) => other.removeAttribute("aria-sort"));
         const direction = next === "descending" ? -1 : 1;
         const rows = original.slice();
@@ -187,6 +187,7 @@
     const [, , width, height] = svg.getAttribute("viewBox").split(" ");
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
+    copy.setAttribute("role", "img");
     all(".cursor, .gone", copy).forEach((part) => part.remove());
     all(".off", copy).forEach((part) => part.setAttribute("opacity", "0.38"));
     all("*", copy).concat(copy).forEach((part) => Array.from(part.attributes).forEach((attribute) => {

@@ -1,0 +1,291 @@
+//! Structure of the HTML page: every series there, numbers as in the input, nothing from outside,
+//! nothing that hostile names could inject.
+
+use perforate_report::{ReportOptions, RunResult, html, read_results};
+use roxmltree::{Document, Node, ParsingOptions};
+
+const SAMPLE: &str = include_str!("data/sample.jsonl");
+
+fn options() -> ReportOptions {
+    ReportOptions { title: "Sample".into(), command: "perforate compare random".into() }
+}
+
+fn sample() -> Vec<RunResult> {
+    read_results(SAMPLE).unwrap()
+}
+
+/// The page without its script, which is the only part that is not XML.
+fn without_script(page: &str) -> String {
+    let (before, rest) = page.split_once("<script>").unwrap();
+    let (_, after) = rest.split_once("</script>").unwrap();
+    assert!(!after.contains("<script"), "one script only");
+    format!("{before}{after}")
+}
+
+fn check<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
+    let text = without_script(page);
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(&text, options).unwrap();
+    look(&document)
+}
+
+fn with_class<'a>(
+    document: &'a Document<'a>,
+    class: &'a str,
+) -> impl Iterator<Item = Node<'a, 'a>> {
+    document.descendants().filter(move |node| {
+        node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
+    })
+}
+
+fn figure<'a>(document: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
+    document.descendants().find(|node| node.attribute("id") == Some(id)).expect(id)
+}
+
+fn text(node: Node<'_, '_>) -> String {
+    node.descendants().filter_map(|inner| inner.text().filter(|_| inner.is_text())).collect()
+}
+
+/// Numbers in the geometry of every picture.
+fn check_geometry(document: &Document<'_>) {
+    let geometry =
+        ["x", "y", "x1", "x2", "y1", "y2", "width", "height", "rx", "d", "viewBox", "data-places"];
+    let pictures = document.descendants().filter(|node| node.has_tag_name("svg"));
+    for node in pictures.flat_map(|picture| picture.descendants()) {
+        for attribute in node.attributes().filter(|one| geometry.contains(&one.name())) {
+            let numbers =
+                attribute.value().split(|c: char| c.is_ascii_alphabetic() && c != 'e' || c == ' ');
+            for number in numbers.filter(|number| !number.is_empty()) {
+                let value: f64 = number.parse().unwrap_or(f64::NAN);
+                assert!(value.is_finite(), "{}={:?}", attribute.name(), attribute.value());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_scheme_and_series_is_drawn() {
+    let page = html(&sample(), &options());
+    check(&page, |document| {
+        check_geometry(document);
+        let series = |id: &str| -> Vec<String> {
+            let items = figure(document, id).descendants();
+            let items = items.filter(|node| node.attribute("class") == Some("legend-item"));
+            items.map(|node| node.attribute("data-series").unwrap().to_string()).collect()
+        };
+        assert_eq!(
+            series("c0-references-per-walk"),
+            ["level4", "level3", "level2", "level1", "shadow", "hole"]
+        );
+        assert_eq!(series("c0-translation-cycles").len(), 12);
+        // Six schemes were sampled; every one shows the six kinds that occur, and the same axes.
+        for index in 0..6 {
+            let id = format!("c0-l2-tlb-{index}");
+            assert_eq!(
+                series(&id),
+                ["perforated", "page_2m", "page_4k", "hole", "bitmap", "empty"]
+            );
+            let layers = figure(document, &id).descendants();
+            assert_eq!(layers.filter(|node| node.has_tag_name("path")).count(), 6);
+        }
+        // One bar per scheme, each with whiskers of three lines: three seeds.
+        for id in ["c0-ipc-to-reference", "c0-ipc-to-ideal"] {
+            let chart =
+                figure(document, id).descendants().find(|node| node.has_tag_name("svg")).unwrap();
+            assert_eq!(chart.descendants().filter(|node| node.has_tag_name("rect")).count(), 6);
+            let whiskers =
+                chart.descendants().filter(|node| node.attribute("class") == Some("whisker"));
+            assert_eq!(whiskers.count(), 18);
+        }
+        for index in 0..4 {
+            let id = format!("c0-holes-{index}");
+            let regions = figure(document, &id).descendants();
+            let regions = regions.filter(|node| {
+                node.attribute("class").is_some_and(|class| class.starts_with("region"))
+            });
+            assert_eq!(regions.count(), 8, "{id}: eight filter regions");
+        }
+    });
+}
+
+#[test]
+fn every_figure_has_its_data() {
+    let page = html(&sample(), &options());
+    check(&page, |document| {
+        let figures: Vec<Node<'_, '_>> =
+            document.descendants().filter(|node| node.has_tag_name("figure")).collect();
+        // Two of IPC, cycles, references, two of memory, six of TLB contents, four of holes.
+        assert_eq!(figures.len(), 16);
+        for figure in figures {
+            let count = |name| figure.descendants().filter(|node| node.has_tag_name(name)).count();
+            assert_eq!(count("svg"), 1);
+            assert_eq!(count("table"), 1);
+            assert!(count("tr") > 1);
+        }
+        let ids: Vec<&str> =
+            document.descendants().filter_map(|node| node.attribute("id")).collect();
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len(), "ids are unique");
+    });
+}
+
+#[test]
+fn counters_of_a_single_run_are_those_of_the_input() {
+    let results: Vec<RunResult> = sample().into_iter().filter(|run| run.seed == 2).collect();
+    let page = html(&results, &options());
+    check(&page, |document| {
+        let table =
+            with_class(document, "counters").find(|node| node.has_tag_name("table")).unwrap();
+        let mut seen = 0;
+        let rows: Vec<Node<'_, '_>> =
+            table.descendants().filter(|node| node.has_tag_name("tr")).skip(1).collect();
+        for row in rows {
+            let cells: Vec<&str> =
+                row.children().filter_map(|cell| cell.attribute("data-value")).collect();
+            for (run, cell) in results.iter().zip(&cells[1..]) {
+                assert_eq!(*cell, run.counters[cells[0]].to_string(), "{}", cells[0]);
+                seen += 1;
+            }
+        }
+        let expected: usize = results.iter().map(|run| run.counters.len()).sum();
+        assert_eq!(seen, expected);
+    });
+}
+
+#[test]
+fn the_main_table_and_the_headline_say_what_the_runs_say() {
+    let text_of = |scheme: &str, ipc: &str| {
+        format!(
+            r#"{{"scheme":"{scheme}","workload":"random","machine":"m","seed":1,"instructions":1000000,"ipc":{ipc},"counters":{{"l2_tlb_misses":2500}}}}"#
+        )
+    };
+    let lines = [
+        text_of("4k", "0.4"),
+        text_of("thp", "0.5"),
+        text_of("perforated", "0.6"),
+        text_of("ideal", "0.75"),
+    ];
+    let page = html(&read_results(&lines.join("\n")).unwrap(), &options());
+    check(&page, |document| {
+        let headline = with_class(document, "headline").next().unwrap();
+        // 0.6 / 0.75 = 80 %; 0.6 / 0.4 = 1.5; 0.5 / 0.4 = 1.25.
+        assert_eq!(
+            text(headline),
+            "On random, perforated runs at 80.0 % of ideal and at 1.50× the speed of 4KB pages; thp reaches 1.25×."
+        );
+        let table = with_class(document, "main").find(|node| node.has_tag_name("table")).unwrap();
+        let row = table.descendants().filter(|node| node.has_tag_name("tr")).nth(3).unwrap();
+        let cells: Vec<String> = row.children().map(text).collect();
+        // 2500 misses in 1,000,000 instructions: 2.5 per 1,000.
+        assert_eq!(cells, ["perforated", "0.600", "1.50×", "80.0 %", "2.50"]);
+        check_geometry(document);
+    });
+}
+
+#[test]
+fn functional_runs_speak_of_misses_and_draw_no_speed() {
+    let text_of = |scheme: &str, misses: u64| {
+        format!(
+            r#"{{"scheme":"{scheme}","workload":"w","instructions":1000000,"cycles":null,"ipc":null,"counters":{{"l2_tlb_misses":{misses},"walks":{misses},"walk_references_level1":{misses},"walk_references_level2":0,"references_per_walk":1.0}}}}"#
+        )
+    };
+    let lines = [text_of("4k", 10_000), text_of("perforated", 2_000)].join("\n");
+    let page = html(&read_results(&lines).unwrap(), &options());
+    check(&page, |document| {
+        let headline = with_class(document, "headline").next().unwrap();
+        assert_eq!(
+            text(headline),
+            "On w, perforated misses the L2 TLB 2.00 times per 1,000 instructions, 80.0 % less than 4KB pages."
+        );
+        assert!(!page.contains("IPC relative to"));
+        assert!(figure(document, "c0-references-per-walk").is_element());
+        check_geometry(document);
+    });
+}
+
+#[test]
+fn nothing_comes_from_outside() {
+    let page = html(&sample(), &options());
+    assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("@import"));
+    assert!(!page.contains("url("));
+    check(&page, |document| {
+        for node in document.descendants() {
+            assert_eq!(node.attribute("src"), None);
+            if let Some(target) = node.attribute("href") {
+                assert!(target.starts_with('#') || target == "data:,", "{target}");
+            }
+        }
+    });
+    assert_eq!(page, html(&sample(), &options()), "same results, same bytes");
+}
+
+#[test]
+fn hostile_names_inject_nothing() {
+    let evil =
+        r#"</title></script><script>alert(1)</script><img src=x onerror="alert(2)">'&\u0000\u001b"#;
+    let line = |scheme: &str, seed: u64| {
+        format!(
+            r#"{{"scheme":"{scheme}","workload":"EVIL","machine":"EVIL","seed":{seed},"ipc":1,"instructions":1000,"version":"EVIL",
+            "config":{{"EVIL":"EVIL"}},"notes":["EVIL"],"counters":{{"EVIL":1,"walks":1,"walk_references_EVIL":1,"translation_cycles_EVIL":2,"mapped_bytes":1}},
+            "series":{{"l2_tlb_contents":[{{"instruction":1,"EVIL":3}}]}},"regions":[{{"page":"EVIL","scheme_kind":"EVIL","holes":["1"]}}]}}"#
+        )
+        .replace('\n', " ")
+        .replace("EVIL", &evil.replace('"', "\\\""))
+    };
+    let lines = [line("EVIL", 1), line("EVIL", 1), line("4k", 1)].join("\n");
+    let hostile = ReportOptions { title: evil.into(), command: evil.into() };
+    let page = html(&read_results(&lines).unwrap(), &hostile);
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert!(!page.contains("<img") && !page.contains('\u{1b}') && !page.contains('\0'));
+    check(&page, |document| {
+        check_geometry(document);
+        for node in document.descendants().filter(Node::is_element) {
+            assert!(!node.attributes().any(|one| one.name().starts_with("on")));
+            assert_ne!(node.tag_name().name(), "img");
+        }
+    });
+}
+
+#[test]
+fn extreme_and_empty_values_leave_the_pictures_whole() {
+    let values = ["0", "-1", "1e308", "5e-324", "18446744073709551615", "null", "\"text\""];
+    for value in values {
+        let line = |scheme: &str| {
+            format!(
+                r#"{{"scheme":"{scheme}","workload":"w","ipc":{ipc},"instructions":{ipc},"counters":{{"walks":{value},"walk_references_level1":{value},"walk_references_level2":{value},"translation_cycles_hole":{value},"translation_cycles_l2_tlb":{value},"page_table_bytes":{value},"mapped_bytes":{value},"touched_bytes":{value}}},
+                "series":{{"l2_tlb_contents":[{{"instruction":0,"hole":{value}}}]}},"regions":[{{"holes":[]}},{{"holes":["0xffffffffffffffff"]}}]}}"#,
+                ipc = if value.contains("text") { "null" } else { value },
+            )
+            .replace('\n', " ")
+        };
+        let lines = [line("4k"), line("perforated"), line("ideal")].join("\n");
+        let page = html(&read_results(&lines).unwrap(), &options());
+        check(&page, check_geometry);
+        let markup = without_script(&page);
+        assert!(!markup.contains("NaN") && !markup.contains(">inf"), "{value}");
+    }
+}
+
+#[test]
+fn several_comparisons_have_sections_of_their_own() {
+    let other = SAMPLE
+        .replace("\"random\"", "\"sequential\"")
+        .replace("\"portion\":0.5", "\"portion\":1.0");
+    let third = SAMPLE.replace("\"portion\":0.5", "\"portion\":1.0");
+    let page = html(&read_results(&format!("{SAMPLE}{other}{third}")).unwrap(), &options());
+    check(&page, |document| {
+        check_geometry(document);
+        let names: Vec<String> =
+            (0..3).map(|index| text(figure(document, &format!("c{index}-summary")))).collect();
+        assert_eq!(
+            names,
+            [
+                "random · table2 · portion 0.5",
+                "sequential · table2",
+                "random · table2 · portion 1.0"
+            ]
+        );
+    });
+}

@@ -1,0 +1,71 @@
+//! The terminal table: never too wide, columns aligned, numbers as in the input.
+
+use perforate_report::{read_results, table};
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+const SAMPLE: &str = include_str!("data/sample.jsonl");
+
+#[test]
+fn the_table_fits_and_lines_up() {
+    let results = read_results(SAMPLE).unwrap();
+    let text = table(&results, 100);
+    let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
+    assert!(widest <= 100, "{widest} columns:\n{text}");
+    // Six schemes fit beside each other: one rule, and every full row ends where the rule ends.
+    let rules: Vec<usize> =
+        text.lines().filter(|line| line.starts_with('─')).map(UnicodeWidthStr::width).collect();
+    assert_eq!(rules.len(), 1, "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+    for row in rows.iter().filter(|row| row.split_whitespace().count() > 6) {
+        assert_eq!(row.width(), rules[0], "{row:?}");
+    }
+    for label in
+        ["IPC ÷ 4KB", "L2 TLB MPKI", "references per walk", "bitmap look-ups", "page tables"]
+    {
+        assert!(rows.iter().any(|row| row.trim().starts_with(label)), "{label}");
+    }
+}
+
+#[test]
+fn numbers_are_those_of_the_input() {
+    let text = r#"{"scheme":"4k","workload":"w","ipc":0.5,"instructions":4000,"counters":{"walks":1234,"page_table_bytes":8192}}
+{"scheme":"perforated","workload":"w","ipc":0.75,"instructions":4000,"counters":{"page_table_bytes":1048576}}"#;
+    let shown = table(&read_results(text).unwrap(), 100);
+    let row = |label: &str| -> Vec<String> {
+        let line = shown.lines().find(|line| line.trim().starts_with(label)).unwrap();
+        line.trim().strip_prefix(label).unwrap().split_whitespace().map(String::from).collect()
+    };
+    assert_eq!(row("IPC ÷ 4KB"), ["1.00×", "1.50×"]);
+    assert_eq!(row("instructions"), ["4000", "4000"]);
+    assert_eq!(row("walks"), ["1234", "–"]);
+    assert_eq!(row("page tables"), ["8.00", "KB", "1.00", "MB"]);
+    assert!(!shown.contains("bitmap"), "rows without any value are left out");
+}
+
+#[test]
+fn a_narrow_terminal_gets_several_blocks() {
+    let results = read_results(SAMPLE).unwrap();
+    let text = table(&results, 60);
+    assert!(text.lines().all(|line| line.width() <= 60), "{text}");
+    assert!(text.lines().filter(|line| line.starts_with('─')).count() > 1);
+}
+
+proptest! {
+    #[test]
+    fn any_names_fit(names in prop::collection::vec("\\PC{0,40}", 1..9), columns in 0usize..160) {
+        let lines: Vec<String> = names
+            .iter()
+            .map(|name| serde_json::json!({"scheme": name, "workload": name, "ipc": 0.5, "counters": {"walks": 3}}).to_string())
+            .collect();
+        let text = table(&read_results(&lines.join("\n")).unwrap(), columns);
+        for line in text.lines() {
+            prop_assert!(line.width() <= columns.max(40), "{} > {}: {:?}", line.width(), columns, line);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        let _ = read_results(&text);
+    }
+}
