@@ -1,0 +1,53 @@
+//! Changes that make no sense.
+
+use perforate_types::{PageSize, SpaceId, VirtualPage};
+use thiserror::Error;
+
+/// A mapping change that contradicts the changes before it: a bug of whoever sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{change} of {page:?} in address space {}: {reason}", .space.0)]
+pub struct OracleError {
+    /// Kind of the change.
+    pub change: &'static str,
+    /// Address space.
+    pub space: SpaceId,
+    /// First page of the change.
+    pub page: VirtualPage,
+    /// What contradicts it.
+    pub reason: Reason,
+}
+
+/// Why a change makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Reason {
+    /// The page number is not a multiple of the page's size.
+    #[error("the page is not aligned to {0:?}")]
+    PageUnaligned(PageSize),
+    /// The frame number is not a multiple of the page's size.
+    #[error("the frame is not aligned to {0:?}")]
+    FrameUnaligned(PageSize),
+    /// Part of the range is mapped already.
+    #[error("part of it is mapped already")]
+    Mapped,
+    /// No page of that size starts there.
+    #[error("no page of {0:?} starts there")]
+    NotMapped(PageSize),
+    /// The sub-page lies in no 2MB page.
+    #[error("it is not part of a 2MB page")]
+    NotLarge,
+    /// The sub-page is a hole already.
+    #[error("it is a hole already")]
+    AlreadyHole,
+    /// The sub-page is no hole.
+    #[error("it is not a hole")]
+    NotHole,
+    /// The hole is allocated already.
+    #[error("the hole is allocated already")]
+    HoleAllocated,
+    /// The hole is not allocated.
+    #[error("the hole is not allocated")]
+    HoleUnallocated,
+    /// A perforated page without holes.
+    #[error("a perforated page needs a hole")]
+    NoHoles,
+}
