@@ -12,3 +12,4 @@ pub use error::TraceError;
 pub use foreign::open;
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
+pub use synthetic::{Parameter, ParameterKind, WORKLOADS, Workload, WorkloadSpec};

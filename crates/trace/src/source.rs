@@ -149,16 +149,6 @@ fn truncate(chunk: &mut Chunk, instructions: usize) {
     chunk.events.retain(|(before, _)| (*before as usize) < instructions);
 }
 
-/// Removes the first `instructions` instructions of a chunk; their events move to its beginning.
-pub(crate) fn remove_front(chunk: &mut Chunk, instructions: usize) {
-    let removed = chunk.instructions.drain(..instructions.min(chunk.instructions.len()));
-    let accesses: usize = removed.map(|instruction| usize::from(instruction.accesses)).sum();
-    chunk.accesses.drain(..accesses);
-    for (before, _) in &mut chunk.events {
-        *before = before.saturating_sub(instructions as u32);
-    }
-}
-
 /// Skips by decoding: what sources without an index do. Events passed over end up in `events`.
 pub(crate) fn skip_by_decoding(
     instructions: u64,

@@ -1,13 +1,68 @@
-//! Opening traces of any format.
+//! Traces of any format: which one a file is, and readers of the foreign ones.
 
+mod champsim;
+mod compressed;
+mod foreign_source;
+mod lackey;
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
+use self::champsim::ChampSim;
+use self::compressed::Stream;
+use self::foreign_source::{ForeignSource, Input};
+use self::lackey::Lackey;
+use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
 
-/// Opens a trace of any format that can be read; the content decides, not the name.
+/// Bytes looked at to tell formats apart: 64 ChampSim records.
+const SAMPLE_BYTES: u64 = 4096;
+
+/// Opens a trace of any format that can be read: ours, ChampSim's (raw or compressed) or
+/// lackey's. The content decides, not the name.
 ///
 /// # Errors
 /// If the file cannot be read or is of no such format.
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
-    Ok(Box::new(TraceReader::open(path)?))
+    let path = path.as_ref();
+    let unrecognized = |found: String| TraceError::Unrecognized { path: path.to_owned(), found };
+    let file = File::open(path).map_err(|error| TraceError::io(path, "open", error))?;
+    let facts = file.metadata().map_err(|error| TraceError::io(path, "read", error))?;
+    if facts.is_dir() {
+        return Err(unrecognized("a directory".to_owned()));
+    }
+    let (magic, stream) = peek(path, Box::new(BufReader::with_capacity(1 << 16, file)))?;
+    if magic.is_empty() {
+        return Err(unrecognized("an empty file".to_owned()));
+    }
+    if magic.starts_with(&SIGNATURE[..magic.len().min(SIGNATURE.len())]) {
+        return Ok(Box::new(TraceReader::open(path)?));
+    }
+    let (stream, compression) = compressed::decompress(stream, &magic)
+        .map_err(|error| TraceError::io(path, "decompress", error))?;
+    let (sample, stream) = peek(path, stream)?;
+    let input = Input::new(path, stream, compression);
+    if sample.is_empty() {
+        Err(unrecognized(format!("a {compression} stream of nothing")))
+    } else if lackey::is_lackey(&sample) {
+        Ok(Box::new(ForeignSource::new(path, Lackey::new(input))))
+    } else if let Some(found) = champsim::why_not(&sample) {
+        Err(unrecognized(found))
+    } else {
+        let known_bytes = (facts.is_file() && compression == "none").then(|| facts.len());
+        Ok(Box::new(ForeignSource::new(path, ChampSim::new(input, known_bytes)?)))
+    }
+}
+
+/// The first bytes of a stream, and the whole stream again.
+fn peek(path: &Path, mut stream: Stream) -> Result<(Vec<u8>, Stream), TraceError> {
+    let mut sample = Vec::new();
+    stream
+        .by_ref()
+        .take(SAMPLE_BYTES)
+        .read_to_end(&mut sample)
+        .map_err(|error| TraceError::io(path, "read", error))?;
+    let whole = Box::new(Cursor::new(sample.clone()).chain(stream));
+    Ok((sample, whole))
 }

@@ -1,4 +1,24 @@
-//! Synthetic workloads.
+//! Synthetic workloads: endless loops over one data region, in constant memory.
+//!
+//! [`WORKLOADS`] is the one list of them; parsing, help and errors derive from it. A new workload
+//! is a [`Pattern`] and an entry there.
+
+mod body;
+mod patterns;
+mod random;
+mod registry;
+mod source;
+mod spec;
+mod zipf;
+
+pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
+pub use spec::WorkloadSpec;
 
 /// [`crate::SourceMetadata::format`] of synthetic workloads.
 pub(crate) const FORMAT: &str = "synthetic";
+
+/// Where the accesses of a workload go.
+trait Pattern: Send + 'static {
+    /// Offset in bytes of the next access inside the data region.
+    fn next_offset(&mut self) -> u64;
+}

@@ -1,0 +1,164 @@
+//! The text of `valgrind --tool=lackey --trace-mem=yes`: a line `I  address,size` per
+//! instruction, then ` L address,size` (load), ` S …` (store) or ` M …` (load and store) for its
+//! accesses. Addresses are hexadecimal, sizes decimal. Lines that start with `==` or `--` are
+//! valgrind's own.
+
+use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
+
+use super::foreign_source::{Format, Input};
+use crate::source::Truncation;
+use crate::{SourceMetadata, TraceError};
+
+/// Longest line that can be right; valgrind's own lines may be longer and are read in parts.
+const LINE_BYTES: u64 = 4096;
+const EXPECTED: &str = "'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S …', ' M …' or '==PID== …'";
+
+/// What one line says.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Instruction { ip: u64, length: u8 },
+    Access { kinds: &'static [AccessKind], address: u64, size: u16 },
+    Ignored,
+}
+
+/// Whether a file that begins with `sample` is lackey's output.
+pub(super) fn is_lackey(sample: &[u8]) -> bool {
+    let mut lines = sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let Some(first) = lines.next() else { return false };
+    match parse(first) {
+        Some(Line::Instruction { .. } | Line::Access { .. }) => true,
+        Some(Line::Ignored) => first.starts_with(b"=="),
+        None => false,
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    const READ: &[AccessKind] = &[AccessKind::Read];
+    const WRITE: &[AccessKind] = &[AccessKind::Write];
+    const BOTH: &[AccessKind] = &[AccessKind::Read, AccessKind::Write];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let kinds = match line {
+        [] | [b'=', b'=', ..] | [b'-', b'-', ..] => return Some(Line::Ignored),
+        [b'I', b' ', b' ', ..] => &[],
+        [b' ', b'L', b' ', ..] => READ,
+        [b' ', b'S', b' ', ..] => WRITE,
+        [b' ', b'M', b' ', ..] => BOTH,
+        _ => return None,
+    };
+    let operands = std::str::from_utf8(&line[3..]).ok()?.trim();
+    let (address, size) = operands.split_once(',')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    let size: u16 = size.parse().ok().filter(|&size| size > 0)?;
+    Some(if kinds.is_empty() {
+        // Valgrind's replacement code may come as longer blocks, whose length says nothing.
+        Line::Instruction { ip: address, length: if size <= 15 { size as u8 } else { 0 } }
+    } else {
+        Line::Access { kinds, address, size }
+    })
+}
+
+/// A lackey trace being read.
+pub(super) struct Lackey {
+    input: Input,
+    line: Vec<u8>,
+    /// The instruction whose accesses are being read.
+    current: Option<Instruction>,
+    accesses: Vec<MemoryAccess>,
+    instructions: u64,
+    truncation: Option<Truncation>,
+}
+
+impl Lackey {
+    pub(super) fn new(input: Input) -> Self {
+        Self {
+            input,
+            line: Vec::new(),
+            current: None,
+            accesses: Vec::new(),
+            instructions: 0,
+            truncation: None,
+        }
+    }
+
+    /// Moves the current instruction into the chunk.
+    fn complete(&mut self, chunk: &mut Chunk) {
+        if let Some(instruction) = self.current.take() {
+            chunk.push(instruction, &self.accesses);
+            self.accesses.clear();
+            self.instructions += 1;
+        }
+    }
+
+    /// Reads the next line; `None` at the end.
+    fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
+        let start = self.input.offset;
+        self.input.line(&mut self.line, LINE_BYTES)?;
+        let Some(line) = self.line.strip_suffix(b"\n") else {
+            if self.line.is_empty() {
+                return Ok(None);
+            }
+            if self.line.len() as u64 == LINE_BYTES {
+                return Err(self.input.damaged(start, "a line too long".into(), EXPECTED));
+            }
+            let problem = "the last line has no line end: the file is cut off".to_owned();
+            let instructions = self.instructions;
+            self.truncation = Some(Truncation { offset: start, instructions, problem });
+            return Ok(None);
+        };
+        let parsed = parse(line).ok_or_else(|| {
+            let text: String = String::from_utf8_lossy(line).chars().take(40).collect();
+            self.input.damaged(start, format!("{text:?}"), EXPECTED)
+        })?;
+        if self.current.is_none() && matches!(parsed, Line::Access { .. }) {
+            let problem = "an access before the first instruction".to_owned();
+            return Err(self.input.damaged(start, problem, "a line 'I  ADDRESS,SIZE' first"));
+        }
+        Ok(Some(parsed))
+    }
+}
+
+impl Format for Lackey {
+    fn metadata(&self) -> SourceMetadata {
+        SourceMetadata {
+            format: "lackey",
+            assumptions: vec![
+                "registers and branches are not recorded; no dependencies assumed".to_owned(),
+                "operations are not recorded; all counted as integer".to_owned(),
+                "no map events; memory is mapped where it is touched".to_owned(),
+            ],
+            ..SourceMetadata::default()
+        }
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+        while chunk.instructions.len() < at_most {
+            match self.next_line()? {
+                Some(Line::Instruction { ip, length }) => {
+                    self.complete(chunk);
+                    let ip = VirtualAddress::new(ip);
+                    self.current = Some(Instruction { ip, length, ..Instruction::default() });
+                }
+                Some(Line::Access { kinds, address, size }) => {
+                    if self.accesses.len() + kinds.len() > usize::from(u8::MAX) {
+                        let again = self.current;
+                        self.complete(chunk);
+                        self.current = again;
+                    }
+                    let address = VirtualAddress::new(address);
+                    let accesses = kinds.iter().map(|&kind| MemoryAccess { address, size, kind });
+                    self.accesses.extend(accesses);
+                }
+                Some(Line::Ignored) => {}
+                None => {
+                    self.complete(chunk);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.truncation.as_ref()
+    }
+}

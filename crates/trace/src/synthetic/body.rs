@@ -1,0 +1,64 @@
+//! The loop body of a workload: the instructions around each memory access.
+//!
+//! For `others` = k: a chain of integer instructions makes the address, the access follows, and a
+//! conditional branch, itself one of the k, closes the loop. Without others the loop is unrolled
+//! 64 times, and only its closing branch remains beside the accesses.
+
+use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
+
+/// First address of the code, where non-relocatable x86-64 programs start.
+pub(super) const CODE_START: u64 = 0x40_0000;
+
+const INSTRUCTION_BYTES: u8 = 4;
+const UNROLLED: usize = 64;
+
+const GENERATOR: Register = 1;
+const VALUE: Register = 2;
+const FLAGS: Register = 3;
+/// Registers of the instructions that have nothing to do with the access.
+const UNRELATED: [Register; 4] = [4, 5, 6, 7];
+/// Longest chain of instructions that make an address.
+const CHAIN: usize = 4;
+
+/// A loop, as instructions; those with an access have `accesses` = 1.
+pub(super) fn instructions(others: usize, dependent: bool) -> Vec<Instruction> {
+    let mut body = Vec::new();
+    if others == 0 {
+        body.resize(UNROLLED, access(dependent));
+    } else {
+        body.extend((0..others - 1).map(other));
+        body.push(access(dependent));
+    }
+    body.push(Instruction {
+        sources: [FLAGS, 0, 0, 0],
+        branch: Branch::Conditional,
+        taken: true,
+        ..Instruction::default()
+    });
+    for (number, instruction) in body.iter_mut().enumerate() {
+        let offset = number as u64 * u64::from(INSTRUCTION_BYTES);
+        instruction.ip = VirtualAddress::new(CODE_START + offset);
+        instruction.length = INSTRUCTION_BYTES;
+    }
+    body
+}
+
+fn access(dependent: bool) -> Instruction {
+    Instruction {
+        sources: [GENERATOR, if dependent { VALUE } else { 0 }, 0, 0],
+        destinations: [VALUE, 0],
+        accesses: 1,
+        ..Instruction::default()
+    }
+}
+
+/// The first few make the address from the one before; the rest is unrelated work.
+fn other(number: usize) -> Instruction {
+    let register = if number < CHAIN { GENERATOR } else { UNRELATED[number % UNRELATED.len()] };
+    Instruction {
+        sources: [register, 0, 0, 0],
+        destinations: [register, FLAGS],
+        operation: Operation::Integer,
+        ..Instruction::default()
+    }
+}

@@ -1,0 +1,139 @@
+//! A loop body and an access pattern as a source.
+
+use perforate_types::{
+    AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
+    VirtualAddress,
+};
+
+use super::body::{self, CODE_START};
+use super::patterns::WORD_BYTES;
+use super::random::Random;
+use super::spec::WorkloadSpec;
+use super::{FORMAT, Pattern};
+use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
+use crate::{Source, SourceMetadata, TraceError};
+
+/// The data region ends at or below this address, where Linux puts large mappings.
+const DATA_LIMIT: u64 = 0x7f00_0000_0000;
+
+/// An endless loop over one data region.
+pub(super) struct Synthetic<P> {
+    metadata: SourceMetadata,
+    pattern: P,
+    body: Vec<Instruction>,
+    accesses_per_body: usize,
+    /// Instructions of the body that were delivered already in this round.
+    progress: usize,
+    data_start: u64,
+    /// An access writes if a random number is below this (scaled to 2⁶⁴); 0: none does.
+    write_threshold: u128,
+    write_random: Random,
+    /// Events not delivered yet.
+    events: Vec<ProgramEvent>,
+}
+
+impl<P: Pattern> Synthetic<P> {
+    pub(super) fn boxed(
+        pattern: P,
+        spec: &WorkloadSpec,
+        dependent: bool,
+        seed: u64,
+    ) -> Box<dyn Source> {
+        let size_bytes = spec.size("size");
+        let data_start = (DATA_LIMIT - size_bytes) & !((1 << 30) - 1);
+        let body = body::instructions(spec.size("others") as usize, dependent);
+        let code_bytes = body.iter().map(|instruction| u64::from(instruction.length)).sum();
+        Box::new(Self {
+            metadata: SourceMetadata {
+                name: spec.to_string(),
+                format: FORMAT,
+                instructions: None,
+                has_events: true,
+                has_dependencies: true,
+                has_branches: true,
+                assumptions: Vec::new(),
+            },
+            pattern,
+            accesses_per_body: body.iter().filter(|instruction| instruction.accesses > 0).count(),
+            body,
+            progress: 0,
+            data_start,
+            write_threshold: (spec.number("writes") * 2f64.powi(64)) as u128,
+            write_random: Random::new(!seed),
+            events: maps(data_start, size_bytes, code_bytes),
+        })
+    }
+
+    #[inline]
+    fn next_access(&mut self) -> MemoryAccess {
+        let offset = self.pattern.next_offset();
+        let writes =
+            self.write_threshold > 0 && u128::from(self.write_random.next()) < self.write_threshold;
+        MemoryAccess {
+            address: VirtualAddress::new(self.data_start + offset),
+            size: WORD_BYTES as u16,
+            kind: if writes { AccessKind::Write } else { AccessKind::Read },
+        }
+    }
+
+    /// Appends exactly `count` instructions.
+    fn fill(&mut self, chunk: &mut Chunk, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            let end = self.body.len().min(self.progress + left);
+            let part = &self.body[self.progress..end];
+            left -= part.len();
+            let accesses = if part.len() == self.body.len() {
+                self.accesses_per_body
+            } else {
+                part.iter().filter(|instruction| instruction.accesses > 0).count()
+            };
+            chunk.instructions.extend_from_slice(part);
+            for _ in 0..accesses {
+                let access = self.next_access();
+                chunk.accesses.push(access);
+            }
+            self.progress = if end == self.body.len() { 0 } else { end };
+        }
+    }
+}
+
+/// The data, all present from the start, and the code.
+fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
+    let map = |start, bytes: u64, permissions, backing| ProgramEvent::Map {
+        start: VirtualAddress::new(start),
+        length: bytes.next_multiple_of(4096),
+        permissions,
+        accessible: true,
+        backing,
+        shared: false,
+        populate: backing == Backing::Anonymous,
+    };
+    vec![
+        map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous),
+        map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File),
+    ]
+}
+
+impl<P: Pattern> Source for Synthetic<P> {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        chunk.events.extend(self.events.drain(..).map(|event| (0, event)));
+        self.fill(chunk, CHUNK_INSTRUCTIONS);
+        Ok(true)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let mut events = Vec::new();
+        let skipped = skip_by_decoding(instructions, &mut events, |chunk, at_most| {
+            self.fill(chunk, at_most);
+            Ok(true)
+        });
+        self.events.append(&mut events);
+        skipped
+    }
+}

@@ -1,0 +1,173 @@
+//! What is written is what is read.
+
+mod common;
+
+use common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
+use perforate_trace::{
+    CHUNK_INSTRUCTIONS, Limited, Source, TraceMetadata, TraceReader, TraceWriter, WorkloadSpec,
+    convert, metadata_for, open,
+};
+use perforate_types::{AccessKind, Chunk, MemoryAccess};
+use proptest::prelude::*;
+use tempfile::tempdir;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_chunk_comes_back(chunk in any_chunk(), chunk_instructions in 1u32..400) {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        write_all(&path, &chunk, chunk_instructions);
+        let mut reader = TraceReader::open(&path).unwrap();
+        prop_assert_eq!(reader.instructions(), chunk.instructions.len() as u64);
+        prop_assert!(reader.truncated().is_none());
+        let (all, error) = read_all(&mut reader);
+        prop_assert!(error.is_none(), "{error:?}");
+        prop_assert_eq!(all, chunk);
+    }
+
+    #[test]
+    fn skipping_loses_instructions_but_no_event(
+        chunk in any_chunk(),
+        chunk_instructions in 1u32..100,
+        skipped in 0u64..320,
+        skipped_again in 0u64..100,
+    ) {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        write_all(&path, &chunk, chunk_instructions);
+        let total = chunk.instructions.len() as u64;
+        let mut reader = TraceReader::open(&path).unwrap();
+        prop_assert_eq!(reader.skip(skipped).unwrap(), skipped.min(total));
+        reader.skip(skipped_again).unwrap();
+        let start = (skipped + skipped_again).min(total);
+        prop_assert_eq!(reader.position(), start);
+        let (rest, _) = read_all(&mut reader);
+        prop_assert_eq!(&rest.instructions[..], &chunk.instructions[start as usize..]);
+        let accesses: usize = rest.instructions.iter().map(|one| usize::from(one.accesses)).sum();
+        prop_assert_eq!(&rest.accesses[..], &chunk.accesses[chunk.accesses.len() - accesses..]);
+        let events: Vec<_> = chunk
+            .events
+            .iter()
+            .map(|(before, event)| (before.saturating_sub(start as u32), event.clone()))
+            .collect();
+        prop_assert_eq!(&rest.events, &events);
+
+        // Back to the start: everything again.
+        prop_assert_eq!(reader.seek(0).unwrap(), 0);
+        prop_assert_eq!(read_all(&mut reader).0, chunk);
+    }
+}
+
+#[test]
+fn slices_cross_chunks_and_hold_at_most_what_they_promise() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("loop.trace");
+    let chunk = array_loop(20_000);
+    write_all(&path, &chunk, 25_000);
+    let mut reader = open(&path).unwrap();
+    let (mut all, mut slice) = (Chunk::default(), Chunk::default());
+    while reader.next_chunk(&mut slice).unwrap() {
+        assert!(slice.instructions.len() <= CHUNK_INSTRUCTIONS);
+        append(&mut all, &slice);
+    }
+    assert_eq!(all, chunk);
+    assert!(!reader.next_chunk(&mut slice).unwrap() && slice == Chunk::default());
+}
+
+#[test]
+fn a_predictable_loop_costs_next_to_nothing() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("loop.trace");
+    let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+    for round in 0..500_000u64 {
+        writer.push(&instruction(0x1000), &[read(0x10_0000 + 8 * round)]).unwrap();
+        writer.push(&instruction(0x1004), &[]).unwrap();
+    }
+    let summary = writer.finish().unwrap();
+    assert_eq!((summary.instructions, summary.accesses), (1_000_000, 500_000));
+    assert_eq!(summary.bytes, std::fs::metadata(&path).unwrap().len());
+    assert!(summary.bytes < 2000, "{} bytes", summary.bytes);
+}
+
+#[test]
+fn a_full_dictionary_is_replaced() {
+    // 1.1 million different instructions: more than the 1,048,576 a dictionary holds.
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("jit.trace");
+    let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+    let nth = |number: u64| (instruction(number * 4), [read(number << 3)]);
+    for number in 0..1_100_000 {
+        let (instruction, accesses) = nth(number);
+        writer.push(&instruction, &accesses).unwrap();
+    }
+    writer.finish().unwrap();
+    let mut reader = TraceReader::open(&path).unwrap();
+    let (mut chunk, mut number) = (Chunk::default(), 0);
+    while reader.next_chunk(&mut chunk).unwrap() {
+        for (found, access) in chunk.instructions.iter().zip(&chunk.accesses) {
+            let (expected, accesses) = nth(number);
+            assert_eq!((found.ip, *access), (expected.ip, accesses[0]));
+            number += 1;
+        }
+    }
+    assert_eq!(number, 1_100_000);
+    reader.seek(1_099_999).unwrap();
+    assert_eq!(read_all(&mut reader).0.accesses, [read(1_099_999 << 3)]);
+}
+
+#[test]
+fn metadata_comes_back_and_unknown_keys_are_ignored() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    let mut metadata = TraceMetadata {
+        program: vec!["ls".into(), "-l".into()],
+        recorder: "by hand".into(),
+        instructions_skipped: 12,
+        has_events: true,
+        ..TraceMetadata::default()
+    };
+    metadata.extra.insert("page_faults".into(), 3.into());
+    TraceWriter::create(&path, &metadata).unwrap().finish().unwrap();
+    let mut reader = TraceReader::open(&path).unwrap();
+    assert_eq!(reader.trace_metadata(), &metadata);
+    assert!(reader.metadata().has_events && !reader.metadata().has_branches);
+    assert_eq!(reader.metadata().name, "a.trace");
+    assert_eq!(read_all(&mut reader).0, Chunk::default());
+    let later: TraceMetadata = serde_json::from_str(r#"{"recorder":"r","colour":1}"#).unwrap();
+    assert_eq!(later.recorder, "r");
+}
+
+#[test]
+fn a_workload_converts() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    let spec = WorkloadSpec::parse("zipf:size=1M,writes=10%").unwrap();
+    let mut source = spec.source(1, Some(100_000));
+    let metadata = metadata_for(&*source);
+    let writer = TraceWriter::create(&path, &metadata).unwrap();
+    assert_eq!(convert(&mut *source, writer).unwrap().instructions, 100_000);
+    let expected = read_all(&mut *spec.source(1, Some(100_000))).0;
+    assert_eq!(read_all(&mut *open(&path).unwrap()).0, expected);
+    let mut limited = Limited::new(open(&path).unwrap(), 10_001);
+    assert_eq!(limited.metadata().instructions, Some(10_001));
+    let (first, _) = read_all(&mut limited);
+    assert_eq!(first.instructions, expected.instructions[..10_001]);
+    assert_eq!(first.accesses, expected.accesses[..first.accesses.len()]);
+}
+
+#[test]
+fn impossible_accesses_are_refused() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+    writer.event(map(0)).unwrap();
+    let fetch = MemoryAccess { kind: AccessKind::Fetch, ..read(0) };
+    let nothing = MemoryAccess { size: 0, ..read(0) };
+    for wrong in [&[fetch][..], &[nothing], &[read(0); 256]] {
+        let error = writer.push(&instruction(0x1000), wrong).unwrap_err().to_string();
+        assert!(error.starts_with("instruction 0 at 0x1000: ") && error.contains("expected"));
+    }
+    assert_eq!(writer.finish().unwrap().instructions, 0);
+}
