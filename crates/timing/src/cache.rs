@@ -7,34 +7,27 @@ use crate::split::Divisor;
 const DIRTY: u64 = 1;
 const PREFETCHED: u64 = 2;
 const LATENCY_SHIFT: u32 = 2;
-const LATENCY_LIMIT: u64 = 0xffff;
-const NUMBER_SHIFT: u32 = 18;
+const LATENCY_LIMIT: u64 = 0x3fff;
+const READY_SHIFT: u32 = 16;
 
-/// One line: its number (46 bits of a 52-bit address) over the cycles its fill took (16 bits) and
-/// two flags, and the cycle its fill arrives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
-    word: u64,
-    ready: u64,
-}
+/// No line: no tag is as large, see [`Cache::place`].
+const EMPTY: u32 = u32::MAX;
+
+/// What is known of a line besides its address: the cycle its fill arrives (48 bits), the cycles
+/// the fill took (14 bits) and two flags.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line(u64);
 
 impl Line {
-    const EMPTY: Self = Self { word: u64::MAX & !(DIRTY | PREFETCHED), ready: 0 };
-
-    #[inline]
-    fn holds(self, number: u64) -> bool {
-        self.word >> NUMBER_SHIFT == number
-    }
-
     pub(crate) fn mark_dirty(&mut self) {
-        self.word |= DIRTY;
+        self.0 |= DIRTY;
     }
 
     /// Whether a prefetch brought this line and nobody has used it; from now on it is used.
     #[inline]
     pub(crate) fn take_prefetched(&mut self) -> bool {
-        let prefetched = self.word & PREFETCHED != 0;
-        self.word &= !PREFETCHED;
+        let prefetched = self.0 & PREFETCHED != 0;
+        self.0 &= !PREFETCHED;
         prefetched
     }
 
@@ -44,12 +37,15 @@ impl Line {
     /// time) would have started the fill itself: the fill moves forward.
     #[inline]
     pub(crate) fn arrival(&mut self, now: u64) -> u64 {
-        if self.ready <= now {
-            return now;
-        }
-        let latency = (self.word >> LATENCY_SHIFT) & LATENCY_LIMIT;
-        self.ready = self.ready.min(now + latency);
-        self.ready
+        let ready = self.0 >> READY_SHIFT;
+        if ready <= now { now } else { self.move_forward(ready, now) }
+    }
+
+    fn move_forward(&mut self, ready: u64, now: u64) -> u64 {
+        let latency = (self.0 >> LATENCY_SHIFT) & LATENCY_LIMIT;
+        let arrival = ready.min(now + latency);
+        self.0 -= (ready - arrival) << READY_SHIFT;
+        arrival
     }
 }
 
@@ -68,8 +64,12 @@ pub(crate) struct Fill {
 
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
 /// use, so that the line used last is compared first.
+///
+/// Tags are 32 bits wide: physical addresses below 2³² × sets × 64 bytes are told apart (16TB in
+/// an L1 of 64 sets).
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
+    tags: Vec<u32>,
     lines: Vec<Line>,
     ways: usize,
     sets: Divisor,
@@ -78,49 +78,68 @@ pub(crate) struct Cache {
 impl Cache {
     pub(crate) fn new(config: &CacheConfig) -> Self {
         let count = config.size_bytes / LINE_BYTES;
-        let ways = config.ways as usize;
         Self {
-            lines: vec![Line::EMPTY; count as usize],
-            ways,
+            tags: vec![EMPTY; count as usize],
+            lines: vec![Line::default(); count as usize],
+            ways: config.ways as usize,
             sets: Divisor::new(count / u64::from(config.ways)),
         }
     }
 
+    /// First place of the line's set, and its tag.
     #[inline]
-    fn set(&mut self, number: u64) -> &mut [Line] {
-        let (_, set) = self.sets.split(number);
-        let first = set as usize * self.ways;
-        &mut self.lines[first..first + self.ways]
+    fn place(&self, number: u64) -> (usize, u32) {
+        let (tag, set) = self.sets.split(number);
+        debug_assert!(tag < u64::from(EMPTY), "line {number:#x} is beyond the tags");
+        (set as usize * self.ways, tag as u32)
     }
 
     /// The line of this number, which is now the most recently used of its set.
     #[inline]
     pub(crate) fn find(&mut self, number: u64) -> Option<&mut Line> {
-        let set = self.set(number);
-        if !set[0].holds(number) {
-            let way = 1 + set[1..].iter().position(|line| line.holds(number))?;
-            let line = set[way];
-            set.copy_within(..way, 1);
-            set[0] = line;
+        let (first, tag) = self.place(number);
+        let tags = &mut self.tags[first..first + self.ways];
+        if tags[0] == tag {
+            return Some(&mut self.lines[first]);
         }
-        Some(&mut set[0])
+        let way = 1 + tags[1..].iter().position(|&other| other == tag)?;
+        let lines = &mut self.lines[first..first + self.ways];
+        let line = lines[way];
+        move_back(tags, way);
+        move_back(lines, way);
+        tags[0] = tag;
+        lines[0] = line;
+        Some(&mut lines[0])
     }
 
     /// Whether the line is there, without using it.
-    pub(crate) fn contains(&mut self, number: u64) -> bool {
-        self.set(number).iter().any(|line| line.holds(number))
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        let (first, tag) = self.place(number);
+        self.tags[first..first + self.ways].contains(&tag)
     }
 
     /// Puts a line in place of the least recently used; returns that line's number if it is dirty.
     pub(crate) fn insert(&mut self, fill: Fill) -> Option<u64> {
-        let set = self.set(fill.number);
-        let victim = set[set.len() - 1];
-        set.copy_within(..set.len() - 1, 1);
+        let (first, tag) = self.place(fill.number);
+        let last = self.ways - 1;
+        let tags = &mut self.tags[first..=first + last];
+        let lines = &mut self.lines[first..=first + last];
+        let (victim_tag, victim) = (tags[last], lines[last]);
+        move_back(tags, last);
+        move_back(lines, last);
         let latency = fill.latency.min(LATENCY_LIMIT) << LATENCY_SHIFT;
         let flags = u64::from(fill.dirty) * DIRTY + u64::from(fill.prefetched) * PREFETCHED;
-        set[0] = Line { word: fill.number << NUMBER_SHIFT | latency | flags, ready: fill.ready };
-        (victim.word & DIRTY != 0).then_some(victim.word >> NUMBER_SHIFT)
+        tags[0] = tag;
+        lines[0] = Line(fill.ready << READY_SHIFT | latency | flags);
+        let set = (first / self.ways) as u64;
+        (victim.0 & DIRTY != 0).then(|| self.sets.join(u64::from(victim_tag), set))
     }
+}
+
+/// Moves the first `count` items one place back, over item `count`.
+#[inline]
+fn move_back<T: Copy>(items: &mut [T], count: usize) {
+    items.copy_within(..count, 1);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use crate::LINE_BYTES;
 use crate::config::DramConfig;
-use crate::interval::Intervals;
+use crate::interval::Resource;
 use crate::split::Divisor;
 
 const NO_ROW: u64 = u64::MAX;
@@ -17,7 +17,7 @@ const NO_ROW: u64 = u64::MAX;
 struct Bank {
     open_row: u64,
     activated: u64,
-    busy: Intervals,
+    busy: Resource,
 }
 
 /// Timing in cycles of the core clock, each value rounded to the nearest cycle.
@@ -45,7 +45,7 @@ pub(crate) struct DramStatistics {
 #[derive(Clone, Debug)]
 pub(crate) struct Dram {
     banks: Vec<Bank>,
-    buses: Vec<Intervals>,
+    buses: Vec<Resource>,
     channels: Divisor,
     lines_per_row: Divisor,
     banks_per_channel: Divisor,
@@ -64,10 +64,11 @@ impl Dram {
         let cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
         let controller = cycles(config.controller_ns);
         let banks = config.ranks_per_channel * config.banks_per_rank;
-        let bank = Bank { open_row: NO_ROW, activated: 0, busy: Intervals::new() };
+        let burst = cycles(config.burst_ns).max(1);
+        let bank = Bank { open_row: NO_ROW, activated: 0, busy: Resource::new(burst) };
         Self {
             banks: vec![bank; (config.channels * banks) as usize],
-            buses: vec![Intervals::new(); config.channels as usize],
+            buses: vec![Resource::new(burst); config.channels as usize],
             channels: Divisor::new(config.channels.into()),
             lines_per_row: Divisor::new(u64::from(config.row_bytes) / LINE_BYTES),
             banks_per_channel: Divisor::new(banks.into()),
@@ -78,10 +79,15 @@ impl Dram {
                 activate: cycles(config.activate_ns),
                 column: cycles(config.column_ns),
                 row_open: cycles(config.row_open_ns),
-                burst: cycles(config.burst_ns).max(1),
+                burst,
             },
             statistics: DramStatistics::default(),
         }
+    }
+
+    /// The shortest a read can take: an open row, nobody else on the bus.
+    pub(crate) fn shortest_read(&self) -> u64 {
+        self.cycles.to_bank + self.cycles.column + self.cycles.burst + self.cycles.to_core
     }
 
     /// Address mapping: see [`DramConfig`].
@@ -100,8 +106,7 @@ impl Dram {
         let column = self.reach_row(&place, now + self.cycles.to_bank, horizon);
         let burst = self.cycles.burst;
         let bus = &mut self.buses[place.channel];
-        let data = bus.first_fit(column + self.cycles.column, burst);
-        bus.book(data, data + burst, horizon);
+        let data = bus.take(column + self.cycles.column, burst, horizon);
         let done = data + burst + self.cycles.to_core;
         self.statistics.reads += 1;
         self.statistics.read_cycles += done - now;
@@ -127,8 +132,7 @@ impl Dram {
             }
         }
         let length = closing + opening + burst;
-        let start = bank.busy.first_fit(from, length);
-        bank.busy.book(start, start + length, horizon);
+        let start = bank.busy.take(from, length, horizon);
         if bank.open_row != place.row {
             bank.open_row = place.row;
             bank.activated = start + closing;
@@ -140,9 +144,7 @@ impl Dram {
     pub(crate) fn write(&mut self, line: u64, now: u64, horizon: u64) {
         let channel = self.channels.split(line).1 as usize;
         let burst = self.cycles.burst;
-        let bus = &mut self.buses[channel];
-        let data = bus.first_fit(now + self.cycles.to_bank, burst);
-        bus.book(data, data + burst, horizon);
+        self.buses[channel].take(now + self.cycles.to_bank, burst, horizon);
         self.statistics.writes += 1;
     }
 }

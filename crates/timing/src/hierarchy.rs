@@ -66,11 +66,12 @@ pub(crate) struct Hierarchy {
 }
 
 impl Level {
-    fn new(config: &CacheConfig) -> Self {
+    /// A cache above one, or main memory, that takes at least `shortest_below` cycles.
+    fn new(config: &CacheConfig, shortest_below: u64) -> Self {
         Self {
             cache: Cache::new(config),
             latency: config.latency_cycles.into(),
-            mshrs: Pool::new(config.mshrs),
+            mshrs: Pool::new(config.mshrs, shortest_below),
             watcher: Watcher::new(config.prefetcher),
             statistics: CacheStatistics::default(),
         }
@@ -88,12 +89,17 @@ impl Level {
 impl Hierarchy {
     pub(crate) fn new(config: &TimingConfig) -> Self {
         let caches = &config.cache;
-        let configs = [&caches.l1i, &caches.l1d, &caches.l2].into_iter().chain(&caches.llc);
-        Self {
-            levels: configs.map(Level::new).collect(),
-            dram: Dram::new(&config.dram, config.core.frequency_ghz),
-            horizon: 0,
-        }
+        let dram = Dram::new(&config.dram, config.core.frequency_ghz);
+        let l2_cycles = caches.l2.latency_cycles.into();
+        let memory_cycles = dram.shortest_read();
+        let below_l2 = caches.llc.as_ref().map_or(memory_cycles, |llc| llc.latency_cycles.into());
+        let mut levels = vec![
+            Level::new(&caches.l1i, l2_cycles),
+            Level::new(&caches.l1d, l2_cycles),
+            Level::new(&caches.l2, below_l2),
+        ];
+        levels.extend(caches.llc.as_ref().map(|llc| Level::new(llc, memory_cycles)));
+        Self { levels, dram, horizon: 0 }
     }
 
     pub(crate) fn latency(&self, level: usize) -> u64 {
@@ -137,14 +143,13 @@ impl Hierarchy {
 
     #[inline(never)]
     fn miss(&mut self, level: usize, line: u64, now: u64, write: bool, origin: Origin) -> Served {
-        let horizon = self.horizon;
         let at = &mut self.levels[level];
         at.statistics.misses[origin as usize] += 1;
         let latency = at.latency;
         let detected = now + latency;
-        let offer = at.mshrs.offer(detected, horizon);
+        let offer = at.mshrs.offer(detected);
         let below = self.below(level, line, offer.start, origin);
-        let delay = self.levels[level].mshrs.book(offer, detected, below.done);
+        let delay = self.levels[level].mshrs.book(offer, detected, below.done, self.horizon);
         let done = below.done + delay;
         // Without the time spent waiting for an MSHR: what an earlier access would have taken.
         let fill_cycles = below.done - offer.start + latency;
@@ -205,14 +210,14 @@ impl Hierarchy {
                 continue;
             }
             let detected = now + at.latency;
-            let offer = at.mshrs.offer(detected, self.horizon);
+            let offer = at.mshrs.offer(detected);
             if offer.start > detected {
                 return;
             }
             at.statistics.misses[Origin::Prefetcher as usize] += 1;
             let latency = at.latency;
             let below = self.below(level, number, offer.start, Origin::Prefetcher);
-            let delay = self.levels[level].mshrs.book(offer, detected, below.done);
+            let delay = self.levels[level].mshrs.book(offer, detected, below.done, self.horizon);
             let ready = below.done + delay;
             let fill_cycles = below.done - offer.start + latency;
             self.fill(

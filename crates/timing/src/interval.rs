@@ -2,96 +2,124 @@
 //!
 //! Instructions are timed in program order, but their times are not in order: a load at the end
 //! of a dependence chain may be timed thousands of cycles ahead of the independent load after
-//! it. A resource therefore remembers *when* it is busy, not just until when, and gives a
-//! request the first gap that is long enough. Nothing is remembered from before the dispatch of
-//! the oldest instruction that can still ask.
+//! it. A resource therefore remembers not only until when it is busy, but also the gaps before
+//! that, and gives a request the first one that is long enough. Gaps that end before the horizon
+//! (the dispatch of the oldest instruction that can still ask) are forgotten.
 
-use std::collections::VecDeque;
+/// Gaps remembered per resource. When there are more, the earlier half is forgotten (counted as
+/// busy), which bounds the work per request; a reorder buffer's worth rarely leaves as many.
+const REMEMBERED: usize = 128;
 
-/// Gaps remembered per resource. Beyond that the oldest are forgotten (counted as busy), which
-/// bounds the work per request; a reorder buffer's worth of requests rarely leaves as many.
-const REMEMBERED: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct Interval {
+/// Free cycles between busy ones; the end is exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
     start: u64,
     end: u64,
 }
 
-/// The busy times of one resource, disjoint and ordered; times in cycles, ends exclusive.
+/// The gaps of one resource or of several like ones, in no order.
 #[derive(Clone, Debug)]
-pub(crate) struct Intervals {
-    list: VecDeque<Interval>,
+struct Gaps {
+    list: Vec<Gap>,
+    /// No gap ends later.
+    latest_end: u64,
+    /// No request is shorter, so that shorter gaps are of no use.
+    shortest: u64,
 }
 
-impl Intervals {
-    pub(crate) fn new() -> Self {
-        Self { list: VecDeque::with_capacity(REMEMBERED + 1) }
+impl Gaps {
+    fn new(shortest: u64) -> Self {
+        Self { list: Vec::new(), latest_end: 0, shortest: shortest.max(1) }
     }
 
-    /// End of the last busy time.
-    fn last_end(&self) -> u64 {
-        self.list.back().map_or(0, |last| last.end)
-    }
-
-    /// Forgets what ended by `horizon`, before which nobody asks again.
-    fn forget(&mut self, horizon: u64) {
-        while self.list.front().is_some_and(|first| first.end <= horizon) {
-            self.list.pop_front();
-        }
-    }
-
-    /// Earliest start, not before `from`, of a gap of `length` cycles.
-    #[inline]
-    pub(crate) fn first_fit(&self, from: u64, length: u64) -> u64 {
-        if self.last_end() <= from { from } else { self.first_gap(from, length) }
-    }
-
-    fn first_gap(&self, from: u64, length: u64) -> u64 {
-        let first = self.list.partition_point(|busy| busy.end <= from);
-        let mut start = from;
-        for busy in self.list.range(first..) {
-            if start + length <= busy.start {
-                return start;
+    /// Earliest start, not before `from`, of `length` free cycles, and the gap they are in.
+    fn first_fit(&self, from: u64, length: u64) -> Option<(u64, usize)> {
+        let mut best = None;
+        let mut earliest = u64::MAX;
+        for (index, gap) in self.list.iter().enumerate() {
+            let start = gap.start.max(from);
+            if start < earliest && start + length <= gap.end {
+                earliest = start;
+                best = Some((start, index));
             }
-            start = start.max(busy.end);
         }
-        start
+        best
     }
 
-    /// Marks `start..end` busy; the gap must be free.
-    pub(crate) fn book(&mut self, start: u64, end: u64, horizon: u64) {
-        self.forget(horizon);
-        match self.list.back_mut() {
-            Some(last) if last.end == start => last.end = end,
-            Some(last) if last.end > start => self.insert(start, end),
-            _ => self.list.push_back(Interval { start, end }),
-        }
-        if self.list.len() > REMEMBERED {
-            self.forget_oldest_gap();
-        }
-    }
-
-    fn insert(&mut self, start: u64, end: u64) {
-        let place = self.list.partition_point(|busy| busy.end <= start);
-        debug_assert!(end <= self.list[place].start, "booked a busy time");
-        let joins_next = self.list[place].start == end;
-        let joins_last = place > 0 && self.list[place - 1].end == start;
-        match (joins_last, joins_next) {
+    /// Takes `start..end` out of the gap `index`.
+    fn take(&mut self, index: usize, start: u64, end: u64) {
+        let gap = self.list[index];
+        match (start - gap.start >= self.shortest, gap.end - end >= self.shortest) {
             (true, true) => {
-                self.list[place - 1].end = self.list[place].end;
-                self.list.remove(place);
+                self.list[index].end = start;
+                self.list.push(Gap { start: end, end: gap.end });
             }
-            (true, false) => self.list[place - 1].end = end,
-            (false, true) => self.list[place].start = start,
-            (false, false) => self.list.insert(place, Interval { start, end }),
+            (true, false) => self.list[index].end = start,
+            (false, true) => self.list[index].start = end,
+            (false, false) => {
+                self.list.swap_remove(index);
+            }
         }
     }
 
-    fn forget_oldest_gap(&mut self) {
-        if let Some(first) = self.list.pop_front() {
-            self.list[0].start = first.start;
+    #[inline]
+    fn push(&mut self, start: u64, end: u64, horizon: u64) {
+        if end - start < self.shortest {
+            return;
         }
+        if self.latest_end <= horizon {
+            self.list.clear();
+        } else if self.list.len() >= REMEMBERED {
+            self.forget(horizon);
+        }
+        self.latest_end = end;
+        self.list.push(Gap { start, end });
+    }
+
+    #[cold]
+    fn forget(&mut self, horizon: u64) {
+        self.list.retain(|gap| gap.end > horizon);
+        if self.list.len() > REMEMBERED / 2 {
+            let surplus = self.list.len() - REMEMBERED / 2;
+            self.list.select_nth_unstable_by_key(surplus, |gap| (gap.end, gap.start));
+            self.list.drain(..surplus);
+        }
+    }
+}
+
+/// One resource that serves one request at a time: a bank, a bus.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    /// Free for good from here on.
+    free: u64,
+    gaps: Gaps,
+}
+
+impl Resource {
+    /// A resource no request takes for less than `shortest` cycles.
+    pub(crate) fn new(shortest: u64) -> Self {
+        Self { free: 0, gaps: Gaps::new(shortest) }
+    }
+
+    /// Takes the first `length` free cycles from `from` on and returns their start.
+    #[inline]
+    pub(crate) fn take(&mut self, from: u64, length: u64, horizon: u64) -> u64 {
+        if self.free <= from {
+            self.gaps.push(self.free, from, horizon);
+            self.free = from + length;
+            return from;
+        }
+        self.take_gap(from, length)
+    }
+
+    fn take_gap(&mut self, from: u64, length: u64) -> u64 {
+        if let Some((start, gap)) = self.gaps.first_fit(from, length) {
+            self.gaps.take(gap, start, start + length);
+            return start;
+        }
+        let start = self.free;
+        self.free += length;
+        start
     }
 }
 
@@ -102,100 +130,167 @@ impl Intervals {
 /// Where the gap turns out too short for it, [`Pool::book`] says how much later it fits.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
-    units: Vec<Intervals>,
-    horizon: u64,
+    /// When each unit is free for good.
+    free: Vec<u64>,
+    gaps: Gaps,
 }
 
-/// A unit that is free at `start`.
+/// Where a request goes: behind everything booked on a unit, or into a gap.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Unit(usize),
+    Gap(usize),
+}
+
+/// An instant at which a unit is free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub(crate) start: u64,
-    unit: usize,
+    place: Place,
 }
 
 impl Pool {
-    pub(crate) fn new(units: u32) -> Self {
-        Self { units: vec![Intervals::new(); units as usize], horizon: 0 }
+    /// Units no request takes for less than `shortest` cycles.
+    pub(crate) fn new(units: u32, shortest: u64) -> Self {
+        Self { free: vec![0; units as usize], gaps: Gaps::new(shortest) }
     }
 
     /// The first instant from `from` on at which a unit is free.
-    pub(crate) fn offer(&mut self, from: u64, horizon: u64) -> Offer {
-        self.horizon = horizon;
-        self.earliest(from, 1)
+    #[inline]
+    pub(crate) fn offer(&self, from: u64) -> Offer {
+        match self.free.iter().position(|&free| free <= from) {
+            Some(unit) => Offer { start: from, place: Place::Unit(unit) },
+            None => self.first_fit(from, self.gaps.shortest),
+        }
     }
 
-    fn earliest(&self, from: u64, length: u64) -> Offer {
-        let mut best = Offer { start: u64::MAX, unit: 0 };
-        for (unit, busy) in self.units.iter().enumerate() {
-            let start = busy.first_fit(from, length);
-            if start < best.start {
-                best = Offer { start, unit };
-                if start == from {
-                    break;
-                }
+    /// The first `length` free cycles from `from` on.
+    fn first_fit(&self, from: u64, length: u64) -> Offer {
+        let mut soonest = 0;
+        for (unit, &free) in self.free.iter().enumerate() {
+            if free < self.free[soonest] {
+                soonest = unit;
             }
         }
-        best
+        let start = self.free[soonest].max(from);
+        match self.gaps.first_fit(from, length) {
+            Some((gap_start, gap)) if gap_start < start => {
+                Offer { start: gap_start, place: Place::Gap(gap) }
+            }
+            _ => Offer { start, place: Place::Unit(soonest) },
+        }
     }
 
-    /// Books a unit for the length of `offer.start..end` and returns by how many cycles the
-    /// request has to start later than offered: 0 unless a gap was too short.
-    pub(crate) fn book(&mut self, offer: Offer, from: u64, end: u64) -> u64 {
+    /// Books a unit for the length of `offer.start..end`, the request having come at `from`.
+    /// Returns by how many cycles it has to start later than offered: 0 unless the gap is too
+    /// short.
+    #[inline]
+    pub(crate) fn book(&mut self, offer: Offer, from: u64, end: u64, horizon: u64) -> u64 {
         let length = (end - offer.start).max(1);
-        let fits = self.units[offer.unit].first_fit(offer.start, length) == offer.start;
-        let place = if fits { offer } else { self.earliest(from, length) };
-        self.units[place.unit].book(place.start, place.start + length, self.horizon);
-        place.start - offer.start
+        match offer.place {
+            Place::Unit(_) => self.occupy(offer, length, horizon),
+            Place::Gap(gap) if offer.start + length <= self.gaps.list[gap].end => {
+                self.occupy(offer, length, horizon);
+            }
+            Place::Gap(_) => {
+                let later = self.first_fit(from, length);
+                self.occupy(later, length, horizon);
+                return later.start - offer.start;
+            }
+        }
+        0
+    }
+
+    #[inline]
+    fn occupy(&mut self, offer: Offer, length: u64, horizon: u64) {
+        let end = offer.start + length;
+        match offer.place {
+            Place::Unit(unit) => {
+                let free = std::mem::replace(&mut self.free[unit], end);
+                self.gaps.push(free, offer.start, horizon);
+            }
+            Place::Gap(gap) => self.gaps.take(gap, offer.start, end),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn an_early_request_takes_a_gap_in_front_of_a_late_one() {
-        let mut busy = Intervals::new();
-        busy.book(1000, 1100, 0);
-        assert_eq!(busy.first_fit(0, 1000), 0);
-        assert_eq!(busy.first_fit(0, 1001), 1100);
-        assert_eq!(busy.first_fit(1050, 1), 1100);
-        busy.book(0, 400, 0);
-        busy.book(400, 1000, 0);
-        assert_eq!(busy.list.len(), 1, "touching busy times are one");
-        assert_eq!(busy.first_fit(5, 1), 1100);
+        let mut bus = Resource::new(1);
+        assert_eq!(bus.take(1000, 100, 0), 1000);
+        assert_eq!(bus.take(0, 1001, 0), 1100, "one cycle too long for the gap");
+        assert_eq!(bus.take(0, 400, 0), 0);
+        assert_eq!(bus.take(0, 600, 0), 400, "fills the gap to the last cycle");
+        assert_eq!(bus.gaps.list, []);
+        assert_eq!(bus.take(5, 1, 0), 2101);
     }
 
     #[test]
-    fn forgetting_never_frees_what_can_still_be_asked_for() {
-        let mut busy = Intervals::new();
-        for start in (0..1000).step_by(10) {
-            busy.book(start, start + 5, 0);
+    fn the_oldest_gaps_are_forgotten_first() {
+        let mut bus = Resource::new(1);
+        for start in (10..=2000).step_by(10) {
+            bus.take(start, 5, 0);
         }
-        assert_eq!(busy.list.len(), REMEMBERED);
-        assert_eq!(busy.first_fit(993, 1), 995);
-        assert_eq!(busy.first_fit(0, 1), 365, "36 oldest gaps forgotten");
+        assert!(bus.gaps.list.len() <= REMEMBERED);
+        assert_eq!(bus.take(1993, 1, 0), 1995);
+        let oldest = bus.take(0, 1, 0);
+        assert!(oldest > 600, "{oldest}");
+        let mut pruned = Resource::new(1);
+        for start in (10..=2000).step_by(10) {
+            pruned.take(start, 5, start - 10);
+        }
+        assert_eq!(pruned.take(1985, 1, 1985), 1985, "nothing after the horizon is forgotten");
     }
 
     #[test]
     fn two_units_overlap_and_a_third_request_waits() {
-        let mut pool = Pool::new(2);
-        for (from, start) in [(0, 0), (0, 0), (0, 50), (10, 60)] {
-            let offer = pool.offer(from, 0);
+        let mut pool = Pool::new(2, 1);
+        for (from, start, end) in [(0, 0, 50), (0, 0, 60), (0, 50, 100), (10, 60, 65)] {
+            let offer = pool.offer(from);
             assert_eq!(offer.start, start);
-            let end = start + if from == 10 { 5 } else { 50 + offer.unit as u64 * 10 };
-            assert_eq!(pool.book(offer, from, end), 0);
+            assert_eq!(pool.book(offer, from, end, 0), 0);
         }
+        assert_eq!(pool.offer(64).start, 65);
+        assert_eq!(pool.offer(65).start, 65);
     }
 
     #[test]
     fn a_gap_too_short_moves_the_request_behind_it() {
-        let mut pool = Pool::new(1);
-        let late = pool.offer(100, 0);
-        pool.book(late, 100, 200);
-        let early = pool.offer(40, 0);
+        let mut pool = Pool::new(1, 1);
+        let late = pool.offer(100);
+        pool.book(late, 100, 200, 0);
+        let early = pool.offer(40);
         assert_eq!(early.start, 40);
         // 61 cycles from 40 on would end at 101, but the unit is taken from 100 to 200.
-        assert_eq!(pool.book(early, 40, 101), 160);
+        assert_eq!(pool.book(early, 40, 101, 0), 160);
+        let early = pool.offer(40);
+        assert_eq!(pool.book(early, 40, 100, 0), 0, "60 cycles fit exactly");
+    }
+
+    proptest! {
+        /// However requests come, at no cycle are more of them served than there are units.
+        #[test]
+        fn no_cycle_is_sold_twice(
+            units in 1u32..4,
+            shortest in 1u64..20,
+            requests in prop::collection::vec((0u64..300, 20u64..40), 1..60),
+        ) {
+            let mut pool = Pool::new(units, shortest);
+            let mut busy = [0u32; 4096];
+            for (from, length) in requests {
+                let offer = pool.offer(from);
+                let start = offer.start + pool.book(offer, from, offer.start + length, 0);
+                prop_assert!(start >= from);
+                for cycle in start..start + length {
+                    busy[cycle as usize] += 1;
+                    prop_assert!(busy[cycle as usize] <= units);
+                }
+            }
+        }
     }
 }

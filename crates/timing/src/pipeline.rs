@@ -140,6 +140,8 @@ impl Core {
         latencies[Operation::Multiply as usize] = core.multiply_cycles.into();
         latencies[Operation::Divide as usize] = core.divide_cycles.into();
         latencies[Operation::Float as usize] = core.float_cycles.into();
+        let memory = Hierarchy::new(config);
+        let read_cycles = memory.latency(Hierarchy::walker_level(config.walker.attach));
         Ok(Self {
             registers: [0; REGISTERS],
             latencies,
@@ -159,8 +161,8 @@ impl Core {
             last_store_written: 0,
             branches: BranchPredictor::new(&config.branch_predictor),
             recent_stores: RecentStores::new(),
-            translation: Translation::new(&config.walker, slots),
-            memory: Hierarchy::new(config),
+            translation: Translation::new(&config.walker, read_cycles, slots),
+            memory,
             statistics: CoreStatistics::default(),
         })
     }

@@ -22,4 +22,9 @@ impl Divisor {
             (number / self.value, number % self.value)
         }
     }
+
+    /// The number that [`Divisor::split`] split.
+    pub(crate) fn join(self, quotient: u64, remainder: u64) -> u64 {
+        quotient * self.value + remainder
+    }
 }

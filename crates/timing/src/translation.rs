@@ -65,6 +65,8 @@ pub(crate) struct Translation {
     walker_level: usize,
     latencies: [u64; Unit::COUNT],
     read_overhead: u64,
+    /// Reads of page-table entries, ever.
+    page_reads: u64,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -96,16 +98,22 @@ struct Ended {
 }
 
 impl Translation {
-    pub(crate) fn new(config: &WalkerConfig, slots: [usize; Unit::COUNT]) -> Self {
+    /// `read_cycles` is the shortest a walker read can take in the cache it reads through.
+    pub(crate) fn new(
+        config: &WalkerConfig,
+        read_cycles: u64,
+        slots: [usize; Unit::COUNT],
+    ) -> Self {
         let mut latencies = [0; Unit::COUNT];
         latencies[Unit::L2Tlb as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::WalkCache as usize] = config.walk_cache_cycles.into();
         Self {
             slots: slots.map(|count| vec![Slot::default(); count]),
-            walkers: Pool::new(config.walkers),
+            walkers: Pool::new(config.walkers, read_cycles),
             walker_level: Hierarchy::walker_level(config.attach),
             latencies,
             read_overhead: config.read_overhead_cycles.into(),
+            page_reads: 0,
             statistics: TranslationStatistics::default(),
         }
     }
@@ -133,6 +141,7 @@ impl Translation {
     #[inline(never)]
     fn perform(&mut self, memory: &mut Hierarchy, list: &[Step], start: u64) -> u64 {
         let occupancy = Occupancy::of(list);
+        let page_reads = self.page_reads;
         let mut offer = None;
         let mut now = start;
         let mut next = 0;
@@ -143,7 +152,7 @@ impl Translation {
             if let Some(occupancy) = occupancy
                 && range.contains(&occupancy.first)
             {
-                let granted = self.walkers.offer(now, memory.horizon);
+                let granted = self.walkers.offer(now);
                 self.charge(Share::WalkerQueue, granted.start - now);
                 offer = Some((granted, now));
                 now = granted.start;
@@ -152,7 +161,7 @@ impl Translation {
             if let Some((granted, asked)) = offer
                 && occupancy.is_some_and(|occupancy| range.contains(&occupancy.last))
             {
-                let delay = self.walkers.book(granted, asked, done);
+                let delay = self.walkers.book(granted, asked, done, memory.horizon);
                 self.charge(Share::WalkerQueue, delay);
                 self.statistics.walker_cycles += done - granted.start;
                 self.postpone_fills(&list[..next], delay);
@@ -163,21 +172,14 @@ impl Translation {
             now = done;
             next += length;
         }
-        self.count(list, now - start);
+        self.statistics.walks += u64::from(self.page_reads != page_reads);
+        self.statistics.translations += 1;
+        self.statistics.cycles += now - start;
         now
     }
 
     fn charge(&mut self, share: Share, cycles: u64) {
         self.statistics.shares[share as usize] += cycles;
-    }
-
-    fn count(&mut self, list: &[Step], cycles: u64) {
-        let is_walk = list.iter().any(|step| {
-            matches!(step.action, Action::Read { .. }) && step.purpose != Purpose::Bitmap
-        });
-        self.statistics.walks += u64::from(is_walk);
-        self.statistics.translations += 1;
-        self.statistics.cycles += cycles;
     }
 
     /// Performs the steps of one stage side by side; the time goes to the slowest.
@@ -207,6 +209,7 @@ impl Translation {
             }
             Action::Read { address } => {
                 let served = self.read(memory, address, now + self.read_overhead);
+                self.page_reads += u64::from(step.purpose != Purpose::Bitmap);
                 self.statistics.reads_by_purpose[step.purpose as usize] += 1;
                 self.statistics.reads_by_level[served.from] += 1;
                 Ended { at: served.done, share: step.purpose as usize, fill_wait: 0 }

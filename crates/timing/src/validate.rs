@@ -102,7 +102,7 @@ fn cache(key: &str, cache: &CacheConfig) -> Result<(), TimingError> {
             format_args!("{step_bytes} to {}", 1u64 << 34),
         ));
     }
-    if cache.size_bytes % step_bytes != 0 {
+    if !cache.size_bytes.is_multiple_of(step_bytes) {
         return Err(TimingError::CacheSize {
             key: key.to_owned(),
             size_bytes: cache.size_bytes,
@@ -118,7 +118,7 @@ fn dram(dram: &DramConfig) -> Result<(), TimingError> {
     within("dram.ranks_per_channel", dram.ranks_per_channel, 1..=64)?;
     within("dram.banks_per_rank", dram.banks_per_rank, 1..=256)?;
     within("dram.row_bytes", dram.row_bytes, 64..=1 << 20)?;
-    if u64::from(dram.row_bytes) % crate::LINE_BYTES != 0 {
+    if !u64::from(dram.row_bytes).is_multiple_of(crate::LINE_BYTES) {
         return Err(out_of_range("dram.row_bytes", dram.row_bytes, "a multiple of 64"));
     }
     real("dram.controller_ns", dram.controller_ns, 0.0, 10_000.0)?;

@@ -1,0 +1,58 @@
+//! Configurations: the bundled machines, and what is said of impossible ones.
+
+mod machine;
+
+use machine::config;
+use perforate_timing::{Core, TimingConfig, WalkerAttachment};
+
+const TABLE_II: &str = include_str!("../machines/table_ii.toml");
+const ICE_LAKE_SP: &str = include_str!("../machines/ice_lake_sp.toml");
+
+#[test]
+fn the_bundled_machines_are_valid_and_survive_a_round_trip() {
+    for text in [TABLE_II, ICE_LAKE_SP] {
+        let config: TimingConfig = toml::from_str(text).unwrap();
+        assert_eq!(config.validate(), Ok(()));
+        let again: TimingConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!(again, config);
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused() {
+    let text = TABLE_II.replace("walkers = 1 ", "walkers = 1\nwalker = 2 ");
+    let error = toml::from_str::<TimingConfig>(&text).unwrap_err().to_string();
+    assert!(error.contains("unknown field `walker`"), "{error}");
+}
+
+fn error(change: impl Fn(&mut TimingConfig)) -> String {
+    let mut config = config();
+    change(&mut config);
+    Core::new(&config, [1; 4]).err().expect("an impossible machine").to_string()
+}
+
+#[test]
+fn errors_name_the_key_and_what_would_be_right() {
+    assert_eq!(error(|c| c.core.width = 0), "core.width = 0: expected 1 to 64");
+    assert_eq!(
+        error(|c| c.core.frequency_ghz = f64::NAN),
+        "core.frequency_ghz = NaN: expected 0.1 to 20"
+    );
+    assert_eq!(
+        error(|c| c.branch_predictor.table_entries = 1000),
+        "branch_predictor.table_entries = 1000: expected a power of two, such as 1024"
+    );
+    assert_eq!(
+        error(|c| c.cache.l1d.size_bytes = 32_000),
+        "cache.l1d.size_bytes = 32000: expected a multiple of 8 ways × 64-byte lines = 512 bytes"
+    );
+    assert_eq!(error(|c| c.cache.l2.mshrs = 0), "cache.l2.mshrs = 0: expected 1 to 1024");
+    assert_eq!(
+        error(|c| c.dram.row_bytes = 100),
+        "dram.row_bytes = 100: expected a multiple of 64"
+    );
+    assert_eq!(
+        error(|c| c.walker.attach = WalkerAttachment::Llc),
+        "walker.attach = \"llc\": expected \"l1d\" or \"l2\", as there is no [cache.llc] section"
+    );
+}
