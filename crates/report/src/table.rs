@@ -8,8 +8,10 @@ use crate::format::plain_text;
 use crate::metric::{Metric, metrics};
 
 const GAP: usize = 2;
-/// A heading wider than this is broken at hyphens.
-const HEADING: usize = 11;
+/// A heading wider than this is broken, at hyphens where it has some.
+const HEADING: usize = 12;
+/// More lines than this are cut off.
+const HEADING_LINES: usize = 6;
 /// Below this width lines are not broken any further.
 const LEAST_COLUMNS: usize = 40;
 
@@ -29,7 +31,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize) -> String {
     let label_width = metrics.iter().map(|metric| metric.label.width() + 2).max().unwrap_or(0);
     let label_width = label_width.min(columns / 2);
     let schemes: Vec<Column> = (0..comparison.schemes.len())
-        .map(|index| Column::new(comparison.schemes[index].name, index, &metrics, columns / 3))
+        .map(|index| Column::new(comparison.schemes[index].name, index, &metrics))
         .collect();
     let mut text = title(comparison, columns);
     for block in blocks(&schemes, columns.saturating_sub(label_width)) {
@@ -60,9 +62,8 @@ struct Column {
 }
 
 impl Column {
-    fn new(name: &str, scheme: usize, metrics: &[Metric], most: usize) -> Self {
-        let heading: Vec<String> =
-            break_name(&plain_text(name)).iter().map(|piece| cut(piece, most)).collect();
+    fn new(name: &str, scheme: usize, metrics: &[Metric]) -> Self {
+        let heading = break_name(&plain_text(name));
         let cells: Vec<String> = metrics.iter().map(|metric| metric.text(scheme)).collect();
         let width = heading.iter().chain(&cells).map(|cell| cell.width()).max().unwrap_or(0);
         Self { heading, cells, width }
@@ -131,18 +132,25 @@ fn write_line(
     text.push('\n');
 }
 
-/// A long name in pieces, broken after hyphens.
+/// A long name in pieces, broken after hyphens, or anywhere where there are none.
 fn break_name(name: &str) -> Vec<String> {
     let mut pieces: Vec<String> = vec![String::new()];
     for part in name.split_inclusive(['-', '+', ' ']) {
         let last = pieces.len() - 1;
-        if !pieces[last].is_empty() && pieces[last].width() + part.width() > HEADING {
-            pieces.push(part.to_string());
-        } else {
-            pieces[last].push_str(part);
+        if !pieces[last].is_empty() && pieces[last].width() + part.trim_end().width() > HEADING {
+            pieces.push(String::new());
+        }
+        for character in part.chars() {
+            let last = pieces.len() - 1;
+            let width = pieces[last].width() + character.width().unwrap_or(0);
+            if width > HEADING && character != ' ' {
+                pieces.push(String::new());
+            }
+            let last = pieces.len() - 1;
+            pieces[last].push(character);
         }
     }
-    pieces.iter().map(|piece| piece.trim_end().to_string()).collect()
+    pieces.iter().map(|piece| piece.trim().to_string()).take(HEADING_LINES).collect()
 }
 
 /// Text shortened to `width` terminal columns.
@@ -171,6 +179,7 @@ mod tests {
     fn names_break_after_hyphens() {
         assert_eq!(break_name("perforated-on-demand"), ["perforated-", "on-demand"]);
         assert_eq!(break_name("thp"), ["thp"]);
+        assert_eq!(break_name("nohyphensinthisname"), ["nohyphensint", "hisname"]);
         assert_eq!(cut("perforated", 5), "perf…");
         assert_eq!(cut("漢字漢字", 5), "漢字…");
     }

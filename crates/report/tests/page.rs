@@ -197,7 +197,7 @@ fn functional_runs_speak_of_misses_and_draw_no_speed() {
         let headline = with_class(document, "headline").next().unwrap();
         assert_eq!(
             text(headline),
-            "On w, perforated misses the L2 TLB 2.00 times per 1,000 instructions, 80.0 % less than 4KB pages."
+            "On w, perforated misses the L2 TLB 2.00 times per 1,000 instructions, 80.0 % less often than 4KB pages."
         );
         assert!(!page.contains("IPC relative to"));
         assert!(figure(document, "c0-references-per-walk").is_element());

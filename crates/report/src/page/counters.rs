@@ -19,7 +19,7 @@ pub(crate) fn counters(comparison: &Comparison<'_>, id: &str) -> String {
     let mut head = vec!["counter".to_string()];
     head.extend(comparison.schemes.iter().map(|scheme| scheme.name.to_string()));
     let rows = names.iter().map(|name| {
-        let mut row = vec![Cell::text(name)];
+        let mut row = vec![Cell::counter_name(name)];
         row.extend(comparison.schemes.iter().map(|scheme| cell(scheme, name)));
         row
     });

@@ -18,6 +18,12 @@ impl Cell {
         Self { shown: escape(text), full: text.to_string(), is_number: false }
     }
 
+    /// A counter's name, which may be broken after underscores.
+    pub fn counter_name(name: &str) -> Self {
+        let shown = escape(name).replace('_', "_<wbr/>");
+        Self { shown, full: name.to_string(), is_number: false }
+    }
+
     /// A scheme's name with its colour.
     pub fn scheme(name: &str) -> Self {
         let shown = format!("<i class=\"dot f-{}\"></i>{}", palette::of_scheme(name), escape(name));

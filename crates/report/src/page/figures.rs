@@ -85,8 +85,21 @@ struct Stack {
 }
 
 impl Stack {
+    /// Leaves out series that are 0 or missing in every row.
+    fn drop_empty_series(&mut self) {
+        let says = |index: usize| {
+            self.rows.iter().any(|row| row.values[index].is_some_and(|value| value > 0.0))
+        };
+        let kept: Vec<usize> = (0..self.series.len()).filter(|&index| says(index)).collect();
+        self.series = kept.iter().map(|&index| self.series[index].clone()).collect();
+        for row in &mut self.rows {
+            row.values = kept.iter().map(|&index| row.values[index]).collect();
+        }
+    }
+
     /// The figure; none where there is nothing to draw.
-    fn figure(self) -> Option<Figure> {
+    fn figure(mut self) -> Option<Figure> {
+        self.drop_empty_series();
         let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
         if most <= 0.0 {
             return None;

@@ -69,7 +69,7 @@ fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<String> {
     );
     if base > 0.0 {
         let change = ours / base - 1.0;
-        let word = if change <= 0.0 { "less" } else { "more" };
+        let word = if change <= 0.0 { "less often" } else { "more often" };
         text.push_str(&format!(
             ", {} {word} than {}",
             strong(&percent(change.abs())),

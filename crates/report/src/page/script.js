@@ -238,7 +238,7 @@
     part.insertBefore(box, part.querySelector(".scroll"));
   });
 
-  // The command can be copied; printing opens the configuration.
+  // The command can be copied; printing opens the first configuration.
   all(".command").forEach((part) => {
     if (!navigator.clipboard) return;
     tool(part, "Copy", "Copy command", (button) => {
@@ -246,5 +246,8 @@
         .then(() => { button.textContent = "Copied"; }, () => { button.textContent = "Select and copy"; });
     });
   });
-  addEventListener("beforeprint", () => all(".configuration").forEach((part) => { part.open = true; }));
+  addEventListener("beforeprint", () => all(".comparison").forEach((part) => {
+    const first = part.querySelector(".configuration");
+    if (first) first.open = true;
+  }));
 })();
