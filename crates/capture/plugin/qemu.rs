@@ -1,0 +1,86 @@
+//! The part of QEMU's plugin interface, version 1, that the plugin uses. QEMU ships no header
+//! with its Debian package; the interface is described in its manual, "QEMU TCG Plugins".
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A plugin's number.
+pub type PluginId = u64;
+/// A block while it is being translated.
+pub enum Block {}
+/// An instruction of a [`Block`].
+pub enum Instruction {}
+
+/// The callback reads no guest registers.
+pub const NO_REGISTERS: c_int = 0;
+/// Both loads and stores. One registration for both: 7.2 drops accesses made by the emulator's
+/// helper functions when there are several.
+pub const READ_WRITE: c_int = 3;
+
+/// Called with a plugin's number only.
+pub type SimpleCallback = extern "C" fn(PluginId);
+/// Called when a virtual CPU comes or goes.
+pub type CpuCallback = extern "C" fn(PluginId, c_uint);
+/// Called when a block is translated.
+pub type TranslateCallback = extern "C" fn(PluginId, *mut Block);
+/// Called when a block is executed.
+pub type ExecuteCallback = extern "C" fn(c_uint, *mut c_void);
+/// Called after a memory access: CPU, description, address, user data.
+pub type MemoryCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
+/// Called before a system call: CPU, number, eight arguments.
+pub type SyscallCallback =
+    extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+/// Called after a system call: CPU, number, result.
+pub type ReturnCallback = extern "C" fn(PluginId, c_uint, i64, i64);
+
+unsafe extern "C" {
+    pub fn qemu_plugin_reset(id: PluginId, callback: SimpleCallback);
+    pub fn qemu_plugin_register_vcpu_init_cb(id: PluginId, callback: CpuCallback);
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, callback: TranslateCallback);
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
+        callback: ExecuteCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut Instruction,
+        callback: MemoryCallback,
+        flags: c_int,
+        direction: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_syscall_cb(id: PluginId, callback: SyscallCallback);
+    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: PluginId, callback: ReturnCallback);
+    pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    pub fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
+    pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
+    pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const c_void;
+    pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
+    pub fn qemu_plugin_mem_size_shift(description: u32) -> c_uint;
+    pub fn qemu_plugin_mem_is_store(description: u32) -> bool;
+}
+
+// libc, which the standard library links anyway.
+unsafe extern "C" {
+    pub fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// PROT_READ | PROT_WRITE.
+pub const PROTECTION_READ_WRITE: c_int = 3;
+/// MAP_SHARED.
+pub const MAP_SHARED: c_int = 1;
+
+/// Arguments as QEMU passes them.
+pub type Arguments = *mut *mut c_char;

@@ -1,0 +1,134 @@
+//! Records: 64-bit words in a ring. The tag is in bits 63:62.
+//!
+//! | tag | meaning | fields |
+//! |---|---|---|
+//! | 0 | memory access | instruction index in its block 61:52, write 51, log2 size 50:48, address 47:0 |
+//! | 1 | block executed | index in the dictionary 31:0 |
+//! | 2 | control | code 61:56, payload 47:0; some are followed by plain words |
+//!
+//! Accesses follow the record of the block they belong to.
+
+const TAG_SHIFT: u32 = 62;
+const TAG_BLOCK: u64 = 1 << TAG_SHIFT;
+const TAG_CONTROL: u64 = 2 << TAG_SHIFT;
+const INDEX_SHIFT: u32 = 52;
+const WRITE: u64 = 1 << 51;
+const SIZE_SHIFT: u32 = 48;
+const CODE_SHIFT: u32 = 56;
+/// The bits of an address or payload.
+pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
+/// Instructions in one block at most; the emulator's own limit is 512.
+pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
+
+/// What a control record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Control {
+    /// A segment begins; payload: its ticket.
+    Segment = 1,
+    /// The segment ends; payload: dictionary index of the thread's next block + 1, 0 if unknown.
+    End = 2,
+    /// A system call begins; payload: its number. [`SYSCALL_WORDS`] arguments follow.
+    Syscall = 3,
+    /// A system call ends; payload: its number. The result follows.
+    Return = 4,
+    /// A new thread uses this ring. Stands outside segments.
+    ThreadStart = 5,
+    /// The initial image is mapped and nothing has run; the plugin waits for answer 1.
+    Snapshot = 6,
+    /// Recording starts; payload: instructions skipped. The plugin waits for answer 2.
+    Start = 7,
+}
+
+/// Arguments behind [`Control::Syscall`].
+pub const SYSCALL_WORDS: usize = 6;
+
+impl Control {
+    const ALL: [Self; 7] = [
+        Self::Segment,
+        Self::End,
+        Self::Syscall,
+        Self::Return,
+        Self::ThreadStart,
+        Self::Snapshot,
+        Self::Start,
+    ];
+
+    /// Plain words that follow the record.
+    pub const fn words(self) -> usize {
+        match self {
+            Self::Syscall => SYSCALL_WORDS,
+            Self::Return => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// A record taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The instruction with this index in the running block accessed memory.
+    Access {
+        /// Index of the instruction in its block.
+        index: u16,
+        /// Whether memory was written.
+        write: bool,
+        /// Bytes accessed.
+        size: u16,
+        /// First byte.
+        address: u64,
+    },
+    /// A block starts.
+    Block(u32),
+    /// Anything else, with its payload.
+    Control(Control, u64),
+    /// Not a record: memory was damaged.
+    Invalid,
+}
+
+/// The part of an access record that is known when the block is translated.
+pub const fn access_template(index: usize) -> u64 {
+    (index as u64) << INDEX_SHIFT
+}
+
+/// An access record.
+pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -> u64 {
+    let write = if write { WRITE } else { 0 };
+    template | write | ((size_shift as u64 & 7) << SIZE_SHIFT) | (address & PAYLOAD_MASK)
+}
+
+/// A block record.
+pub const fn block(index: u32) -> u64 {
+    TAG_BLOCK | index as u64
+}
+
+/// A control record.
+pub const fn control(code: Control, payload: u64) -> u64 {
+    TAG_CONTROL | ((code as u64) << CODE_SHIFT) | (payload & PAYLOAD_MASK)
+}
+
+/// The dictionary index of a block record.
+pub const fn block_index(record: u64) -> u32 {
+    record as u32
+}
+
+/// Takes a record apart.
+pub fn decode(record: u64) -> Record {
+    match record >> TAG_SHIFT {
+        0 => Record::Access {
+            index: (record >> INDEX_SHIFT) as u16 & (MAX_BLOCK_INSTRUCTIONS as u16 - 1),
+            write: record & WRITE != 0,
+            size: 1 << (record >> SIZE_SHIFT & 7),
+            address: record & PAYLOAD_MASK,
+        },
+        1 => Record::Block(block_index(record)),
+        2 => {
+            let code = (record >> CODE_SHIFT) as u8 & 0x3f;
+            match Control::ALL.into_iter().find(|control| *control as u8 == code) {
+                Some(control) => Record::Control(control, record & PAYLOAD_MASK),
+                None => Record::Invalid,
+            }
+        }
+        _ => Record::Invalid,
+    }
+}
