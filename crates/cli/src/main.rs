@@ -1,3 +1,64 @@
-//! The `perforate` command.
+//! The `perforate` command: what does address translation cost this program, on this memory,
+//! under this scheme, and what would another scheme cost?
 
-fn main() {}
+mod bundled;
+mod compare;
+mod explain;
+mod failure;
+mod list;
+mod options;
+mod output;
+mod record;
+mod run;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+#[derive(Parser)]
+#[command(name = "perforate", version, about, max_term_width = 100, arg_required_else_help = true)]
+/// What does address translation cost this program, on this memory, under this scheme, and what
+/// would another scheme cost?
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare schemes on one workload and one memory: table, results.jsonl, report.html
+    Compare(compare::CompareArguments),
+    /// Run one scheme and print all its counters
+    Run(run::RunArguments),
+    /// Show one translation step by step
+    Explain(explain::ExplainArguments),
+    /// Record a real program into a trace
+    Record(record::RecordArguments),
+    /// Look into and convert traces
+    Trace(trace::TraceArguments),
+    /// List schemes, workloads or machines
+    List(list::ListArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Command::Compare(arguments) => compare::compare(arguments),
+        Command::Run(arguments) => run::run(arguments),
+        Command::Explain(arguments) => explain::explain(arguments),
+        Command::Record(arguments) => record::record(arguments),
+        Command::Trace(arguments) => trace::trace(arguments),
+        Command::List(arguments) => list::list(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("perforate: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -189,6 +189,16 @@ impl Mmu {
         self.instruction.flush();
     }
 
+    /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
+    pub fn evict_page(&mut self, page: VirtualPage) {
+        self.l2.invalidate_page(self.space, page);
+    }
+
+    /// Forgets the bitmap entry that covers `page`.
+    pub fn evict_bitmap(&mut self, page: VirtualPage) {
+        self.l2.invalidate_bitmap(self.space, page);
+    }
+
     /// Translates an access of the running address space. `steps` is emptied first and then
     /// tells what was done; it stays empty for a first-level hit.
     ///

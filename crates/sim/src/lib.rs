@@ -1,1 +1,30 @@
-//! Machines, schemes, the run loop, counters and results.
+//! Puts the parts together: machines, schemes, the one run loop, counters and results.
+//!
+//! A [`Simulation`] is one scheme on one machine: an operating system with its own memory, a
+//! memory-management unit, optionally the oracle and a timing model. [`compare`] feeds several of
+//! them the same instructions, decoded once. The only back edge of the data flow lives here:
+//! a page fault goes to the operating system, whose updates come back to the tables.
+
+mod compare;
+mod error;
+mod explain;
+mod machine;
+mod memory_state;
+mod results;
+mod samples;
+pub mod scheme;
+mod simulation;
+mod sparse;
+mod system;
+mod workload;
+
+pub use compare::{Comparison, Progress, compare};
+pub use error::SimError;
+pub use explain::{Explained, Explanation, Situation, explain};
+pub use machine::Machine;
+pub use memory_state::{MemoryState, parse_size};
+pub use results::{RegionPicture, RunResult, Series, SeriesPoint};
+pub use scheme::Scheme;
+pub use simulation::{RunOptions, Simulation};
+pub use system::System;
+pub use workload::{Workload, open_workload};

@@ -117,6 +117,11 @@ impl Steps {
         &self.list
     }
 
+    /// The first `length` steps only.
+    pub fn prefix(&self, length: usize) -> Self {
+        Self { list: self.list[..length].to_vec() }
+    }
+
     /// Appends a step that starts when everything before it is done.
     pub fn then(&mut self, purpose: Purpose, action: Action) {
         let stage = self.list.last().map_or(0, |last| last.stage + 1);

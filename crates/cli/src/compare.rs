@@ -1,0 +1,153 @@
+//! `perforate compare`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use perforate_report::ReportOptions;
+use perforate_sim::RunResult;
+use perforate_sim::scheme;
+
+use crate::failure::Failure;
+use crate::options::SimulationOptions;
+use crate::output::{Bar, print, write_whole};
+use crate::record;
+
+/// Columns of the terminal table.
+const COLUMNS: usize = 100;
+
+/// Compare schemes on one workload and one memory.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate compare                                   a bundled trace of a real program
+  perforate compare random --memory 4G --fragmentation portion=50%,holes=25%,clustered
+  perforate compare my.trace --scheme all --functional --check
+  perforate compare random:size=1G,others=7 --machine ice-lake-sp --seeds 5
+  perforate compare -- ls -lR /usr                    record a program, then compare")]
+pub struct CompareArguments {
+    /// Trace file, bundled trace or workload (see `perforate list workloads`)
+    #[arg(value_name = "TRACE|WORKLOAD")]
+    workload: Option<String>,
+    /// Schemes to compare, separated by commas, or all
+    #[arg(long, value_name = "A,B,…", default_value = scheme::DEFAULT)]
+    scheme: String,
+    /// Repeat with this many seeds and show median and spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Folder for results.jsonl and report.html [default: results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the results as JSON lines and nothing else; files only with --out
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    simulation: SimulationOptions,
+    /// Program to record and compare
+    #[arg(last = true, value_name = "PROG ARGS…")]
+    program: Vec<OsString>,
+}
+
+/// Runs the comparison and shows it.
+pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
+    let recording = recorded(arguments)?;
+    let workload = match &recording {
+        Some(recording) => Some(recording.path().to_string_lossy().into_owned()),
+        None => arguments.workload.clone(),
+    };
+    let mut results = Vec::new();
+    for seed in (0..arguments.seeds).map(|index| arguments.simulation.seed.wrapping_add(index)) {
+        results.extend(compare_once(arguments, workload.as_deref(), seed)?);
+    }
+    let lines = json_lines(&results);
+    if arguments.json {
+        print(&lines)?;
+    }
+    match (&arguments.out, arguments.json) {
+        (None, true) => Ok(()),
+        (folder, json) => {
+            let folder = folder.clone().unwrap_or_else(|| "results".into());
+            write_files(&folder, &lines, arguments, json)
+        }
+    }
+}
+
+/// Records the program named after `--`, if any.
+fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrace>, Failure> {
+    if arguments.program.is_empty() {
+        return Ok(None);
+    }
+    if let Some(workload) = &arguments.workload {
+        return Err(Failure::Usage(format!(
+            "compare takes {workload} or a program after --, not both"
+        )));
+    }
+    record::record_temporarily(&arguments.program, arguments.simulation.instructions).map(Some)
+}
+
+fn compare_once(
+    arguments: &CompareArguments,
+    workload: Option<&str>,
+    seed: u64,
+) -> Result<Vec<RunResult>, Failure> {
+    let comparison = arguments.simulation.comparison(workload, &arguments.scheme, seed)?;
+    let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
+    let bar = Bar::instructions(&text);
+    Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
+}
+
+/// One line per result.
+pub fn json_lines(results: &[RunResult]) -> String {
+    results
+        .iter()
+        .map(|result| serde_json::to_string(result).expect("results are plain data") + "\n")
+        .collect()
+}
+
+/// Writes results and report, and prints the table unless the lines were printed already.
+fn write_files(
+    folder: &Path,
+    lines: &str,
+    arguments: &CompareArguments,
+    json: bool,
+) -> Result<(), Failure> {
+    let results = perforate_report::read_results(lines)?;
+    fs::create_dir_all(folder).map_err(|source| Failure::Write { path: folder.into(), source })?;
+    let options = ReportOptions { title: title(&results), command: command() };
+    let report = folder.join("report.html");
+    write_whole(&folder.join("results.jsonl"), lines)?;
+    write_whole(&report, &perforate_report::html(&results, &options))?;
+    if json {
+        return Ok(());
+    }
+    let memory = arguments.simulation.memory()?;
+    let table = perforate_report::table(&results, COLUMNS);
+    print(&format!(
+        "{}; {}\n\n{table}\nresults: {}\nreport:  {} (open it in a browser)\n",
+        title(&results),
+        memory.describe(),
+        folder.join("results.jsonl").display(),
+        report.display()
+    ))
+}
+
+fn title(results: &[perforate_report::RunResult]) -> String {
+    match results.first() {
+        Some(first) => format!("{} on {}", first.workload, first.machine),
+        None => "No results".into(),
+    }
+}
+
+/// The command line as the user gave it, for running it again.
+fn command() -> String {
+    let quote = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quote(word.to_string_lossy().into_owned()));
+    std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

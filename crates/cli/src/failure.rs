@@ -1,0 +1,77 @@
+//! How a command can fail, and the exit code for it.
+
+use std::io;
+use std::path::PathBuf;
+
+use perforate_capture::CaptureError;
+use perforate_report::ReportError;
+use perforate_sim::SimError;
+use perforate_trace::TraceError;
+
+/// Exit code for wrong use.
+const WRONG_USE: u8 = 2;
+/// Exit code for a failure.
+const FAILED: u8 = 1;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The arguments do not make sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// The simulation.
+    #[error(transparent)]
+    Simulation(#[from] SimError),
+    /// A trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The recorder.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// A file cannot be written.
+    #[error("{}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+    /// Whoever read our output has gone; there is nothing left to do.
+    #[error("standard output was closed")]
+    ClosedPipe,
+}
+
+impl Failure {
+    /// 2 for wrong use, 1 for a failure.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_)
+            | Self::Simulation(
+                SimError::UnknownMachine { .. }
+                | SimError::UnknownScheme { .. }
+                | SimError::UnknownWorkload { .. }
+                | SimError::Size { .. }
+                | SimError::Fragmentation(_)
+                | SimError::Perforation(_)
+                | SimError::WarmupTooLong { .. },
+            ) => WRONG_USE,
+            _ => FAILED,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Output(error)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `perforate list`.
+
+use clap::{Args, ValueEnum};
+use perforate_sim::{Machine, scheme};
+use perforate_trace::WORKLOADS;
+
+use crate::bundled;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// List schemes, workloads or machines.
+#[derive(Args)]
+pub struct ListArguments {
+    /// What to list [default: all of them]
+    what: Option<What>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Translation schemes
+    Schemes,
+    /// Synthetic workloads with their parameters, and bundled traces
+    Workloads,
+    /// Machines
+    Machines,
+}
+
+/// Prints the lists.
+pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
+    let sections = [
+        (What::Schemes, schemes as fn() -> String),
+        (What::Workloads, workloads),
+        (What::Machines, machines),
+    ];
+    let wanted: Vec<String> = sections
+        .iter()
+        .filter(|(what, _)| arguments.what.is_none_or(|wanted| wanted == *what))
+        .map(|(_, text)| text())
+        .collect();
+    print(&wanted.join("\n"))
+}
+
+fn schemes() -> String {
+    let mut text = "Schemes\n".to_owned();
+    for scheme in scheme::ALL {
+        text += &format!("  {:<21} {}\n", scheme.name, scheme.summary);
+        text += &format!("  {:<21} source: {}\n", "", scheme.source);
+    }
+    text
+}
+
+fn workloads() -> String {
+    let mut text = "Workloads (name:key=value,…)\n".to_owned();
+    for workload in WORKLOADS {
+        text += &format!("  {:<12} {}\n", workload.name, workload.summary);
+        for parameter in workload.parameters {
+            let default = match parameter.default {
+                "" => String::new(),
+                default => format!(" [default: {default}]"),
+            };
+            text += &format!("    {:<12} {}{default}\n", parameter.name, parameter.help);
+        }
+    }
+    text += "\nBundled traces of real programs\n";
+    for (name, path) in bundled::all() {
+        let mark = if name == bundled::DEFAULT { " (default)" } else { "" };
+        text += &format!("  {name:<20} {}{mark}\n", describe(&path));
+    }
+    text
+}
+
+fn describe(path: &std::path::Path) -> String {
+    match perforate_trace::open(path) {
+        Ok(source) => match source.metadata().instructions {
+            Some(count) => format!("{:.1} M instructions", count as f64 / 1e6),
+            None => String::new(),
+        },
+        Err(error) => error.to_string(),
+    }
+}
+
+fn machines() -> String {
+    let mut text = "Machines\n".to_owned();
+    for machine in Machine::bundled() {
+        let mark = if machine.name == Machine::DEFAULT { " (default)" } else { "" };
+        text += &format!("  {:<20} {}{mark}\n", machine.name, machine.summary);
+    }
+    text
+}

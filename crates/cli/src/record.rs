@@ -1,0 +1,125 @@
+//! `perforate record`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use perforate_capture::{Ending, RecordOptions, RecordSummary, stop_on_interrupt};
+
+use crate::failure::Failure;
+use crate::output::{Bar, print};
+
+/// Instructions recorded for `compare -- PROG` where no number is given.
+const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
+
+/// Record a real program into a trace.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate record -o ls.trace -- ls -lR /usr
+  perforate record -o xz.trace --skip 100000000 --instructions 20000000 -- xz -9k big.file
+  perforate record -o redis.trace -- redis-server --save ''     (Ctrl-C ends the recording)
+
+Needs qemu-x86_64 7.2 or later with plugins: apt-get install qemu-user")]
+pub struct RecordArguments {
+    /// The trace file to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Instructions to pass over first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
+    #[arg(long, value_name = "N")]
+    instructions: Option<u64>,
+    /// Compression level, 1 to 22: 3 keeps up with the program, 19 is for keeping
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
+    level: i32,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROG ARGS…")]
+    program: Vec<OsString>,
+}
+
+/// Records the program.
+pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
+    let options = RecordOptions {
+        skip: arguments.skip,
+        instructions: arguments.instructions,
+        level: arguments.level,
+        ..RecordOptions::new(&arguments.output, arguments.program.clone())
+    };
+    let summary = record_with_bar(options)?;
+    print(&text(&arguments.output, &summary))
+}
+
+fn record_with_bar(options: RecordOptions) -> Result<RecordSummary, Failure> {
+    let options = RecordOptions { stop: stop_on_interrupt()?, ..options };
+    let bar = Bar::instructions("recording");
+    let total = options.instructions;
+    let summary = perforate_capture::record(options, &mut |progress| {
+        if progress.instructions == 0 && progress.instructions_skipped > 0 {
+            bar.message(&format!("skipping, {} M done", progress.instructions_skipped / 1_000_000));
+        } else {
+            bar.message("recording");
+            bar.show(perforate_sim::Progress { done: progress.instructions, total });
+        }
+    })?;
+    Ok(summary)
+}
+
+fn text(path: &Path, summary: &RecordSummary) -> String {
+    let ending = match summary.ending {
+        Ending::Exited(code) => format!("the program ended with exit code {code}"),
+        Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
+        Ending::Limit => "all instructions asked for; the program was ended".into(),
+        Ending::Stopped => "stopped; the program was ended".into(),
+        Ending::Replaced => "the program replaced itself by another (execve), not recorded".into(),
+    };
+    let rate = (summary.instructions + summary.instructions_skipped) as f64
+        / summary.seconds.max(1e-9)
+        / 1e6;
+    format!(
+        "{}: {} instructions, {} memory accesses, {} threads\n\
+         touched: {} pages of 4KB ({} MB); skipped before: {} instructions\n\
+         size: {} bytes, {:.3} per instruction; {:.1} s, {rate:.1} M instructions/s\n\
+         {ending}\n",
+        path.display(),
+        summary.instructions,
+        summary.accesses,
+        summary.threads,
+        summary.pages_touched,
+        summary.pages_touched * 4096 / (1 << 20),
+        summary.instructions_skipped,
+        summary.bytes,
+        summary.bytes_per_instruction(),
+        summary.seconds,
+    )
+}
+
+/// A trace that is deleted with this value.
+pub struct TemporaryTrace {
+    folder: tempfile::TempDir,
+}
+
+impl TemporaryTrace {
+    /// Where the trace lies.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("recorded.trace")
+    }
+}
+
+/// Records a program for one comparison.
+pub fn record_temporarily(
+    program: &[OsString],
+    instructions: Option<u64>,
+) -> Result<TemporaryTrace, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("perforate-")
+        .tempdir()
+        .map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
+    let trace = TemporaryTrace { folder };
+    let options = RecordOptions {
+        instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
+        ..RecordOptions::new(trace.path(), program.to_vec())
+    };
+    record_with_bar(options)?;
+    Ok(trace)
+}

@@ -1,0 +1,73 @@
+//! `perforate run`.
+
+use clap::Args;
+use perforate_sim::RunResult;
+
+use crate::compare::json_lines;
+use crate::failure::Failure;
+use crate::options::SimulationOptions;
+use crate::output::{Bar, print};
+
+/// Run one scheme and print all its counters.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate run random --scheme perforated
+  perforate run redis --scheme thp --functional --check
+  perforate run my.trace --scheme 4k --json | jq .counters.walks")]
+pub struct RunArguments {
+    /// Trace file, bundled trace or workload (see `perforate list workloads`)
+    #[arg(value_name = "TRACE|WORKLOAD")]
+    workload: Option<String>,
+    /// The scheme
+    #[arg(long, value_name = "NAME", default_value = "perforated")]
+    scheme: String,
+    /// Print the result as a JSON line and nothing else
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    simulation: SimulationOptions,
+}
+
+/// Runs the scheme and prints its counters.
+pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let simulation = &arguments.simulation;
+    let comparison =
+        simulation.comparison(arguments.workload.as_deref(), &arguments.scheme, simulation.seed)?;
+    if comparison.schemes.len() != 1 {
+        return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
+    }
+    let bar = Bar::instructions("simulating");
+    let results = perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?;
+    drop(bar);
+    if arguments.json {
+        return print(&json_lines(&results));
+    }
+    let texts: Vec<String> = results.iter().map(text).collect();
+    print(&texts.concat())
+}
+
+fn text(result: &RunResult) -> String {
+    let mut text = format!(
+        "{} under {} on {}, seed {}\n\n",
+        result.workload, result.scheme, result.machine, result.seed
+    );
+    let mut line = |name: &str, value: String| text += &format!("{name:<44}{value:>20}\n");
+    line("instructions", result.instructions.to_string());
+    if let (Some(cycles), Some(ipc)) = (result.cycles, result.ipc) {
+        line("cycles", cycles.to_string());
+        line("ipc", format!("{ipc:.4}"));
+    }
+    for (name, value) in
+        result.counters.iter().filter(|(name, _)| *name != "instructions" && *name != "cycles")
+    {
+        let value = match value {
+            perforate_types::CounterValue::Count(count) => count.to_string(),
+            perforate_types::CounterValue::Ratio(ratio) => format!("{ratio:.4}"),
+        };
+        line(name, value);
+    }
+    for note in &result.notes {
+        text += &format!("\nnote: {note}");
+    }
+    text + "\n"
+}

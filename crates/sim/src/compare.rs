@@ -1,0 +1,205 @@
+//! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use perforate_trace::{Source, SourceMetadata, TraceError};
+use perforate_types::Chunk;
+
+use crate::results::RunResult;
+use crate::simulation::{Figures, RunOptions, Simulation};
+use crate::{Machine, MemoryState, Scheme, SimError, Workload, open_workload};
+
+/// Chunks a slow scheme may lag behind the decoder.
+const CHUNKS_AHEAD: usize = 8;
+
+/// Everything that makes one comparison; the same inputs and seed give the same results.
+pub struct Comparison {
+    /// What to run.
+    pub workload: Workload,
+    /// On which machine.
+    pub machine: Machine,
+    /// Under which schemes.
+    pub schemes: Vec<&'static Scheme>,
+    /// On which memory.
+    pub memory: MemoryState,
+    /// Seed of workload and memory.
+    pub seed: u64,
+    /// Count events only.
+    pub functional: bool,
+    /// Compare every translation with the oracle.
+    pub check: bool,
+    /// Instructions before measuring starts; a fifth of the run where none are given and its
+    /// length is known.
+    pub warmup: Option<u64>,
+}
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Instructions delivered so far.
+    pub done: u64,
+    /// Instructions in all, where known.
+    pub total: Option<u64>,
+}
+
+/// Runs a comparison; `progress` hears of it now and then.
+///
+/// # Errors
+/// The first thing that goes wrong in the workload or under any scheme.
+pub fn compare(
+    comparison: &Comparison,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
+    let Comparison { workload, memory, seed, .. } = comparison;
+    let mut source = open_workload(workload, memory, *seed)?;
+    let metadata = source.metadata().clone();
+    let options = comparison.run_options(&metadata);
+    let mut simulations = Vec::new();
+    for scheme in &comparison.schemes {
+        let machine = &comparison.machine;
+        simulations.push(Simulation::new(machine, scheme, memory, *seed, options)?);
+    }
+    let figures = run_all(simulations, source.as_mut(), metadata.instructions, progress)?;
+    let notes = comparison.notes(&metadata, source.as_ref());
+    let results = comparison.schemes.iter().zip(figures).map(|(scheme, figures)| {
+        comparison.result(scheme, &metadata, &options, figures, notes.clone())
+    });
+    Ok(results.collect())
+}
+
+/// Feeds every simulation from one decoder.
+fn run_all(
+    simulations: Vec<Simulation>,
+    source: &mut dyn Source,
+    total: Option<u64>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Figures>, SimError> {
+    thread::scope(|scope| {
+        let mut senders = Vec::new();
+        let mut workers = Vec::new();
+        let slowest: Arc<Vec<AtomicU64>> =
+            Arc::new(simulations.iter().map(|_| AtomicU64::new(0)).collect());
+        for (index, simulation) in simulations.into_iter().enumerate() {
+            let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
+            let done = Arc::clone(&slowest);
+            senders.push(sender);
+            workers.push(scope.spawn(move || run_one(simulation, &receiver, &done[index])));
+        }
+        let decoded = decode(source, senders, || {
+            let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
+            progress(Progress { done: done.unwrap_or(0), total });
+        });
+        let outcomes: Vec<Result<Figures, SimError>> = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect();
+        decoded?;
+        outcomes.into_iter().collect()
+    })
+}
+
+fn run_one(
+    mut simulation: Simulation,
+    chunks: &Receiver<Arc<Chunk>>,
+    done: &AtomicU64,
+) -> Result<Figures, SimError> {
+    for chunk in chunks {
+        simulation.run(&chunk)?;
+        done.store(simulation.instructions(), Ordering::Relaxed);
+    }
+    simulation.finish()
+}
+
+/// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
+fn decode(
+    source: &mut dyn Source,
+    senders: Vec<SyncSender<Arc<Chunk>>>,
+    mut tick: impl FnMut(),
+) -> Result<(), TraceError> {
+    let mut pool: Vec<Arc<Chunk>> = Vec::new();
+    let mut delivered = 0u64;
+    loop {
+        let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
+        let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
+        let buffer = Arc::get_mut(&mut chunk).expect("nobody else holds the chunk");
+        if !source.next_chunk(buffer)? {
+            return Ok(());
+        }
+        for sender in &senders {
+            if sender.send(Arc::clone(&chunk)).is_err() {
+                return Ok(()); // That scheme failed; its error is reported when it is joined.
+            }
+        }
+        pool.push(chunk);
+        delivered += 1;
+        if delivered.is_multiple_of(16) {
+            tick();
+        }
+    }
+}
+
+impl Comparison {
+    fn run_options(&self, metadata: &SourceMetadata) -> RunOptions {
+        let warmup = self.warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
+        RunOptions { functional: self.functional, check: self.check, warmup }
+    }
+
+    fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
+        let mut notes = metadata.assumptions.clone();
+        if let Some(truncation) = source.truncated() {
+            notes.push(format!("the trace is incomplete: {truncation}"));
+        }
+        if !self.functional {
+            notes.push(
+                "IPC is steady state: page faults are counted, their time is not included".into(),
+            );
+        }
+        if self.memory.fragmentation.is_some() {
+            notes.push(
+                "fragmentation is injected per virtual 2MB region, the same in every scheme but \
+                 the ideal one, as in the papers' emulation (P §VII.A)"
+                    .into(),
+            );
+        }
+        notes
+    }
+
+    fn result(
+        &self,
+        scheme: &Scheme,
+        metadata: &SourceMetadata,
+        options: &RunOptions,
+        figures: Figures,
+        notes: Vec<String>,
+    ) -> RunResult {
+        let config = serde_json::json!({
+            "machine": self.machine,
+            "memory": self.memory,
+            "scheme": { "name": scheme.name, "summary": scheme.summary, "source": scheme.source },
+            "workload": metadata,
+            "seed": self.seed,
+            "functional": self.functional,
+            "check": self.check,
+            "warmup_instructions": options.warmup,
+            "instructions_limit": self.workload.instructions,
+        });
+        RunResult {
+            scheme: scheme.name.into(),
+            workload: metadata.name.clone(),
+            machine: self.machine.name.clone(),
+            seed: self.seed,
+            instructions: figures.instructions,
+            cycles: figures.cycles,
+            ipc: figures.cycles.map(|cycles| figures.instructions as f64 / cycles.max(1) as f64),
+            counters: figures.counters,
+            series: figures.series,
+            regions: figures.regions,
+            notes,
+            config,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}

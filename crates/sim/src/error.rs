@@ -1,0 +1,146 @@
+//! What can go wrong in a simulation.
+
+use std::path::PathBuf;
+
+use perforate_mmu::PageFault;
+use perforate_oracle::{Disagreement, OracleError};
+use perforate_os::OsError;
+use perforate_timing::TimingError;
+use perforate_trace::TraceError;
+use perforate_types::{AccessKind, VirtualAddress};
+
+/// Why a simulation could not be set up or ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A machine file cannot be read.
+    #[error("{}: {source}", path.display())]
+    MachineFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A machine file is not right.
+    #[error("machine {name}: {problem}")]
+    Machine {
+        /// The machine's name or file.
+        name: String,
+        /// What is wrong, where, and what would be right.
+        problem: String,
+    },
+    /// There is no machine of that name.
+    #[error("no machine {name:?}; there are {known}, or give the path of a machine file (.toml)")]
+    UnknownMachine {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// There is no scheme of that name.
+    #[error("no scheme {name:?}; there are {known}, or all")]
+    UnknownScheme {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// There is no workload or file of that name.
+    #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
+    UnknownWorkload {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A size in bytes that cannot be read or used.
+    #[error("{option} {text:?}: {problem}; write for example 512M, 4G or 1T")]
+    Size {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Fragmentation that cannot be.
+    #[error("--fragmentation: {0}")]
+    Fragmentation(String),
+    /// Options for perforated pages that cannot be.
+    #[error("--perforation: {0}")]
+    Perforation(String),
+    /// A trace or workload.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The simulated operating system.
+    #[error("scheme {scheme}, instruction {instruction}: {source}")]
+    Os {
+        /// Which scheme.
+        scheme: String,
+        /// Instructions done before.
+        instruction: u64,
+        /// What it said.
+        source: OsError,
+    },
+    /// The timing model's configuration.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// A translation differs from the oracle's.
+    #[error("scheme {scheme}, seed {seed}, instruction {instruction}: {source}")]
+    Disagreement {
+        /// Which scheme.
+        scheme: String,
+        /// Seed to replay it with.
+        seed: u64,
+        /// Instructions done before.
+        instruction: u64,
+        /// What was expected and what came.
+        source: Disagreement,
+    },
+    /// The operating system model emitted a change that cannot be.
+    #[error("scheme {scheme}, seed {seed}, instruction {instruction}: {source}")]
+    Oracle {
+        /// Which scheme.
+        scheme: String,
+        /// Seed to replay it with.
+        seed: u64,
+        /// Instructions done before.
+        instruction: u64,
+        /// What the oracle said.
+        source: OracleError,
+    },
+    /// A page was mapped and still faults.
+    #[error(
+        "scheme {scheme}, seed {seed}, instruction {instruction}: {kind:?} of {address:#x} still \
+         faults ({fault:?}) after the operating system mapped it"
+    )]
+    StuckFault {
+        /// Which scheme.
+        scheme: String,
+        /// Seed to replay it with.
+        seed: u64,
+        /// Instructions done before.
+        instruction: u64,
+        /// The access.
+        kind: AccessKind,
+        /// Its address.
+        address: VirtualAddress,
+        /// What the unit said last.
+        fault: PageFault,
+    },
+    /// There is nothing to simulate.
+    #[error("{name}: no instructions")]
+    NoInstructions {
+        /// The workload.
+        name: String,
+    },
+    /// The warm-up takes the whole run.
+    #[error(
+        "--warmup {warmup}: the run has only {instructions} instructions; nothing is left to measure"
+    )]
+    WarmupTooLong {
+        /// Instructions of warm-up asked for.
+        warmup: u64,
+        /// Instructions there were.
+        instructions: u64,
+    },
+}

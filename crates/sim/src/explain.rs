@@ -1,0 +1,280 @@
+//! One translation, step by step, in each state the TLBs can be in for it.
+
+use perforate_mmu::Case;
+use perforate_timing::Core;
+use perforate_types::{
+    AccessKind, Action, Chunk, Counters, Instruction, Operation, PageSize, PageTableEntry,
+    PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
+};
+
+use crate::{Machine, MemoryState, Scheme, SimError, System, Workload, open_workload};
+
+/// What had been forgotten before the translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// TLBs and walk caches are empty.
+    Cold,
+    /// The first-level TLB lost the translation.
+    FirstLevelLost,
+    /// So did the second level lose the 4KB translation of the hole.
+    HoleLost,
+    /// The second level lost the bitmap entry too.
+    BitmapLost,
+}
+
+/// One step in words, with what it costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// What was done and found.
+    pub text: String,
+    /// Cycles where the data caches are empty.
+    pub cold_cycles: u64,
+    /// Cycles where every line read is in the first-level data cache.
+    pub warm_cycles: u64,
+}
+
+/// One translation in one situation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// What had been forgotten.
+    pub situation: Situation,
+    /// Which case of P §IV.D it is (SPEC P-4).
+    pub case: Case,
+    /// Whether a walk had to find the page first (case 7).
+    pub walked: bool,
+    /// Where the address lies.
+    pub physical: PhysicalAddress,
+    /// Steps in order.
+    pub steps: Vec<Explained>,
+}
+
+impl Explanation {
+    /// Cycles in all, with empty and with warm data caches.
+    pub fn cycles(&self) -> (u64, u64) {
+        let sum = |cycles: fn(&Explained) -> u64| self.steps.iter().map(cycles).sum();
+        (sum(|step| step.cold_cycles), sum(|step| step.warm_cycles))
+    }
+}
+
+/// A program's memory under one scheme, ready to be asked about addresses.
+struct Subject {
+    system: System,
+    machine: Machine,
+}
+
+/// Explains the translation of a load from each of `addresses` once the workload's memory is
+/// mapped. Without addresses, telling ones are chosen. An address the program never mapped has no
+/// explanations.
+///
+/// # Errors
+/// As for a run.
+pub fn explain(
+    machine: &Machine,
+    scheme: &'static Scheme,
+    memory: &MemoryState,
+    workload: &Workload,
+    seed: u64,
+    addresses: &[VirtualAddress],
+) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
+    let mut source = open_workload(workload, memory, seed)?;
+    let mut subject = Subject {
+        system: System::new(machine, scheme, memory, seed, true)?,
+        machine: machine.clone(),
+    };
+    let mut chunk = Chunk::default();
+    source.next_chunk(&mut chunk)?;
+    for (_, event) in chunk.events.iter().take_while(|(at, _)| *at == 0) {
+        subject.system.event(event)?;
+    }
+    // Touch what the first instructions touch, so that there is something to choose from.
+    for access in &chunk.accesses {
+        subject.system.translate(access.kind, access.address)?;
+    }
+    let chosen;
+    let addresses = if addresses.is_empty() {
+        chosen = subject.telling_addresses(&chunk);
+        &chosen
+    } else {
+        addresses
+    };
+    addresses.iter().map(|&address| Ok((address, subject.explain(address)?))).collect()
+}
+
+impl Subject {
+    /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole;
+    /// then an address of another page.
+    fn telling_addresses(&self, chunk: &Chunk) -> Vec<VirtualAddress> {
+        let pages = self.system.mmu().dimension().perforated_pages();
+        let mut addresses = Vec::new();
+        if let Some(page) = pages.iter().find(|page| page.filter != 0xff).or(pages.first()) {
+            let region = |set: bool| {
+                (0..512).find(|index| {
+                    (page.filter >> (index / 64) & 1 != 0) == set && !page.holes.contains(*index)
+                })
+            };
+            let hole = page.allocated.iter().next();
+            for index in [region(false), region(true), hole].into_iter().flatten() {
+                addresses.push(page.page.add(index as u64).address());
+            }
+        }
+        let perforated = |address: VirtualAddress| {
+            let first = address.page().align_down(PageSize::Size2M);
+            pages.iter().any(|page| page.page == first)
+        };
+        let others = chunk.accesses.iter().map(|access| access.address);
+        addresses.extend(others.into_iter().find(|address| !perforated(*address)));
+        addresses
+    }
+
+    fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
+        if self.system.translate(AccessKind::Read, address)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut explanations: Vec<Explanation> = Vec::new();
+        for situation in
+            [Situation::Cold, Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
+        {
+            let bitmap = explanations.first().is_some_and(|cold| {
+                !matches!(cold.case, Case::Regular | Case::Filtered | Case::FirstLevel)
+            });
+            let hole = explanations.first().is_some_and(|cold| cold.case == Case::ReadHole)
+                || explanations.first().is_some_and(|cold| cold.case == Case::BitmapHole);
+            let applies = match situation {
+                Situation::Cold | Situation::FirstLevelLost => true,
+                Situation::HoleLost => hole,
+                Situation::BitmapLost => bitmap,
+            };
+            if applies {
+                self.forget(situation, address);
+                explanations.push(self.explain_in(situation, address)?);
+            }
+        }
+        Ok(explanations)
+    }
+
+    fn forget(&mut self, situation: Situation, address: VirtualAddress) {
+        let mmu = self.system.mmu_mut();
+        match situation {
+            Situation::Cold => mmu.flush(),
+            Situation::FirstLevelLost => mmu.flush_first_level(),
+            Situation::HoleLost => {
+                mmu.flush_first_level();
+                mmu.evict_page(address.page());
+            }
+            Situation::BitmapLost => {
+                mmu.flush_first_level();
+                mmu.evict_page(address.page());
+                mmu.evict_bitmap(address.page());
+            }
+        }
+    }
+
+    fn explain_in(
+        &mut self,
+        situation: Situation,
+        address: VirtualAddress,
+    ) -> Result<Explanation, SimError> {
+        let found = self
+            .system
+            .translate(AccessKind::Read, address)?
+            .expect("the address was translated before");
+        let steps = self.system.steps().clone();
+        let mut explained = Vec::new();
+        let (mut cold_before, mut warm_before) = (0, 0);
+        for (index, step) in steps.as_slice().iter().enumerate() {
+            let prefix = steps.prefix(index + 1);
+            let cold = self.cost(&prefix, false)?;
+            let warm = self.cost(&prefix, true)?;
+            if let Some(text) = self.text(step) {
+                explained.push(Explained {
+                    text,
+                    cold_cycles: cold - cold_before,
+                    warm_cycles: warm - warm_before,
+                });
+            }
+            (cold_before, warm_before) = (cold, warm);
+        }
+        Ok(Explanation {
+            situation,
+            case: found.case,
+            walked: found.walked,
+            physical: found.physical,
+            steps: explained,
+        })
+    }
+
+    /// What the timing model charges an idle machine for these steps.
+    fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
+        let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
+        let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };
+        let drain = Instruction { operation: Operation::Serializing, length: 4, ..load };
+        if warm {
+            for step in steps.as_slice() {
+                if let Action::Read { address } = step.action {
+                    core.begin(&load);
+                    core.load(address, 8, 0, &Steps::new());
+                    core.finish(&load);
+                }
+            }
+        }
+        core.begin(&drain);
+        core.finish(&drain);
+        core.start_measuring();
+        core.begin(&load);
+        core.load(PhysicalAddress::new(0), 8, 0, steps);
+        core.finish(&load);
+        let mut counters = Counters::default();
+        core.counters(&mut counters);
+        Ok(counters.get("translation_cycles").unwrap_or_default() as u64)
+    }
+
+    /// A step in words; fills go without saying.
+    fn text(&self, step: &Step) -> Option<String> {
+        Some(match (step.action, step.purpose) {
+            (Action::Hit { unit: Unit::L2Tlb, .. }, Purpose::Bitmap) => {
+                "second look-up of the L2 TLB: bitmap entry found".into()
+            }
+            (Action::Miss { unit: Unit::L2Tlb }, Purpose::Bitmap) => {
+                "second look-up of the L2 TLB: no bitmap entry".into()
+            }
+            (Action::Hit { unit: Unit::L2Tlb, .. }, _) => "L2 TLB: entry found".into(),
+            (Action::Miss { unit: Unit::L2Tlb }, _) => "L2 TLB: nothing found".into(),
+            (Action::Hit { .. }, _) => "walk cache: entry found".into(),
+            (Action::Miss { .. }, _) => "walk cache: nothing found".into(),
+            (Action::Fill { .. }, _) => return None,
+            (Action::Read { address }, Purpose::Bitmap) => {
+                format!("read the block's bitmap line at {address:#x}")
+            }
+            (Action::Read { address }, purpose) => {
+                let entry = self.system.mmu().dimension().memory().entry(address);
+                format!("read {} at {address:#x}: {}", name(purpose), content(entry, purpose))
+            }
+        })
+    }
+}
+
+fn name(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Level4 => "level-4 entry (PML4E)",
+        Purpose::Level3 => "level-3 entry (PDPTE)",
+        Purpose::Level2 => "level-2 entry (PDE)",
+        Purpose::Level1 => "level-1 entry (PTE)",
+        Purpose::Shadow => "shadow level-2 entry",
+        Purpose::Hole => "the hole's level-1 entry",
+        Purpose::Page | Purpose::Bitmap => "entry",
+    }
+}
+
+fn content(entry: PageTableEntry, purpose: Purpose) -> String {
+    let frame = entry.frame().address();
+    match purpose {
+        Purpose::Level2 if entry.is_large() && entry.filter() != 0 => {
+            let block = entry.leaf_frame(PageSize::Size2M).address();
+            format!("perforated page at {block:#x}, filter {:08b}", entry.filter())
+        }
+        Purpose::Level2 if entry.is_large() => format!("2MB page at {frame:#x}"),
+        Purpose::Level3 if entry.is_large() => format!("1GB page at {frame:#x}"),
+        Purpose::Level1 | Purpose::Hole => format!("4KB page at {frame:#x}"),
+        _ => format!("table at {frame:#x}"),
+    }
+}

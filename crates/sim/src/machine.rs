@@ -1,0 +1,149 @@
+//! Machines: the papers' and today's, from TOML files.
+
+use std::path::Path;
+
+use perforate_mmu::{MmuConfig, TlbConfig, WalkCacheConfig};
+use perforate_timing::{
+    BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::SimError;
+
+/// The machines that come with the program: name and text of the file.
+const BUNDLED: &[(&str, &str)] = &[
+    ("perforated-table2", include_str!("../../../machines/perforated-table2.toml")),
+    ("ice-lake-sp", include_str!("../../../machines/ice-lake-sp.toml")),
+];
+
+/// A machine: everything that is hardware and fixed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Name, as in the file.
+    pub name: String,
+    /// One line that says what it is.
+    pub summary: String,
+    /// TLBs.
+    pub tlb: TlbConfig,
+    /// Page-walk caches.
+    pub walk_cache: WalkCacheConfig,
+    /// Page walkers and translation latencies.
+    pub walker: WalkerConfig,
+    /// Out-of-order core.
+    pub core: CoreConfig,
+    /// Branch predictor.
+    pub branch_predictor: BranchPredictorConfig,
+    /// Caches.
+    pub cache: CachesConfig,
+    /// Main memory.
+    pub dram: DramConfig,
+}
+
+impl Machine {
+    /// Name of the machine used where none is named.
+    pub const DEFAULT: &'static str = "perforated-table2";
+
+    /// All bundled machines.
+    ///
+    /// # Panics
+    /// If a bundled file is wrong, which a test excludes.
+    pub fn bundled() -> Vec<Self> {
+        BUNDLED
+            .iter()
+            .map(|(name, text)| Self::parse(name, text).expect("bundled machine files are right"))
+            .collect()
+    }
+
+    /// The bundled machine of this name, or the machine in the file at this path.
+    ///
+    /// # Errors
+    /// No such machine, an unreadable file, unknown keys, impossible geometries.
+    pub fn load(name: &str) -> Result<Self, SimError> {
+        if let Some((name, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
+            let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(SimError::UnknownMachine { name: name.into(), known });
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SimError::MachineFile { path: path.into(), source })?;
+        Self::parse(name, &text)
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self, SimError> {
+        let wrong = |problem: String| SimError::Machine { name: name.into(), problem };
+        let machine: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
+        machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
+        machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
+        Ok(machine)
+    }
+
+    /// The part that translates.
+    pub fn mmu(&self) -> MmuConfig {
+        MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache }
+    }
+
+    /// The part that has a clock.
+    pub fn timing(&self) -> TimingConfig {
+        TimingConfig {
+            core: self.core.clone(),
+            branch_predictor: self.branch_predictor.clone(),
+            cache: self.cache.clone(),
+            dram: self.dram.clone(),
+            walker: self.walker.clone(),
+        }
+    }
+}
+
+/// A TOML error in one line with its place.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().replace('\n', " ");
+    let Some(span) = error.span() else { return message };
+    let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+    format!("line {line}: {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundled_machines_carry_their_own_names() {
+        for (machine, (name, _)) in Machine::bundled().iter().zip(BUNDLED) {
+            assert_eq!(machine.name, *name);
+            assert!(!machine.summary.is_empty());
+        }
+        assert!(BUNDLED.iter().any(|(name, _)| *name == Machine::DEFAULT));
+    }
+
+    #[test]
+    fn table_ii_of_paper_p() {
+        let machine = Machine::load("perforated-table2").unwrap();
+        assert_eq!((machine.tlb.l2.entries, machine.tlb.l2.ways), (1536, 12));
+        assert_eq!((machine.tlb.l1_data_4k.entries, machine.tlb.l1_data_4k.ways), (64, 4));
+        assert_eq!(machine.tlb.l1_data_2m.map(|geometry| geometry.entries), Some(32));
+        assert_eq!(machine.walker.l2_tlb_cycles, 9);
+        assert_eq!(machine.walk_cache.level3_entries, 4);
+        assert_eq!(machine.walk_cache.level2_entries, 24);
+        assert_eq!(machine.cache.l1d.size_bytes, 32 << 10);
+        assert_eq!(machine.cache.l1d.latency_cycles, 4);
+        assert_eq!(machine.cache.l2.size_bytes, 2 << 20);
+        assert_eq!(machine.cache.l2.latency_cycles, 20);
+        assert_eq!(machine.dram.channels, 4);
+    }
+
+    #[test]
+    fn mistakes_name_the_line_or_the_key() {
+        let (_, text) = BUNDLED[0];
+        let unknown = text.replace("[walk_cache]", "[walk_cache]\nlevel9_entries = 3");
+        let message = Machine::parse("m.toml", &unknown).unwrap_err().to_string();
+        assert!(message.contains("line") && message.contains("level9_entries"), "{message}");
+        let impossible = text.replace("entries = 1536, ways = 12", "entries = 1537, ways = 12");
+        let message = Machine::parse("m.toml", &impossible).unwrap_err().to_string();
+        assert!(message.contains("tlb.l2") && message.contains("1537"), "{message}");
+        assert!(!message.contains('\n'));
+    }
+}

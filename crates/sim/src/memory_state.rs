@@ -1,0 +1,116 @@
+//! The memory a program is placed in.
+
+use perforate_os::Fragmentation;
+use perforate_types::PageSize;
+use serde::Serialize;
+
+use crate::SimError;
+
+/// Size and injected fragmentation of the simulated memory; the same for every scheme of a
+/// comparison, except that an ideal scheme sees no fragmentation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryState {
+    /// Physical memory in bytes, a multiple of 2MB.
+    pub memory_bytes: u64,
+    /// Injected fragmentation, if any.
+    pub fragmentation: Option<Fragmentation>,
+    /// Options of the policy for perforated pages (`max-hole-share=25%,max-filter-bits=4,
+    /// holes=lazy`; P §III.C and §VI), for all schemes that have them.
+    pub perforation: Option<String>,
+}
+
+impl MemoryState {
+    /// Memory where none is named: room for the default workloads at any fragmentation.
+    pub const DEFAULT_BYTES: u64 = 16 << 30;
+    /// Largest simulated memory: what 46 physical address bits reach.
+    pub const MAXIMUM_BYTES: u64 = 1 << 46;
+
+    /// Reads `--memory`, `--fragmentation` and `--perforation`.
+    ///
+    /// # Errors
+    /// Sizes and shares that cannot be.
+    pub fn parse(
+        memory: Option<&str>,
+        fragmentation: Option<&str>,
+        perforation: Option<&str>,
+    ) -> Result<Self, SimError> {
+        let memory_bytes = memory.map_or(Ok(Self::DEFAULT_BYTES), |text| {
+            let bytes = parse_size("--memory", text)?;
+            let wrong = |problem| SimError::Size { option: "--memory", text: text.into(), problem };
+            if bytes < 4 << 20 {
+                return Err(wrong("at least 4M of memory are needed"));
+            }
+            if bytes > Self::MAXIMUM_BYTES {
+                return Err(wrong("at most 64T (46 address bits) can be simulated"));
+            }
+            Ok(bytes & !(PageSize::Size2M.bytes() - 1))
+        })?;
+        let fragmentation =
+            fragmentation.filter(|text| *text != "none").map(str::parse).transpose().map_err(
+                |error: perforate_os::OsError| SimError::Fragmentation(error.to_string()),
+            )?;
+        let perforation = perforation.map(String::from);
+        if let Some(options) = &perforation {
+            perforate_os::parse_policy(&format!("perforated:{options}"))
+                .map_err(|error| SimError::Perforation(error.to_string()))?;
+        }
+        Ok(Self { memory_bytes, fragmentation, perforation })
+    }
+
+    /// One short phrase, for headings.
+    pub fn describe(&self) -> String {
+        let memory = format_size(self.memory_bytes);
+        match &self.fragmentation {
+            Some(fragmentation) => format!("{memory} of memory, fragmented: {fragmentation}"),
+            None => format!("{memory} of memory, not fragmented"),
+        }
+    }
+}
+
+/// Reads a size in bytes with an optional suffix K, M, G or T (powers of 1024).
+///
+/// # Errors
+/// Anything else, or a size over 2⁶⁴.
+pub fn parse_size(option: &'static str, text: &str) -> Result<u64, SimError> {
+    let wrong = |problem| SimError::Size { option, text: text.into(), problem };
+    let trimmed = text.trim().trim_end_matches(['B', 'b']).trim_end_matches(['i']);
+    let digits = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match trimmed[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong("unknown unit")),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong("not a whole number of bytes"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| wrong("too large"))
+}
+
+fn format_size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TB"), (30, "GB"), (20, "MB")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    format!("{}MB", bytes >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("--memory", "4G").unwrap(), 4 << 30);
+        assert_eq!(parse_size("--memory", "4GiB").unwrap(), 4 << 30);
+        assert_eq!(parse_size("--memory", "512mb").unwrap(), 512 << 20);
+        assert_eq!(parse_size("--memory", "100").unwrap(), 100);
+        for wrong in ["", "G", "4X", "-1G", "1.5G", "99999999999999999999", "99999999T"] {
+            assert!(parse_size("--memory", wrong).is_err(), "{wrong}");
+        }
+        assert!(MemoryState::parse(Some("0"), None, None).is_err());
+        assert!(MemoryState::parse(Some("65T"), None, None).is_err());
+        assert_eq!(MemoryState::parse(Some("1T"), None, None).unwrap().memory_bytes, 1 << 40);
+    }
+}

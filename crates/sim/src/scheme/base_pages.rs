@@ -1,0 +1,17 @@
+//! 4KB pages only: the base of every comparison.
+
+use perforate_mmu::PerforatedVariant;
+
+use super::{Scheme, radix};
+
+/// x86-64 with 4KB pages everywhere.
+pub(super) const BASE_PAGES: Scheme = Scheme {
+    name: "4k",
+    summary: "4KB pages only",
+    source: "x86-64, Linux with transparent_hugepage=never",
+    ideal_memory: false,
+    shadow_directories: false,
+    variant: PerforatedVariant::Filtered,
+    policy: "base-pages",
+    dimension: radix,
+};

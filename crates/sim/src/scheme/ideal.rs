@@ -1,0 +1,14 @@
+//! The upper bound the papers compare with.
+
+use super::Scheme;
+use super::large_pages::TRANSPARENT_LARGE_PAGES;
+
+/// The same run with unfragmented memory.
+pub(super) const IDEAL: Scheme = Scheme {
+    name: "ideal",
+    summary: "2MB pages on unfragmented memory: every large page contiguous",
+    source: "P §VII",
+    ideal_memory: true,
+    policy: "ideal",
+    ..TRANSPARENT_LARGE_PAGES
+};

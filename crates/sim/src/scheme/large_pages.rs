@@ -1,0 +1,26 @@
+//! Conventional large pages: where the block is whole, and 4KB pages elsewhere.
+
+use perforate_mmu::PerforatedVariant;
+
+use super::{Scheme, radix};
+
+/// 2MB pages at first touch wherever a whole block backs them.
+pub(super) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
+    name: "thp",
+    summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
+    source: "Linux with transparent_hugepage=always",
+    ideal_memory: false,
+    shadow_directories: false,
+    variant: PerforatedVariant::Filtered,
+    policy: "thp",
+    dimension: radix,
+};
+
+/// 1GB pages where contiguous memory can be had, else as `thp`.
+pub(super) const HUGE_PAGES: Scheme = Scheme {
+    name: "1g",
+    summary: "1GB pages where 1GB is contiguous, else as thp",
+    source: "x86-64, Linux hugetlbfs with 1GB pages",
+    policy: "huge-1g",
+    ..TRANSPARENT_LARGE_PAGES
+};

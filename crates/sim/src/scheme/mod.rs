@@ -1,0 +1,128 @@
+//! The registry of schemes. A scheme is an operating-system policy with a dimension behind the
+//! one TLB pipeline; to add one, write a file beside this one and a line in [`ALL`]. The command
+//! line, `perforate list`, the oracle tests and the reports take it from there.
+
+mod base_pages;
+mod ideal;
+mod large_pages;
+mod perforated;
+
+use perforate_mmu::{Dimension, PerforatedVariant, Radix};
+use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+
+use crate::{MemoryState, SimError};
+
+/// Every scheme there is, in the order reports show them.
+pub const ALL: &[&Scheme] = &[
+    &base_pages::BASE_PAGES,
+    &large_pages::TRANSPARENT_LARGE_PAGES,
+    &large_pages::HUGE_PAGES,
+    &perforated::NAIVE,
+    &perforated::ON_DEMAND,
+    &perforated::SELECTIVE,
+    &perforated::LAZY,
+    &perforated::PERFORATED,
+    &ideal::IDEAL,
+];
+
+/// The schemes compared where none are named.
+pub const DEFAULT: &str = "4k,thp,perforated,ideal";
+
+/// One scheme: what the operating system maps, and what the hardware translates with.
+pub struct Scheme {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub summary: &'static str,
+    /// Paper and section it comes from, or the system it models.
+    pub source: &'static str,
+    /// Whether it runs on unfragmented memory whatever `--fragmentation` says.
+    pub ideal_memory: bool,
+    /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
+    pub shadow_directories: bool,
+    /// How the second-level TLB treats perforated pages.
+    pub variant: PerforatedVariant,
+    /// The operating system's policy with its options, as [`parse_policy`] reads it.
+    pub policy: &'static str,
+    /// The page tables.
+    pub dimension: fn(&Kernel) -> Box<dyn Dimension>,
+}
+
+impl Scheme {
+    /// The scheme of this name.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownScheme`] with the names there are.
+    pub fn find(name: &str) -> Result<&'static Self, SimError> {
+        ALL.iter().copied().find(|scheme| scheme.name == name).ok_or_else(|| {
+            let known = ALL.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
+            SimError::UnknownScheme { name: name.into(), known }
+        })
+    }
+
+    /// Reads a comma-separated list of names, or `all`. Repeated names count once.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn list(names: &str) -> Result<Vec<&'static Self>, SimError> {
+        if names.trim() == "all" {
+            return Ok(ALL.to_vec());
+        }
+        let mut schemes: Vec<&'static Self> = Vec::new();
+        for name in names.split(',') {
+            let scheme = Self::find(name.trim())?;
+            if !schemes.iter().any(|known| known.name == scheme.name) {
+                schemes.push(scheme);
+            }
+        }
+        Ok(schemes)
+    }
+
+    /// An operating system with its own memory, as this scheme needs it.
+    pub(crate) fn kernel(&self, memory: &MemoryState, seed: u64) -> Result<Kernel, OsError> {
+        let fragmentation = if self.ideal_memory { None } else { memory.fragmentation.clone() };
+        let config = KernelConfig {
+            memory_bytes: memory.memory_bytes,
+            fragmentation,
+            seed,
+            tables: TableFormat { shadow_directories: self.shadow_directories },
+            implicit_maps: true,
+        };
+        Kernel::new(config, parse_policy(&self.policy_text(memory))?)
+    }
+
+    /// The policy with the comparison's own options for perforated pages, which come last and so
+    /// win.
+    pub(crate) fn policy_text(&self, memory: &MemoryState) -> String {
+        match &memory.perforation {
+            Some(options) if self.policy.starts_with("perforated") => {
+                let separator = if self.policy.contains(':') { ',' } else { ':' };
+                format!("{}{separator}{options}", self.policy)
+            }
+            _ => self.policy.into(),
+        }
+    }
+}
+
+/// Ordinary page tables.
+fn radix(_: &Kernel) -> Box<dyn Dimension> {
+    Box::new(Radix::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_exist() {
+        for (index, scheme) in ALL.iter().enumerate() {
+            assert!(ALL[index + 1..].iter().all(|other| other.name != scheme.name));
+            assert!(!scheme.summary.is_empty() && !scheme.source.is_empty());
+        }
+        assert_eq!(Scheme::list(DEFAULT).unwrap().len(), 4);
+        assert_eq!(Scheme::list("4k,thp,4k").unwrap().len(), 2);
+        assert_eq!(Scheme::list("all").unwrap().len(), ALL.len());
+        let message = Scheme::list("4k,2mb").err().unwrap().to_string();
+        assert!(message.contains("2mb") && message.contains("perforated-naive"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
+
+use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant};
+use perforate_os::Kernel;
+
+use super::Scheme;
+
+/// Page tables with shadow directories and hole bitmaps.
+fn perforated_radix(kernel: &Kernel) -> Box<dyn Dimension> {
+    let bitmaps = kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
+    Box::new(PerforatedRadix::new(bitmaps))
+}
+
+/// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
+/// becomes a perforated page, as in the paper's evaluation (§VII.B).
+pub(super) const PERFORATED: Scheme = Scheme {
+    name: "perforated",
+    summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
+    source: "P §IV",
+    ideal_memory: false,
+    shadow_directories: true,
+    variant: PerforatedVariant::Filtered,
+    policy: "perforated",
+    dimension: perforated_radix,
+};
+
+/// All 16 bitmap entries come with the page.
+pub(super) const NAIVE: Scheme = Scheme {
+    name: "perforated-naive",
+    summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
+    source: "P §IV.C, Fig. 3 top",
+    variant: PerforatedVariant::Naive,
+    ..PERFORATED
+};
+
+/// Bitmap entries on demand, without the filter.
+pub(super) const ON_DEMAND: Scheme = Scheme {
+    name: "perforated-on-demand",
+    summary: "perforated pages, bitmap entries on demand, no filter",
+    source: "P §IV.C, Fig. 3 middle",
+    variant: PerforatedVariant::OnDemand,
+    ..PERFORATED
+};
+
+/// Only blocks with less than 25 % holes in at most 4 of 8 regions are perforated (P §III.C).
+pub(super) const SELECTIVE: Scheme = Scheme {
+    name: "perforated-selective",
+    summary: "perforated pages only where < 25 % are holes and at most 4 filter bits are set",
+    source: "P §III.C",
+    policy: "perforated:max-hole-share=25%,max-filter-bits=4",
+    ..PERFORATED
+};
+
+/// Frames for holes are found when they are first touched (P §VI).
+pub(super) const LAZY: Scheme = Scheme {
+    name: "perforated-lazy",
+    summary: "perforated pages whose holes get a frame at the first touch",
+    source: "P §VI",
+    policy: "perforated:holes=lazy",
+    ..PERFORATED
+};

@@ -1,0 +1,276 @@
+//! The one run loop: instructions in, cycles and counts out.
+
+use perforate_timing::Core;
+use perforate_types::{
+    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
+    ProgramEvent, Steps, VirtualAddress,
+};
+
+use crate::results::{RegionPicture, Series};
+use crate::samples::Samples;
+use crate::{Machine, MemoryState, Scheme, SimError, System};
+
+/// Perforated pages pictured in a result.
+const REGION_PICTURES: usize = 6;
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
+
+/// How a run is done.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions {
+    /// Count events only, without a clock.
+    pub functional: bool,
+    /// Compare every translation with the oracle.
+    pub check: bool,
+    /// Instructions before measuring starts.
+    pub warmup: u64,
+}
+
+/// Consumes translated accesses: the timing model, or nothing in functional mode.
+trait Model {
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps);
+    fn begin(&mut self, instruction: &Instruction);
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
+    fn finish(&mut self, instruction: &Instruction);
+}
+
+impl Model for Core {
+    #[inline]
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps) {
+        Core::fetch(self, address, slot, steps);
+    }
+    #[inline]
+    fn begin(&mut self, instruction: &Instruction) {
+        Core::begin(self, instruction);
+    }
+    #[inline]
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+        Core::load(self, address, size, slot, steps);
+    }
+    #[inline]
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+        Core::store(self, address, size, slot, steps);
+    }
+    #[inline]
+    fn finish(&mut self, instruction: &Instruction) {
+        Core::finish(self, instruction);
+    }
+}
+
+/// No clock.
+struct Functional;
+
+impl Model for Functional {
+    #[inline]
+    fn fetch(&mut self, _: PhysicalAddress, _: u32, _: &Steps) {}
+    #[inline]
+    fn begin(&mut self, _: &Instruction) {}
+    #[inline]
+    fn load(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    #[inline]
+    fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    #[inline]
+    fn finish(&mut self, _: &Instruction) {}
+}
+
+/// One scheme on one machine and one memory, fed with instructions.
+pub struct Simulation {
+    system: System,
+    core: Option<Core>,
+    options: RunOptions,
+    /// Instructions done, warm-up included.
+    done: u64,
+    /// Instructions done when measuring started.
+    measured_from: Option<u64>,
+    /// Virtual code line of the last fetch.
+    fetch_line: u64,
+    samples: Samples,
+}
+
+/// Figures of a finished run.
+pub(crate) struct Figures {
+    pub(crate) instructions: u64,
+    pub(crate) cycles: Option<u64>,
+    pub(crate) counters: Counters,
+    pub(crate) series: Series,
+    pub(crate) regions: Vec<RegionPicture>,
+}
+
+impl Simulation {
+    /// A machine at rest with an empty memory.
+    ///
+    /// # Errors
+    /// An impossible machine, or memory too small for the kernel's own tables.
+    pub fn new(
+        machine: &Machine,
+        scheme: &'static Scheme,
+        memory: &MemoryState,
+        seed: u64,
+        options: RunOptions,
+    ) -> Result<Self, SimError> {
+        let system = System::new(machine, scheme, memory, seed, options.check)?;
+        let core = if options.functional {
+            None
+        } else {
+            Some(Core::new(&machine.timing(), system.mmu().slots())?)
+        };
+        Ok(Self {
+            system,
+            core,
+            options,
+            done: 0,
+            measured_from: None,
+            fetch_line: u64::MAX,
+            samples: Samples::new(),
+        })
+    }
+
+    /// The operating system and translation hardware.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Runs a chunk of instructions.
+    ///
+    /// # Errors
+    /// Out of memory, or a disagreement with the oracle.
+    pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
+        if self.measured_from.is_none() && self.done >= self.options.warmup {
+            self.start_measuring();
+        }
+        if self.samples.is_due(self.done) {
+            self.samples.add(self.done, self.system.mmu().l2_contents());
+        }
+        self.system.at_instruction(self.done);
+        // The core is taken out so that the loop is compiled once for each model.
+        match self.core.take() {
+            Some(mut core) => {
+                let outcome = self.run_with(&mut core, chunk);
+                self.core = Some(core);
+                outcome
+            }
+            None => self.run_with(&mut Functional, chunk),
+        }
+    }
+
+    fn start_measuring(&mut self) {
+        self.measured_from = Some(self.done);
+        self.system.mmu_mut().reset_counters();
+        if let Some(core) = &mut self.core {
+            core.start_measuring();
+        }
+    }
+
+    fn run_with<M: Model>(&mut self, model: &mut M, chunk: &Chunk) -> Result<(), SimError> {
+        let mut events = chunk.events.iter().peekable();
+        let mut accesses = chunk.accesses.as_slice();
+        for (index, instruction) in chunk.instructions.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+                self.event(event)?;
+            }
+            let line = instruction.ip.value() / LINE_BYTES;
+            if line != self.fetch_line {
+                self.fetch_line = line;
+                self.fetch(model, instruction.ip)?;
+            }
+            model.begin(instruction);
+            let (own, rest) = accesses.split_at(usize::from(instruction.accesses));
+            accesses = rest;
+            for access in own {
+                self.access(model, access)?;
+            }
+            model.finish(instruction);
+        }
+        self.done += chunk.instructions.len() as u64;
+        events.try_for_each(|(_, event)| self.event(event))
+    }
+
+    #[cold]
+    fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+        self.fetch_line = u64::MAX;
+        self.system.event(event)
+    }
+
+    #[inline]
+    fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
+        if let Some(found) = self.system.translate(AccessKind::Fetch, ip)? {
+            model.fetch(found.physical, found.slot, self.system.steps());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn access<M: Model>(&mut self, model: &mut M, access: &MemoryAccess) -> Result<(), SimError> {
+        let in_page = PageSize::Size4K.bytes() - access.address.offset(PageSize::Size4K);
+        if u64::from(access.size) <= in_page {
+            return self.access_in_page(model, access);
+        }
+        self.access_across_pages(model, access)
+    }
+
+    /// An access that crosses a page needs two translations.
+    #[cold]
+    #[inline(never)]
+    fn access_across_pages<M: Model>(
+        &mut self,
+        model: &mut M,
+        access: &MemoryAccess,
+    ) -> Result<(), SimError> {
+        let mut rest = *access;
+        while rest.size > 0 {
+            let in_page = PageSize::Size4K.bytes() - rest.address.offset(PageSize::Size4K);
+            let size = u64::from(rest.size).min(in_page) as u16;
+            self.access_in_page(model, &MemoryAccess { size, ..rest })?;
+            rest.address = VirtualAddress::new(rest.address.value().wrapping_add(size.into()));
+            rest.size -= size;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn access_in_page<M: Model>(
+        &mut self,
+        model: &mut M,
+        access: &MemoryAccess,
+    ) -> Result<(), SimError> {
+        let Some(found) = self.system.translate(access.kind, access.address)? else {
+            return Ok(());
+        };
+        let steps = self.system.steps();
+        if access.kind == AccessKind::Write {
+            model.store(found.physical, access.size, found.slot, steps);
+        } else {
+            model.load(found.physical, access.size, found.slot, steps);
+        }
+        Ok(())
+    }
+
+    /// Instructions done so far, warm-up included.
+    pub fn instructions(&self) -> u64 {
+        self.done
+    }
+
+    /// Ends the run.
+    pub(crate) fn finish(mut self) -> Result<Figures, SimError> {
+        let Some(from) = self.measured_from.filter(|&from| from < self.done) else {
+            let (warmup, instructions) = (self.options.warmup, self.done);
+            return Err(SimError::WarmupTooLong { warmup, instructions });
+        };
+        self.samples.add(self.done, self.system.mmu().l2_contents());
+        let instructions = self.done - from;
+        let mut counters = Counters::default();
+        self.system.record(instructions, &mut counters);
+        if let Some(core) = &self.core {
+            core.counters(&mut counters);
+        }
+        let pages = self.system.mmu().dimension().perforated_pages();
+        Ok(Figures {
+            instructions,
+            cycles: self.core.as_ref().map(Core::cycles),
+            counters,
+            series: Series { l2_tlb_contents: self.samples.into_points() },
+            regions: pages.iter().take(REGION_PICTURES).map(RegionPicture::from).collect(),
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! One scheme's operating system, memory-management unit and oracle, wired together.
+
+use perforate_mmu::{Mmu, PageFault, Translated};
+use perforate_oracle::Oracle;
+use perforate_os::{FaultOutcome, Kernel};
+use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Steps, Update, VirtualAddress};
+
+use crate::{Machine, MemoryState, Scheme, SimError};
+
+/// Faults one access may take before its page counts as stuck: a large page may have to be
+/// split or a hole mapped before the access itself succeeds.
+const FAULTS_PER_ACCESS: u32 = 4;
+
+/// An operating system with its own memory, and the hardware that translates for it.
+///
+/// The only back edge of the data flow: a page fault goes to the kernel, whose updates come back
+/// to the tables, the TLBs and the oracle, in order.
+pub struct System {
+    kernel: Kernel,
+    mmu: Mmu,
+    oracle: Option<Oracle>,
+    updates: Vec<Update>,
+    steps: Steps,
+    scheme: &'static str,
+    seed: u64,
+    instruction: u64,
+    refused: u64,
+}
+
+impl System {
+    /// An empty memory under `scheme`; with `check`, every translation is compared with the
+    /// oracle.
+    ///
+    /// # Errors
+    /// Memory too small for the kernel's own tables, or an impossible machine.
+    pub fn new(
+        machine: &Machine,
+        scheme: &'static Scheme,
+        memory: &MemoryState,
+        seed: u64,
+        check: bool,
+    ) -> Result<Self, SimError> {
+        let kernel = scheme.kernel(memory, seed).map_err(|source| SimError::Os {
+            scheme: scheme.name.into(),
+            instruction: 0,
+            source,
+        })?;
+        let dimension = (scheme.dimension)(&kernel);
+        let mmu = Mmu::new(&machine.mmu(), dimension, scheme.variant).map_err(|error| {
+            SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
+        })?;
+        let mut system = Self {
+            kernel,
+            mmu,
+            oracle: check.then(Oracle::new),
+            updates: Vec::new(),
+            steps: Steps::new(),
+            scheme: scheme.name,
+            seed,
+            instruction: 0,
+            refused: 0,
+        };
+        system.mmu.switch(system.kernel.current());
+        Ok(system)
+    }
+
+    /// Notes how many instructions are done, for error messages.
+    pub fn at_instruction(&mut self, instruction: u64) {
+        self.instruction = instruction;
+    }
+
+    /// The steps of the last translation.
+    #[inline]
+    pub fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    /// The memory-management unit.
+    pub fn mmu(&self) -> &Mmu {
+        &self.mmu
+    }
+
+    /// The memory-management unit, to be changed.
+    pub fn mmu_mut(&mut self) -> &mut Mmu {
+        &mut self.mmu
+    }
+
+    /// The operating system.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// What the program asks of the operating system.
+    ///
+    /// # Errors
+    /// Out of memory, or a change that the oracle refuses.
+    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+        self.change(|kernel, updates| kernel.event(event, updates))
+    }
+
+    /// Lets `act` change the kernel, then brings tables, TLBs and oracle up to date.
+    ///
+    /// # Errors
+    /// What the kernel said, or a change that the oracle refuses.
+    pub fn change<T>(
+        &mut self,
+        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, perforate_os::OsError>,
+    ) -> Result<T, SimError> {
+        self.updates.clear();
+        let outcome = act(&mut self.kernel, &mut self.updates);
+        self.publish()?;
+        self.mmu.switch(self.kernel.current());
+        outcome.map_err(|source| SimError::Os {
+            scheme: self.scheme.into(),
+            instruction: self.instruction,
+            source,
+        })
+    }
+
+    fn publish(&mut self) -> Result<(), SimError> {
+        for update in &self.updates {
+            if let (Some(oracle), Update::Change(change)) = (&mut self.oracle, update) {
+                oracle.apply(change).map_err(|source| SimError::Oracle {
+                    scheme: self.scheme.into(),
+                    seed: self.seed,
+                    instruction: self.instruction,
+                    source,
+                })?;
+            }
+            self.mmu.apply(update);
+        }
+        Ok(())
+    }
+
+    /// Translates an access of the running process, with page faults served. `None` for an access
+    /// that the operating system refuses (it would kill the program); such accesses are counted.
+    ///
+    /// # Errors
+    /// Out of memory, or a disagreement with the oracle.
+    #[inline]
+    pub fn translate(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+    ) -> Result<Option<Translated>, SimError> {
+        match self.mmu.translate(kind, address, &mut self.steps) {
+            Ok(translated) if self.oracle.is_none() => Ok(Some(translated)),
+            result => self.settle(kind, address, result),
+        }
+    }
+
+    /// Checks a translation or serves its page fault.
+    #[cold]
+    #[inline(never)]
+    fn settle(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+        mut result: Result<Translated, PageFault>,
+    ) -> Result<Option<Translated>, SimError> {
+        for _ in 0..FAULTS_PER_ACCESS {
+            self.check(kind, address, &result)?;
+            if let Ok(translated) = result {
+                return Ok(Some(translated));
+            }
+            let space = self.kernel.current();
+            let page = address.page();
+            let outcome =
+                self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
+            if outcome == FaultOutcome::Segfault {
+                self.refused += 1;
+                return Ok(None);
+            }
+            result = self.mmu.translate(kind, address, &mut self.steps);
+        }
+        self.check(kind, address, &result)?;
+        result.map(Some).map_err(|fault| SimError::StuckFault {
+            scheme: self.scheme.into(),
+            seed: self.seed,
+            instruction: self.instruction,
+            kind,
+            address,
+            fault,
+        })
+    }
+
+    fn check(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+        result: &Result<Translated, PageFault>,
+    ) -> Result<(), SimError> {
+        let Some(oracle) = &mut self.oracle else { return Ok(()) };
+        let space: SpaceId = self.kernel.current();
+        let got = result.map(|translated| translated.physical).ok();
+        oracle.check(space, address, kind, got).map_err(|source| SimError::Disagreement {
+            scheme: self.scheme.into(),
+            seed: self.seed,
+            instruction: self.instruction,
+            source,
+        })
+    }
+
+    /// Figures of the operating system and the translation hardware.
+    pub fn record(&self, instructions: u64, out: &mut Counters) {
+        self.mmu.record(instructions, out);
+        self.kernel.counters(out);
+        out.count("accesses_refused", self.refused);
+    }
+}
