@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod extent;
 mod oracle;
+mod recent;
 
 pub use check::Disagreement;
 pub use error::{OracleError, Reason};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, SpaceId, VirtualPage};
 
-use crate::check::Recent;
 use crate::error::Reason;
+use crate::recent::Recent;
 use crate::{Extent, OracleError};
 
 /// What a page is translated to.
@@ -34,23 +34,14 @@ impl Oracle {
     /// # Errors
     /// If the change contradicts those before it; it then has no effect.
     pub fn apply(&mut self, change: &MappingChange) -> Result<(), OracleError> {
-        self.recent.clear();
+        self.recent.forget(change);
         let (name, space, page) = describe(change);
         self.change(change).map_err(|reason| OracleError { change: name, space, page, reason })
     }
 
     /// What `page` is translated to; `None` where an access faults.
     pub fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
-        self.translate_in(self.extent(space, page)?, space, page)
-    }
-
-    /// What `page`, which `extent` covers, is translated to.
-    pub(crate) fn translate_in(
-        &self,
-        extent: &Extent,
-        space: SpaceId,
-        page: VirtualPage,
-    ) -> Option<Mapping> {
+        let extent = self.extent(space, page)?;
         if extent.holes > 0 {
             if let Some(hole) = self.holes.get(&(space, page)) {
                 return *hole;

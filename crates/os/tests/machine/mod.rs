@@ -1,0 +1,233 @@
+//! A kernel with an oracle and a page-table inspector listening: what every test of the
+//! operating system runs on.
+#![allow(dead_code)]
+
+mod inspector;
+
+use std::collections::BTreeMap;
+
+use inspector::Inspector;
+use perforate_oracle::Oracle;
+use perforate_os::{
+    FaultOutcome, HoleContent, Kernel, KernelConfig, OsError, TableFormat, parse_policy,
+};
+use perforate_types::{
+    AccessKind, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, SpaceId, ThreadId,
+    Update, VirtualAddress, VirtualPage,
+};
+
+pub const MB: u64 = 1 << 20;
+pub const GB: u64 = 1 << 30;
+/// Address of region 64: the start of a group of 64 2MB regions.
+pub const BASE: u64 = 128 * MB;
+
+pub struct Machine {
+    pub kernel: Kernel,
+    pub oracle: Oracle,
+    pub inspector: Inspector,
+    /// Updates of the last call.
+    pub updates: Vec<Update>,
+}
+
+impl Machine {
+    pub fn new(policy: &str, memory_bytes: u64) -> Self {
+        Self::with(policy, memory_bytes, None, false)
+    }
+
+    pub fn fragmented(policy: &str, memory_bytes: u64, fragmentation: &str) -> Self {
+        Self::with(policy, memory_bytes, Some(fragmentation), false)
+    }
+
+    pub fn with(
+        policy: &str,
+        memory_bytes: u64,
+        fragmentation: Option<&str>,
+        implicit: bool,
+    ) -> Self {
+        let config = KernelConfig {
+            memory_bytes,
+            fragmentation: fragmentation.map(|text| text.parse().expect("valid")),
+            seed: 42,
+            tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
+            implicit_maps: implicit,
+        };
+        Self {
+            kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),
+            oracle: Oracle::new(),
+            inspector: Inspector::new(policy.starts_with("perforated")),
+            updates: Vec::new(),
+        }
+    }
+
+    /// Does something to the kernel and lets everybody hear of it.
+    pub fn act<T>(
+        &mut self,
+        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        self.updates.clear();
+        let result = act(&mut self.kernel, &mut self.updates);
+        self.inspector.inspect(&self.updates);
+        for update in &self.updates {
+            if let Update::Change(change) = update {
+                self.oracle.apply(change).expect("the oracle accepts every change");
+            }
+        }
+        result
+    }
+
+    pub fn event(&mut self, event: ProgramEvent) {
+        self.act(|kernel, updates| kernel.event(&event, updates)).expect("event");
+    }
+
+    pub fn fault(&mut self, address: u64, kind: AccessKind) -> FaultOutcome {
+        let space = self.kernel.current();
+        let page = VirtualAddress::new(address).page();
+        self.act(|kernel, updates| kernel.fault(space, page, kind, updates)).expect("fault")
+    }
+
+    pub fn write(&mut self, address: u64) {
+        assert_eq!(self.fault(address, AccessKind::Write), FaultOutcome::Mapped);
+    }
+
+    pub fn read(&mut self, address: u64) {
+        assert_eq!(self.fault(address, AccessKind::Read), FaultOutcome::Mapped);
+    }
+
+    /// Accesses as a program does: a fault only where the translation does not allow it.
+    pub fn access(&mut self, address: u64, kind: AccessKind) -> FaultOutcome {
+        for _ in 0..3 {
+            let mapping = self.translate(address);
+            if mapping.is_some_and(|(_, permissions)| permissions.allow(kind)) {
+                return FaultOutcome::Mapped;
+            }
+            if self.fault(address, kind) == FaultOutcome::Segfault {
+                return FaultOutcome::Segfault;
+            }
+        }
+        panic!("{kind:?} of {address:#x} faults for ever");
+    }
+
+    pub fn translate(&self, address: u64) -> Option<(Frame, Permissions)> {
+        self.oracle.translate(self.kernel.current(), VirtualAddress::new(address).page())
+    }
+
+    pub fn frame(&self, address: u64) -> Option<u64> {
+        self.translate(address).map(|(frame, _)| frame.number())
+    }
+
+    pub fn map(&mut self, start: u64, length: u64) {
+        self.event(map(start, length));
+    }
+
+    pub fn punch(&mut self, address: u64, hole: HoleContent) -> Result<(), OsError> {
+        let space = self.kernel.current();
+        let page = VirtualAddress::new(address).page();
+        self.act(|kernel, updates| kernel.punch(space, page, hole, updates))
+    }
+
+    pub fn patch(&mut self, address: u64) -> Result<(), OsError> {
+        let space = self.kernel.current();
+        let page = VirtualAddress::new(address).page();
+        self.act(|kernel, updates| kernel.patch(space, page, updates))
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut counters = Counters::default();
+        self.kernel.counters(&mut counters);
+        counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
+    }
+
+    pub fn spaces(&self) -> Vec<SpaceId> {
+        self.kernel.processes().map(|(_, space)| space).collect()
+    }
+
+    /// Frames that are mapped, with the number of pages that map them.
+    pub fn mapped_frames(&self) -> BTreeMap<u64, u32> {
+        let mut frames = BTreeMap::new();
+        for space in self.spaces() {
+            for (_, (frame, _)) in self.oracle.mappings(space) {
+                *frames.entry(frame.number()).or_default() += 1;
+            }
+        }
+        frames
+    }
+
+    /// Without shared memory, a frame that several pages map is read-only in all of them.
+    pub fn assert_copies_on_write(&self) {
+        let frames = self.mapped_frames();
+        for space in self.spaces() {
+            for (page, (frame, permissions)) in self.oracle.mappings(space) {
+                let is_shared = frames[&frame.number()] > 1;
+                assert!(!(is_shared && permissions.write), "{page:?} writes a shared frame");
+            }
+        }
+    }
+
+    /// Memory is free, mapped, a table node, the bitmap or somebody else's: exactly one of them.
+    pub fn assert_memory_adds_up(&self) {
+        let frames = self.mapped_frames();
+        for &frame in frames.keys().chain(&self.inspector.table_frames()) {
+            assert!(!self.kernel.buddy().is_free(Frame::new(frame)), "frame {frame:#x} is free");
+        }
+        for frame in self.inspector.table_frames() {
+            assert!(!frames.contains_key(&frame), "table frame {frame:#x} is mapped");
+        }
+        let tables = self.inspector.table_frames().len() as u64 * 4096;
+        assert_eq!(self.counter("page_table_bytes"), tables);
+        let parts = frames.len() as u64 * 4096
+            + tables
+            + self.counter("hole_bitmap_bytes")
+            + self.counter("foreign_bytes")
+            + self.counter("free_bytes");
+        assert_eq!(parts, self.counter("memory_bytes"));
+        let mapped: u64 = frames.values().map(|&count| u64::from(count)).sum();
+        assert_eq!(self.counter("mapped_bytes"), mapped * 4096);
+    }
+}
+
+pub fn map(start: u64, length: u64) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(start),
+        length,
+        permissions: Permissions::READ_WRITE,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared: false,
+        populate: false,
+    }
+}
+
+pub fn populate(start: u64, length: u64) -> ProgramEvent {
+    match map(start, length) {
+        ProgramEvent::Map { start, length, permissions, accessible, backing, shared, .. } => {
+            let populate = true;
+            ProgramEvent::Map { start, length, permissions, accessible, backing, shared, populate }
+        }
+        _ => unreachable!(),
+    }
+}
+
+pub fn unmap(start: u64, length: u64) -> ProgramEvent {
+    ProgramEvent::Unmap { start: VirtualAddress::new(start), length }
+}
+
+pub fn protect(start: u64, length: u64, permissions: Permissions) -> ProgramEvent {
+    ProgramEvent::Protect {
+        start: VirtualAddress::new(start),
+        length,
+        permissions,
+        accessible: true,
+    }
+}
+
+pub fn switch(process: u16) -> ProgramEvent {
+    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
+}
+
+pub fn fork(child: u16) -> ProgramEvent {
+    ProgramEvent::Fork { child: ProcessId(child) }
+}
+
+pub fn page(address: u64) -> VirtualPage {
+    VirtualAddress::new(address).page()
+}

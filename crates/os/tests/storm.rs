@@ -1,0 +1,204 @@
+//! Random events under every policy: the oracle accepts every change, the order of updates holds,
+//! and all memory is accounted for.
+
+mod machine;
+
+use machine::{BASE, MB, Machine, fork, map, populate, protect, switch, unmap};
+use perforate_os::{HoleContent, OsError};
+use perforate_types::{AccessKind, Advice, Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+/// The storm rages over four 2MB regions, at multiples of 64KB.
+const STEP: u64 = 64 << 10;
+const SPAN: u64 = 8 * MB;
+
+#[derive(Clone, Debug)]
+enum Action {
+    Event(ProgramEvent),
+    Access(u64, AccessKind),
+    Punch(u64, HoleContent),
+    Patch(u64),
+    Share(u64, u16, u16),
+}
+
+fn range() -> impl Strategy<Value = (u64, u64)> {
+    let step = SPAN / STEP;
+    prop_oneof![
+        2 => (0..step, 1..step / 2).prop_map(|(start, length)| (BASE + start * STEP, length * STEP)),
+        1 => (0..4u64, 1..3u64).prop_map(|(start, length)| (BASE + start * 2 * MB, length * 2 * MB)),
+        1 => (0..SPAN / PAGE).prop_map(|page| (BASE + page * PAGE, PAGE)),
+    ]
+}
+
+fn address() -> impl Strategy<Value = u64> {
+    // Few pages of each region, so that the same one is met again.
+    (0..6u64, 0..8u64).prop_map(|(region, place)| BASE + region * 2 * MB + place * 73 * PAGE)
+}
+
+fn permissions() -> impl Strategy<Value = Permissions> {
+    prop_oneof![
+        Just(Permissions::READ),
+        Just(Permissions::READ_WRITE),
+        Just(Permissions::READ_EXECUTE),
+    ]
+}
+
+fn event() -> impl Strategy<Value = ProgramEvent> {
+    let advice = prop_oneof![
+        2 => Just(Advice::DontNeed),
+        1 => Just(Advice::NoHugePage),
+        1 => Just(Advice::HugePage),
+    ];
+    prop_oneof![
+        4 => (range(), any::<bool>()).prop_map(|((start, length), all)| {
+            if all { populate(start, length) } else { map(start, length) }
+        }),
+        3 => range().prop_map(|(start, length)| unmap(start, length)),
+        3 => (range(), permissions(), any::<bool>()).prop_map(
+            |((start, length), permissions, accessible)| {
+                let start = VirtualAddress::new(start);
+                ProgramEvent::Protect { start, length, permissions, accessible }
+            }
+        ),
+        2 => (range(), advice).prop_map(|((start, length), advice)| {
+            ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
+        }),
+        2 => (range(), range()).prop_map(|((from, from_length), (to, to_length))| {
+            let to = VirtualAddress::new(to + 64 * MB);
+            ProgramEvent::Remap { from: VirtualAddress::new(from), from_length, to, to_length }
+        }),
+        1 => range().prop_map(|(start, length)| ProgramEvent::Remap {
+            from: VirtualAddress::new(start + 64 * MB),
+            from_length: length,
+            to: VirtualAddress::new(start),
+            to_length: length,
+        }),
+        1 => (0..64u64).prop_map(|pages| ProgramEvent::Brk {
+            start: VirtualAddress::new(16 * MB),
+            end: VirtualAddress::new(16 * MB + pages * 100_000),
+        }),
+        1 => (1..4u16).prop_map(fork),
+        2 => (0..4u16).prop_map(switch),
+        1 => (1..4u16).prop_map(|process| ProgramEvent::Exit { process: ProcessId(process) }),
+    ]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let kind = prop_oneof![Just(AccessKind::Read), Just(AccessKind::Write)];
+    let hole = prop_oneof![
+        Just(HoleContent::Unallocated),
+        Just(HoleContent::Moved),
+        permissions().prop_map(HoleContent::Permissions),
+    ];
+    prop_oneof![
+        4 => event().prop_map(Action::Event),
+        5 => (address(), kind).prop_map(|(address, kind)| Action::Access(address, kind)),
+        2 => (address(), hole).prop_map(|(address, hole)| Action::Punch(address, hole)),
+        2 => address().prop_map(Action::Patch),
+        1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
+    ]
+}
+
+fn perform(machine: &mut Machine, action: &Action) {
+    let exists = |machine: &Machine| machine.spaces().contains(&machine.kernel.current());
+    match action {
+        Action::Event(event @ ProgramEvent::Switch { .. }) => machine.event(event.clone()),
+        _ if !exists(machine) => machine.event(switch(0)),
+        Action::Event(event) => machine.event(event.clone()),
+        Action::Access(address, kind) => drop(machine.access(*address, *kind)),
+        Action::Punch(address, hole) => match machine.punch(*address, *hole) {
+            Ok(())
+            | Err(
+                OsError::NotLarge { .. }
+                | OsError::AlreadyHole { .. }
+                | OsError::NoShadowDirectories,
+            ) => {}
+            Err(error) => panic!("{error}"),
+        },
+        Action::Patch(address) => match machine.patch(*address) {
+            Ok(()) | Err(OsError::NotHole { .. } | OsError::Occupied { .. }) => {}
+            Err(error) => panic!("{error}"),
+        },
+        Action::Share(address, from, to) => {
+            let find = |process: u16| {
+                machine.kernel.processes().find(|(id, _)| *id == ProcessId(process)).map(|(_, s)| s)
+            };
+            let (Some(from), Some(to)) = (find(*from), find(*to)) else { return };
+            let page = machine::page(*address);
+            match machine.act(|kernel, updates| kernel.share(from, page, to, updates)) {
+                Ok(()) | Err(OsError::NotLarge { .. } | OsError::Occupied { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
+    let mut machine = Machine::with(policy, 256 * MB, fragmentation, false);
+    for action in actions {
+        perform(&mut machine, action);
+    }
+    machine.assert_memory_adds_up();
+    if !actions.iter().any(|action| matches!(action, Action::Share(..))) {
+        machine.assert_copies_on_write();
+    }
+    for process in 0..4 {
+        machine.event(ProgramEvent::Exit { process: ProcessId(process) });
+    }
+    assert_eq!(machine.counter("mapped_bytes"), 0);
+    assert_eq!(machine.counter("page_table_bytes"), 0, "nodes go with the last mapping");
+    machine.assert_memory_adds_up();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn base_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("base-pages", Some("portion=50%,holes=25%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn thp(actions in prop::collection::vec(action(), 1..80)) {
+        storm("thp", Some("portion=50%,holes=25%,clustered"), &actions);
+    }
+
+    #[test]
+    fn perforated_eager(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated", Some("portion=50%,holes=25%,clustered"), &actions);
+    }
+
+    #[test]
+    fn perforated_lazy(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated:holes=lazy", Some("portion=75%,holes=10%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated", None, &actions);
+    }
+}
+
+/// 1GB pages, which the storm's span is too small for.
+#[test]
+fn huge_pages_are_split_and_given_back() {
+    let gigabyte = 1 << 30;
+    let mut machine = Machine::new("huge-1g", 4 << 30);
+    machine.map(gigabyte, 2 * gigabyte);
+    machine.write(gigabyte + 5 * PAGE);
+    machine.write(2 * gigabyte);
+    assert_eq!(machine.counter("huge_pages"), 2);
+    machine.event(fork(1));
+    machine.write(gigabyte);
+    // The first 1GB page becomes 512 2MB pages, and of those the first 512 4KB pages.
+    assert_eq!(machine.counter("huge_pages"), 3);
+    assert_eq!(machine.counter("large_pages"), 511);
+    assert_eq!(machine.counter("base_pages"), 512);
+    machine.event(protect(2 * gigabyte, 4 * MB, Permissions::READ));
+    assert_eq!(machine.counter("huge_pages"), 2);
+    machine.event(unmap(gigabyte, 2 * gigabyte));
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(machine.counter("free_bytes"), 4 << 30);
+    assert_eq!(machine.kernel.buddy().pieces(), (1, 0));
+}
