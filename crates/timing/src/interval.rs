@@ -72,7 +72,7 @@ impl Gaps {
         } else if self.list.len() >= REMEMBERED {
             self.forget(horizon);
         }
-        self.latest_end = end;
+        self.latest_end = self.latest_end.max(end);
         self.list.push(Gap { start, end });
     }
 
@@ -242,7 +242,7 @@ mod tests {
         assert!(oldest > 600, "{oldest}");
         let mut pruned = Resource::new(1);
         for start in (10..=2000).step_by(10) {
-            pruned.take(start, 5, start - 10);
+            pruned.take(start, 5, start.saturating_sub(15));
         }
         assert_eq!(pruned.take(1985, 1, 1985), 1985, "nothing after the horizon is forgotten");
     }
@@ -257,6 +257,22 @@ mod tests {
         }
         assert_eq!(pool.offer(64).start, 65);
         assert_eq!(pool.offer(65).start, 65);
+    }
+
+    #[test]
+    fn a_far_gap_outlives_nearer_ones() {
+        let mut pool = Pool::new(2, 1);
+        for (from, horizon) in [(10_000, 0), (500, 0), (9_000, 8_000)] {
+            let offer = pool.offer(from);
+            pool.book(offer, from, from + 100, horizon);
+        }
+        // One unit is free until 10000, the other from 600 to 9000 and from 9100 on.
+        assert_eq!([8_500, 8_500].map(|from| take(&mut pool, from, 600)), [8_500, 9_100]);
+    }
+
+    fn take(pool: &mut Pool, from: u64, length: u64) -> u64 {
+        let offer = pool.offer(from);
+        offer.start + pool.book(offer, from, offer.start + length, 8_000)
     }
 
     #[test]

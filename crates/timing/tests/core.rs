@@ -186,8 +186,9 @@ fn an_independent_load_after_a_long_dependent_chain_is_not_delayed() {
     config.dram.banks_per_rank = 1;
     let mut machine = Machine::new(&config);
     machine.warm([4000]);
-    machine.run(Instruction { operation: Operation::Divide, ..integer(0, 1) });
-    machine.run(Instruction { operation: Operation::Divide, ..integer(1, 1) });
+    // The chain begins 120 cycles late, which leaves room for one miss before it.
+    let divide = Instruction { operation: Operation::Divide, ..integer(1, 1) };
+    (0..6).for_each(|_| machine.run(divide));
     for n in 0..50 {
         machine.load(n * 2, 1, 1, 0, &walk(&[n * 2 + 1], 0));
     }
