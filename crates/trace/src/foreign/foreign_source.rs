@@ -1,6 +1,6 @@
 //! What all foreign formats share: the stream they are read from, and the [`Source`] they become.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use perforate_types::Chunk;
@@ -23,6 +23,20 @@ impl Input {
         Self { path: path.to_owned(), stream, compression, offset: 0 }
     }
 
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// The next bytes, which stay to be read.
+    pub(super) fn peek(&mut self, bytes: u64) -> Result<Vec<u8>, TraceError> {
+        let mut sample = Vec::new();
+        let result = (&mut self.stream).take(bytes).read_to_end(&mut sample);
+        result.map_err(|error| self.failed(error, sample.len()))?;
+        let rest = std::mem::replace(&mut self.stream, Box::new(io::empty()));
+        self.stream = Box::new(io::Cursor::new(sample.clone()).chain(rest));
+        Ok(sample)
+    }
+
     /// Fills `buffer` and returns how many bytes there were: fewer only at the end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
@@ -41,7 +55,7 @@ impl Input {
     /// Reads a line with its line feed, at most `limit` bytes of it.
     pub(super) fn line(&mut self, line: &mut Vec<u8>, limit: u64) -> Result<(), TraceError> {
         line.clear();
-        let mut limited = io::Read::take(&mut self.stream, limit);
+        let mut limited = (&mut self.stream).take(limit);
         let result = limited.read_until(b'\n', line);
         result.map_err(|error| self.failed(error, line.len()))?;
         self.offset += line.len() as u64;

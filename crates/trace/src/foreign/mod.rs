@@ -6,11 +6,10 @@ mod foreign_source;
 mod lackey;
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::BufReader;
 use std::path::Path;
 
 use self::champsim::ChampSim;
-use self::compressed::Stream;
 use self::foreign_source::{ForeignSource, Input};
 use self::lackey::Lackey;
 use crate::format::SIGNATURE;
@@ -32,17 +31,18 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
     if facts.is_dir() {
         return Err(unrecognized("a directory".to_owned()));
     }
-    let (magic, stream) = peek(path, Box::new(BufReader::with_capacity(1 << 16, file)))?;
+    let mut raw = Input::new(path, Box::new(BufReader::with_capacity(1 << 16, file)), "none");
+    let magic = raw.peek(SAMPLE_BYTES)?;
     if magic.is_empty() {
         return Err(unrecognized("an empty file".to_owned()));
     }
     if magic.starts_with(&SIGNATURE[..magic.len().min(SIGNATURE.len())]) {
         return Ok(Box::new(TraceReader::open(path)?));
     }
-    let (stream, compression) = compressed::decompress(stream, &magic)
+    let (stream, compression) = compressed::decompress(raw.into_stream(), &magic)
         .map_err(|error| TraceError::io(path, "decompress", error))?;
-    let (sample, stream) = peek(path, stream)?;
-    let input = Input::new(path, stream, compression);
+    let mut input = Input::new(path, stream, compression);
+    let sample = input.peek(SAMPLE_BYTES)?;
     if sample.is_empty() {
         Err(unrecognized(format!("a {compression} stream of nothing")))
     } else if lackey::is_lackey(&sample) {
@@ -50,19 +50,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
     } else if let Some(found) = champsim::why_not(&sample) {
         Err(unrecognized(found))
     } else {
-        let known_bytes = (facts.is_file() && compression == "none").then(|| facts.len());
+        let known_bytes = (facts.is_file() && compression == "none").then_some(facts.len());
         Ok(Box::new(ForeignSource::new(path, ChampSim::new(input, known_bytes)?)))
     }
-}
-
-/// The first bytes of a stream, and the whole stream again.
-fn peek(path: &Path, mut stream: Stream) -> Result<(Vec<u8>, Stream), TraceError> {
-    let mut sample = Vec::new();
-    stream
-        .by_ref()
-        .take(SAMPLE_BYTES)
-        .read_to_end(&mut sample)
-        .map_err(|error| TraceError::io(path, "read", error))?;
-    let whole = Box::new(Cursor::new(sample.clone()).chain(stream));
-    Ok((sample, whole))
 }

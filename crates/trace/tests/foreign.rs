@@ -1,0 +1,193 @@
+//! Foreign traces, byte by byte.
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::read_all;
+use perforate_trace::{Source, open};
+use perforate_types::{
+    AccessKind::{Read, Write as Store},
+    Branch, Chunk, MemoryAccess, VirtualAddress,
+};
+use tempfile::{TempDir, tempdir};
+
+/// One ChampSim record.
+fn record(ip: u64, flags: [u8; 2], written: [u8; 2], read: [u8; 4], memory: [u64; 6]) -> Vec<u8> {
+    let mut bytes = ip.to_le_bytes().to_vec();
+    bytes.extend(flags);
+    bytes.extend(written);
+    bytes.extend(read);
+    bytes.extend(memory.iter().flat_map(|address| address.to_le_bytes()));
+    assert_eq!(bytes.len(), 64);
+    bytes
+}
+
+/// Eight instructions, one of each kind of branch. Registers: 6 stack pointer, 25 flags, 26
+/// instruction pointer.
+fn records() -> Vec<u8> {
+    [
+        record(0x1000, [0, 0], [3, 25], [1, 2, 0, 0], [0x9000, 0, 0x8000, 0, 0, 0x8100]),
+        record(0x1004, [1, 0], [26, 0], [26, 25, 0, 0], [0; 6]), // jne, not taken
+        record(0x1006, [1, 1], [26, 0], [26, 0, 0, 0], [0; 6]),  // jmp
+        record(0x2000, [1, 1], [26, 0], [11, 0, 0, 0], [0; 6]),  // jmp *%r11
+        record(0x3000, [1, 1], [26, 6], [26, 6, 0, 0], [0x7ff8, 0, 0, 0, 0, 0]), // call
+        record(0x4000, [1, 1], [26, 6], [26, 6, 11, 0], [0x7ff0, 0, 0, 0, 0, 0]), // call *%r11
+        record(0x5000, [1, 1], [26, 6], [6, 0, 0, 0], [0, 0, 0x7ff0, 0, 0, 0]), // ret
+        record(0x4003, [1, 1], [26, 0], [26, 25, 0, 0], [0; 6]), // jne, taken
+    ]
+    .concat()
+}
+
+fn access(address: u64, size: u16, kind: perforate_types::AccessKind) -> MemoryAccess {
+    MemoryAccess { address: VirtualAddress::new(address), size, kind }
+}
+
+fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn read_file(path: &Path) -> Chunk {
+    let (chunk, error) = read_all(&mut *open(path).unwrap());
+    assert!(error.is_none(), "{error:?}");
+    chunk
+}
+
+/// The one-line error of opening and reading a file to its end.
+fn error_of(name: &str, bytes: &[u8]) -> String {
+    let (_folder, path) = file(name, bytes);
+    let error = match open(&path) {
+        Err(error) => error,
+        Ok(mut source) => read_all(&mut *source).1.expect("an error"),
+    };
+    let text = error.to_string();
+    assert!(text.contains(name) && text.contains("expected") && !text.contains('\n'), "{text}");
+    text
+}
+
+#[test]
+fn champsim_records_are_decoded() {
+    let (_folder, path) = file("any.name", &records());
+    let source = open(&path).unwrap();
+    assert_eq!((source.metadata().format, source.metadata().instructions), ("champsim", Some(8)));
+    let chunk = read_file(&path);
+    let branches: Vec<_> = chunk.instructions.iter().map(|one| (one.branch, one.taken)).collect();
+    use Branch::*;
+    assert_eq!(
+        branches,
+        [
+            (None, false),
+            (Conditional, false),
+            (Jump, true),
+            (Indirect, true),
+            (Call, true),
+            (IndirectCall, true),
+            (Return, true),
+            (Conditional, true)
+        ]
+    );
+    let first = chunk.instructions[0];
+    assert_eq!((first.ip.value(), first.accesses, first.length), (0x1000, 3, 0));
+    assert_eq!((first.sources, first.destinations), ([1, 2, 0, 0], [3, 25]));
+    // The instruction pointer (26) is no dependency; the stack pointer is.
+    assert_eq!(chunk.instructions[4].sources, [0, 6, 0, 0]);
+    assert_eq!(chunk.instructions[4].destinations, [0, 6]);
+    let expected = [
+        access(0x8000, 8, Read),
+        access(0x8100, 8, Read),
+        access(0x9000, 8, Store),
+        access(0x7ff8, 8, Store),
+        access(0x7ff0, 8, Store),
+        access(0x7ff0, 8, Read),
+    ];
+    assert_eq!(chunk.accesses, expected);
+}
+
+#[test]
+fn compression_is_recognised_by_content() {
+    let plain = records().repeat(5000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&plain).unwrap();
+    let options = lzma_rust2::XzOptions::with_preset(1);
+    let mut xz = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+    xz.write_all(&plain).unwrap();
+    let (_folder, path) = file("plain", &plain);
+    let expected = read_file(&path);
+    assert_eq!(expected.instructions.len(), 40_000);
+    for bytes in
+        [gzip.finish().unwrap(), xz.finish().unwrap(), zstd::encode_all(&plain[..], 1).unwrap()]
+    {
+        let (_folder, path) = file("compressed", &bytes);
+        assert!(read_file(&path) == expected);
+        let text = error_of("cut", &bytes[..bytes.len() / 2]);
+        assert!(text.contains("stream is damaged or cut off"), "{text}");
+        let mut source = open(&path).unwrap();
+        assert_eq!(source.skip(39_999).unwrap(), 39_999);
+        assert_eq!(read_all(&mut *source).0.instructions, expected.instructions[39_999..]);
+        assert_eq!(source.skip(1).unwrap(), 0);
+    }
+}
+
+#[test]
+fn files_that_are_no_trace_get_one_clear_line() {
+    let odd = error_of("odd.champsim", &records()[..130]);
+    assert!(odd.contains("byte 128: the ChampSim trace ends 2 bytes into a record"), "{odd}");
+    let mut flag = records();
+    flag[64 + 9] = 7;
+    let text = error_of("flag", &flag);
+    assert!(text.contains("byte 73 is 7"), "{text}");
+    let mut late = records().repeat(20);
+    late[100 * 64 + 8] = 2; // beyond the 64 records looked at when opening
+    let text = error_of("late", &late);
+    assert!(text.contains("byte 6408: a branch flag of 2; expected 0 or 1"), "{text}");
+    assert!(error_of("text", b"#!/bin/sh\necho hello\n").contains("text that is no lackey output"));
+    assert!(error_of("empty", b"").contains("an empty file"));
+    let nothing = zstd::encode_all(&b""[..], 1).unwrap();
+    assert!(error_of("nothing.zst", &nothing).contains("a zstd stream of nothing"));
+    let folder = tempdir().unwrap();
+    let text = open(folder.path()).err().unwrap().to_string();
+    assert!(text.contains("a directory; expected"), "{text}");
+    let text = open(folder.path().join("missing")).err().unwrap().to_string();
+    assert!(text.contains("missing: open: "), "{text}");
+}
+
+const LACKEY: &str = "==7== Lackey, an example Valgrind tool\n==7== \nI  0401ab70,3\nI  0401ab73,5\n \
+                      S 1fff000698,8\n L 1fff0006a0,4\nI  0401b770,32\n M 0421f0,16\n==7== \n";
+
+#[test]
+fn lackey_lines_are_decoded() {
+    let (_folder, path) = file("lackey.txt", LACKEY.as_bytes());
+    let chunk = read_file(&path);
+    let instructions: Vec<_> =
+        chunk.instructions.iter().map(|one| (one.ip.value(), one.length, one.accesses)).collect();
+    assert_eq!(instructions, [(0x401_ab70, 3, 0), (0x401_ab73, 5, 2), (0x401_b770, 0, 2)]);
+    let expected = [
+        access(0x1f_ff00_0698, 8, Store),
+        access(0x1f_ff00_06a0, 4, Read),
+        access(0x4_21f0, 16, Read),
+        access(0x4_21f0, 16, Store),
+    ];
+    assert_eq!(chunk.accesses, expected);
+    assert!(!open(&path).unwrap().metadata().has_dependencies);
+}
+
+#[test]
+fn wrong_lackey_lines_are_named_with_their_offset() {
+    let wrong = format!("{LACKEY}I  zz,3\n"); // 124 bytes before it
+    let text = error_of("wrong.txt", wrong.as_bytes());
+    assert!(text.contains(&format!("byte {}: \"I  zz,3\"", LACKEY.len())), "{text}");
+    let text = error_of("early.txt", b" L 1000,8\nI  1000,3\n");
+    assert!(text.contains("byte 0: an access before the first instruction"), "{text}");
+    let text = error_of("zero.txt", b"I  1000,3\n L 1000,0\n");
+    assert!(text.contains("byte 10: \" L 1000,0\""), "{text}");
+
+    let (_folder, path) = file("cut.txt", &LACKEY.as_bytes()[..LACKEY.len() - 9]);
+    let mut source = open(&path).unwrap();
+    let (chunk, error) = read_all(&mut *source);
+    assert!(error.is_none() && chunk.instructions.len() == 3);
+    assert!(source.truncated().is_some());
+}

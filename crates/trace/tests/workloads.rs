@@ -1,0 +1,164 @@
+//! Synthetic workloads: what they promise, and how their parameters are parsed.
+
+mod common;
+
+use common::{append, read_all};
+use perforate_trace::{ParameterKind, Source, WORKLOADS, WorkloadSpec};
+use perforate_types::{AccessKind, Backing, Branch, Chunk, Permissions, ProgramEvent};
+
+fn run(spec: &str, seed: u64, instructions: u64) -> Chunk {
+    read_all(&mut *WorkloadSpec::parse(spec).unwrap().source(seed, Some(instructions))).0
+}
+
+fn error_of(spec: &str) -> String {
+    WorkloadSpec::parse(spec).unwrap_err().to_string()
+}
+
+#[test]
+fn every_workload_keeps_to_its_map_and_its_mix() {
+    for workload in WORKLOADS {
+        let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
+        assert_eq!(chunk.instructions.len(), 100_001);
+        // Three others per access: four instructions in a round.
+        assert_eq!(chunk.accesses.len(), 25_000, "{}", workload.name);
+        let [(0, data), (0, code)] = &chunk.events[..] else { panic!("two maps first") };
+        let ProgramEvent::Map { start, length, populate: true, .. } = *data else { panic!("data") };
+        // 0x7f00_0000_0000 − 1MB, rounded down to a multiple of 1GB.
+        assert_eq!((start.value(), length), (0x7eff_c000_0000, 1 << 20));
+        for access in &chunk.accesses {
+            let offset = access.address.value() - start.value();
+            assert!(offset + u64::from(access.size) <= length && access.kind == AccessKind::Read);
+        }
+        let ProgramEvent::Map { start, length, permissions, backing, populate, .. } = *code else {
+            panic!("code")
+        };
+        assert_eq!((permissions, backing), (Permissions::READ_EXECUTE, Backing::File));
+        assert!(!populate);
+        let inside = start.value()..start.value() + length;
+        assert!(chunk.instructions.iter().all(|one| inside.contains(&one.ip.value())));
+        let branches = chunk.instructions.iter().filter(|one| one.branch == Branch::Conditional);
+        assert_eq!(branches.count(), 25_000);
+        assert!(chunk == run(&format!("{}:size=1M", workload.name), 1, 100_001), "reproducible");
+    }
+}
+
+#[test]
+fn the_mix_follows_the_parameters() {
+    // No others: rounds of 64 accesses and one branch.
+    assert_eq!(run("random:size=1M,others=0", 1, 6500).accesses.len(), 6400);
+    // One other: the branch. Ten others: eleven instructions per round.
+    assert_eq!(run("random:size=1M,others=1", 1, 1000).accesses.len(), 500);
+    assert_eq!(run("random:size=1M,others=10", 1, 1100).accesses.len(), 100);
+    let chunk = run("random:size=1M,others=0,writes=25%", 1, 65_000);
+    let writes = chunk.accesses.iter().filter(|one| one.kind == AccessKind::Write).count();
+    // 64,000 accesses: 16,000 writes expected, standard deviation 110.
+    assert!((15_450..16_550).contains(&writes), "{writes}");
+}
+
+#[test]
+fn dependent_loads_read_what_the_last_one_loaded() {
+    let loads = |spec| {
+        let chunk = run(spec, 1, 8);
+        chunk.instructions.into_iter().filter(|one| one.accesses > 0).collect::<Vec<_>>()
+    };
+    for (spec, dependent) in
+        [("random:size=1M", false), ("random:size=1M,dependent", true), ("chase:size=1M", true)]
+    {
+        let [load, _] = loads(spec)[..] else { panic!("two loads") };
+        assert_eq!(load.sources.contains(&load.destinations[0]), dependent, "{spec}");
+    }
+}
+
+#[test]
+fn uniform_random_covers_everything_evenly() {
+    let chunk = run("random:size=64K,others=0", 5, 650_000); // 640,000 accesses
+    let mut counts = [0u32; 16];
+    for access in &chunk.accesses {
+        counts[(access.address.value() as usize >> 12) % 16] += 1;
+    }
+    // 40,000 per page expected, standard deviation 194.
+    assert!(counts.iter().all(|count| (39_000..41_000).contains(count)), "{counts:?}");
+    assert!(chunk.accesses.iter().all(|access| access.address.value() % 8 == 0));
+    assert_ne!(chunk.accesses, run("random:size=64K,others=0", 6, 650_000).accesses);
+}
+
+#[test]
+fn a_terabyte_needs_no_memory_and_skipping_is_exact() {
+    for name in ["chase:size=1T", "zipf:size=64T,item=8", "random:size=1T,others=0"] {
+        let spec = WorkloadSpec::parse(name).unwrap();
+        let expected = run(name, 3, 60_000);
+        let mut source = spec.source(3, Some(60_000));
+        assert_eq!(source.skip(20_001).unwrap(), 20_001);
+        let (rest, _) = read_all(&mut *source);
+        assert_eq!(rest.instructions, expected.instructions[20_001..]);
+        assert_eq!(rest.events, expected.events);
+        let start = expected.accesses.len() - rest.accesses.len();
+        assert_eq!(rest.accesses, expected.accesses[start..]);
+        assert_eq!(source.skip(1).unwrap(), 0);
+    }
+}
+
+#[test]
+fn without_a_limit_a_workload_never_ends() {
+    let mut source = WorkloadSpec::parse("sequential:size=4K").unwrap().source(0, None);
+    assert_eq!(source.metadata().instructions, None);
+    let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
+    for _ in 0..3 {
+        assert!(source.next_chunk(&mut chunk).unwrap());
+        append(&mut all, &chunk);
+    }
+    let first = all.accesses[0].address.value();
+    // 512 words, then the first again.
+    assert_eq!(all.accesses[511].address.value() - first, 4088);
+    assert_eq!(all.accesses[512].address.value(), first);
+}
+
+#[test]
+fn a_workload_prints_as_text_that_parses_to_the_same() {
+    let spec = WorkloadSpec::parse("random:dependent,others=4,size=4g").unwrap();
+    assert_eq!(spec.to_string(), "random:size=4g,others=4,writes=0,dependent");
+    assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
+    for workload in WORKLOADS {
+        let spec = WorkloadSpec::parse(workload.name).unwrap();
+        let source = spec.source(0, Some(5));
+        assert_eq!(source.metadata().name, spec.to_string());
+        assert_eq!(source.metadata().instructions, Some(5));
+        for parameter in workload.parameters {
+            assert!(!parameter.help.is_empty());
+            assert_eq!(parameter.default.is_empty(), parameter.kind == ParameterKind::Flag);
+        }
+    }
+    assert!(WorkloadSpec::is_workload("random:nonsense") && !WorkloadSpec::is_workload("a.trace"));
+}
+
+#[test]
+fn wrong_text_gets_one_clear_line() {
+    for (spec, expected) in [
+        ("ramdom", "no such workload; expected random, sequential, stride, zipf, chase"),
+        ("random:sise=4G", "unknown parameter 'sise'; expected size, others, writes, dependent"),
+        ("random:size=0", "size=0; expected 4096 to"),
+        ("random:size=-1", "size=-1; expected"),
+        ("random:size=99999999T", "size=99999999T; expected"),
+        ("random:size=17000000T", "size=17000000T; expected"),
+        ("random:size=65T", "size=65T; expected"),
+        ("random:size=4Q", "size=4Q; expected"),
+        ("random:size", "parameter 'size' has no value; expected"),
+        ("random:size=1G,size=2G", "parameter 'size' is given twice"),
+        ("random:dependent=yes", "dependent=yes; expected the name alone"),
+        ("random:others=1001", "others=1001; expected a whole number from 0 to 1000"),
+        ("random:writes=101%", "writes=101%; expected a share"),
+        ("random:writes=nan", "writes=nan; expected a share"),
+        ("random:,", "unknown parameter ''"),
+        ("stride:stride=0", "stride=0; expected 8 to"),
+        ("zipf:exponent=11", "exponent=11; expected"),
+        ("chase:node=1", "node=1; expected 8 to 4096"),
+    ] {
+        let text = error_of(spec);
+        assert!(text.starts_with(&format!("workload '{spec}': ")), "{text}");
+        assert!(text.contains(expected) && !text.contains('\n'), "{text}");
+    }
+    // The largest values that are allowed work.
+    for spec in ["random:size=64T", "stride:size=64T,stride=64T", "chase:size=4K,node=4K"] {
+        assert_eq!(run(spec, 0, 40).accesses.len(), 10, "{spec}");
+    }
+}
