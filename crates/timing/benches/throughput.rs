@@ -44,6 +44,14 @@ fn walk(steps: &mut Steps, page: u64, slot: u32) {
     steps.beside(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot });
 }
 
+/// A hit in the second-level TLB, as large and perforated pages have it.
+fn l2_tlb_hit(steps: &mut Steps, page: u64, slot: u32) {
+    steps.clear();
+    let l2_slot = (page >> 9) as u32 % 1536;
+    steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot: l2_slot });
+    steps.then(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot });
+}
+
 fn arithmetic(ip: u64, register: u8) -> Instruction {
     Instruction {
         ip: VirtualAddress::new(ip),
@@ -64,8 +72,8 @@ fn access(ip: u64, from: u8, to: u8) -> Instruction {
 }
 
 /// Three other instructions and one load from anywhere in 2GB; `hits` per cent find their page
-/// in the first-level TLB, the rest walk.
-fn random(core: &mut Core, instructions: u64, hits: u64) {
+/// in the first-level TLB, for the rest `miss` makes the steps.
+fn random(core: &mut Core, instructions: u64, hits: u64, miss: fn(&mut Steps, u64, u32)) {
     let mut random = Random(88_172_645_463_325_252);
     let mut steps = Steps::new();
     for _ in 0..instructions / 4 {
@@ -78,7 +86,7 @@ fn random(core: &mut Core, instructions: u64, hits: u64) {
         let slot = random.below(64) as u32;
         steps.clear();
         if random.below(100) >= hits {
-            walk(&mut steps, address >> 12, slot);
+            miss(&mut steps, address >> 12, slot);
         }
         let load = access(0x40_000c, 1, 5);
         core.begin(&load);
@@ -178,8 +186,9 @@ fn main() {
     ];
     for (name, text) in machines {
         let config: TimingConfig = toml::from_str(text).expect("the bundled machines parse");
-        measure(name, &config, "random_2g_walks", |core, n| random(core, n, 3));
-        measure(name, &config, "random_2g_tlb_hits", |core, n| random(core, n, 100));
+        measure(name, &config, "random_2g_walks", |core, n| random(core, n, 3, walk));
+        measure(name, &config, "random_2g_l2_tlb_hits", |core, n| random(core, n, 3, l2_tlb_hit));
+        measure(name, &config, "random_2g_l1_tlb_hits", |core, n| random(core, n, 100, walk));
         measure(name, &config, "cached", cached);
         measure(name, &config, "streaming", streaming);
     }
