@@ -109,4 +109,12 @@ pub enum OsError {
         /// The page.
         page: VirtualPage,
     },
+    /// A patch that would allow more than the area does.
+    #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
+    PermissionsDiffer {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
 }

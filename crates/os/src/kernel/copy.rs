@@ -150,7 +150,10 @@ impl AddressSpace {
         let Large { block, permissions } =
             Large { block: perforated.block, permissions: perforated.permissions };
         let entries = perforated.entries.clone();
-        let elsewhere = |index: &usize| entries[*index].frame() != block.add(*index as u64);
+        let elsewhere = |index: &usize| {
+            let entry = entries[*index];
+            !entry.is_present() || entry.frame() != block.add(*index as u64)
+        };
         let holes: HoleSet = perforated.holes.iter().filter(elsewhere).collect();
         if holes.is_empty() {
             other.map_large(number, block, permissions, effects)?;

@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Advice, Backing, Permissions, ProgramEvent, SpaceId, Update, VirtualAddress,
+    AccessKind, Advice, Backing, HoleSet, Permissions, ProgramEvent, SpaceId, Update,
+    VirtualAddress,
 };
 
 use super::Kernel;
 use super::fault::is_canonical;
+use super::range::subpages_of;
 use crate::OsError;
-use crate::space::{Area, Attributes, Present};
+use crate::space::{Area, Attributes, Present, REGION_PAGES};
 
 /// The whole pages that a byte range touches.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
@@ -98,26 +100,47 @@ impl Kernel {
         Ok(())
     }
 
-    /// Touches all pages at once (MAP_POPULATE). Holes that the program has no data at
-    /// (unallocated fragmentation) stay unallocated.
+    /// Touches all pages at once (MAP_POPULATE), except for those that the program has no data
+    /// at: the holes of unallocated fragmentation.
     fn populate(
         &mut self,
         id: SpaceId,
         pages: Range<u64>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let fills_holes = self.config.fragmentation.is_none_or(|f| f.allocated);
-        for area in self.space(id)?.areas.within(pages) {
-            if !area.attributes.effective().allow(AccessKind::Read) {
+        for part in self.space(id)?.areas.within(pages) {
+            if !part.attributes.effective().allow(AccessKind::Read) {
                 continue;
             }
             // The whole area decides the page size, not the part that is populated.
-            let Some(whole) = self.space(id)?.areas.find(area.start) else { continue };
-            for page in area.start..area.end {
-                self.populate_page(id, page, whole, fills_holes, updates)?;
+            let Some(area) = self.space(id)?.areas.find(part.start) else { continue };
+            let regions = part.start / REGION_PAGES..part.end.div_ceil(REGION_PAGES);
+            for number in regions {
+                let untouched = self.untouched_holes(area, number);
+                for index in subpages_of(&(part.start..part.end), number).iter() {
+                    if !untouched.contains(index) {
+                        let page = number * REGION_PAGES + index as u64;
+                        self.populate_page(id, page, area, updates)?;
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// The sub-pages of a region that the program has no data at.
+    fn untouched_holes(&self, area: Area, number: u64) -> HoleSet {
+        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        match self.config.fragmentation {
+            Some(fragmentation)
+                if !fragmentation.allocated
+                    && area.attributes.eligible()
+                    && area.spans(&region) =>
+            {
+                fragmentation.holes(self.config.seed, number).unwrap_or_default()
+            }
+            _ => HoleSet::EMPTY,
+        }
     }
 
     fn populate_page(
@@ -125,12 +148,10 @@ impl Kernel {
         id: SpaceId,
         page: u64,
         area: Area,
-        fills_holes: bool,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         match self.space(id)?.find(page) {
             None => self.bring_in(id, page, area, updates)?,
-            Some(Present::EmptyHole) if !fills_holes => return Ok(()),
             Some(Present::EmptyHole) => {
                 self.fill_hole(id, page, area.attributes.effective(), updates)?;
             }

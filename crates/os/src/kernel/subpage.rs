@@ -47,7 +47,8 @@ impl Kernel {
         }
         let (space, mut effects) = self.parts(id, updates)?;
         let place = (id, VirtualPage::new(page));
-        let permissions = match space.find(page) {
+        let present = space.find(page);
+        let permissions = match present {
             Some(Present::Large(_, permissions) | Present::InPlace(_, permissions)) => permissions,
             Some(Present::Hole(..) | Present::EmptyHole) => {
                 return Err(OsError::AlreadyHole { space: place.0, page: place.1 });
@@ -62,7 +63,11 @@ impl Kernel {
             }
             HoleContent::Moved => space.copy_subpage(page, true, permissions, &mut effects),
             HoleContent::Permissions(permissions) => {
-                space.copy_subpage(page, false, permissions, &mut effects)
+                // Private data that others also see are copied before they can be written.
+                let frame = present.and_then(Present::frame).expect("it is mapped");
+                let private = space.areas.find(page).is_none_or(|area| !area.attributes.shared);
+                let copies = permissions.write && private && effects.memory.is_shared(frame);
+                space.copy_subpage(page, copies, permissions, &mut effects)
             }
         }
     }
@@ -71,7 +76,8 @@ impl Kernel {
     /// 2MB page again.
     ///
     /// # Errors
-    /// If the page is not a hole, or its in-place frame is used by somebody else.
+    /// If the page is not a hole, its in-place frame is used by somebody else, or the 2MB mapping
+    /// allows more than the program may do there.
     pub fn patch(
         &mut self,
         space: SpaceId,
@@ -86,6 +92,10 @@ impl Kernel {
         }
         let perforated = found.perforated(page.number() / REGION_PAGES).expect("it has a hole");
         let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
+        let area = found.areas.find(page.number());
+        if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
+            return Err(OsError::PermissionsDiffer { space, page });
+        }
         if let Some(Present::Hole(frame, permissions)) = present {
             if frame == in_place {
                 // A page that waits for its copy on write must not become writable.

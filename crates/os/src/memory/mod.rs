@@ -186,8 +186,11 @@ impl PhysicalMemory {
     }
 
     /// A block for fragmented virtual region `region`: its `holes` are occupied by somebody
-    /// else's unmovable data, the rest is the caller's. A block that an earlier mapping of the
-    /// region left behind is used again, so that mapping and unmapping does not eat memory.
+    /// else's unmovable data, the rest is the caller's.
+    ///
+    /// A block that an earlier mapping of the region left behind is used again where its rest is
+    /// free. Where it is not, the foreign data count as having moved to the new block: mapping
+    /// and unmapping a region must not eat memory.
     pub(crate) fn allocate_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         let parked = self.parked.get(&region).cloned().unwrap_or_default();
         for (place, &block) in parked.iter().enumerate() {
@@ -197,7 +200,12 @@ impl PhysicalMemory {
             }
         }
         let block = self.allocate_block()?;
-        self.foreign_frames += holes.count() as u64;
+        if let Some(&old) = parked.first() {
+            self.unpark(region, 0);
+            self.release_block(old, holes);
+        } else {
+            self.foreign_frames += holes.count() as u64;
+        }
         Some(Fragment { region, block })
     }
 

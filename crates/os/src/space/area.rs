@@ -29,6 +29,14 @@ impl Attributes {
         if self.accessible { self.permissions } else { INACCESSIBLE }
     }
 
+    /// Whether a mapping with these permissions keeps to what the program may do.
+    pub(crate) fn permit(&self, mapping: Permissions) -> bool {
+        let own = self.effective();
+        (own.write || !mapping.write)
+            && (own.execute || !mapping.execute)
+            && (own.user || !mapping.user)
+    }
+
     /// Whether transparent large pages may back the area.
     pub(crate) fn eligible(&self) -> bool {
         !self.no_large_pages
