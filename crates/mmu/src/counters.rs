@@ -2,6 +2,8 @@
 
 use perforate_types::{Action, Counters, Purpose, Steps};
 
+use crate::Case;
+
 /// Counts since the last reset. Translations that ended in a page fault are not counted: the
 /// access is counted once, when it succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,27 +22,44 @@ pub struct MmuCounters {
     pub l2_misses: u64,
     /// Translations that read page tables.
     pub walks: u64,
-    /// Walks through a shadow entry to a hole.
-    pub hole_walks: u64,
     /// Walker reads by [`Purpose`].
     pub references: [u64; Purpose::COUNT],
     /// Translations by a perforated page that needed no bitmap thanks to the filter.
     pub bitmap_filtered: u64,
-    /// Look-ups of bitmap entries in the second-level TLB.
-    pub bitmap_lookups: u64,
-    /// Those that found the entry.
+    /// Look-ups of bitmap entries in the second-level TLB that found the entry.
     pub bitmap_hits: u64,
-    /// Those that read memory.
+    /// Look-ups of bitmap entries that had to read memory.
     pub bitmap_misses: u64,
-    /// Hole translations found by a walk.
+    /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
     /// Accesses translated in place by a perforated page.
     pub generated: u64,
 }
 
 impl MmuCounters {
+    /// Adds a translation beyond the first level.
+    pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
+        self.l2_accesses += 1;
+        self.l2_misses += u64::from(walked);
+        match case {
+            Case::FirstLevel | Case::Regular => {}
+            Case::Filtered => self.bitmap_filtered += 1,
+            Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
+            Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
+        }
+        match case {
+            Case::FirstLevel | Case::Regular => {}
+            Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
+            Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
+        }
+        let is_walk = walked || matches!(case, Case::BitmapHole | Case::ReadHole);
+        if is_walk || case == Case::ReadInPlace {
+            self.add_references(steps);
+        }
+    }
+
     /// Adds the reads of one translation.
-    pub(crate) fn add_references(&mut self, steps: &Steps) {
+    fn add_references(&mut self, steps: &Steps) {
         let mut walked = false;
         for step in steps.as_slice() {
             if let Action::Read { .. } = step.action {
@@ -67,9 +86,8 @@ impl MmuCounters {
             ("l2_tlb_accesses", self.l2_accesses),
             ("l2_tlb_misses", self.l2_misses),
             ("walks", self.walks),
-            ("hole_walks", self.hole_walks),
             ("bitmap_filtered", self.bitmap_filtered),
-            ("bitmap_lookups", self.bitmap_lookups),
+            ("bitmap_lookups", self.bitmap_hits + self.bitmap_misses),
             ("bitmap_hits", self.bitmap_hits),
             ("bitmap_misses", self.bitmap_misses),
             ("holes_translated", self.holes_translated),

@@ -12,7 +12,7 @@ use perforate_types::{
 use crate::dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
 use crate::radix::{Descent, Radix, entry_in, fill};
 use crate::walk_cache::Directory;
-use crate::{TableMemory, WalkCaches};
+use crate::{PerforatedVariant, TableMemory, WalkCaches};
 
 /// Sub-pages per filter bit.
 const REGION: usize = 64;
@@ -27,21 +27,33 @@ struct OwnHoles {
 /// Page tables with perforated pages.
 ///
 /// The bitmap belongs to the physical block and is the union of the holes of every address space
-/// that maps it; the filter belongs to the page-directory entry (SPEC P-2). A sharer whose filter
-/// bit is set may therefore find a bit that another one punched. So in every region whose filter
-/// bit is set, the hole node maps *all* sub-pages: this space's allocated holes to their frames,
-/// its unallocated holes to nothing, and all others in place.
+/// that maps it; the filter belongs to the page-directory entry (SPEC P-2). A sharer may therefore
+/// find a bit that another one punched. So in every region for which the hardware asks the
+/// bitmap (with the filter: where its bit is set; without: everywhere) the hole node maps *all*
+/// sub-pages: this space's allocated holes to their frames, its unallocated holes to nothing, and
+/// all others in place.
 pub struct PerforatedRadix {
     radix: Radix,
     bitmaps: PhysicalAddress,
+    variant: PerforatedVariant,
     pages: BTreeMap<(SpaceId, VirtualPage), OwnHoles>,
     sharers: HashMap<Frame, Vec<(SpaceId, VirtualPage)>>,
 }
 
 impl PerforatedRadix {
-    /// Tables whose hole bitmaps start at physical address `bitmaps`.
-    pub fn new(bitmaps: PhysicalAddress) -> Self {
-        Self { radix: Radix::new(), bitmaps, pages: BTreeMap::new(), sharers: HashMap::new() }
+    /// Tables for hardware of this variant, whose hole bitmaps start at physical address
+    /// `bitmaps`.
+    pub fn new(bitmaps: PhysicalAddress, variant: PerforatedVariant) -> Self {
+        let (pages, sharers) = (BTreeMap::new(), HashMap::new());
+        Self { radix: Radix::new(), bitmaps, variant, pages, sharers }
+    }
+
+    /// Regions of a page with this filter for which the hardware asks the bitmap, as bits.
+    fn asked_regions(&self, filter: u8) -> u8 {
+        match (self.variant, filter) {
+            (PerforatedVariant::Filtered, _) | (_, 0) => filter,
+            _ => 0xff,
+        }
     }
 
     fn large_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
@@ -100,7 +112,8 @@ impl PerforatedRadix {
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
-        for region in (0..8).filter(|region| (filter & !entry.filter()) >> region & 1 != 0) {
+        let newly_asked = self.asked_regions(filter) & !self.asked_regions(entry.filter());
+        for region in (0..8).filter(|region| newly_asked >> region & 1 != 0) {
             self.map_in_place(space, page, region);
         }
     }
@@ -197,8 +210,8 @@ impl PerforatedRadix {
 
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
         if self.pages.contains_key(&(space, page)) {
-            let filter = self.large_entry(space, page).1.filter();
-            for region in (0..8).filter(|region| filter >> region & 1 != 0) {
+            let asked = self.asked_regions(self.large_entry(space, page).1.filter());
+            for region in (0..8).filter(|region| asked >> region & 1 != 0) {
                 self.map_in_place(space, page, region);
             }
         }

@@ -244,20 +244,15 @@ impl Mmu {
         if let Some(hit) = hit {
             return self.first_store(request, &hit).map(|found| (found, false));
         }
-        let before = self.counters;
-        let found = self.look_up_l2(request, steps);
-        if found.is_err() {
-            // The access comes again once the page is mapped, and is counted then.
-            self.counters = before;
+        // An access that faults comes again once the page is mapped, and is counted then.
+        let (found, walked) = self.look_up_l2(request, steps)?;
+        self.counters.add(found.case, walked, steps);
+        *if request.kind == AccessKind::Fetch {
+            &mut self.counters.l1_instruction_misses
         } else {
-            self.counters.add_references(steps);
-            *if request.kind == AccessKind::Fetch {
-                &mut self.counters.l1_instruction_misses
-            } else {
-                &mut self.counters.l1_misses
-            } += 1;
-        }
-        found
+            &mut self.counters.l1_misses
+        } += 1;
+        Ok((found, walked))
     }
 
     /// A first-level hit that lacks a permission, or a first store to a clean page. Setting the
@@ -279,7 +274,6 @@ impl Mmu {
         request: Request,
         steps: &mut Steps,
     ) -> Result<(Found, bool), PageFault> {
-        self.counters.l2_accesses += 1;
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
             steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind {
@@ -290,7 +284,6 @@ impl Mmu {
             }?;
             return Ok((found, false));
         }
-        self.counters.l2_misses += 1;
         steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
         self.walk(request, steps).map(|found| (found, true))
     }
@@ -403,7 +396,6 @@ impl Mmu {
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
         if self.variant == PerforatedVariant::Filtered && !self.filter_bit(entry, index) {
-            self.counters.bitmap_filtered += 1;
             return self.generate(request, entry, slot, Case::Filtered, steps);
         }
         let (hole, read) = self.is_hole(request, entry, index, steps);
@@ -428,14 +420,11 @@ impl Mmu {
         index: usize,
         steps: &mut Steps,
     ) -> (bool, bool) {
-        self.counters.bitmap_lookups += 1;
         let bit = index as u64 % SUBPAGES_PER_BITMAP_ENTRY;
         if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
-            self.counters.bitmap_hits += 1;
             steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
             return (bits >> bit & 1 != 0, false);
         }
-        self.counters.bitmap_misses += 1;
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
         if self.variant == PerforatedVariant::Naive {
             self.load_bitmap(request, entry.frame, steps);
@@ -483,7 +472,6 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         self.allow(request, entry.allows)?;
-        self.counters.generated += 1;
         let allows = self.dirtied(request, entry.allows, slot);
         let frame = entry.frame.add(request.page.index_in(PageSize::Size2M) as u64);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
@@ -497,12 +485,10 @@ impl Mmu {
         case: Case,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.counters.hole_walks += 1;
         let reach =
             self.dimension.walk_hole(self.walk_request(request), &mut self.caches, steps)?;
         let entry = self.entry(EntryKind::Hole, &reach);
         self.allow(request, entry.allows)?;
-        self.counters.holes_translated += 1;
         self.fill_l2(request, Purpose::Hole, entry, steps);
         let slot = self.fill_l1(request, PageSize::Size4K, entry.frame, entry.allows, steps);
         Ok(Found { frame: entry.frame, slot, case })

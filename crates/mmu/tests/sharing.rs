@@ -19,6 +19,10 @@ fn change(mmu: &mut Mmu, change: MappingChange) {
 }
 
 fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
+    shared_with(PerforatedVariant::Filtered, holes_of_a, holes_of_b)
+}
+
+fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
     let small = TlbGeometry { entries: 16, ways: 4 };
     let config = MmuConfig {
         tlb: TlbConfig {
@@ -33,8 +37,8 @@ fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
         },
         walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },
     };
-    let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000));
-    let mut mmu = Mmu::new(&config, Box::new(dimension), PerforatedVariant::Filtered).unwrap();
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
+    let mut mmu = Mmu::new(&config, Box::new(dimension), variant).unwrap();
     for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
         for (level, frame, holes) in [
             (4, tables, false),
@@ -115,4 +119,14 @@ fn in_place_entries_follow_the_permissions_of_the_page() {
     };
     assert_eq!(store(7), Err(PageFault::Protection));
     assert_eq!(store(100), Err(PageFault::Protection));
+}
+
+#[test]
+fn without_the_filter_every_region_of_the_hole_node_is_complete() {
+    // A's hole is in region 0 only; B's, in region 3, is in the bitmap that A's hardware asks.
+    for variant in [PerforatedVariant::Naive, PerforatedVariant::OnDemand] {
+        let mut mmu = shared_with(variant, &[5], &[200]);
+        assert_eq!(frame(&mut mmu, A, 200), Ok(0x1000 + 200));
+        assert_eq!(frame(&mut mmu, B, 5), Ok(0x1005));
+    }
 }

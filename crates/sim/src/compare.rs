@@ -10,6 +10,7 @@ use perforate_types::Chunk;
 
 use crate::results::RunResult;
 use crate::simulation::{Figures, RunOptions, Simulation};
+use crate::system::SystemOptions;
 use crate::{Machine, MemoryState, Scheme, SimError, Workload, open_workload};
 
 /// Chunks a slow scheme may lag behind the decoder.
@@ -144,7 +145,8 @@ fn decode(
 impl Comparison {
     fn run_options(&self, metadata: &SourceMetadata) -> RunOptions {
         let warmup = self.warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
-        RunOptions { functional: self.functional, check: self.check, warmup }
+        let system = SystemOptions { check: self.check, implicit_maps: !metadata.has_events };
+        RunOptions { functional: self.functional, system, warmup }
     }
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {

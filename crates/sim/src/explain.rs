@@ -7,6 +7,7 @@ use perforate_types::{
     PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
 };
 
+use crate::system::SystemOptions;
 use crate::{Machine, MemoryState, Scheme, SimError, System, Workload, open_workload};
 
 /// What had been forgotten before the translation.
@@ -77,8 +78,10 @@ pub fn explain(
     addresses: &[VirtualAddress],
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
     let mut source = open_workload(workload, memory, seed)?;
+    let implicit_maps = !source.metadata().has_events;
+    let options = SystemOptions { check: true, implicit_maps };
     let mut subject = Subject {
-        system: System::new(machine, scheme, memory, seed, true)?,
+        system: System::new(machine, scheme, memory, seed, options)?,
         machine: machine.clone(),
     };
     let mut chunk = Chunk::default();

@@ -26,5 +26,5 @@ pub use memory_state::{MemoryState, parse_size};
 pub use results::{RegionPicture, RunResult, Series, SeriesPoint};
 pub use scheme::Scheme;
 pub use simulation::{RunOptions, Simulation};
-pub use system::System;
+pub use system::{System, SystemOptions};
 pub use workload::{Workload, open_workload};

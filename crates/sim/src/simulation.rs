@@ -8,6 +8,7 @@ use perforate_types::{
 
 use crate::results::{RegionPicture, Series};
 use crate::samples::Samples;
+use crate::system::SystemOptions;
 use crate::{Machine, MemoryState, Scheme, SimError, System};
 
 /// Perforated pages pictured in a result.
@@ -20,8 +21,8 @@ const LINE_BYTES: u64 = 64;
 pub struct RunOptions {
     /// Count events only, without a clock.
     pub functional: bool,
-    /// Compare every translation with the oracle.
-    pub check: bool,
+    /// How the operating system is set up and checked.
+    pub system: SystemOptions,
     /// Instructions before measuring starts.
     pub warmup: u64,
 }
@@ -109,7 +110,7 @@ impl Simulation {
         seed: u64,
         options: RunOptions,
     ) -> Result<Self, SimError> {
-        let system = System::new(machine, scheme, memory, seed, options.check)?;
+        let system = System::new(machine, scheme, memory, seed, options.system)?;
         let core = if options.functional {
             None
         } else {

@@ -11,6 +11,15 @@ use crate::{Machine, MemoryState, Scheme, SimError};
 /// split or a hole mapped before the access itself succeeds.
 const FAULTS_PER_ACCESS: u32 = 4;
 
+/// How a [`System`] is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemOptions {
+    /// Compare every translation with the oracle.
+    pub check: bool,
+    /// Touching what was never mapped maps it, for traces without map events.
+    pub implicit_maps: bool,
+}
+
 /// An operating system with its own memory, and the hardware that translates for it.
 ///
 /// The only back edge of the data flow: a page fault goes to the kernel, whose updates come back
@@ -28,8 +37,7 @@ pub struct System {
 }
 
 impl System {
-    /// An empty memory under `scheme`; with `check`, every translation is compared with the
-    /// oracle.
+    /// An empty memory under `scheme`.
     ///
     /// # Errors
     /// Memory too small for the kernel's own tables, or an impossible machine.
@@ -38,21 +46,19 @@ impl System {
         scheme: &'static Scheme,
         memory: &MemoryState,
         seed: u64,
-        check: bool,
+        options: SystemOptions,
     ) -> Result<Self, SimError> {
-        let kernel = scheme.kernel(memory, seed).map_err(|source| SimError::Os {
-            scheme: scheme.name.into(),
-            instruction: 0,
-            source,
+        let kernel = scheme.kernel(memory, seed, options.implicit_maps).map_err(|source| {
+            SimError::Os { scheme: scheme.name.into(), instruction: 0, source }
         })?;
-        let dimension = (scheme.dimension)(&kernel);
+        let dimension = (scheme.dimension)(&kernel, scheme.variant);
         let mmu = Mmu::new(&machine.mmu(), dimension, scheme.variant).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
         let mut system = Self {
             kernel,
             mmu,
-            oracle: check.then(Oracle::new),
+            oracle: options.check.then(Oracle::new),
             updates: Vec::new(),
             steps: Steps::new(),
             scheme: scheme.name,

@@ -45,7 +45,7 @@ pub struct Scheme {
     /// The operating system's policy with its options, as [`parse_policy`] reads it.
     pub policy: &'static str,
     /// The page tables.
-    pub dimension: fn(&Kernel) -> Box<dyn Dimension>,
+    pub dimension: fn(&Kernel, PerforatedVariant) -> Box<dyn Dimension>,
 }
 
 impl Scheme {
@@ -78,15 +78,21 @@ impl Scheme {
         Ok(schemes)
     }
 
-    /// An operating system with its own memory, as this scheme needs it.
-    pub(crate) fn kernel(&self, memory: &MemoryState, seed: u64) -> Result<Kernel, OsError> {
+    /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,
+    /// touching what was never mapped maps it, for traces without map events.
+    pub(crate) fn kernel(
+        &self,
+        memory: &MemoryState,
+        seed: u64,
+        implicit_maps: bool,
+    ) -> Result<Kernel, OsError> {
         let fragmentation = if self.ideal_memory { None } else { memory.fragmentation.clone() };
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
             seed,
             tables: TableFormat { shadow_directories: self.shadow_directories },
-            implicit_maps: true,
+            implicit_maps,
         };
         Kernel::new(config, parse_policy(&self.policy_text(memory))?)
     }
@@ -105,7 +111,7 @@ impl Scheme {
 }
 
 /// Ordinary page tables.
-fn radix(_: &Kernel) -> Box<dyn Dimension> {
+fn radix(_: &Kernel, _: PerforatedVariant) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }
 

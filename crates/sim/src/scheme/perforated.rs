@@ -6,9 +6,9 @@ use perforate_os::Kernel;
 use super::Scheme;
 
 /// Page tables with shadow directories and hole bitmaps.
-fn perforated_radix(kernel: &Kernel) -> Box<dyn Dimension> {
+fn perforated_radix(kernel: &Kernel, variant: PerforatedVariant) -> Box<dyn Dimension> {
     let bitmaps = kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
-    Box::new(PerforatedRadix::new(bitmaps))
+    Box::new(PerforatedRadix::new(bitmaps, variant))
 }
 
 /// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
