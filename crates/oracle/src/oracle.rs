@@ -42,10 +42,10 @@ impl Oracle {
     /// What `page` is translated to; `None` where an access faults.
     pub fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
         let extent = self.extent(space, page)?;
-        if extent.holes > 0 {
-            if let Some(hole) = self.holes.get(&(space, page)) {
-                return *hole;
-            }
+        if extent.holes > 0
+            && let Some(hole) = self.holes.get(&(space, page))
+        {
+            return *hole;
         }
         Some((extent.frame_of(page), extent.permissions))
     }

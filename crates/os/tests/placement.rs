@@ -230,3 +230,29 @@ fn speed() {
     let rate = 0.524_288 / start.elapsed().as_secs_f64();
     eprintln!("{rate:.1} M faults/s at random");
 }
+
+/// Host memory of 2GB in 4KB pages, by hand as well.
+#[test]
+#[ignore = "a measurement"]
+fn host_memory() {
+    let resident = || {
+        let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages.expect("a number") * 4096
+    };
+    let before = resident();
+    let tables = TableFormat::default();
+    let (memory_bytes, fragmentation, seed, implicit_maps) = (8 * GB, None, 0, false);
+    let config = KernelConfig { memory_bytes, fragmentation, seed, tables, implicit_maps };
+    let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
+    let mut updates = Vec::new();
+    kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();
+    for number in 0..524_288 {
+        updates.clear();
+        let page = machine::page(BASE + number * 4096);
+        kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates).unwrap();
+    }
+    let used = resident() - before;
+    eprintln!("2GB in 4KB pages: {:.1} MB of host memory", used as f64 / 1e6);
+    assert!(used < 30 << 20);
+}

@@ -68,11 +68,11 @@ impl Kernel {
             return Ok(None);
         }
         let above = space.areas.next_above(page);
-        if let Some(stack) = above.filter(|area| area.attributes.backing == Backing::Stack) {
-            if stack.start - page <= STACK_GROWTH_PAGES {
-                space.areas.insert(page..stack.start, stack.attributes);
-                return Ok(space.areas.find(page));
-            }
+        if let Some(stack) = above.filter(|area| area.attributes.backing == Backing::Stack)
+            && stack.start - page <= STACK_GROWTH_PAGES
+        {
+            space.areas.insert(page..stack.start, stack.attributes);
+            return Ok(space.areas.find(page));
         }
         if implicit_maps {
             let first = page / REGION_PAGES * REGION_PAGES;

@@ -96,16 +96,16 @@ impl Kernel {
         if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
             return Err(OsError::PermissionsDiffer { space, page });
         }
-        if let Some(Present::Hole(frame, permissions)) = present {
-            if frame == in_place {
-                // A page that waits for its copy on write must not become writable.
-                let waits = perforated.permissions.write && !permissions.write;
-                if waits && effects.memory.is_shared(frame) {
-                    return Err(occupied);
-                }
-                found.patch(page.number(), &mut effects);
-                return Ok(());
+        if let Some(Present::Hole(frame, permissions)) = present
+            && frame == in_place
+        {
+            // A page that waits for its copy on write must not become writable.
+            let waits = perforated.permissions.write && !permissions.write;
+            if waits && effects.memory.is_shared(frame) {
+                return Err(occupied);
             }
+            found.patch(page.number(), &mut effects);
+            return Ok(());
         }
         if !effects.memory.take(in_place) {
             return Err(occupied);

@@ -96,7 +96,7 @@ impl Buddy {
     /// # Panics
     /// If `frames` is not a multiple of 1024.
     pub fn allocate_run(&mut self, frames: u64) -> Option<Frame> {
-        assert!(frames % CHUNK_FRAMES == 0);
+        assert!(frames.is_multiple_of(CHUNK_FRAMES));
         let chunks = frames / CHUNK_FRAMES;
         let first = self.whole.lowest_aligned(chunks)?;
         self.whole.remove(first, first + chunks);

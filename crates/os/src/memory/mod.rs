@@ -48,7 +48,7 @@ impl PhysicalMemory {
     pub(crate) fn new(memory_bytes: u64, with_hole_bitmap: bool) -> Result<Self, OsError> {
         let invalid = |reason| OsError::InvalidMemory { memory_bytes, reason };
         let frames = memory_bytes / FRAME_BYTES;
-        if memory_bytes % FRAME_BYTES != 0 {
+        if !memory_bytes.is_multiple_of(FRAME_BYTES) {
             return Err(invalid("not a multiple of 4096 bytes"));
         }
         if memory_bytes > 1 << 52 {

@@ -49,11 +49,11 @@ impl Runs {
         assert!(start < end && !self.contains(start) && !self.contains(end - 1), "freed twice");
         self.count += end - start;
         let (mut start, mut end) = (start, end);
-        if let Some((&before, &before_end)) = self.ends.range(..start).next_back() {
-            if before_end == start {
-                self.ends.remove(&before);
-                start = before;
-            }
+        if let Some((&before, &before_end)) = self.ends.range(..start).next_back()
+            && before_end == start
+        {
+            self.ends.remove(&before);
+            start = before;
         }
         if let Some(after_end) = self.ends.remove(&end) {
             end = after_end;

@@ -73,8 +73,10 @@ pub struct PolicyEntry {
     /// One line for lists.
     pub summary: &'static str,
     /// Makes the policy from its options, `key=value` pairs.
-    make: fn(&[(&str, &str)]) -> Result<Box<dyn Policy>, String>,
+    make: Make,
 }
+
+type Make = fn(&[(&str, &str)]) -> Result<Box<dyn Policy>, String>;
 
 /// All policies.
 pub const POLICIES: &[PolicyEntry] = &[

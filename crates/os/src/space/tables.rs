@@ -4,6 +4,7 @@
 //! A node exists exactly while something hangs below it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use perforate_types::{Frame, MappingChange, SpaceId, VirtualPage};
 
@@ -76,9 +77,9 @@ impl Tables {
             self.root = Some(Node { frame, entries: 0 });
             effects.change(self.added(4, 0, frame));
         }
-        if !self.level3.contains_key(&(page >> 27)) {
+        if let Entry::Vacant(place) = self.level3.entry(page >> 27) {
             let frame = effects.memory.allocate(0)?;
-            self.level3.insert(page >> 27, Node { frame, entries: 0 });
+            place.insert(Node { frame, entries: 0 });
             self.root.as_mut().expect("just made").entries += 1;
             effects.change(self.added(3, page >> 27 << 27, frame));
         }

@@ -1,0 +1,162 @@
+//! Fork, copy-on-write and sharing.
+
+mod machine;
+
+use machine::{BASE, MB, Machine, fork, page, protect, switch};
+use perforate_os::HoleContent;
+use perforate_types::{
+    MappingChange as C, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown as S, SpaceId,
+    Update,
+};
+
+const SPACE: SpaceId = SpaceId(0);
+const RW: Permissions = Permissions::READ_WRITE;
+const P4K: PageSize = PageSize::Size4K;
+
+fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
+    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
+}
+
+fn page_down(address: u64) -> Update {
+    S::Page { space: SPACE, page: page(address) }.into()
+}
+
+fn bitmap_down(address: u64) -> Update {
+    S::Bitmap { space: SPACE, page: page(address) }.into()
+}
+
+#[test]
+fn fork_shares_and_a_write_copies() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 4096);
+    let frame = machine.frame(BASE).unwrap();
+    machine.event(fork(1));
+    assert!(machine.updates.contains(&protected(BASE, P4K, Permissions::READ)));
+    machine.assert_copies_on_write();
+    machine.event(switch(1));
+    machine.write(BASE);
+    assert_ne!(machine.frame(BASE), Some(frame));
+    machine.event(switch(0));
+    assert_eq!(machine.frame(BASE), Some(frame));
+    // The parent is the only one left: its page only becomes writable again.
+    machine.write(BASE);
+    assert_eq!(machine.updates, [protected(BASE, P4K, RW), page_down(BASE)]);
+    assert_eq!(machine.counter("copy_on_write_faults"), 2);
+    machine.assert_memory_adds_up();
+}
+
+#[test]
+fn copy_on_write_punches_perforated_pages_and_splits_conventional_ones() {
+    for (policy, large, perforated, base) in [("perforated", 1, 1, 0), ("thp", 1, 0, 512)] {
+        let mut machine = Machine::new(policy, 64 * MB);
+        machine.map(BASE, 2 * MB);
+        machine.write(BASE);
+        machine.event(fork(1));
+        assert_eq!(machine.counter("large_pages"), 2);
+        machine.write(BASE + 9 * 4096);
+        assert_eq!(machine.counter("large_pages"), large);
+        assert_eq!(machine.counter("perforated_pages"), perforated);
+        assert_eq!(machine.counter("base_pages"), base);
+        // 512 frames shared, one copied.
+        assert_eq!(machine.mapped_frames().len(), 513);
+        machine.assert_copies_on_write();
+        machine.assert_memory_adds_up();
+        machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+        assert_eq!(machine.mapped_frames().len(), 512);
+        machine.assert_memory_adds_up();
+    }
+}
+
+#[test]
+fn a_shared_block_outlives_its_first_owner_and_holes_are_their_own() {
+    let mut machine = Machine::new("perforated", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.punch(BASE + 0x1000, HoleContent::Moved).unwrap();
+    machine.punch(BASE + 0x2000, HoleContent::Permissions(Permissions::READ)).unwrap();
+    machine.event(switch(1));
+    let other = machine.kernel.current();
+    machine.act(|kernel, updates| kernel.share(SPACE, page(BASE), other, updates)).unwrap();
+    let translate =
+        |machine: &Machine, space, address: u64| machine.oracle.translate(space, page(address));
+    // Fig. 1: the other space may write where this one may only read.
+    assert_eq!(translate(&machine, SPACE, BASE + 0x2000).unwrap().1, Permissions::READ);
+    assert_eq!(translate(&machine, other, BASE + 0x2000).unwrap().1, RW);
+    for offset in [0, 0x1000, 0x2000] {
+        let frame = |space| translate(&machine, space, BASE + offset).unwrap().0;
+        assert_eq!(frame(SPACE), frame(other));
+    }
+    // Punching in one space leaves the frame to the other; its bitmap entry goes too (P-2).
+    machine.punch(BASE + 0x5000, HoleContent::Unallocated).unwrap();
+    assert!(machine.updates.contains(&bitmap_down(BASE + 0x5000)));
+    assert_eq!(translate(&machine, other, BASE + 0x5000), None);
+    assert!(translate(&machine, SPACE, BASE + 0x5000).is_some());
+    machine.assert_memory_adds_up();
+    machine.event(ProgramEvent::Exit { process: ProcessId(0) });
+    assert!(translate(&machine, other, BASE).is_some());
+    machine.assert_memory_adds_up();
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(machine.counter("mapped_bytes"), 0);
+    machine.assert_memory_adds_up();
+}
+
+#[test]
+fn a_protected_page_stays_shared_until_it_is_written() {
+    let mut machine = Machine::new("thp", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(fork(1));
+    machine.event(protect(BASE, 2 * MB, Permissions::ALL));
+    // Executable at once, writable only when copied.
+    assert_eq!(machine.translate(BASE).unwrap().1, Permissions::READ_EXECUTE);
+    machine.assert_copies_on_write();
+    machine.write(BASE);
+    assert_eq!(machine.translate(BASE).unwrap().1, Permissions::ALL);
+}
+
+#[test]
+fn shared_memory_stays_writable_over_a_fork() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    let shared = match machine::populate(BASE, 0x2000) {
+        ProgramEvent::Map { start, length, permissions, accessible, backing, populate, .. } => {
+            let shared = true;
+            ProgramEvent::Map { start, length, permissions, accessible, backing, shared, populate }
+        }
+        _ => unreachable!(),
+    };
+    machine.event(shared);
+    let frame = machine.frame(BASE);
+    machine.event(fork(1));
+    machine.event(switch(1));
+    assert_eq!(machine.frame(BASE), frame);
+    assert_eq!(machine.translate(BASE).unwrap().1, RW);
+}
+
+#[test]
+fn exec_and_exit_leave_nothing_behind() {
+    let mut machine = Machine::new("perforated", 64 * MB);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 2 * MB);
+    machine.event(fork(7));
+    machine.event(switch(7));
+    machine.event(ProgramEvent::Exec);
+    assert_eq!(machine.frame(BASE), None);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(ProgramEvent::Exit { process: ProcessId(0) });
+    assert_eq!(machine.counter("mapped_bytes"), 2 * MB);
+    assert_eq!(machine.counter("peak_mapped_bytes"), 8 * MB);
+    machine.assert_memory_adds_up();
+    machine.event(ProgramEvent::Exit { process: ProcessId(7) });
+    assert_eq!(machine.counter("page_table_bytes"), 0);
+    machine.assert_memory_adds_up();
+}
+
+#[test]
+fn a_kernel_can_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<perforate_os::Kernel>();
+}
