@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{BASE, MB, Machine, page, protect, unmap};
+use machine::{BASE, MB, Machine, page, protect};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
     AccessKind, Frame, MappingChange as C, PageSize, Permissions, Shootdown as S, SpaceId, Update,
@@ -10,7 +10,6 @@ use perforate_types::{
 
 const SPACE: SpaceId = SpaceId(0);
 const RW: Permissions = Permissions::READ_WRITE;
-const P4K: PageSize = PageSize::Size4K;
 const P2M: PageSize = PageSize::Size2M;
 
 fn remove(level: u8, address: u64, holes: bool) -> Update {
