@@ -1,0 +1,85 @@
+//! Instructions per second of whole runs, one JSON line per scheme, workload and mode:
+//! `cargo bench -p perforate-sim [-- PART-OF-NAME…]`. Chunks are decoded beforehand, so that the
+//! simulation alone is timed, on one core; the traces' own benchmark times the decoder.
+
+use std::time::Instant;
+
+use perforate_sim::{
+    Machine, MemoryState, RunOptions, Scheme, Simulation, SystemOptions, Workload, open_workload,
+};
+use perforate_types::Chunk;
+
+const INSTRUCTIONS: u64 = 10_000_000;
+const SCHEMES: [&str; 4] = ["4k", "thp", "perforated", "ideal"];
+
+fn main() {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut workloads = vec!["random".to_owned(), "sequential".to_owned(), "chase".to_owned()];
+    workloads.extend(bundled_traces());
+    for workload in workloads {
+        let name = workload.rsplit('/').next().unwrap_or(&workload).to_owned();
+        for functional in [false, true] {
+            for scheme in SCHEMES {
+                let mode = if functional { "functional" } else { "timing" };
+                let case = format!("{name}/{scheme}/{mode}");
+                if wanted.is_empty() || wanted.iter().any(|part| case.contains(part.as_str())) {
+                    measure(&workload, &name, scheme, functional);
+                }
+            }
+        }
+    }
+}
+
+fn bundled_traces() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
+    let mut traces: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.path().to_str().map(str::to_owned))
+        .filter(|path| path.ends_with(".trace"))
+        .collect();
+    traces.sort();
+    traces
+}
+
+fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
+    let fragmentation = "portion=50%,holes=25%,clustered";
+    let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
+    let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
+    let workload = Workload { name: workload.into(), instructions: Some(INSTRUCTIONS) };
+    let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut chunk = Chunk::default();
+    while source.next_chunk(&mut chunk).expect("a whole trace") {
+        chunks.push(std::mem::take(&mut chunk));
+    }
+    let system = SystemOptions { check: false, implicit_maps: !source.metadata().has_events };
+    let options = RunOptions { functional, system, warmup: 0 };
+    let scheme = Scheme::find(scheme).expect("a scheme");
+    let mut simulation =
+        Simulation::new(&machine, scheme, &memory, 1, options).expect("a simulation");
+    // The first tenth warms caches and faults pages in; it is not timed.
+    let (warmup, rest) = chunks.split_at(chunks.len() / 10);
+    for chunk in warmup {
+        simulation.run(chunk).expect("a run");
+    }
+    let start = Instant::now();
+    for chunk in rest {
+        simulation.run(chunk).expect("a run");
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let instructions: usize = rest.iter().map(|chunk| chunk.instructions.len()).sum();
+    let accesses: usize = rest.iter().map(|chunk| chunk.accesses.len()).sum();
+    println!(
+        "{}",
+        serde_json::json!({
+            "workload": name,
+            "scheme": scheme.name,
+            "mode": if functional { "functional" } else { "timing" },
+            "instructions_per_second": (instructions as f64 / seconds) as u64,
+            "accesses_per_second": (accesses as f64 / seconds) as u64,
+        })
+    );
+}
