@@ -30,6 +30,10 @@ pub enum Distribution {
 pub struct Fragmentation {
     /// Share of the 2MB regions that are fragmented, 0–1.
     pub portion: f64,
+    /// Share of the 2MB regions that are so fragmented that no frame of their block is left, 0–1:
+    /// every policy gives them 4KB pages (P §III.C has such regions beside perforated ones).
+    #[serde(default)]
+    pub unusable: f64,
     /// Share of the sub-pages of a fragmented region that are holes, 0–1.
     pub hole_share: f64,
     /// Where the holes lie.
@@ -48,8 +52,10 @@ impl Fragmentation {
     /// non-integer is carried to the next group), and every one of them round(share × 512) holes.
     pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
         let count = (self.hole_share * HoleSet::SUBPAGES as f64).round() as usize;
-        if count == 0 || !self.is_fragmented(seed, region) {
-            return None;
+        match self.state(seed, region) {
+            State::Unusable => return Some(HoleSet::FULL),
+            State::Fragmented if count > 0 => {}
+            State::Fragmented | State::Whole => return None,
         }
         let mut random = Random::new(seed, HOLES, region);
         Some(match self.distribution {
@@ -61,22 +67,33 @@ impl Fragmentation {
         })
     }
 
-    fn is_fragmented(&self, seed: u64, region: u64) -> bool {
+    fn state(&self, seed: u64, region: u64) -> State {
         let group = region / GROUP;
-        let before = |group: u64| (self.portion * GROUP as f64 * group as f64).round() as u64;
-        let count = before(group + 1) - before(group);
+        let in_group = |share: f64| {
+            let before = |group: u64| (share * GROUP as f64 * group as f64).round() as u64;
+            before(group + 1) - before(group)
+        };
+        let fragmented = in_group(self.portion);
+        let spoilt = in_group(self.portion + self.unusable);
         let mut random = Random::new(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
-        // The first `count` places of a Fisher–Yates shuffle.
-        for place in 0..count {
+        // The first places of a Fisher–Yates shuffle: the fragmented ones, then the unusable.
+        for place in 0..spoilt {
             let other = place + random.below(GROUP - place);
             order.swap(place as usize, other as usize);
             if u64::from(order[place as usize]) == region % GROUP {
-                return true;
+                return if place < fragmented { State::Fragmented } else { State::Unusable };
             }
         }
-        false
+        State::Whole
     }
+}
+
+/// State of one region's block.
+enum State {
+    Whole,
+    Fragmented,
+    Unusable,
 }
 
 /// `count` of 512 sub-pages, each set equally likely (Floyd's algorithm).
@@ -113,10 +130,12 @@ impl FromStr for Fragmentation {
 }
 
 fn parse(text: &str) -> Result<Fragmentation, String> {
-    let (mut portion, mut hole_share, mut distribution, mut allocated) = (None, None, None, None);
+    let (mut portion, mut unusable, mut hole_share) = (None, None, None);
+    let (mut distribution, mut allocated) = (None, None);
     for word in text.split(',').map(str::trim) {
         let repeated = match word.split_once('=') {
             Some(("portion", share)) => portion.replace(parse_share(share)?).is_some(),
+            Some(("unusable", share)) => unusable.replace(parse_share(share)?).is_some(),
             Some(("holes", share)) => hole_share.replace(parse_share(share)?).is_some(),
             Some((key, _)) => return Err(format!("unknown key \"{key}\"")),
             None => match word {
@@ -124,7 +143,7 @@ fn parse(text: &str) -> Result<Fragmentation, String> {
                 "dispersed" => distribution.replace(Distribution::Dispersed).is_some(),
                 "allocated" => allocated.replace(true).is_some(),
                 "unallocated" => allocated.replace(false).is_some(),
-                "portion" | "holes" => return Err(format!("{word} needs a value")),
+                "portion" | "unusable" | "holes" => return Err(format!("{word} needs a value")),
                 _ => return Err(format!("unknown word \"{word}\"")),
             },
         };
@@ -132,8 +151,17 @@ fn parse(text: &str) -> Result<Fragmentation, String> {
             return Err(format!("\"{word}\" says something a second time"));
         }
     }
+    let portion = portion.ok_or("portion is missing")?;
+    let unusable = unusable.unwrap_or(0.0);
+    if portion + unusable > 1.0 {
+        return Err("portion and unusable are more than 100% together".into());
+    }
+    if unusable > 0.0 && allocated == Some(false) {
+        return Err("regions that are unusable cannot have unallocated holes".into());
+    }
     Ok(Fragmentation {
-        portion: portion.ok_or("portion is missing")?,
+        portion,
+        unusable,
         hole_share: hole_share.ok_or("holes is missing")?,
         distribution: distribution.ok_or("clustered or dispersed is missing")?,
         allocated: allocated.unwrap_or(true),
@@ -148,6 +176,9 @@ impl fmt::Display for Fragmentation {
         };
         let (portion, holes) = (self.portion * 100.0, self.hole_share * 100.0);
         write!(f, "portion={portion}%,holes={holes}%,{distribution}")?;
+        if self.unusable > 0.0 {
+            write!(f, ",unusable={}%", self.unusable * 100.0)?;
+        }
         if self.allocated { Ok(()) } else { f.write_str(",unallocated") }
     }
 }
@@ -174,6 +205,17 @@ mod tests {
                 assert_eq!(count, expected, "portion {portion} %, group {group}");
             }
         }
+    }
+
+    #[test]
+    fn unusable_regions_come_beside_fragmented_ones() {
+        // 12.5 % of 64 = 8 fragmented, 50 % of 64 = 32 unusable, 24 whole.
+        let text = "portion=12.5%,holes=25%,clustered,unusable=50%";
+        assert_eq!(fragmentation(text).to_string(), text);
+        let holes = |region| fragmentation(text).holes(7, region).map_or(0, |holes| holes.count());
+        let count = |wanted| (0..64).filter(|&region| holes(region) == wanted).count();
+        assert_eq!((count(128), count(512), count(0)), (8, 32, 24));
+        assert!("portion=60%,holes=1%,clustered,unusable=50%".parse::<Fragmentation>().is_err());
     }
 
     #[test]

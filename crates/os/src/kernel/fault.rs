@@ -47,6 +47,11 @@ impl Kernel {
                 self.make_writable(id, page, area.attributes, updates)?;
                 self.faults.copy_on_write += 1;
             }
+            Some(present) if !present.permissions().allow(kind) => {
+                // A hole punched with permissions of its own allows less than its area (P Fig. 1).
+                self.faults.segmentation += 1;
+                return Ok(FaultOutcome::Segfault);
+            }
             Some(_) => self.faults.spurious += 1,
         }
         Ok(FaultOutcome::Mapped)

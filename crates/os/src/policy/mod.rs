@@ -168,7 +168,11 @@ mod tests {
             let policy = parse_policy(name).unwrap();
             assert_eq!(policy.use_block(&HoleSet::EMPTY), whole, "{name}");
             assert_eq!(policy.use_block(&first(128)), fragmented, "{name}");
-            assert_eq!(policy.use_block(&HoleSet::FULL), fragmented, "{name}");
+            assert_eq!(
+                policy.use_block(&HoleSet::FULL),
+                BlockUse::Pages,
+                "{name}: nothing in place"
+            );
         }
     }
 

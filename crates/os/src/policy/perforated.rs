@@ -54,6 +54,9 @@ impl Policy for Perforated {
         if holes.is_empty() {
             return BlockUse::Large;
         }
+        if *holes == HoleSet::FULL {
+            return BlockUse::Pages; // Nothing is left to be mapped in place.
+        }
         let share = holes.count() as f64 / HoleSet::SUBPAGES as f64;
         let few = share < self.max_hole_share || self.max_hole_share >= 1.0;
         if few && holes.filter().count_ones() <= self.max_filter_bits {
