@@ -26,6 +26,7 @@ use qemu::{Arguments, Block, PluginId};
 
 /// The version of the plugin interface that is used.
 #[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(non_upper_case_globals)] // QEMU looks for this name.
 pub static qemu_plugin_version: c_int = 1;
 
 /// System calls that change the address space or the set of processes (x86-64 numbers):

@@ -132,3 +132,38 @@ pub fn decode(record: u64) -> Record {
         _ => Record::Invalid,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_keep_all_their_fields() {
+        for index in [0, 1, 511, MAX_BLOCK_INSTRUCTIONS - 1] {
+            for (write, size_shift) in [(false, 0), (true, 3), (true, 6)] {
+                let address = 0x7fff_ffff_fff8;
+                let record = access(access_template(index), write, size_shift, address);
+                let (index, size) = (index as u16, 1 << size_shift);
+                assert_eq!(decode(record), Record::Access { index, write, size, address });
+            }
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        // Index 2 in bits 61:52, write bit 51, log2(8) = 3 in bits 50:48.
+        assert_eq!(access(access_template(2), true, 3, 0x1000), 0x002b_0000_0000_1000);
+        assert_eq!(block(5), 0x4000_0000_0000_0005);
+        assert_eq!(control(Control::Segment, 7), 0x8100_0000_0000_0007);
+    }
+
+    #[test]
+    fn control_records_and_damage() {
+        for code in Control::ALL {
+            assert_eq!(decode(control(code, 42)), Record::Control(code, 42));
+        }
+        assert_eq!(decode(block(u32::MAX)), Record::Block(u32::MAX));
+        assert_eq!(decode(u64::MAX), Record::Invalid);
+        assert_eq!(decode(2 << 62), Record::Invalid, "control code 0");
+    }
+}

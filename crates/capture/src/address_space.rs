@@ -66,10 +66,9 @@ impl AddressSpace {
 
     /// Cuts the area that holds `address` in two.
     fn cut(&mut self, address: u64) {
-        if let Some((start, area)) = self.areas.range_mut(..address).next_back()
+        if let Some((_, area)) = self.areas.range_mut(..address).next_back()
             && area.end > address
         {
-            let _ = start;
             let upper = *area;
             area.end = address;
             self.areas.insert(address, upper);
@@ -108,7 +107,7 @@ impl AddressSpace {
         let mut events = Vec::new();
         for (start, area) in &self.areas {
             let runs = if area.accessible { present(*start..area.end) } else { Vec::new() };
-            let populate = runs == [*start..area.end];
+            let populate = runs.first() == Some(&(*start..area.end));
             events.push(ProgramEvent::Map {
                 start: VirtualAddress::new(*start),
                 length: area.end - start,

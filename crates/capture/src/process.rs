@@ -219,7 +219,7 @@ mod tests {
         let memory = vec![1u8; 16 * PAGE_BYTES as usize];
         let first = (memory.as_ptr() as u64).next_multiple_of(PAGE_BYTES);
         let range = first..first + 15 * PAGE_BYTES;
-        assert_eq!(pages.present(range.clone()), [range]);
-        assert_eq!(pages.present(0..PAGE_BYTES), [], "page 0");
+        assert_eq!(pages.present(range.clone()), vec![range]);
+        assert!(pages.present(0..PAGE_BYTES).is_empty(), "page 0");
     }
 }

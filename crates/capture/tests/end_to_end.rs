@@ -1,0 +1,291 @@
+//! Records real programs. Skipped, with a printed reason, only where qemu-x86_64 is missing.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use perforate_capture::{CaptureError, Ending, RecordOptions, RecordSummary, record};
+use perforate_trace::{Source, TraceReader};
+use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId};
+
+/// Why the tests cannot run here, if so.
+fn emulator_is_missing() -> bool {
+    let missing = Command::new("qemu-x86_64").arg("-version").output().is_err();
+    if missing {
+        println!("skipped: qemu-x86_64 is not installed (apt-get install qemu-user)");
+    }
+    missing
+}
+
+fn options(output: &Path, program: &[&str]) -> RecordOptions {
+    RecordOptions::new(output, program.iter().map(OsString::from).collect())
+}
+
+fn record_quietly(options: RecordOptions) -> Result<RecordSummary, CaptureError> {
+    record(options, &mut |_| {})
+}
+
+/// The whole trace in one chunk.
+fn read(path: &Path) -> Chunk {
+    let mut reader = TraceReader::open(path).unwrap();
+    let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
+    while reader.next_chunk(&mut chunk).unwrap() {
+        let before = all.instructions.len() as u32;
+        all.instructions.append(&mut chunk.instructions);
+        all.accesses.append(&mut chunk.accesses);
+        all.events.extend(chunk.events.drain(..).map(|(at, event)| (at + before, event)));
+    }
+    assert!(reader.truncated().is_none());
+    all
+}
+
+/// Compiles a C program; none where there is no compiler.
+fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(flags).arg("-O1").arg("-o").arg(&program).arg(&file);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return None;
+    }
+    Some(program.to_str().unwrap().to_owned())
+}
+
+/// Every access lies in memory that the events before it map.
+fn assert_accesses_are_mapped(trace: &Chunk) {
+    let mut mapped: BTreeMap<u64, ()> = BTreeMap::new();
+    let mut heap = 0..0;
+    let mut events = trace.events.iter().peekable();
+    let mut accesses = trace.accesses.iter();
+    for (index, instruction) in trace.instructions.iter().enumerate() {
+        while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+            match event {
+                ProgramEvent::Map { start, length, accessible: true, .. } => {
+                    mapped
+                        .extend((0..length / 4096).map(|page| (start.page().number() + page, ())));
+                }
+                ProgramEvent::Unmap { start, length } => {
+                    for page in 0..length / 4096 {
+                        mapped.remove(&(start.page().number() + page));
+                    }
+                }
+                ProgramEvent::Remap { to, to_length, .. } => {
+                    mapped
+                        .extend((0..to_length / 4096).map(|page| (to.page().number() + page, ())));
+                }
+                ProgramEvent::Protect { start, length, accessible: true, .. } => {
+                    mapped
+                        .extend((0..length / 4096).map(|page| (start.page().number() + page, ())));
+                }
+                ProgramEvent::Brk { start, end } => heap = start.value()..end.value(),
+                _ => {}
+            }
+        }
+        assert!(mapped.contains_key(&instruction.ip.page().number()), "{instruction:?}");
+        for _ in 0..instruction.accesses {
+            let access = accesses.next().unwrap();
+            let is_mapped = mapped.contains_key(&access.address.page().number())
+                || heap.contains(&access.address.value());
+            assert!(is_mapped, "instruction {index} {instruction:?}: {access:?}");
+        }
+    }
+}
+
+/// Each instruction is where the one before it leads, within one thread.
+fn assert_flow_is_whole(trace: &Chunk) -> usize {
+    let mut breaks = 0;
+    for pair in trace.instructions.windows(2) {
+        let follows = pair[0].ip.value() + u64::from(pair[0].length) == pair[1].ip.value();
+        let repeats = pair[0].ip == pair[1].ip;
+        breaks += usize::from(!pair[0].taken && !follows && !repeats);
+    }
+    breaks
+}
+
+#[test]
+fn ls_is_recorded_whole() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ls.trace");
+    let mut reports = 0;
+    let summary = record(options(&file, &["ls", "-d", "/"]), &mut |_| reports += 1).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert_eq!((summary.threads, summary.instructions_skipped), (1, 0));
+    assert!(reports > 0);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), summary.bytes);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+
+    let trace = read(&file);
+    assert_eq!(trace.instructions.len() as u64, summary.instructions);
+    assert_eq!(trace.accesses.len() as u64, summary.accesses);
+    assert!(trace.instructions.len() > 50_000);
+    assert_accesses_are_mapped(&trace);
+    assert_eq!(assert_flow_is_whole(&trace), 0);
+    let last = trace.events.last().unwrap();
+    assert!(matches!(last.1, ProgramEvent::Exit { .. }));
+    let has_stack = trace.events.iter().any(|(at, event)| {
+        matches!(event, ProgramEvent::Map { backing: Backing::Stack, .. }) && *at == 0
+    });
+    assert!(has_stack);
+    let calls = trace.instructions.iter().filter(|i| i.branch == Branch::Call).count();
+    let indirect = trace.instructions.iter().filter(|i| i.branch == Branch::IndirectCall).count();
+    let returns = trace.instructions.iter().filter(|i| i.branch == Branch::Return).count();
+    let difference = (calls + indirect).abs_diff(returns);
+    assert!(difference * 10 < returns, "{calls} + {indirect} calls, {returns} returns");
+}
+
+#[test]
+fn skip_and_limit() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let mut limited = options(&file, &["sh", "-c", script]);
+    (limited.skip, limited.instructions) = (1_000_000, Some(50_000));
+    let summary = record_quietly(limited).unwrap();
+    assert_eq!((summary.ending, summary.instructions), (Ending::Limit, 50_000));
+    let skipped = summary.instructions_skipped;
+    assert!((1_000_000..1_010_000).contains(&skipped), "{skipped}");
+    let trace = read(&file);
+    assert_eq!(trace.instructions.len(), 50_000);
+    assert_accesses_are_mapped(&trace);
+    assert_eq!(assert_flow_is_whole(&trace), 0);
+
+    let mut beyond = options(&folder.path().join("none.trace"), &["true"]);
+    beyond.skip = 1 << 40;
+    let error = record_quietly(beyond).unwrap_err();
+    assert!(matches!(error, CaptureError::EndedWhileSkipping { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no second trace");
+}
+
+#[test]
+fn stopping_leaves_a_valid_trace() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let endless = options(&file, &["sh", "-c", "while :; do :; done"]);
+    let stop = endless.stop.clone();
+    let summary = record(endless, &mut |progress| {
+        stop.store(progress.instructions > 100_000, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert_eq!(summary.ending, Ending::Stopped);
+    assert_eq!(read(&file).instructions.len() as u64, summary.instructions);
+}
+
+#[test]
+fn a_program_that_replaces_itself() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let summary = record_quietly(options(&file, &["sh", "-c", "exec true"])).unwrap();
+    assert_eq!(summary.ending, Ending::Replaced);
+    assert_eq!(read(&file).events.last().unwrap().1, ProgramEvent::Exec);
+}
+
+#[test]
+fn threads_take_turns_and_children_are_left_alone() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = r#"
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static void *work(void *seed) {
+            unsigned state = (unsigned)(long)seed;
+            for (int round = 0; round < 20; round++) {
+                char *memory = mmap(0, 65536, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                for (int i = 0; i < 500; i++)
+                    memory[(state = state * 1664525 + 1013904223) >> 16] += 1;
+                munmap(memory, 65536);
+            }
+            return 0;
+        }
+        int main(void) {
+            pthread_t threads[4];
+            for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+            int child = fork();
+            if (!child) { memset(malloc(1 << 20), 1, 1 << 20); _exit(3); }
+            int status;
+            waitpid(child, &status, 0);
+            return WEXITSTATUS(status);
+        }"#;
+    let Some(program) = compile(folder.path(), source, &["-pthread"]) else { return };
+    let file = folder.path().join("threads.trace");
+    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 5));
+    let trace = read(&file);
+    assert_accesses_are_mapped(&trace);
+    let mut seen = [false; 5];
+    for (_, event) in &trace.events {
+        if let ProgramEvent::Switch { thread: ThreadId(thread), .. } = event {
+            seen[usize::from(*thread)] = true;
+        }
+    }
+    assert_eq!(seen, [true; 5]);
+    let count = |wanted: fn(&ProgramEvent) -> bool| {
+        trace.events.iter().filter(|(_, event)| wanted(event)).count()
+    };
+    assert_eq!(count(|event| matches!(event, ProgramEvent::Fork { .. })), 1);
+    assert_eq!(count(|event| matches!(event, ProgramEvent::Exit { .. })), 2, "child and parent");
+    // Four threads map and unmap 20 times; what the library unmaps comes on top.
+    assert!(count(|event| matches!(event, ProgramEvent::Unmap { length: 65536, .. })) >= 80);
+}
+
+#[test]
+fn a_known_program_gives_known_accesses() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // 1000 8-byte increments one page apart, one 16-byte store, one copy of 200 bytes from the
+    // start of a line to the start of a line.
+    let source = r#"
+        static char memory[1000 * 4096 + 4096] __attribute__((aligned(4096)));
+        void _start(void) {
+            for (long i = 0; i < 1000; i++) *(volatile long *)(memory + i * 4096) += 1;
+            __asm__ volatile("movaps %%xmm0, (%0)" : : "r"(memory + 64) : "memory");
+            void *to = memory + 8192, *from = memory;
+            long count = 200;
+            __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+            __asm__ volatile("syscall" : : "a"(231), "D"(0) : "rcx", "r11");
+        }"#;
+    let flags = ["-static", "-nostdlib", "-fno-pic", "-no-pie", "-fcf-protection=none"];
+    let Some(program) = compile(folder.path(), source, &flags) else { return };
+    let file = folder.path().join("known.trace");
+    record_quietly(options(&file, &[&program])).unwrap();
+    let trace = read(&file);
+    let sizes = |kind| -> Vec<u16> {
+        let of_kind = trace.accesses.iter().filter(|access| access.kind == kind);
+        of_kind.map(|access| access.size).collect()
+    };
+    let mut expected = vec![8; 1000];
+    expected.extend([64, 64, 64, 8]);
+    assert_eq!(sizes(perforate_types::AccessKind::Read), expected);
+    expected.insert(1000, 16);
+    assert_eq!(sizes(perforate_types::AccessKind::Write), expected);
+    let first = trace.accesses[0].address.value();
+    let strides = trace.accesses[..2000].iter().enumerate();
+    for (index, access) in strides {
+        assert_eq!(access.address.value(), first + index as u64 / 2 * 4096);
+    }
+    // The image is linked to a fixed address, which is kept.
+    assert!(first < 0x1000_0000);
+}
