@@ -5,7 +5,11 @@
 //! Nothing here is fitted: the machine is P's Table II with gem5's defaults, the workload is the
 //! default `random`. The paper leaves its instruction mix open.
 
-use perforate_sim::{Comparison, Machine, MemoryState, RunResult, Scheme, Workload, compare};
+use std::collections::BTreeMap;
+
+use perforate_sim::{
+    Comparison, Machine, MemoryState, RunResult, Scheme, SimError, Workload, compare,
+};
 
 const SEEDS: u64 = 3;
 const INSTRUCTIONS: u64 = 20_000_000;
@@ -111,31 +115,47 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-fn main() -> Result<(), perforate_sim::SimError> {
-    let machine = Machine::load(Machine::DEFAULT)?;
+/// Runs by memory, each done once for all claims that look at it.
+struct Laboratory {
+    machine: Machine,
+    done: BTreeMap<String, Vec<Runs>>,
+}
+
+impl Laboratory {
+    /// One result for each seed.
+    fn runs(&mut self, fragmentation: &str) -> Result<&[Runs], SimError> {
+        if !self.done.contains_key(fragmentation) {
+            let runs: Result<Vec<Runs>, SimError> =
+                (1..=SEEDS).map(|seed| run(&self.machine, fragmentation, seed)).collect();
+            self.done.insert(fragmentation.into(), runs?);
+        }
+        Ok(&self.done[fragmentation])
+    }
+}
+
+fn main() -> Result<(), SimError> {
+    let mut laboratory =
+        Laboratory { machine: Machine::load(Machine::DEFAULT)?, done: BTreeMap::new() };
     println!(
         "random access over 2GB on {}, {SEEDS} seeds, {INSTRUCTIONS} instructions each\n\n\
          {:<6} {:<62} {:>7}  {:>7} {:>7} {:>7}",
-        machine.name, "claim", "", "paper", "min", "median", "max"
+        laboratory.machine.name, "claim", "", "paper", "min", "median", "max"
     );
     for claim in CLAIMS {
-        let figures = seeds(&machine, claim.fragmentation, claim.figure)?;
+        let figures: Vec<f64> =
+            laboratory.runs(claim.fragmentation)?.iter().map(claim.figure).collect();
         row(claim.id, claim.what, claim.paper, claim.unit, &figures);
     }
     for (id, what, counter, paper) in [
         ("P-C10a", "bitmap look-ups, clustered against dispersed", "bitmap_lookups", -68.0),
         ("P-C10b", "bitmap entries, clustered against dispersed", "l2_tlb_entries_bitmap", -58.0),
     ] {
-        let counters = |shape: &str| {
-            let fragmentation = format!("portion=50%,holes=25%,{shape}");
-            (1..=SEEDS)
-                .map(|seed| runs(&machine, &fragmentation, seed))
-                .collect::<Result<Vec<_>, _>>()
+        let mut counters = |shape: &str| -> Result<Vec<f64>, SimError> {
+            let runs = laboratory.runs(&format!("portion=50%,holes=25%,{shape}"))?;
+            Ok(runs.iter().map(|runs| runs.counter(counter)).collect())
         };
         let (clustered, dispersed) = (counters("clustered")?, counters("dispersed")?);
-        let change = |(clustered, dispersed): (&Runs, &Runs)| {
-            (clustered.counter(counter) / dispersed.counter(counter) - 1.0) * 100.0
-        };
+        let change = |(clustered, dispersed): (&f64, &f64)| (clustered / dispersed - 1.0) * 100.0;
         let figures: Vec<f64> = clustered.iter().zip(&dispersed).map(change).collect();
         row(id, what, paper, "%", &figures);
     }
@@ -157,19 +177,7 @@ fn row(id: &str, what: &str, paper: f64, unit: &str, figures: &[f64]) {
     );
 }
 
-fn seeds(
-    machine: &Machine,
-    fragmentation: &str,
-    figure: fn(&Runs) -> f64,
-) -> Result<Vec<f64>, perforate_sim::SimError> {
-    (1..=SEEDS).map(|seed| Ok(figure(&runs(machine, fragmentation, seed)?))).collect()
-}
-
-fn runs(
-    machine: &Machine,
-    fragmentation: &str,
-    seed: u64,
-) -> Result<Runs, perforate_sim::SimError> {
+fn run(machine: &Machine, fragmentation: &str, seed: u64) -> Result<Runs, SimError> {
     let comparison = Comparison {
         workload: Workload { name: "random".into(), instructions: Some(INSTRUCTIONS) },
         machine: machine.clone(),
