@@ -96,8 +96,8 @@ impl Dram {
         let (rest, _column) = self.lines_per_row.split(rest);
         let (row, bank) = self.banks_per_channel.split(rest);
         let (_, bank) = self.banks_per_channel.split(bank + row);
-        let first_bank = channel as usize * (self.banks.len() / self.buses.len());
-        Place { channel: channel as usize, bank: first_bank + bank as usize, row }
+        let bank = self.banks_per_channel.join(channel, bank) as usize;
+        Place { channel: channel as usize, bank, row }
     }
 
     /// Reads a line asked for at `now`; returns when it is back.

@@ -33,14 +33,25 @@ impl Gaps {
     }
 
     /// Earliest start, not before `from`, of `length` free cycles, and the gap they are in.
+    #[inline]
     fn first_fit(&self, from: u64, length: u64) -> Option<(u64, usize)> {
+        if self.latest_end < from + length {
+            return None;
+        }
         let mut best = None;
         let mut earliest = u64::MAX;
         for (index, gap) in self.list.iter().enumerate() {
+            // Most gaps lie in the past: nothing else is looked at in them.
+            if gap.end < from + length {
+                continue;
+            }
             let start = gap.start.max(from);
             if start < earliest && start + length <= gap.end {
                 earliest = start;
                 best = Some((start, index));
+                if start == from {
+                    break;
+                }
             }
         }
         best

@@ -24,6 +24,7 @@ impl Divisor {
     }
 
     /// The number that [`Divisor::split`] split.
+    #[inline]
     pub(crate) fn join(self, quotient: u64, remainder: u64) -> u64 {
         quotient * self.value + remainder
     }
