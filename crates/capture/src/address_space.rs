@@ -139,6 +139,7 @@ fn populate_event(range: Range<u64>) -> ProgramEvent {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One run of pages.
 mod tests {
     use super::*;
 

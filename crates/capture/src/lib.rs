@@ -14,6 +14,9 @@ mod blocks;
 mod decode;
 mod elf;
 mod error;
+mod execution;
+mod launch;
+mod options;
 mod output;
 mod process;
 mod program;
@@ -38,4 +41,5 @@ mod plugin;
 
 pub use address_space::ADVICE_POPULATE_WRITE;
 pub use error::CaptureError;
-pub use recorder::{Ending, Progress, RecordOptions, RecordSummary, record, stop_on_interrupt};
+pub use options::{Ending, Progress, RecordOptions, RecordSummary};
+pub use recorder::{record, stop_on_interrupt};

@@ -89,8 +89,11 @@ impl<S: Sink> Output<S> {
         self.touch(instruction.ip.value());
         for access in accesses {
             let first = access.address.value();
+            let last = first + u64::from(access.size - 1);
             self.touch(first);
-            self.touch(first + u64::from(access.size - 1));
+            if first >> 12 != last >> 12 {
+                self.touch(last);
+            }
         }
         self.instructions += 1;
         self.accesses += accesses.len() as u64;

@@ -1,11 +1,9 @@
 //! One recording from the command line to the finished file.
 
-use std::ffi::OsString;
 use std::fs;
-use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +12,9 @@ use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
 use perforate_types::{ProcessId, ProgramEvent, ThreadId};
 
 use crate::CaptureError;
+use crate::launch::{Killed, Partial, check_output, spawn};
 use crate::layout::{DICTIONARY_BYTES, FAILURE_DICTIONARY, FAILURE_THREADS, RINGS};
+use crate::options::{Ending, Progress, RecordOptions, RecordSummary};
 use crate::output::Output;
 use crate::process::{self, PageMap};
 use crate::program::{find_emulator, find_program};
@@ -23,108 +23,12 @@ use crate::shared::{MemoryFile, SharedMemory};
 
 /// The plugin, compiled when this crate was.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// The emulated processor: all that the emulator can do, except for the string instructions
-/// that copy fast on real hardware and one byte at a time here.
-const PROCESSOR: &str = "max,-erms";
 /// Sleep when there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 /// Records of one thread that wait in the recorder before its ring is left to fill.
 const WAITING_RECORDS: usize = 1 << 20;
-
-/// What to record, and how.
-#[derive(Clone, Debug)]
-pub struct RecordOptions {
-    /// The trace file; written as `FILE.partial` and renamed when it is whole.
-    pub output: PathBuf,
-    /// The program (searched in PATH if it has no slash) and its arguments.
-    pub program: Vec<OsString>,
-    /// Instructions to pass over first, of all threads together. Recording starts at the next
-    /// check, up to about a thousand instructions per thread later.
-    pub skip: u64,
-    /// Instructions to record at most; the program is killed (SIGKILL) when they are recorded.
-    pub instructions: Option<u64>,
-    /// How hard to compress, a zstd level: 3 keeps up with the program, 19 is for keeping.
-    pub level: i32,
-    /// Ends the recording when set: the program is killed and the trace is valid.
-    pub stop: Arc<AtomicBool>,
-    /// The emulator; `qemu-x86_64` in PATH if none is given.
-    pub emulator: Option<PathBuf>,
-}
-
-impl RecordOptions {
-    /// Records all of `program` to `output`.
-    pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
-        Self {
-            output: output.into(),
-            program,
-            skip: 0,
-            instructions: None,
-            level: WriterOptions::default().level,
-            stop: Arc::default(),
-            emulator: None,
-        }
-    }
-}
-
-/// How far a recording is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Instructions passed over so far.
-    pub instructions_skipped: u64,
-    /// Instructions recorded so far.
-    pub instructions: u64,
-    /// Bytes of the trace file so far.
-    pub bytes_written: u64,
-    /// Seconds since the program was started.
-    pub seconds: f64,
-    /// Million instructions per second since the last report, skipped or recorded.
-    pub instructions_per_microsecond: f64,
-}
-
-/// Why a recording ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The program ended by itself with this exit code.
-    Exited(i32),
-    /// The program was killed by this signal.
-    Signalled(i32),
-    /// [`RecordOptions::instructions`] were recorded; the program was killed.
-    Limit,
-    /// [`RecordOptions::stop`] was set; the program was killed.
-    Stopped,
-    /// The program replaced itself by another (execve), which ran on without being recorded.
-    Replaced,
-}
-
-/// What was recorded.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordSummary {
-    /// Instructions recorded.
-    pub instructions: u64,
-    /// Instructions passed over before.
-    pub instructions_skipped: u64,
-    /// Memory accesses recorded.
-    pub accesses: u64,
-    /// Distinct 4KB pages of data and code.
-    pub pages_touched: u64,
-    /// Threads seen, the main thread included.
-    pub threads: u16,
-    /// Length of the trace file in bytes.
-    pub bytes: u64,
-    /// Seconds from the program's start to the end of the recording.
-    pub seconds: f64,
-    /// Why it ended.
-    pub ending: Ending,
-}
-
-impl RecordSummary {
-    /// Bytes of the trace file per instruction.
-    pub fn bytes_per_instruction(&self) -> f64 {
-        self.bytes as f64 / self.instructions.max(1) as f64
-    }
-}
 
 /// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`].
 ///
@@ -171,83 +75,6 @@ pub fn record(
     };
     let ending = session.run(progress)?;
     session.finish(ending)
-}
-
-/// Refuses early what could only fail after a long run.
-fn check_output(output: &Path) -> Result<(), CaptureError> {
-    let problem = |problem: &str| {
-        Err(CaptureError::Output { path: output.to_owned(), problem: problem.to_owned() })
-    };
-    if output.is_dir() {
-        return problem("a directory; expected a file to write the trace to");
-    }
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if folder.is_some_and(|folder| !folder.is_dir()) {
-        return problem("its folder does not exist");
-    }
-    Ok(())
-}
-
-fn spawn(
-    options: &RecordOptions,
-    emulator: &Path,
-    program: &Path,
-    plugin: &MemoryFile,
-    shared: &SharedMemory,
-) -> Result<Child, CaptureError> {
-    let (plugin, records, skip) = (plugin.path(), shared.path(), options.skip);
-    let mut command = Command::new(emulator);
-    command.args(["-cpu", PROCESSOR]);
-    command.arg("-plugin");
-    command.arg(format!("{},shared={},skip={skip}", plugin.display(), records.display()));
-    command.arg("-0").arg(&options.program[0]);
-    command.arg(program).args(&options.program[1..]);
-    // SAFETY: prctl may be called between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            // Without the recorder the program would wait for ever at its first full ring.
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0 {
-                Ok(())
-            } else {
-                Err(io::Error::last_os_error())
-            }
-        });
-    }
-    command.spawn().map_err(|error| CaptureError::system("starting the emulator", error))
-}
-
-/// A child process that does not outlive the recording.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // Fails only if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The name of an unfinished file, which is removed unless it is finished.
-struct Partial {
-    path: PathBuf,
-    is_created: bool,
-}
-
-impl Partial {
-    fn new(output: &Path) -> Self {
-        let mut path = output.as_os_str().to_owned();
-        path.push(".partial");
-        Self { path: path.into(), is_created: false }
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if self.is_created {
-            // Nothing more can be done about it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 struct Session {

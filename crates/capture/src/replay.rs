@@ -1,12 +1,12 @@
 //! Putting the records of all threads back into one stream of instructions.
 
-use perforate_types::{Branch, Instruction, MemoryAccess, Operation, ProgramEvent, ThreadId};
+use perforate_types::{Branch, MemoryAccess, ProgramEvent, ThreadId};
 
 use crate::CaptureError;
-use crate::accesses::{self, Repetition};
+use crate::accesses;
 use crate::address_space::AddressSpace;
-use crate::blocks::{Block, Blocks};
-use crate::decode::Decoded;
+use crate::blocks::Blocks;
+use crate::execution::{RunningRepetition, executed, repeat};
 use crate::output::{Output, Sink};
 use crate::record::{self, Control, Record, SYSCALL_WORDS};
 use crate::relocation::Relocation;
@@ -37,14 +37,6 @@ struct Thread {
     pieces: Vec<(u16, MemoryAccess)>,
     syscall: Option<Syscall>,
     repetition: Option<RunningRepetition>,
-}
-
-/// A repeated string instruction that may go on in the next block.
-struct RunningRepetition {
-    decoded: Decoded,
-    collected: Repetition,
-    /// Whether a part of it was emitted already.
-    is_continued: bool,
 }
 
 impl Thread {
@@ -302,54 +294,5 @@ impl<S: Sink> Replay<S> {
     }
 }
 
-/// How many instructions of `block` ran, given where the thread went on. The emulator leaves a
-/// block early when an instruction has to be run alone (atomics, code that is overwritten), and
-/// enters a new block at that instruction.
-fn executed(blocks: &Blocks, block: &Block, next: Option<u64>, relocation: &Relocation) -> usize {
-    let instructions = blocks.instructions(block);
-    let all = instructions.len();
-    let Some((next, last)) = next.zip(instructions.last()) else { return all };
-    let explained = match last.instruction.branch {
-        Branch::None => next == block.end || last.repeats,
-        Branch::Conditional | Branch::Jump | Branch::Call => {
-            next == block.end || relocation.relocate(next) == last.target
-        }
-        Branch::Indirect | Branch::IndirectCall | Branch::Return => true,
-    };
-    if explained || last.instruction.operation == Operation::Serializing {
-        return all;
-    }
-    // Not inside: a signal handler, after the whole block.
-    blocks.index_at(block, next).filter(|index| *index > 0).unwrap_or(all)
-}
-
-/// One iteration of a repeated string instruction. All iterations become one instruction (more
-/// if it has too many accesses), as on hardware.
-fn repeat(
-    running: &mut Option<RunningRepetition>,
-    decoded: &Decoded,
-    pieces: &[MemoryAccess],
-    goes_on: bool,
-    mut emit: impl FnMut(&Instruction, &[MemoryAccess]) -> Result<(), CaptureError>,
-) -> Result<(), CaptureError> {
-    if running.as_ref().is_none_or(|running| running.decoded != *decoded) {
-        let collected = Repetition::default();
-        *running = Some(RunningRepetition { decoded: *decoded, collected, is_continued: false });
-    }
-    let Some(repetition) = running else { return Ok(()) };
-    for piece in pieces {
-        if repetition.collected.is_full() {
-            emit(&decoded.instruction, &repetition.collected.take())?;
-            repetition.is_continued = true;
-        }
-        repetition.collected.add(piece);
-    }
-    if !goes_on {
-        let rest = repetition.collected.take();
-        if !rest.is_empty() || !repetition.is_continued {
-            emit(&decoded.instruction, &rest)?;
-        }
-        *running = None;
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Starting the emulator, and leaving nothing behind.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use crate::CaptureError;
+use crate::options::RecordOptions;
+use crate::shared::{MemoryFile, SharedMemory};
+
+/// The emulated processor: all that the emulator can do, except for the string instructions
+/// that copy fast on real hardware and one byte at a time here.
+const PROCESSOR: &str = "max,-erms";
+
+/// Refuses early what could only fail after a long run.
+pub fn check_output(output: &Path) -> Result<(), CaptureError> {
+    let problem = |problem: &str| {
+        Err(CaptureError::Output { path: output.to_owned(), problem: problem.to_owned() })
+    };
+    if output.is_dir() {
+        return problem("a directory; expected a file to write the trace to");
+    }
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if folder.is_some_and(|folder| !folder.is_dir()) {
+        return problem("its folder does not exist");
+    }
+    Ok(())
+}
+
+/// Starts the emulator with the plugin and the program.
+pub fn spawn(
+    options: &RecordOptions,
+    emulator: &Path,
+    program: &Path,
+    plugin: &MemoryFile,
+    shared: &SharedMemory,
+) -> Result<Child, CaptureError> {
+    let (plugin, records, skip) = (plugin.path(), shared.path(), options.skip);
+    let mut command = Command::new(emulator);
+    command.args(["-cpu", PROCESSOR]);
+    command.arg("-plugin");
+    command.arg(format!("{},shared={},skip={skip}", plugin.display(), records.display()));
+    command.arg("-0").arg(&options.program[0]);
+    command.arg(program).args(&options.program[1..]);
+    // SAFETY: prctl may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            // Without the recorder the program would wait for ever at its first full ring.
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0 {
+                Ok(())
+            } else {
+                Err(io::Error::last_os_error())
+            }
+        });
+    }
+    command.spawn().map_err(|error| CaptureError::system("starting the emulator", error))
+}
+
+/// A child process that does not outlive the recording.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The name of an unfinished file, which is removed unless it is finished.
+pub struct Partial {
+    /// The file's name.
+    pub path: PathBuf,
+    /// Whether there is anything to remove.
+    pub is_created: bool,
+}
+
+impl Partial {
+    /// The name for a file that will be `output`.
+    pub fn new(output: &Path) -> Self {
+        let mut path = output.as_os_str().to_owned();
+        path.push(".partial");
+        Self { path: path.into(), is_created: false }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if self.is_created {
+            // Nothing more can be done about it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+#!/bin/bash
+# Makes the traces of this folder again: ./record.sh [NAME…]
+# Needs: apt-get install qemu-user redis-server mummer hpcc xz-utils stockfish gcc python3
+# Variables: PERFORATE (the command; default: this repository's), WORK (scratch, about 1GB).
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=${WORK:-/tmp/perforate-traces}
+mkdir -p "$work"
+
+perforate() {
+    if [ -n "${PERFORATE:-}" ]; then
+        "$PERFORATE" "$@"
+    else
+        cargo run --release --quiet --manifest-path "$here/../Cargo.toml" -- "$@"
+    fi
+}
+
+# record NAME SKIP INSTRUCTIONS PROGRAM ARGUMENTS…
+record() {
+    local name=$1 skip=$2 instructions=$3
+    shift 3
+    perforate record --level 19 -o "$here/$name.trace" \
+        --skip "$skip" --instructions "$instructions" -- "$@"
+}
+
+redis() {
+    local port=7411 folder=$work/redis
+    if [ ! -f "$folder/dump.rdb" ]; then
+        mkdir -p "$folder"
+        redis-server --port $port --dir "$folder" --save '' --daemonize yes >/dev/null
+        sleep 1
+        redis-benchmark -p $port -t set -r 2000000 -n 8000000 -d 200 -P 64 -q >/dev/null
+        redis-cli -p $port save
+        redis-cli -p $port shutdown nosave
+    fi
+    # Loading takes about 7.4 thousand million instructions; the rest of what is skipped is GETs.
+    record redis "${REDIS_SKIP:-9000000000}" 50000000 \
+        redis-server --port $port --dir "$folder" --save '' --appendonly no >/dev/null &
+    local recorder=$!
+    while kill -0 $recorder 2>/dev/null; do
+        if redis-cli -p $port get key:000000000000 2>/dev/null | grep -qv LOADING; then
+            redis-benchmark -p $port -t get -r 2000000 -n 100000000 -P 16 -c 50 -q >/dev/null || true
+        fi
+        sleep 0.5
+    done
+    wait $recorder
+}
+
+mummer() {
+    local folder=$work/mummer
+    mkdir -p "$folder"
+    [ -f "$folder/query.fa" ] || python3 "$here/programs/genome.py" 24000000 2000000 "$folder"
+    record mummer "${MUMMER_SKIP:-7900000000}" 50000000 \
+        /usr/bin/mummer -maxmatch -l 20 "$folder/reference.fa" "$folder/query.fa" >/dev/null
+}
+
+xz() {
+    local input=$work/xz-input
+    # Text-like: words drawn from a large vocabulary, so that matches exist but are short.
+    [ -f "$input" ] || python3 "$here/programs/words.py" 40000000 >"$input"
+    record xz "${XZ_SKIP:-6000000000}" 40000000 /usr/bin/xz -9 --stdout --threads=1 "$input" >/dev/null
+}
+
+hpcc() {
+    local folder=$work/hpcc
+    mkdir -p "$folder"
+    cp "$here/programs/hpccinf.txt" "$folder"
+    (cd "$folder" && record hpcc "${HPCC_SKIP:-6000000000}" 50000000 /usr/bin/hpcc)
+}
+
+bfs() {
+    gcc -O2 -o "$work/bfs" "$here/programs/bfs.c"
+    record bfs "${BFS_SKIP:-112600000000}" 20000000 "$work/bfs" 24 8 >/dev/null
+}
+
+stockfish() {
+    record stockfish "${STOCKFISH_SKIP:-4000000000}" 40000000 \
+        /usr/games/stockfish bench 512 1 18 default depth >/dev/null
+}
+
+for name in "${@:-redis mummer xz hpcc bfs stockfish}"; do
+    for one in $name; do
+        "$one"
+    done
+done
