@@ -1,0 +1,46 @@
+//! The bundled traces of real programs under every scheme, each translation compared with the
+//! oracle.
+
+use perforate_sim::{Comparison, Machine, MemoryState, Scheme, Workload, compare};
+
+/// Instructions of each trace; the whole of them is for the command line (`--check`).
+const INSTRUCTIONS: u64 = 1_000_000;
+
+#[test]
+fn every_scheme_agrees_with_the_oracle_on_real_programs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
+    let mut traces: Vec<String> = std::fs::read_dir(folder)
+        .expect("the repository has traces")
+        .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
+        .filter(|path| path.ends_with(".trace"))
+        .collect();
+    traces.sort();
+    assert!(traces.len() >= 4, "at least four real programs are bundled: {traces:?}");
+    for trace in traces {
+        let comparison = Comparison {
+            workload: Workload { name: trace.clone(), instructions: Some(INSTRUCTIONS) },
+            machine: Machine::load(Machine::DEFAULT).unwrap(),
+            schemes: Scheme::list("all").unwrap(),
+            memory: MemoryState::parse(None, Some("portion=60%,holes=20%,dispersed"), None)
+                .unwrap(),
+            seed: 3,
+            functional: true,
+            check: true,
+            warmup: Some(0),
+        };
+        let results = compare(&comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        for result in &results {
+            let counter = |name| result.counters.get(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(result.instructions, INSTRUCTIONS, "{trace}");
+            assert!(counter("l1_tlb_accesses") > INSTRUCTIONS as f64 / 20.0, "{trace}");
+            // What the program did natively, the simulated kernel must allow.
+            assert_eq!(counter("accesses_refused"), 0.0, "{trace} under {}", result.scheme);
+        }
+        // The same accesses reach every scheme.
+        let accesses = |name: &str| {
+            let result = results.iter().find(|result| result.scheme == name).unwrap();
+            result.counters.get("l1_tlb_accesses")
+        };
+        assert_eq!(accesses("4k"), accesses("perforated"), "{trace}");
+    }
+}
