@@ -111,7 +111,7 @@ impl L1Tlb {
     }
 
     /// Fills the translation of `page`, part of a page of `size` whose first frame is
-    /// `frame`, into the largest array that can hold it.
+    /// `frame`, into the largest array that can hold it; it was looked up in vain.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -130,7 +130,7 @@ impl L1Tlb {
         let offset = page_in_array.number() - page.align_down(size).number();
         let number = number(page, array.size);
         let entry = L1Entry { frame: frame.add(offset), allows };
-        let slot = array.entries.insert(number, key(space, number), entry);
+        let slot = array.entries.insert_absent(number, key(space, number), entry);
         (array.first_slot + slot) as u32
     }
 

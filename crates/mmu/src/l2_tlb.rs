@@ -129,7 +129,8 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits))
     }
 
-    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page).
+    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page). An entry for
+    /// a page was looked up in vain; one of bitmap bits may be there already.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -139,14 +140,17 @@ impl L2Tlb {
         let tag = match entry.kind {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
             EntryKind::Page2M | EntryKind::Perforated => Tag::Page2M,
-            EntryKind::Bitmap => Tag::Bitmap,
+            EntryKind::Bitmap => {
+                let (number, key) = (Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
+                return Some(self.shared.insert(number, key, entry) as u32);
+            }
             EntryKind::Page1G => {
                 let number = page.number() / PageSize::Size1G.pages();
-                let slot = self.huge.as_mut()?.insert(number, huge_key(space, page), entry);
+                let slot = self.huge.as_mut()?.insert_absent(number, huge_key(space, page), entry);
                 return Some((self.shared.entries() + slot) as u32);
             }
         };
-        Some(self.shared.insert(tag.number(page), tag.key(space, page), entry) as u32)
+        Some(self.shared.insert_absent(tag.number(page), tag.key(space, page), entry) as u32)
     }
 
     /// Notes that the leaf behind the entry in `slot` is dirty now.

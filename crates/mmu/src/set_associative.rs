@@ -8,11 +8,12 @@ const EMPTY: u64 = u64::MAX;
 /// Values by 64-bit key; a place is named by its slot, `set × ways + way`.
 pub(crate) struct SetAssociative<V> {
     keys: Vec<u64>,
-    last_used: Vec<u64>,
+    /// When a place was used last, by `clock`; 0 for an empty place.
+    last_used: Vec<u32>,
     values: Vec<V>,
     ways: usize,
     set_mask: u64,
-    clock: u64,
+    clock: u32,
     live: usize,
 }
 
@@ -29,10 +30,12 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
+    #[inline]
     pub(crate) fn entries(&self) -> usize {
         self.keys.len()
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.live == 0
     }
@@ -49,12 +52,35 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(start + way)
     }
 
+    /// Marks a place used.
+    #[inline]
+    fn touch(&mut self, slot: usize) {
+        if self.clock == u32::MAX {
+            self.restart_clock();
+        }
+        self.clock += 1;
+        self.last_used[slot] = self.clock;
+    }
+
+    /// Numbers the times of use anew, in the same order.
+    #[cold]
+    fn restart_clock(&mut self) {
+        let mut slots: Vec<usize> = (0..self.entries()).collect();
+        slots.sort_by_key(|&slot| self.last_used[slot]);
+        self.clock = 0;
+        for slot in slots {
+            if self.keys[slot] != EMPTY {
+                self.clock += 1;
+                self.last_used[slot] = self.clock;
+            }
+        }
+    }
+
     /// Finds `key` in the set that `index` selects and marks it used.
     #[inline]
     pub(crate) fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
         let slot = self.find(index, key)?;
-        self.clock += 1;
-        self.last_used[slot] = self.clock;
+        self.touch(slot);
         Some(slot)
     }
 
@@ -70,28 +96,35 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Puts `key` in place of itself, an empty place, or the least recently used entry.
     pub(crate) fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
-        let start = self.set_start(index);
-        let slot = self.find(index, key).unwrap_or_else(|| self.victim(start));
-        if self.keys[slot] == EMPTY {
-            self.live += 1;
-        }
-        self.clock += 1;
-        self.keys[slot] = key;
-        self.last_used[slot] = self.clock;
-        self.values[slot] = value;
+        let slot = self.find(index, key);
+        let slot = slot.unwrap_or_else(|| self.victim(self.set_start(index)));
+        self.put(slot, key, value);
         slot
     }
 
-    /// Empty places have `last_used` 0 and so go first.
+    /// Like [`Self::insert`], where `key` is known to be absent.
+    #[inline]
+    pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
+        debug_assert!(self.find(index, key).is_none());
+        let slot = self.victim(self.set_start(index));
+        self.put(slot, key, value);
+        slot
+    }
+
+    #[inline]
+    fn put(&mut self, slot: usize, key: u64, value: V) {
+        self.live += usize::from(self.keys[slot] == EMPTY);
+        self.touch(slot);
+        self.keys[slot] = key;
+        self.values[slot] = value;
+    }
+
+    /// Empty places have `last_used` 0 and so go first. Time and way are compared as one number.
+    #[inline]
     fn victim(&self, start: usize) -> usize {
         let places = &self.last_used[start..start + self.ways];
-        let mut oldest = 0;
-        for way in 1..places.len() {
-            if places[way] < places[oldest] {
-                oldest = way;
-            }
-        }
-        start + oldest
+        let aged = places.iter().enumerate().map(|(way, &used)| u64::from(used) << 32 | way as u64);
+        start + aged.min().map_or(0, |oldest| oldest as u32 as usize)
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {

@@ -21,6 +21,8 @@ type Cache = Option<SetAssociative<Frame>>;
 pub struct WalkCaches {
     /// Caches of level-2, level-3 and level-4 entries.
     caches: [Cache; 3],
+    /// First slot of each.
+    first_slots: [usize; 3],
 }
 
 /// What a look-up found.
@@ -33,6 +35,7 @@ pub(crate) struct WalkStart {
     pub(crate) slot: u32,
 }
 
+#[inline]
 fn key(space: SpaceId, page: VirtualPage, level: u8, directory: Directory) -> u64 {
     let covered = page.number() >> (9 * (level - 1));
     covered << 17 | u64::from(space.0) << 1 | u64::from(directory == Directory::Shadow)
@@ -45,7 +48,9 @@ impl WalkCaches {
             let entries = config.entries(level);
             (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
         };
-        Self { caches: [cache(2), cache(3), cache(4)] }
+        let caches = [cache(2), cache(3), cache(4)];
+        let [level2, level3, _] = [2, 3, 4].map(|level| config.entries(level));
+        Self { caches, first_slots: [0, level2, level2 + level3] }
     }
 
     /// Number of slots of all levels.
@@ -53,13 +58,9 @@ impl WalkCaches {
         self.caches.iter().flatten().map(SetAssociative::entries).sum()
     }
 
+    #[inline]
     fn slot(&self, level: u8, slot: usize) -> u32 {
-        let below: usize = self.caches[..usize::from(level) - 2]
-            .iter()
-            .flatten()
-            .map(SetAssociative::entries)
-            .sum();
-        (below + slot) as u32
+        (self.first_slots[usize::from(level) - 2] + slot) as u32
     }
 
     /// The deepest cached start of a walk for `page`. For a hole's walk, `directory` is
@@ -81,8 +82,8 @@ impl WalkCaches {
         None
     }
 
-    /// Remembers that the entry of `level` covering `page` points to `node`. Returns the slot,
-    /// or `None` where the machine caches no entries of that level.
+    /// Remembers that the entry of `level` covering `page`, which was looked up in vain, points
+    /// to `node`. Returns the slot, or `None` where the machine caches no entries of that level.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -92,7 +93,7 @@ impl WalkCaches {
         node: Frame,
     ) -> Option<u32> {
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let slot = cache.insert(0, key(space, page, level, directory), node);
+        let slot = cache.insert_absent(0, key(space, page, level, directory), node);
         Some(self.slot(level, slot))
     }
 
