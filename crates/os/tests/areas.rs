@@ -4,7 +4,7 @@ mod machine;
 
 use machine::{BASE, MB, Machine};
 use perforate_os::{FaultOutcome, HoleContent};
-use perforate_types::{AccessKind, Backing, ProgramEvent, VirtualAddress};
+use perforate_types::{AccessKind, Advice, Backing, ProgramEvent, VirtualAddress};
 
 #[test]
 fn remap_moves_frames() {
@@ -77,4 +77,18 @@ fn traces_without_maps() {
     machine.access(BASE + 4096, AccessKind::Fetch);
     assert_eq!(machine.fault(BASE, AccessKind::Fetch), FaultOutcome::Segfault);
     assert_eq!(machine.fault(0x8000_0000_0000, AccessKind::Read), FaultOutcome::Segfault);
+}
+
+#[test]
+fn populate_advice_maps_the_pages_that_a_recording_found_mapped() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    let populate = 23; // MADV_POPULATE_WRITE
+    for (advice, mapped) in [(Advice::Other(4), 0), (Advice::Other(populate), 3 * 4096)] {
+        let start = VirtualAddress::new(BASE + 0x5000);
+        machine.event(ProgramEvent::Advise { start, length: 3 * 4096, advice });
+        assert_eq!(machine.counter("mapped_bytes"), mapped);
+    }
+    assert!(machine.frame(BASE + 0x7000).is_some() && machine.frame(BASE + 0x8000).is_none());
+    assert_eq!(machine.counter("page_faults"), 0);
 }

@@ -25,6 +25,11 @@ pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Ran
     if in_one_half { Ok(pages) } else { Err(invalid) }
 }
 
+/// Linux's MADV_POPULATE_READ: the pages are faulted in now.
+const POPULATE_READ: i32 = 22;
+/// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it for the pages that exist already.
+const POPULATE_WRITE: i32 = 23;
+
 impl Kernel {
     pub(super) fn handle(
         &mut self,
@@ -177,6 +182,7 @@ impl Kernel {
                 Ok(())
             }
             // Pages advised free go only under memory pressure, of which there is none here.
+            Advice::Other(POPULATE_READ | POPULATE_WRITE) => self.populate(id, pages, updates),
             Advice::Free | Advice::Other(_) => Ok(()),
         }
     }
