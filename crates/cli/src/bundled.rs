@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// The trace used where none is named.
-pub const DEFAULT: &str = "bfs";
+pub const DEFAULT: &str = "hpcc";
 
 /// Folders that may hold the bundled traces: named by the environment, below the current folder,
 /// beside the program or above it (as in `target/release`), and where it was built.

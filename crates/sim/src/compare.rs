@@ -63,7 +63,15 @@ pub fn compare(
         let machine = &comparison.machine;
         simulations.push(Simulation::new(machine, scheme, memory, *seed, options)?);
     }
-    let figures = run_all(simulations, source.as_mut(), metadata.instructions, progress)?;
+    let figures = run_all(simulations, source.as_mut(), metadata.instructions, progress).map_err(
+        |error| match error {
+            SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
+                name: metadata.name.clone(),
+                why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
+            },
+            error => error,
+        },
+    )?;
     let notes = comparison.notes(&metadata, source.as_ref());
     let results = comparison.schemes.iter().zip(figures).map(|(scheme, figures)| {
         comparison.result(scheme, &metadata, &options, figures, notes.clone())

@@ -63,7 +63,7 @@ pub enum SimError {
         problem: &'static str,
     },
     /// Fragmentation that cannot be.
-    #[error("--fragmentation: {0}")]
+    #[error("--{0}")]
     Fragmentation(String),
     /// Options for perforated pages that cannot be.
     #[error("--perforation: {0}")]
@@ -128,10 +128,12 @@ pub enum SimError {
         fault: PageFault,
     },
     /// There is nothing to simulate.
-    #[error("{name}: no instructions")]
+    #[error("{name}: no instructions to run{why}")]
     NoInstructions {
         /// The workload.
         name: String,
+        /// Why there are none, where that is known, after a colon.
+        why: String,
     },
     /// The warm-up takes the whole run.
     #[error(

@@ -235,10 +235,10 @@ impl Subject {
     fn text(&self, step: &Step) -> Option<String> {
         Some(match (step.action, step.purpose) {
             (Action::Hit { unit: Unit::L2Tlb, .. }, Purpose::Bitmap) => {
-                "second look-up of the L2 TLB: bitmap entry found".into()
+                "L2 TLB, second look-up: bitmap entry found".into()
             }
             (Action::Miss { unit: Unit::L2Tlb }, Purpose::Bitmap) => {
-                "second look-up of the L2 TLB: no bitmap entry".into()
+                "L2 TLB, second look-up: no bitmap entry".into()
             }
             (Action::Hit { unit: Unit::L2Tlb, .. }, _) => "L2 TLB: entry found".into(),
             (Action::Miss { unit: Unit::L2Tlb }, _) => "L2 TLB: nothing found".into(),
@@ -246,11 +246,11 @@ impl Subject {
             (Action::Miss { .. }, _) => "walk cache: nothing found".into(),
             (Action::Fill { .. }, _) => return None,
             (Action::Read { address }, Purpose::Bitmap) => {
-                format!("read the block's bitmap line at {address:#x}")
+                format!("the block's bitmap line at {address:#x}")
             }
             (Action::Read { address }, purpose) => {
                 let entry = self.system.mmu().dimension().memory().entry(address);
-                format!("read {} at {address:#x}: {}", name(purpose), content(entry, purpose))
+                format!("{} at {address:#x}: {}", name(purpose), content(entry, purpose))
             }
         })
     }

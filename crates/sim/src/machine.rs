@@ -76,6 +76,9 @@ impl Machine {
     fn parse(name: &str, text: &str) -> Result<Self, SimError> {
         let wrong = |problem: String| SimError::Machine { name: name.into(), problem };
         let machine: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
+        if machine.name.chars().chain(machine.summary.chars()).any(char::is_control) {
+            return Err(wrong("name and summary must be plain text in one line".into()));
+        }
         machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
         machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
         Ok(machine)

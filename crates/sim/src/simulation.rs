@@ -89,6 +89,14 @@ pub struct Simulation {
     samples: Samples,
 }
 
+/// How far a chunk was run.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    instruction: usize,
+    access: usize,
+    event: usize,
+}
+
 /// Figures of a finished run.
 pub(crate) struct Figures {
     pub(crate) instructions: u64,
@@ -137,21 +145,38 @@ impl Simulation {
     /// # Errors
     /// Out of memory, or a disagreement with the oracle.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
-        if self.measured_from.is_none() && self.done >= self.options.warmup {
-            self.start_measuring();
-        }
         if self.samples.is_due(self.done) {
             self.samples.add(self.done, self.system.mmu().l2_contents());
         }
         self.system.at_instruction(self.done);
+        let mut rest = Position::default();
+        if self.measured_from.is_none() {
+            let warmup = self.options.warmup.saturating_sub(self.done);
+            let warmup = chunk.instructions.len().min(warmup.try_into().unwrap_or(usize::MAX));
+            self.run_until(chunk, &mut rest, warmup)?;
+            if self.done >= self.options.warmup {
+                self.start_measuring();
+            }
+        }
+        self.run_until(chunk, &mut rest, chunk.instructions.len())?;
+        chunk.events[rest.event..].iter().try_for_each(|(_, event)| self.event(event))
+    }
+
+    /// Runs the chunk's instructions from `position` up to number `end`.
+    fn run_until(
+        &mut self,
+        chunk: &Chunk,
+        position: &mut Position,
+        end: usize,
+    ) -> Result<(), SimError> {
         // The core is taken out so that the loop is compiled once for each model.
         match self.core.take() {
             Some(mut core) => {
-                let outcome = self.run_with(&mut core, chunk);
+                let outcome = self.run_with(&mut core, chunk, position, end);
                 self.core = Some(core);
                 outcome
             }
-            None => self.run_with(&mut Functional, chunk),
+            None => self.run_with(&mut Functional, chunk, position, end),
         }
     }
 
@@ -163,10 +188,17 @@ impl Simulation {
         }
     }
 
-    fn run_with<M: Model>(&mut self, model: &mut M, chunk: &Chunk) -> Result<(), SimError> {
-        let mut events = chunk.events.iter().peekable();
-        let mut accesses = chunk.accesses.as_slice();
-        for (index, instruction) in chunk.instructions.iter().enumerate() {
+    fn run_with<M: Model>(
+        &mut self,
+        model: &mut M,
+        chunk: &Chunk,
+        position: &mut Position,
+        end: usize,
+    ) -> Result<(), SimError> {
+        let start = position.instruction;
+        let mut events = chunk.events[position.event..].iter().peekable();
+        let mut accesses = &chunk.accesses[position.access..];
+        for (index, instruction) in (start..end).zip(&chunk.instructions[start..end]) {
             while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
                 self.event(event)?;
             }
@@ -183,8 +215,13 @@ impl Simulation {
             }
             model.finish(instruction);
         }
-        self.done += chunk.instructions.len() as u64;
-        events.try_for_each(|(_, event)| self.event(event))
+        self.done += (end - start) as u64;
+        *position = Position {
+            instruction: end,
+            access: chunk.accesses.len() - accesses.len(),
+            event: chunk.events.len() - events.len(),
+        };
+        Ok(())
     }
 
     #[cold]

@@ -11,6 +11,10 @@ use crate::{Machine, MemoryState, Scheme, SimError};
 /// split or a hole mapped before the access itself succeeds.
 const FAULTS_PER_ACCESS: u32 = 4;
 
+/// End of the user half of the 48-bit address space. Programs may not touch what lies above:
+/// addresses that are not canonical, and the kernel's.
+const USER_END: u64 = 1 << 47;
+
 /// How a [`System`] is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemOptions {
@@ -149,6 +153,10 @@ impl System {
         kind: AccessKind,
         address: VirtualAddress,
     ) -> Result<Option<Translated>, SimError> {
+        if address.value() >= USER_END {
+            self.refused += 1;
+            return Ok(None);
+        }
         match self.mmu.translate(kind, address, &mut self.steps) {
             Ok(translated) if self.oracle.is_none() => Ok(Some(translated)),
             result => self.settle(kind, address, result),
