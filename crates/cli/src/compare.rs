@@ -1,7 +1,6 @@
 //! `perforate compare`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,11 +10,13 @@ use perforate_sim::scheme;
 
 use crate::failure::Failure;
 use crate::options::SimulationOptions;
-use crate::output::{Bar, print, write_whole};
+use crate::output::{Bar, ResultFolder, notes, print, write_text};
 use crate::record;
 
 /// Columns of the terminal table.
 const COLUMNS: usize = 100;
+/// Folder for the files where none is named.
+const FOLDER: &str = "results";
 
 /// Compare schemes on one workload and one memory.
 #[derive(Args)]
@@ -32,7 +33,7 @@ pub struct CompareArguments {
     /// Schemes to compare, separated by commas, or all
     #[arg(long, value_name = "A,B,…", default_value = scheme::DEFAULT)]
     scheme: String,
-    /// Repeat with this many seeds and show median and spread
+    /// Repeat with this many seeds: the table shows medians, the report the spread too
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Folder for results.jsonl and report.html [default: results]
@@ -50,6 +51,13 @@ pub struct CompareArguments {
 
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
+    // Everything that can be wrong is looked at before long work begins.
+    let simulation = &arguments.simulation;
+    simulation.comparison(None, &arguments.scheme, simulation.seed)?;
+    let folder = match (&arguments.out, arguments.json) {
+        (None, true) => None,
+        (out, _) => Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(FOLDER)))?),
+    };
     let recording = recorded(arguments)?;
     let workload = match &recording {
         Some(recording) => Some(recording.path().to_string_lossy().into_owned()),
@@ -63,13 +71,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&lines)?;
     }
-    match (&arguments.out, arguments.json) {
-        (None, true) => Ok(()),
-        (folder, json) => {
-            let folder = folder.clone().unwrap_or_else(|| "results".into());
-            write_files(&folder, &lines, arguments, json)
-        }
-    }
+    folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments))
 }
 
 /// Records the program named after `--`, if any.
@@ -106,27 +108,25 @@ pub fn json_lines(results: &[RunResult]) -> String {
 
 /// Writes results and report, and prints the table unless the lines were printed already.
 fn write_files(
-    folder: &Path,
+    folder: &ResultFolder,
     lines: &str,
     arguments: &CompareArguments,
-    json: bool,
 ) -> Result<(), Failure> {
     let results = perforate_report::read_results(lines)?;
-    fs::create_dir_all(folder).map_err(|source| Failure::Write { path: folder.into(), source })?;
     let options = ReportOptions { title: title(&results), command: command() };
-    let report = folder.join("report.html");
-    write_whole(&folder.join("results.jsonl"), lines)?;
-    write_whole(&report, &perforate_report::html(&results, &options))?;
-    if json {
+    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
+    write_text(&file, lines)?;
+    write_text(&report, &perforate_report::html(&results, &options))?;
+    if arguments.json {
         return Ok(());
     }
-    let memory = arguments.simulation.memory()?;
     let table = perforate_report::table(&results, COLUMNS);
+    let remarks = results.first().map_or(&[][..], |first| &first.notes);
     print(&format!(
-        "{}; {}\n\n{table}\nresults: {}\nreport:  {} (open it in a browser)\n",
-        title(&results),
-        memory.describe(),
-        folder.join("results.jsonl").display(),
+        "{}\n{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
+        arguments.simulation.memory()?.describe(),
+        notes(remarks, COLUMNS),
+        file.display(),
         report.display()
     ))
 }

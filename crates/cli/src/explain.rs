@@ -68,6 +68,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         comparison.machine.name,
         comparison.memory.describe()
     );
+    if explained.is_empty() {
+        text += "\nNo address to explain: the workload touches none.\n";
+    }
     for (address, explanations) in &explained {
         text += &format!("\n{address:#x}");
         match explanations.first() {
@@ -81,22 +84,22 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 
 fn one(explanation: &Explanation) -> String {
     let mut text = format!(
-        "\n  {}: {}\n  {:<78}{:>8}{:>8}\n",
+        "\n  {}:\n  {}\n  {:>84}{:>7}{:>6}\n",
         situation(explanation.situation),
         case(explanation),
-        "",
+        "cycles with data caches:",
         "empty",
         "warm"
     );
     let mut line = |what: &str, cold: u64, warm: u64| {
-        text += &format!("    {what:<76}{cold:>8}{warm:>8}\n");
+        text += &format!("    {what:<82}{cold:>7}{warm:>6}\n");
     };
     line("L1 TLB: nothing found", 0, 0);
     for step in &explanation.steps {
         line(&step.text, step.cold_cycles, step.warm_cycles);
     }
     let (cold, warm) = explanation.cycles();
-    line("cycles for the translation", cold, warm);
+    line("all together", cold, warm);
     text
 }
 

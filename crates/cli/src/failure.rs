@@ -32,7 +32,7 @@ pub enum Failure {
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be written: {source}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -59,8 +59,10 @@ impl Failure {
                 | SimError::Size { .. }
                 | SimError::Fragmentation(_)
                 | SimError::Perforation(_)
-                | SimError::WarmupTooLong { .. },
-            ) => WRONG_USE,
+                | SimError::WarmupTooLong { .. }
+                | SimError::Trace(TraceError::Workload { .. }),
+            )
+            | Self::Trace(TraceError::Workload { .. }) => WRONG_USE,
             _ => FAILED,
         }
     }

@@ -62,7 +62,11 @@ fn workloads() -> String {
         }
     }
     text += "\nBundled traces of real programs\n";
-    for (name, path) in bundled::all() {
+    let traces = bundled::all();
+    if traces.is_empty() {
+        text += "  none found; PERFORATE_TRACES names their folder\n";
+    }
+    for (name, path) in traces {
         let mark = if name == bundled::DEFAULT { " (default)" } else { "" };
         text += &format!("  {name:<20} {}{mark}\n", describe(&path));
     }

@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 
 #[derive(Parser)]
-#[command(name = "perforate", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "perforate", version, max_term_width = 100, arg_required_else_help = true)]
 /// What does address translation cost this program, on this memory, under this scheme, and what
 /// would another scheme cost?
 struct Arguments {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_sim::Progress;
@@ -16,16 +16,91 @@ pub fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Writes a whole file or nothing: under another name first, then renamed.
-pub fn write_whole(path: &Path, content: &str) -> Result<(), Failure> {
+/// Writes a whole file or nothing: `write` writes under another name, then it is renamed.
+pub fn write_whole<T>(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
-    let outcome = fs::write(&partial, content).and_then(|()| fs::rename(&partial, path));
+    let partial = PathBuf::from(partial);
+    let outcome =
+        write(&partial).and_then(|written| match fs::rename(&partial, path).map_err(failed) {
+            Ok(()) => Ok(written),
+            Err(failure) => Err(failure),
+        });
     if outcome.is_err() {
         let _ = fs::remove_file(&partial); // the first error is the one to tell
     }
-    outcome.map_err(failed)
+    outcome
+}
+
+/// As [`write_whole`], of a text.
+pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |source| Failure::Write { path: path.into(), source };
+    write_whole(path, |partial| fs::write(partial, text).map_err(failed))
+}
+
+/// A folder for results, checked before long work begins: made if need be, and removed again if
+/// it was made and nothing came to lie in it.
+pub struct ResultFolder {
+    path: PathBuf,
+    made: bool,
+}
+
+impl ResultFolder {
+    /// Makes the folder or finds that files can be written into it.
+    pub fn prepare(path: &Path) -> Result<Self, Failure> {
+        let failed = |source| Failure::Write { path: path.into(), source };
+        let made = !path.exists();
+        if !made && !path.is_dir() {
+            return Err(Failure::Usage(format!(
+                "--out {}: a file of that name exists; expected a folder",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path).map_err(failed)?;
+        let folder = Self { path: path.into(), made };
+        tempfile::tempfile_in(path).map_err(failed)?;
+        Ok(folder)
+    }
+
+    /// Path of a file in the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for ResultFolder {
+    fn drop(&mut self) {
+        if self.made {
+            let _ = fs::remove_dir(&self.path); // refused where there is something in it
+        }
+    }
+}
+
+/// Notes below a table, wrapped at `columns` characters.
+pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
+    let mut text = String::new();
+    for note in notes {
+        let mut width = 0;
+        for word in std::iter::once("note:").chain(note.as_ref().split_whitespace()) {
+            let length = word.chars().count();
+            if width > 0 && width + 1 + length > columns {
+                text += "\n     ";
+                width = 5;
+            }
+            if width > 0 {
+                text.push(' ');
+                width += 1;
+            }
+            text += word;
+            width += length;
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// A progress bar on a terminal, nothing in a pipe.

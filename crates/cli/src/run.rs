@@ -6,7 +6,7 @@ use perforate_sim::RunResult;
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::options::SimulationOptions;
-use crate::output::{Bar, print};
+use crate::output::{Bar, notes, print};
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -66,8 +66,5 @@ fn text(result: &RunResult) -> String {
         };
         line(name, value);
     }
-    for note in &result.notes {
-        text += &format!("\nnote: {note}");
-    }
-    text + "\n"
+    text + "\n" + &notes(&result.notes, 100)
 }

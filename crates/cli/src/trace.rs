@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use perforate_trace::{
     Limited, Source, TraceWriter, WorkloadSpec, WriterOptions, metadata_for, open, write_chunk,
 };
-use perforate_types::{Chunk, Instruction, MemoryAccess};
+use perforate_types::{Chunk, Instruction, MemoryAccess, ProgramEvent};
 
 use crate::bundled;
 use crate::failure::Failure;
-use crate::output::{Bar, print};
+use crate::output::{Bar, print, write_whole};
 
 /// Look into and convert traces.
 #[derive(Args)]
@@ -93,9 +93,20 @@ impl Contents {
     }
 }
 
-fn info(file: &str) -> Result<(), Failure> {
+/// Opens a trace by its path or its name.
+fn open_trace(file: &str) -> Result<(String, Box<dyn Source>), Failure> {
     let path = bundled::resolve(file);
-    let mut source = open(&path)?;
+    if WorkloadSpec::is_workload(&path) && !Path::new(&path).exists() {
+        return Err(Failure::Usage(format!(
+            "{file} is a workload, not a trace; `perforate trace convert` makes a trace of it"
+        )));
+    }
+    let source = open(&path)?;
+    Ok((path, source))
+}
+
+fn info(file: &str) -> Result<(), Failure> {
+    let (path, mut source) = open_trace(file)?;
     let bar = Bar::instructions("reading");
     let total = source.metadata().instructions;
     let (mut contents, mut chunk) = (Contents::default(), Chunk::default());
@@ -135,7 +146,8 @@ fn info(file: &str) -> Result<(), Failure> {
 }
 
 fn head(file: &str, instructions: u64) -> Result<(), Failure> {
-    let mut source = Limited::new(open(bundled::resolve(file))?, instructions);
+    let (_, source) = open_trace(file)?;
+    let mut source = Limited::new(source, instructions);
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk)? {
         let mut accesses = chunk.accesses.as_slice();
@@ -143,7 +155,7 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
         let mut text = String::new();
         for (index, instruction) in chunk.instructions.iter().enumerate() {
             while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                text += &format!("{event:?}\n");
+                text += &event_line(event);
             }
             let (own, rest) = accesses.split_at(usize::from(instruction.accesses));
             accesses = rest;
@@ -152,6 +164,33 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
         print(&text)?;
     }
     Ok(())
+}
+
+fn event_line(event: &ProgramEvent) -> String {
+    let value = serde_json::to_value(event).expect("events are plain data");
+    let mut line = String::new();
+    let fields = value.as_object().into_iter().flatten();
+    for (name, value) in fields {
+        let text = match (name.as_str(), value) {
+            ("event", value) => {
+                line.insert_str(0, value.as_str().unwrap_or_default());
+                continue;
+            }
+            ("start" | "from" | "to" | "end", value) => {
+                format!("{:#x}", value.as_u64().unwrap_or_default())
+            }
+            ("permissions", value) => permissions(value),
+            (_, value) => value.to_string().replace('"', ""),
+        };
+        line += &format!(" {name}={text}");
+    }
+    line + "\n"
+}
+
+/// As in `/proc/PID/maps`: `rw-`.
+fn permissions(value: &serde_json::Value) -> String {
+    let letter = |key: &str, letter| if value[key] == true { letter } else { '-' };
+    ['r', letter("write", 'w'), letter("execute", 'x')].iter().collect()
 }
 
 fn line(instruction: &Instruction, accesses: &[MemoryAccess]) -> String {
@@ -195,16 +234,8 @@ fn convert(
             None => source,
         }
     };
-    let partial = output.with_extension("partial");
-    let written = write(source.as_mut(), &partial, level).and_then(|text| {
-        std::fs::rename(&partial, output)
-            .map_err(|source| Failure::Write { path: output.into(), source })?;
-        Ok(text)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial); // the first error is the one to tell
-    }
-    print(&format!("{}: {}", output.display(), written?))
+    let text = write_whole(output, |partial| write(source.as_mut(), partial, level))?;
+    print(&format!("{}: {text}", output.display()))
 }
 
 fn write(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
@@ -221,8 +252,12 @@ fn write(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Fai
     }
     let summary = writer.finish()?;
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
-    Ok(format!(
+    let mut text = format!(
         "{} instructions, {} accesses, {} events, {} bytes ({per_instruction:.3} per instruction)\n",
         summary.instructions, summary.accesses, summary.events, summary.bytes
-    ))
+    );
+    if let Some(truncation) = source.truncated() {
+        text += &format!("warning: the source is incomplete at {truncation}\n");
+    }
+    Ok(text)
 }
