@@ -87,6 +87,19 @@ struct Found {
     case: Case,
 }
 
+impl Found {
+    #[inline]
+    fn first_level(hit: &L1Hit) -> Self {
+        Self { frame: hit.frame, slot: hit.slot, case: Case::FirstLevel }
+    }
+}
+
+/// The address in the 4KB `frame` that `address` has in its page.
+#[inline]
+fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {
+    frame.address().add(address.offset(PageSize::Size4K))
+}
+
 impl Mmu {
     /// A unit with empty TLBs in front of `dimension`.
     ///
@@ -215,44 +228,54 @@ impl Mmu {
         let page = address.page();
         let fetch = kind == AccessKind::Fetch;
         let tlb = if fetch { &mut self.instruction } else { &mut self.data };
-        let hit = tlb.look_up(self.space, page);
-        let (found, walked) = match hit {
+        match tlb.look_up(self.space, page) {
             Some(hit) if hit.allows & needed(kind) == needed(kind) => {
-                (Found { frame: hit.frame, slot: hit.slot, case: Case::FirstLevel }, false)
+                self.count_access(kind);
+                let Found { frame, slot, case } = Found::first_level(&hit);
+                Ok(Translated { physical: physical(frame, address), slot, case, walked: false })
             }
-            hit => self.translate_further(Request { kind, page }, hit, steps)?,
-        };
-        *if fetch {
+            hit => self.translate_further(kind, address, hit, steps),
+        }
+    }
+
+    #[inline]
+    fn count_access(&mut self, kind: AccessKind) {
+        *if kind == AccessKind::Fetch {
             &mut self.counters.l1_instruction_accesses
         } else {
             &mut self.counters.l1_accesses
         } += 1;
-        let offset = address.offset(PageSize::Size4K);
-        let physical = found.frame.address().add(offset);
-        Ok(Translated { physical, slot: found.slot, case: found.case, walked })
     }
 
-    /// Everything beyond a plain first-level hit.
+    /// Everything beyond a plain first-level hit. What it is made of is inlined into it: results
+    /// that are handed on from function to function through memory cost more than the work.
     #[cold]
     #[inline(never)]
     fn translate_further(
         &mut self,
-        request: Request,
+        kind: AccessKind,
+        address: VirtualAddress,
         hit: Option<L1Hit>,
         steps: &mut Steps,
-    ) -> Result<(Found, bool), PageFault> {
-        if let Some(hit) = hit {
-            return self.first_store(request, &hit).map(|found| (found, false));
-        }
-        // An access that faults comes again once the page is mapped, and is counted then.
-        let (found, walked) = self.look_up_l2(request, steps)?;
-        self.counters.add(found.case, walked, steps);
-        *if request.kind == AccessKind::Fetch {
-            &mut self.counters.l1_instruction_misses
-        } else {
-            &mut self.counters.l1_misses
-        } += 1;
-        Ok((found, walked))
+    ) -> Result<Translated, PageFault> {
+        let request = Request { kind, page: address.page() };
+        let (found, walked) = match hit {
+            Some(hit) => (self.first_store(request, &hit)?, false),
+            None => {
+                // An access that faults comes again once the page is mapped, and is counted then.
+                let (found, walked) = self.look_up_l2(request, steps)?;
+                self.counters.add(found.case, walked, steps);
+                *if kind == AccessKind::Fetch {
+                    &mut self.counters.l1_instruction_misses
+                } else {
+                    &mut self.counters.l1_misses
+                } += 1;
+                (found, walked)
+            }
+        };
+        self.count_access(kind);
+        let Found { frame, slot, case } = found;
+        Ok(Translated { physical: physical(frame, address), slot, case, walked })
     }
 
     /// A first-level hit that lacks a permission, or a first store to a clean page. Setting the
@@ -266,9 +289,10 @@ impl Mmu {
         if let Some((slot, _)) = self.l2.look_up(self.space, request.page) {
             self.l2.mark_dirty(slot);
         }
-        Ok(Found { frame: hit.frame, slot: hit.slot, case: Case::FirstLevel })
+        Ok(Found::first_level(hit))
     }
 
+    #[inline(always)]
     fn look_up_l2(
         &mut self,
         request: Request,
@@ -288,6 +312,7 @@ impl Mmu {
         self.walk(request, steps).map(|found| (found, true))
     }
 
+    #[inline(always)]
     fn walk(&mut self, request: Request, steps: &mut Steps) -> Result<Found, PageFault> {
         let reach = self.dimension.walk(self.walk_request(request), &mut self.caches, steps)?;
         if reach.filter != 0 {
@@ -324,6 +349,7 @@ impl Mmu {
         if allows & needed == needed { Ok(()) } else { Err(PageFault::Protection) }
     }
 
+    #[inline(always)]
     fn fill_l2(
         &mut self,
         request: Request,
@@ -337,6 +363,7 @@ impl Mmu {
     }
 
     /// Fills the first level from a page of `size` whose first frame is `frame`.
+    #[inline(always)]
     fn fill_l1(
         &mut self,
         request: Request,
@@ -367,6 +394,7 @@ impl Mmu {
     }
 
     /// Case 1: an ordinary page or a hole's 4KB translation.
+    #[inline(always)]
     fn through_regular(
         &mut self,
         request: Request,
@@ -387,6 +415,7 @@ impl Mmu {
     }
 
     /// Cases 2–6: inside a perforated page.
+    #[inline(always)]
     fn through_perforated(
         &mut self,
         request: Request,
@@ -413,6 +442,7 @@ impl Mmu {
     }
 
     /// Asks the bitmap; also tells whether it had to be read from memory.
+    #[inline(always)]
     fn is_hole(
         &mut self,
         request: Request,
@@ -463,6 +493,7 @@ impl Mmu {
     }
 
     /// A sub-page that is no hole: its 4KB translation goes into the first level only.
+    #[inline(always)]
     fn generate(
         &mut self,
         request: Request,
@@ -479,6 +510,7 @@ impl Mmu {
     }
 
     /// A hole: its 4KB translation is found through the shadow entry and goes into both levels.
+    #[inline(always)]
     fn through_hole(
         &mut self,
         request: Request,
