@@ -44,6 +44,9 @@ pub fn spawn(
     command.arg(format!("{},shared={},skip={skip}", plugin.display(), records.display()));
     command.arg("-0").arg(&options.program[0]);
     command.arg(program).args(&options.program[1..]);
+    if options.prints_to_stderr {
+        command.stdout(io::stderr());
+    }
     // SAFETY: prctl may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {

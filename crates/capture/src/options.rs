@@ -25,6 +25,8 @@ pub struct RecordOptions {
     pub stop: Arc<AtomicBool>,
     /// The emulator; `qemu-x86_64` in PATH if none is given.
     pub emulator: Option<PathBuf>,
+    /// What the program prints goes to standard error, for a caller that prints its own results.
+    pub prints_to_stderr: bool,
 }
 
 impl RecordOptions {
@@ -38,6 +40,7 @@ impl RecordOptions {
             level: WriterOptions::default().level,
             stop: Arc::default(),
             emulator: None,
+            prints_to_stderr: false,
         }
     }
 }

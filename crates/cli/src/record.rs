@@ -118,6 +118,7 @@ pub fn record_temporarily(
     let trace = TemporaryTrace { folder };
     let options = RecordOptions {
         instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
+        prints_to_stderr: true,
         ..RecordOptions::new(trace.path(), program.to_vec())
     };
     record_with_bar(options)?;
