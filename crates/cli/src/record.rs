@@ -97,12 +97,13 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
 /// A trace that is deleted with this value.
 pub struct TemporaryTrace {
     folder: tempfile::TempDir,
+    file_name: OsString,
 }
 
 impl TemporaryTrace {
-    /// Where the trace lies.
+    /// Where the trace lies; the file is named after the program.
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("recorded.trace")
+        self.folder.path().join(&self.file_name)
     }
 }
 
@@ -115,7 +116,10 @@ pub fn record_temporarily(
         .prefix("perforate-")
         .tempdir()
         .map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
-    let trace = TemporaryTrace { folder };
+    let name = program.first().and_then(|path| Path::new(path).file_name());
+    let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
+    file_name.push(".trace");
+    let trace = TemporaryTrace { folder, file_name };
     let options = RecordOptions {
         instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
         prints_to_stderr: true,
