@@ -48,8 +48,12 @@ impl<V: Copy + Default> SetAssociative<V> {
     #[inline]
     fn find(&self, index: u64, key: u64) -> Option<usize> {
         let start = self.set_start(index);
-        let way = self.keys[start..start + self.ways].iter().position(|&place| place == key)?;
-        Some(start + way)
+        // All ways are compared: where the key is found cannot be foretold.
+        let mut found = usize::MAX;
+        for (way, &place) in self.keys[start..start + self.ways].iter().enumerate() {
+            found = if place == key { way } else { found };
+        }
+        (found != usize::MAX).then(|| start + found)
     }
 
     /// Marks a place used.
@@ -172,5 +176,21 @@ mod tests {
         assert!(array.look_up(0, 10).is_none());
         array.insert(6, 16, 'd');
         assert!(array.look_up(4, 14).is_some(), "the empty place is taken first");
+    }
+
+    #[test]
+    fn the_order_of_use_outlives_the_clock() {
+        let mut array = SetAssociative::new(TlbGeometry { entries: 3, ways: 3 });
+        array.clock = u32::MAX - 3;
+        array.insert(0, 10, 'a');
+        array.insert(0, 11, 'b');
+        array.insert(0, 12, 'c');
+        assert!(array.look_up(0, 10).is_some(), "the clock starts anew here");
+        assert_eq!(array.clock, 4);
+        array.insert(0, 13, 'd');
+        assert!(array.look_up(0, 11).is_none(), "11 was used least recently");
+        array.insert(0, 14, 'e');
+        assert!(array.look_up(0, 12).is_none());
+        assert!(array.look_up(0, 10).is_some());
     }
 }
