@@ -62,6 +62,19 @@ pub enum SimError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Memory whose addresses the timing model's caches cannot tell apart.
+    #[error(
+        "--memory: {memory_bytes} bytes are more than the caches of {machine} can tell apart, \
+         which is {limit_bytes} bytes; --functional goes without caches"
+    )]
+    MemoryBeyondCaches {
+        /// Memory asked for.
+        memory_bytes: u64,
+        /// The machine.
+        machine: String,
+        /// The most its caches can tell apart.
+        limit_bytes: u64,
+    },
     /// Fragmentation that cannot be.
     #[error("--{0}")]
     Fragmentation(String),

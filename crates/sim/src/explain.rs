@@ -77,6 +77,7 @@ pub fn explain(
     seed: u64,
     addresses: &[VirtualAddress],
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
+    machine.check_memory(memory.memory_bytes)?;
     let mut source = open_workload(workload, memory, seed)?;
     let implicit_maps = !source.metadata().has_events;
     let options = SystemOptions { check: true, implicit_maps };

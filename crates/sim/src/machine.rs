@@ -89,6 +89,26 @@ impl Machine {
         MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache }
     }
 
+    /// Checks that the timing model's caches tell all addresses of the memory apart: their tags
+    /// have 32 bits, the last value meaning an empty place.
+    ///
+    /// # Errors
+    /// [`SimError::MemoryBeyondCaches`].
+    pub(crate) fn check_memory(&self, memory_bytes: u64) -> Result<(), SimError> {
+        let CachesConfig { l1i, l1d, l2, llc } = &self.cache;
+        let limits = [Some(l1i), Some(l1d), Some(l2), llc.as_ref()].into_iter().flatten();
+        let limit =
+            limits.map(|cache| cache.size_bytes / u64::from(cache.ways) * u64::from(u32::MAX));
+        match limit.min() {
+            Some(limit_bytes) if memory_bytes > limit_bytes => Err(SimError::MemoryBeyondCaches {
+                memory_bytes,
+                machine: self.name.clone(),
+                limit_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The part that has a clock.
     pub fn timing(&self) -> TimingConfig {
         TimingConfig {

@@ -122,6 +122,7 @@ impl Simulation {
         let core = if options.functional {
             None
         } else {
+            machine.check_memory(memory.memory_bytes)?;
             Some(Core::new(&machine.timing(), system.mmu().slots())?)
         };
         Ok(Self {
