@@ -63,7 +63,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         &addresses,
     )?;
     let mut text = format!(
-        "Loads under {} on {}; {}\n",
+        "Loads under {} on {}\n{}\n",
         scheme.name,
         comparison.machine.name,
         comparison.memory.describe()

@@ -57,6 +57,7 @@ impl Failure {
                 | SimError::UnknownScheme { .. }
                 | SimError::UnknownWorkload { .. }
                 | SimError::Size { .. }
+                | SimError::MemoryBeyondCaches { .. }
                 | SimError::Fragmentation(_)
                 | SimError::Perforation(_)
                 | SimError::WarmupTooLong { .. }

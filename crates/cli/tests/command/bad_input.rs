@@ -1,0 +1,166 @@
+//! Options and workloads that cannot be: one line, the right exit code, nothing left behind.
+
+use crate::place::Place;
+
+const QUICK: [&str; 4] = ["--instructions", "9000", "--functional", "--json"];
+
+fn fails(place: &Place, arguments: &[&str], code: i32, expected: &str) {
+    let mut run = vec!["run"];
+    run.extend(arguments);
+    run.extend(QUICK);
+    place.fails(&run, code, expected);
+    run[0] = "compare";
+    run.extend(["--out", "results"]);
+    place.fails(&run, code, expected);
+}
+
+#[test]
+fn workloads() {
+    let place = Place::new();
+    for (workload, expected) in [
+        ("nope", "random, sequential, stride, zipf, chase"),
+        ("", "no workload or file"),
+        ("two\nlines", "two\\nlines"),
+        ("\u{1b}[31mred", "\\u{1b}"),
+        ("random:foo=1", "expected size, others, writes, dependent"),
+        ("random:size", "size"),
+        ("random:size=0", "expected 4096 to"),
+        ("random:size=-1", "expected 4096 to"),
+        ("random:size=99999999999999999999", "expected 4096 to"),
+        ("random:size=16777216T", "expected 4096 to"),
+        ("random:size=4K,size=4K", "twice"),
+        ("random:dependent=1", "without a value"),
+        ("random:writes=nan", "a share"),
+        ("random:writes=101%", "a share"),
+        ("zipf:exponent=-inf", "a number from 0 to 10"),
+        ("stride:stride=0", "8 to"),
+        ("chase:node=8K", "8 to 4096"),
+    ] {
+        fails(&place, &[workload, "--memory", "4G"], 2, expected);
+    }
+}
+
+#[test]
+fn memory() {
+    let place = Place::new();
+    for size in ["0", "1K", "99999999T", "65T", "18446744073709551616", "-1", "", "x", "1.5G"] {
+        let memory = format!("--memory={size}");
+        fails(&place, &["random:size=64M", &memory], 2, "--memory");
+    }
+    // 64T is the most there is; the caches' 32-bit tags reach 16T with 64 sets.
+    let run = ["run", "random:size=64M", "--instructions", "9000", "--json", "--memory"];
+    let with = |more: &[&'static str]| [&run[..], more].concat();
+    let lines = place.succeeds(&with(&["64T", "--functional"]));
+    assert!(lines.contains("\"memory_bytes\":70368744177664"));
+    place.succeeds(&with(&["15T"]));
+    place.fails(&with(&["64T"]), 2, "--functional");
+    place.fails(&["explain", "--memory", "64T"], 2, "--memory");
+}
+
+/// The complaint names a size, and that size does.
+#[test]
+fn more_memory_touched_than_there_is() {
+    let place = Place::new();
+    for scheme in ["4k", "thp", "1g", "perforated", "perforated-naive", "perforated-lazy", "ideal"]
+    {
+        for fragmentation in ["none", "portion=50%,holes=25%,clustered"] {
+            let arguments = ["run", "random:size=2G", "--scheme", scheme, "--functional"];
+            let fragmentation = ["--fragmentation", fragmentation, "--instructions", "9000"];
+            let arguments = [&arguments[..], &fragmentation].concat();
+            let run = |memory: &str| place.run(&[&arguments[..], &["--memory", memory]].concat());
+            let failed = run("256M");
+            assert_eq!((failed.code, failed.err.lines().count()), (Some(1), 1), "{}", failed.err);
+            let (_, enough) = failed.err.split_once("bytes free; ").expect(&failed.err);
+            let enough = enough.split_whitespace().next().unwrap();
+            let done = run(enough);
+            assert_eq!(done.code, Some(0), "{scheme}: {} and then {}", failed.err, done.err);
+        }
+    }
+}
+
+#[test]
+fn fragmentation_and_perforation() {
+    let place = Place::new();
+    for text in [
+        "portion=150%",
+        "portion=150%,holes=25%,clustered",
+        "portion=-1,holes=25%,clustered",
+        "portion=nan,holes=25%,clustered",
+        "portion=50%",
+        "holes=25%,clustered",
+        "nonsense",
+        "",
+        ",",
+        "portion=50%,holes=25%,clustered,dispersed",
+        "portion=50%,portion=50%,holes=25%,clustered",
+        "portion=60%,unusable=60%,holes=10%,clustered",
+    ] {
+        let expected = "--fragmentation";
+        fails(&place, &["random:size=64M", "--fragmentation", text], 2, expected);
+    }
+    for text in ["nonsense", "holes=never", "max-hole-share=101%", "max-filter-bits=x"] {
+        fails(&place, &["random:size=64M", "--perforation", text], 2, "--perforation");
+    }
+}
+
+#[test]
+fn schemes_lengths_and_seeds() {
+    let place = Place::new();
+    for scheme in ["nope", "", "4k,,thp", "4K"] {
+        fails(&place, &["random:size=64M", "--scheme", scheme], 2, "there are 4k, thp");
+    }
+    place.fails(&["run", "random", "--scheme", "4k,thp"], 2, "use compare");
+    place.fails(&["explain", "--scheme", "4k,thp"], 2, "one scheme");
+    fails(&place, &["random:size=64M", "--warmup", "9000"], 2, "only 9000 instructions");
+    fails(&place, &["random:size=64M", "--warmup", "18446744073709551615"], 2, "only 9000");
+    place.fails(&["run", "random:size=64M", "--instructions", "0"], 1, "no instructions");
+    for arguments in [
+        &["compare", "random", "--seeds", "0"][..],
+        &["compare", "random", "--seed", "-1"],
+        &["compare", "random", "--instructions", "x"],
+        &["explain", "0xffff800000000000"],
+        &["explain", "zz"],
+        &["list", "nothing"],
+    ] {
+        let outcome = place.run(arguments);
+        assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(outcome.err.starts_with("error: ") && !outcome.err.contains("panicked"));
+    }
+    assert!(place.names().is_empty());
+}
+
+#[test]
+fn places_where_results_cannot_be_written() {
+    let place = Place::new();
+    place.write("taken", "mine");
+    let quick = ["compare", "random:size=64M", "--instructions", "9000", "--out"];
+    place.fails(&[&quick[..], &["taken"]].concat(), 2, "expected a folder");
+    place.fails(&[&quick[..], &["taken/below"]].concat(), 1, "taken/below: cannot be written");
+    place.fails(&[&quick[..], &["/proc/perforate"]].concat(), 1, "/proc/perforate: cannot be");
+    assert_eq!(place.read("taken"), "mine");
+    // A result file that cannot be replaced.
+    std::fs::create_dir_all(place.path("out/results.jsonl/below")).unwrap();
+    place.fails(&[&quick[..], &["out"]].concat(), 1, "results.jsonl: cannot be written");
+    assert_eq!(std::fs::read_dir(place.path("out")).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    let name = OsStr::from_bytes(b"\xff\xfe\n");
+    let words =
+        |words: &[&'static str]| words.iter().map(|word| OsStr::new(*word)).collect::<Vec<_>>();
+    let mut arguments = words(&["run"]);
+    arguments.push(name);
+    let outcome = place.run(&arguments);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.err.contains("invalid UTF-8"), "{}", outcome.err);
+    let mut arguments = words(&["compare", "random:size=64M", "--instructions", "9000", "--out"]);
+    arguments.push(name);
+    place.succeeds(&arguments);
+    assert!(place.path("").join(name).join("report.html").exists());
+}

@@ -1,0 +1,113 @@
+//! Machine files that describe no machine.
+
+use crate::place::Place;
+
+const TABLE_II: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/perforated-table2.toml"));
+
+fn fails(place: &Place, text: &[u8], expected: &str) {
+    place.write("machine.toml", text);
+    let arguments = ["run", "random:size=64M", "--instructions", "9000", "--machine"];
+    place.fails(&[&arguments[..], &["machine.toml"]].concat(), 1, expected);
+}
+
+fn changed(from: &str, to: &str) -> String {
+    assert!(TABLE_II.contains(from), "{from}");
+    TABLE_II.replacen(from, to, 1)
+}
+
+#[test]
+fn geometries() {
+    let place = Place::new();
+    for (entries, ways) in [
+        ("0", "12"),
+        ("1536", "0"),
+        ("0", "0"),
+        ("1537", "12"),
+        ("1540", "12"),
+        ("18", "6"),
+        ("-1", "1"),
+        ("99999999999", "1"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("9223372036854775808", "1"),
+        ("1e3", "1"),
+        ("\"1536\"", "12"),
+    ] {
+        let geometry = format!("l2 = {{ entries = {entries}, ways = {ways} }}");
+        let text = changed("l2 = { entries = 1536, ways = 12 }", &geometry);
+        fails(&place, text.as_bytes(), "machine.toml: ");
+    }
+    let text = changed("l2 = { entries = 1536, ways = 12 }", "l2 = { entries = 24, ways = 8 }");
+    fails(&place, text.as_bytes(), "tlb.l2: 24 entries in 8 ways");
+}
+
+/// Every number of the file, one by one, with values no machine has.
+#[test]
+fn numbers() {
+    let place = Place::new();
+    let mut tried = 0;
+    for line in TABLE_II.lines().filter(|line| !line.contains('{')) {
+        let Some((key, rest)) = line.split_once(" = ") else { continue };
+        let value = rest.split_whitespace().next().unwrap_or_default();
+        if !value.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        for wrong in ["-1", "9223372036854775807", "nan", "inf", "1e300", "\"x\"", "[]"] {
+            let text = changed(line, &format!("{key} = {wrong}"));
+            fails(&place, text.as_bytes(), "machine.toml: ");
+        }
+        tried += 1;
+    }
+    assert!(tried > 40, "{tried} numbers in the file");
+}
+
+#[test]
+fn keys_and_sections() {
+    let place = Place::new();
+    let text = changed("[walker]", "[walker]\nspeed = 1");
+    fails(&place, text.as_bytes(), "line 77: unknown field `speed`");
+    for section in ["tlb", "walk_cache", "core", "branch_predictor", "dram", "walker"] {
+        let text = changed(&format!("[{section}]"), &format!("[x_{section}]"));
+        fails(&place, text.as_bytes(), &format!("x_{section}"));
+        let start = TABLE_II.find(&format!("[{section}]")).unwrap();
+        let length = TABLE_II[start + 1..].find("\n[").unwrap_or(TABLE_II.len() - start - 2);
+        let text = [&TABLE_II[..start], &TABLE_II[start + 1 + length..]].concat();
+        fails(&place, text.as_bytes(), &format!("missing field `{section}`"));
+    }
+    let text = changed("attach = \"l1d\"", "attach = \"llc\"");
+    fails(&place, text.as_bytes(), "walker.attach");
+    let text = changed("name = \"perforated-table2\"", "name = \"two\\nlines\"");
+    fails(&place, text.as_bytes(), "one line");
+}
+
+#[test]
+fn no_machine_files_at_all() {
+    let place = Place::new();
+    fails(&place, b"", "missing field");
+    fails(&place, b"just text\n\n", "line 1");
+    fails(&place, b"\x00\x01\x02", "line 1");
+    fails(&place, b"\xff\xfe", "UTF-8");
+    std::fs::create_dir(place.path("folder.toml")).unwrap();
+    for (name, code, expected) in [
+        ("folder.toml", 1, "directory"),
+        (".", 1, "directory"),
+        ("missing.toml", 1, "No such file"),
+        ("nope", 2, "there are perforated-table2, ice-lake-sp"),
+        ("", 2, "there are perforated-table2"),
+    ] {
+        place.fails(&["compare", "random", "--machine", name], code, expected);
+        place.fails(&["explain", "--machine", name], code, expected);
+    }
+}
+
+/// A name is only text: it is escaped in the report.
+#[test]
+fn a_hostile_name_stays_text() {
+    let place = Place::new();
+    let name = "name = \"<script>alert(1)</script>\"";
+    place.write("machine.toml", changed("name = \"perforated-table2\"", name));
+    let arguments = ["compare", "random:size=64M", "--instructions", "9000", "--machine"];
+    place.succeeds(&[&arguments[..], &["machine.toml"]].concat());
+    let page = place.read("results/report.html");
+    assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script>alert(1)"));
+}

@@ -1,0 +1,89 @@
+//! `perforate explain`: the seven cases of P §IV.D, with their cycles worked out by hand.
+
+use crate::place::Place;
+
+/// Case and cycles (data caches empty, warm) of every translation printed.
+fn cases(text: &str) -> Vec<(String, u64, u64)> {
+    let mut found = Vec::new();
+    let mut case = String::new();
+    for line in text.lines() {
+        if let Some(start) = line.find("case ") {
+            case = line[start..].to_owned();
+        }
+        if let Some(figures) = line.trim().strip_prefix("all together") {
+            let figures: Vec<u64> =
+                figures.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
+            found.push((case.clone(), figures[0], figures[1]));
+        }
+    }
+    found
+}
+
+/// Table II: a look-up of the second-level TLB takes 9 cycles, one of the walk caches 1, a read
+/// that hits the first-level data cache 4.
+const TLB: u64 = 9;
+const WALK_CACHE: u64 = 1;
+const READ: u64 = 4;
+
+#[test]
+fn seven_cases_by_hand() {
+    let place = Place::new();
+    let text = place.succeeds(&["explain"]);
+    let cases = cases(&text);
+    let walk = TLB + WALK_CACHE + 3 * READ; // levels 4, 3 and 2: the page is a large one
+    let bitmap_read = TLB + READ;
+    for (name, warm) in [
+        ("case 1, ", TLB),
+        ("case 2, ", TLB),
+        ("case 3, ", TLB + TLB),
+        ("case 4, ", TLB + TLB + WALK_CACHE + READ), // the walk cache has the shadow entry
+        ("case 5, ", TLB + bitmap_read),
+        ("case 6, ", TLB + bitmap_read + WALK_CACHE + READ),
+        ("case 7, a walk finds the page, then case 2", walk),
+        ("case 7, a walk finds the page, then case 5", walk + bitmap_read),
+        // The shadow entry is no more in the walk cache than its page was: two reads to the hole.
+        ("case 7, a walk finds the page, then case 6", walk + bitmap_read + WALK_CACHE + 2 * READ),
+    ] {
+        let mut of_case = cases.iter().filter(|(case, ..)| case.starts_with(name)).peekable();
+        assert!(of_case.peek().is_some(), "{name} is not in\n{text}");
+        for (case, _, cycles) in of_case {
+            assert_eq!(*cycles, warm, "{case}");
+        }
+    }
+    assert_eq!(TLB + TLB + WALK_CACHE + READ, 23);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+/// Every read costs memory time where the caches are empty: two cache look-ups (4 and 20 cycles),
+/// controller 40, activation 28, column 28, burst 7 at 2 GHz; an open row saves the activation,
+/// another open row in the bank adds a precharge of 28.
+#[test]
+fn empty_data_caches_cost_memory_reads() {
+    let place = Place::new();
+    let (open_row, idle_bank, conflict) = (99, 127, 155);
+    let text = place.succeeds(&["explain", "--scheme", "4k"]);
+    let reads: Vec<u64> = text
+        .lines()
+        .filter(|line| line.contains("-level") || line.contains("level-"))
+        .filter_map(|line| line.split_whitespace().rev().nth(1)?.parse().ok())
+        .collect();
+    assert_eq!(reads.len(), 4, "{text}");
+    assert!(reads.iter().all(|read| [open_row, idle_bank, conflict].contains(read)), "{text}");
+    assert_eq!(reads[0], idle_bank, "the first read finds all banks idle");
+    let (_, empty, warm) = cases(&text)[0].clone();
+    assert_eq!(empty, TLB + WALK_CACHE + reads.iter().sum::<u64>());
+    assert_eq!(warm, TLB + WALK_CACHE + 4 * READ);
+}
+
+#[test]
+fn an_address_given_and_one_that_is_not_mapped() {
+    let place = Place::new();
+    let text = place.succeeds(&["explain", "0x7eff80000000", "4096", "--scheme", "ideal"]);
+    assert!(text.contains("0x7eff80000000 lies at 0x"), "{text}");
+    assert!(text.contains("2MB page at 0x"), "{text}");
+    assert!(text.contains("0x1000: the program has nothing mapped there"), "{text}");
+    let nothing = place.succeeds(&["explain", "--instructions", "0"]);
+    assert!(nothing.contains("No address to explain"), "{nothing}");
+}

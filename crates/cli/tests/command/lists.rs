@@ -1,0 +1,30 @@
+//! `perforate list`.
+
+use crate::place::Place;
+
+#[test]
+fn every_list_alone_and_all_together() {
+    let place = Place::new();
+    let all = place.succeeds(&["list"]);
+    for (what, words) in [
+        ("schemes", &["perforated-naive", "ideal", "source: P §IV", "4k"][..]),
+        ("workloads", &["random", "others", "default: 2G", "Bundled traces"]),
+        ("machines", &["perforated-table2", "ice-lake-sp", "(default)"]),
+    ] {
+        let list = place.succeeds(&["list", what]);
+        assert!(all.contains(&list), "{what}");
+        for word in words {
+            assert!(list.contains(word), "{word} is not in\n{list}");
+        }
+    }
+}
+
+#[test]
+fn every_bundled_trace_can_be_read_and_one_is_the_default() {
+    let place = Place::new();
+    let list = place.succeeds(&["list", "workloads"]);
+    let (_, traces) = list.split_once("Bundled traces of real programs\n").unwrap();
+    assert!(traces.lines().count() >= 4, "{list}");
+    assert!(traces.lines().all(|line| line.contains(" M instructions")), "{list}");
+    assert_eq!(traces.matches("(default)").count(), 1, "{list}");
+}

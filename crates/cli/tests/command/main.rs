@@ -1,0 +1,12 @@
+//! The built program as its users meet it.
+
+mod bad_input;
+mod bad_machines;
+mod bad_traces;
+mod compare;
+mod explain;
+mod lists;
+mod place;
+mod recording;
+mod run;
+mod traces;

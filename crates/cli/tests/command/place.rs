@@ -1,0 +1,95 @@
+//! A folder of its own for each test, and running the program in it.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// An empty folder, removed with this value.
+pub struct Place(tempfile::TempDir);
+
+/// What the program left behind.
+pub struct Outcome {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Names of everything in the folder, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The program with the folder as its current one.
+    pub fn command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perforate"));
+        command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Outcome {
+        outcome(&mut self.command(arguments))
+    }
+
+    /// Runs it and expects success with nothing on standard error.
+    pub fn succeeds<A: AsRef<OsStr>>(&self, arguments: &[A]) -> String {
+        let outcome = self.run(arguments);
+        assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""), "{}", outcome.out);
+        outcome.out
+    }
+
+    /// Runs it and expects one line of complaint that contains `expected`, this exit code, and
+    /// nothing else: no output, no new file.
+    pub fn fails(&self, arguments: &[&str], code: i32, expected: &str) {
+        let before = self.names();
+        let outcome = self.run(arguments);
+        assert_complaint(&outcome, code, expected, &format!("{arguments:?}"));
+        assert_eq!(self.names(), before, "{arguments:?} left something behind");
+    }
+}
+
+pub fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().expect("the program starts");
+    Outcome {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// One line that starts with the program's name, and nothing on standard output.
+pub fn assert_complaint(outcome: &Outcome, code: i32, expected: &str, what: &str) {
+    let Outcome { out, err, .. } = outcome;
+    assert!(err.starts_with("perforate: ") && err.ends_with('\n'), "{what}: {err}");
+    assert_eq!(err.lines().count(), 1, "{what}: {err}");
+    assert!(err.contains(expected), "{what}: {err:?} lacks {expected:?}");
+    assert_eq!((outcome.code, out.as_str()), (Some(code), ""), "{what}: {err}");
+}
+
+/// JSON lines, parsed.
+pub fn json(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}

@@ -1,0 +1,141 @@
+//! `perforate trace info | head | convert`, with foreign traces made here.
+
+use std::io::Write;
+
+use crate::place::{Place, json};
+
+/// A ChampSim record: a load from `address` at `ip`.
+pub fn champsim(ip: u64, address: u64) -> [u8; 64] {
+    let mut record = [0; 64];
+    record[..8].copy_from_slice(&ip.to_le_bytes());
+    record[32..40].copy_from_slice(&address.to_le_bytes());
+    record
+}
+
+fn loads(count: u64) -> Vec<u8> {
+    (0..count).flat_map(|n| champsim(0x40_0000 + 4 * (n % 64), 0x1000_0000 + n * 4096)).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_workload_as_a_trace_runs_as_the_workload_does() {
+    let place = Place::new();
+    let workload = "random:size=64M,writes=10%";
+    let convert = ["trace", "convert", workload, "--instructions", "50000", "-o", "made.trace"];
+    let text = place.succeeds(&convert);
+    assert!(text.starts_with("made.trace: 50000 instructions, 12500 accesses, 2 events"), "{text}");
+    assert_eq!(place.names(), ["made.trace"]);
+    let counters = |workload: &str| {
+        let arguments = ["compare", workload, "--instructions", "50000", "--json", "--check"];
+        let results = json(&place.succeeds(&arguments));
+        results.iter().map(|result| result["counters"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(counters("made.trace"), counters(workload));
+    let info = place.succeeds(&["trace", "info", "made.trace"]);
+    for line in ["instructions  50000", "branches      12500", "knows map events: yes"] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+}
+
+#[test]
+fn head_shows_events_and_instructions_in_words() {
+    let place = Place::new();
+    place.succeeds(&["trace", "convert", "chase", "--instructions", "100", "-o", "chase.trace"]);
+    let text = place.succeeds(&["trace", "head", "chase.trace", "--instructions", "3"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2 + 3, "{text}");
+    assert!(lines[0].starts_with("map ") && lines[0].contains("start=0x7eff80000000"), "{text}");
+    assert!(lines[0].contains("length=2147483648") && lines[0].contains("permissions=rw-"));
+    assert!(lines[2].starts_with("0x0000000000400000 integer"), "{text}");
+    assert!(lines[4].contains("r2 <- r1,r2") && lines[4].contains("Read 0x7eff"), "{text}");
+}
+
+#[test]
+fn champsim_traces_raw_and_compressed() {
+    let place = Place::new();
+    let raw = loads(5000);
+    place.write("raw.champsim", &raw);
+    place.write("packed.gz", gzip(&raw));
+    let mut walks = Vec::new();
+    for name in ["raw.champsim", "packed.gz"] {
+        let info = place.succeeds(&["trace", "info", name]);
+        assert!(info.contains("champsim format") && info.contains("instructions  5000"), "{info}");
+        assert!(info.contains("data pages    5000 of 4KB (19 MB)"), "{info}");
+        let converted = place.succeeds(&["trace", "convert", name, "-o", "ours.trace"]);
+        assert!(converted.contains("5000 instructions, 5000 accesses"), "{converted}");
+        for trace in [name, "ours.trace"] {
+            let run = ["run", trace, "--scheme", "4k", "--warmup", "0", "--json", "--check"];
+            let result = &json(&place.succeeds(&run))[0];
+            assert_eq!(result["instructions"], 5000);
+            walks.push(result["counters"]["walks"].clone());
+        }
+    }
+    assert_eq!(walks, vec![walks[0].clone(); 4]);
+    // One walk for each page of data and one for the code.
+    assert_eq!(walks[0], 5001);
+}
+
+#[test]
+fn lackey_text() {
+    let place = Place::new();
+    let text = "==1== Lackey\nI  04001000,3\n L 1ffe000ff8,8\n S 1ffe001000,4\nI  04001003,2\n M 30000,8\n";
+    place.write("lackey.txt", text);
+    let info = place.succeeds(&["trace", "info", "lackey.txt"]);
+    for line in ["lackey format", "instructions  2", "reads         2", "writes        2"] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    place.succeeds(&["compare", "lackey.txt", "--warmup", "0", "--check"]);
+    let head = place.succeeds(&["trace", "head", "lackey.txt"]);
+    assert!(head.contains("Read 0x1ffe000ff8+8 Write 0x1ffe001000+4"), "{head}");
+}
+
+/// Addresses that no user program has: kernel half, not canonical, across the top, and odd sizes.
+#[test]
+fn hostile_addresses_are_refused_and_counted() {
+    let place = Place::new();
+    let high = [
+        u64::MAX,
+        u64::MAX - 7,
+        u64::MAX - 4095,
+        1 << 63,
+        1 << 48,
+        1 << 47,
+        0xffff_8000_0000_0000,
+        (1 << 47) - 1,
+    ];
+    let mut bytes = Vec::new();
+    for &address in &high {
+        bytes.extend(champsim(0x40_0000, address));
+        bytes.extend(champsim(address, 0x1000_0000));
+    }
+    place.write("hostile.champsim", &bytes);
+    let mut lackey = String::new();
+    for address in high {
+        lackey += &format!("I  {address:x},15\n L {address:x},16\n S {address:x},255\n");
+    }
+    lackey += &" L 1fff,8\n".repeat(255);
+    lackey += &" M 1fff,8\n".repeat(200);
+    place.write("hostile.lackey", &lackey);
+    for trace in ["hostile.champsim", "hostile.lackey"] {
+        let run = ["compare", trace, "--scheme", "all", "--warmup", "0", "--check", "--json"];
+        let results = json(&place.succeeds(&run));
+        assert_eq!(results.len(), 9);
+        for result in &results {
+            let refused = result["counters"]["accesses_refused"].as_u64().unwrap();
+            assert!(refused >= 14, "{refused}");
+            assert_eq!(
+                result["counters"]["accesses_refused"],
+                results[0]["counters"]["accesses_refused"]
+            );
+        }
+        place.succeeds(&["trace", "convert", trace, "-o", "ours.trace"]);
+        let run = ["run", "ours.trace", "--warmup", "0", "--check"];
+        place.succeeds(&run);
+        place.succeeds(&["explain", "--workload", trace]);
+    }
+}
