@@ -33,7 +33,7 @@ pub fn open_workload(
     let source = open(workload, seed)?;
     Ok(match &memory.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
-            Box::new(Sparse::new(source, fragmentation.clone(), seed))
+            Box::new(Sparse::new(source, *fragmentation, seed))
         }
         _ => source,
     })

@@ -86,7 +86,7 @@ impl Scheme {
         seed: u64,
         implicit_maps: bool,
     ) -> Result<Kernel, OsError> {
-        let fragmentation = if self.ideal_memory { None } else { memory.fragmentation.clone() };
+        let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
