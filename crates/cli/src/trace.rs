@@ -130,7 +130,7 @@ fn info(file: &str) -> Result<(), Failure> {
         contents.writes,
         contents.branches,
         contents.pages.len(),
-        contents.pages.len() * 4096 >> 20,
+        (contents.pages.len() * 4096) >> 20,
         contents.events,
         has(metadata.has_events),
         has(metadata.has_dependencies),

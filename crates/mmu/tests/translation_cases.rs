@@ -103,7 +103,7 @@ fn the_filtered_variant_takes_each_case() {
 
     // 7 then 2: all misses, a full walk to the PDE, and the filter bit of sub-page 100 is clear.
     let (result, steps) = load(&mut mmu, 100);
-    assert_eq!(result, Ok((0x1064_018, Case::Filtered, true)));
+    assert_eq!(result, Ok((0x0106_4018, Case::Filtered, true)));
     assert_eq!(
         steps,
         ["l2 miss", "walk cache miss", "Level4 10000", "Level3 11008", "Level2 12000"]
@@ -111,19 +111,19 @@ fn the_filtered_variant_takes_each_case() {
 
     // 2: the perforated entry is in the L2 TLB; nothing more is needed.
     let (result, steps) = load(&mut mmu, 101);
-    assert_eq!(result, Ok((0x1065_018, Case::Filtered, false)));
+    assert_eq!(result, Ok((0x0106_5018, Case::Filtered, false)));
     assert_eq!(steps, ["l2 hit"]);
 
     // First-level hit.
     let (result, steps) = load(&mut mmu, 101);
-    assert_eq!(result, Ok((0x1065_018, Case::FirstLevel, false)));
+    assert_eq!(result, Ok((0x0106_5018, Case::FirstLevel, false)));
     assert!(steps.is_empty());
 
     // 6: filter bit set, bitmap read, hole: the level-3 walk cache knows the page directory, so
     // two reads remain: the shadow entry (4KB after the PDE) and the hole's PTE.
     // The bitmap line of block 0x1000 is at base + 0x1000/8.
     let (result, steps) = load(&mut mmu, 0);
-    assert_eq!(result, Ok((0x9000_018, Case::ReadHole, false)));
+    assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, false)));
     assert_eq!(
         steps,
         ["l2 hit", "bitmap miss", "Bitmap 800200", "walk cache hit", "Shadow 13000", "Hole 14000"]
@@ -132,17 +132,17 @@ fn the_filtered_variant_takes_each_case() {
     // 1: the hole's translation is an ordinary 4KB entry of the L2 TLB now.
     mmu.flush_first_level();
     let (result, steps) = load(&mut mmu, 0);
-    assert_eq!(result, Ok((0x9000_018, Case::Regular, false)));
+    assert_eq!(result, Ok((0x0900_0018, Case::Regular, false)));
     assert_eq!(steps, ["l2 hit"]);
 
     // 3: sub-page 2 shares the bitmap entry and is no hole.
     let (result, steps) = load(&mut mmu, 2);
-    assert_eq!(result, Ok((0x1002_018, Case::BitmapInPlace, false)));
+    assert_eq!(result, Ok((0x0100_2018, Case::BitmapInPlace, false)));
     assert_eq!(steps, ["l2 hit", "bitmap hit"]);
 
     // 5: sub-page 40 is in the same region but in the next bitmap entry (32 bits each).
     let (result, steps) = load(&mut mmu, 40);
-    assert_eq!(result, Ok((0x1028_018, Case::ReadInPlace, false)));
+    assert_eq!(result, Ok((0x0102_8018, Case::ReadInPlace, false)));
     assert_eq!(steps, ["l2 hit", "bitmap miss", "Bitmap 800200"]);
 
     // 4: an unallocated hole with a cached bitmap: the walk finds nothing.
@@ -156,7 +156,7 @@ fn the_filtered_variant_takes_each_case() {
         permissions: Permissions::READ,
     }));
     let (result, _) = load(&mut mmu, 1);
-    assert_eq!(result, Ok((0x9001_018, Case::BitmapHole, false)));
+    assert_eq!(result, Ok((0x0900_1018, Case::BitmapHole, false)));
 
     let counters = mmu.counters();
     assert_eq!((counters.l1_accesses, counters.l1_misses), (8, 7), "the fault is not counted");
@@ -177,7 +177,7 @@ fn a_perforated_page_takes_17_entries_at_once_in_the_naive_variant() {
     // P-C1: the page and all 16 bitmap entries.
     let mut mmu = perforated(PerforatedVariant::Naive);
     let (result, steps) = load(&mut mmu, 100);
-    assert_eq!(result, Ok((0x1064_018, Case::BitmapInPlace, true)), "the filter is not used");
+    assert_eq!(result, Ok((0x0106_4018, Case::BitmapInPlace, true)), "the filter is not used");
     assert_eq!(steps.iter().filter(|step| step.starts_with("Bitmap")).count(), 1, "one line");
     let contents = mmu.l2_contents();
     assert_eq!((contents.perforated, contents.bitmap), (1, 16));
@@ -187,7 +187,7 @@ fn a_perforated_page_takes_17_entries_at_once_in_the_naive_variant() {
 fn the_on_demand_variant_asks_the_bitmap_even_where_there_is_no_hole() {
     let mut mmu = perforated(PerforatedVariant::OnDemand);
     let (result, _) = load(&mut mmu, 100);
-    assert_eq!(result, Ok((0x1064_018, Case::ReadInPlace, true)));
+    assert_eq!(result, Ok((0x0106_4018, Case::ReadInPlace, true)));
     assert_eq!(mmu.l2_contents().bitmap, 1);
 }
 
