@@ -90,7 +90,10 @@ fn story(steps: &Steps) -> Vec<String> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-fn load(mmu: &mut Mmu, subpage: u64) -> (Result<(u64, Case, bool), PageFault>, Vec<String>) {
+/// Physical address, case, and whether a walk found the page.
+type Outcome = Result<(u64, Case, bool), PageFault>;
+
+fn load(mmu: &mut Mmu, subpage: u64) -> (Outcome, Vec<String>) {
     let mut steps = Steps::new();
     let address = page(subpage).address().add(0x18);
     let result = mmu.translate(AccessKind::Read, address, &mut steps);
