@@ -1,0 +1,337 @@
+//! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
+//! hand calculation.
+
+use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_sim::{
+    Comparison, Machine, MemoryState, RunResult, Scheme, System, SystemOptions, Workload, compare,
+    scheme,
+};
+use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
+
+const KB: u64 = 1 << 10;
+const MB: u64 = 1 << 20;
+const GB: u64 = 1 << 30;
+const FRAME: u64 = 4 * KB;
+
+fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison {
+    Comparison {
+        workload: Workload { name: workload.into(), instructions: Some(100_000) },
+        machine: Machine::load("perforated-table2").unwrap(),
+        schemes: Scheme::list(schemes).unwrap(),
+        memory: MemoryState::parse(Some("32G"), Some(fragmentation), None).unwrap(),
+        seed: 1,
+        functional: true,
+        check: false,
+        warmup: Some(0),
+    }
+}
+
+fn run(comparison: &Comparison) -> Vec<RunResult> {
+    compare(comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn counter(result: &RunResult, name: &str) -> u64 {
+    result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
+}
+
+fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {
+    let off = (found / expected - 1.0).abs();
+    assert!(off <= tolerance, "{what}: {found}, expected {expected} within {tolerance}");
+}
+
+/// Where every byte of the memory is: mapped, tables, hole bitmap, somebody else's, free.
+fn assert_accounted(
+    counters: &Counters,
+    mapped: u64,
+    table_frames: u64,
+    bitmap: u64,
+    foreign: u64,
+) {
+    let bytes = |name: &str| counters.get(name).unwrap() as u64;
+    assert_eq!(bytes("mapped_bytes"), mapped);
+    assert_eq!(bytes("page_table_bytes"), table_frames * FRAME);
+    assert_eq!(bytes("hole_bitmap_bytes"), bitmap);
+    assert_eq!(bytes("foreign_bytes"), foreign);
+    let used = mapped + table_frames * FRAME + bitmap + foreign;
+    assert_eq!(bytes("free_bytes"), bytes("memory_bytes") - used);
+}
+
+/// 2GB at 0x7eff80000000 and one page of code at 4MB: two and one level-2 nodes, one level-3 node
+/// each, the root. A 2MB region of 4KB pages has a level-1 node; the code's region always.
+#[test]
+fn frames_of_a_populated_region() {
+    let mapped = 2 * GB + FRAME;
+    let fragmented = "portion=50%,holes=25%,clustered";
+    let directories = 2 + 1;
+    let upper = 2 + 1;
+    let bitmap = 32 * GB / FRAME / 8; // one bit per frame
+    let foreign = 512 * 128 * FRAME; // a quarter of half of the 1024 regions
+    for (scheme, fragmentation, table_frames, bitmap, foreign) in [
+        ("4k", "none", 1024 + 1 + directories + upper, 0, 0),
+        ("thp", "none", 1 + directories + upper, 0, 0),
+        ("ideal", fragmented, 1 + directories + upper, 0, 0),
+        ("thp", fragmented, 512 + 1 + directories + upper, 0, foreign),
+        ("4k", fragmented, 1024 + 1 + directories + upper, 0, foreign),
+        // Directories come in pairs; every perforated page has a node for its holes.
+        ("perforated", "none", 1 + 2 * directories + upper, bitmap, 0),
+        ("perforated", fragmented, 512 + 1 + 2 * directories + upper, bitmap, foreign),
+    ] {
+        let result = &run(&comparison("random:size=2G", scheme, fragmentation))[0];
+        assert_accounted(&result.counters, mapped, table_frames, bitmap, foreign);
+    }
+}
+
+fn map(start: u64, length: u64) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(start),
+        length,
+        permissions: Permissions::READ_WRITE,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared: false,
+        populate: true,
+    }
+}
+
+fn system(scheme: &str, fragmentation: &str) -> System {
+    let given = comparison("random", scheme, fragmentation);
+    let options = SystemOptions { check: true, implicit_maps: false };
+    System::new(&given.machine, given.schemes[0], &given.memory, 1, options).unwrap()
+}
+
+/// Single pages far apart: each of the three has its own level-1, level-2 and level-3 node.
+#[test]
+fn frames_of_a_sparse_map() {
+    for (scheme, nodes_per_page, bitmap) in
+        [("4k", 3, 0), ("thp", 3, 0), ("perforated", 4, 32 * GB / FRAME / 8)]
+    {
+        let mut system = system(scheme, "none");
+        for start in [0x1000_0000_0000, 0x2000_0000_0000, 0x7000_0000_0000] {
+            system.event(&map(start, FRAME)).unwrap();
+        }
+        let mut counters = Counters::default();
+        system.record(1, &mut counters);
+        assert_accounted(&counters, 3 * FRAME, 1 + 3 * nodes_per_page, bitmap, 0);
+    }
+}
+
+/// One pass over 2GB page by page: a walk for each page and for the code's, with the level-1 entry
+/// always read, a level-2 entry once per 2MB, the upper two once per 1GB (there is no cache of
+/// level-4 entries).
+#[test]
+fn references_of_a_4kb_stride() {
+    let mut given = comparison("stride:size=2G,others=1", "4k", "none");
+    given.workload.instructions = Some(2 * 2 * GB / FRAME); // a load and a branch per page
+    let result = &run(&given)[0];
+    for (name, expected) in [
+        ("walks", 524_288 + 1),
+        ("walk_references_level1", 524_288 + 1),
+        ("walk_references_level2", 1024 + 1),
+        ("walk_references_level3", 2 + 1),
+        ("walk_references_level4", 2 + 1),
+    ] {
+        assert_eq!(counter(result, name), expected, "{name}");
+    }
+}
+
+/// A walk-cache hit at level n leaves n − 1 references.
+#[test]
+fn references_after_a_walk_cache_hit() {
+    for (level4_entries, level3_entries, level2_entries, references) in
+        [(0, 0, 0, 4.0), (4, 0, 0, 3.0), (0, 4, 0, 2.0), (4, 4, 0, 2.0), (0, 0, 512, 1.0)]
+    {
+        let mut given = comparison("random:size=1G", "4k", "none");
+        given.machine.walk_cache =
+            WalkCacheConfig { level4_entries, level3_entries, level2_entries };
+        given.workload.instructions = Some(200_000);
+        given.warmup = Some(100_000); // 25000 accesses: all 512 level-2 entries were used
+        let result = &run(&given)[0];
+        assert!(counter(result, "walks") > 20_000);
+        assert_eq!(result.counters.get("references_per_walk"), Some(references));
+    }
+}
+
+/// Eight entries share a cache line: one walker read in eight misses the L1D. Level-2 entries add
+/// 1/8 of 1/512.
+#[test]
+fn eight_entries_share_a_line() {
+    let mut given = comparison("stride:size=2G,others=1", "4k", "none");
+    given.functional = false;
+    given.workload.instructions = Some(400_000);
+    given.warmup = Some(100_000);
+    let result = &run(&given)[0];
+    let misses = counter(result, "l1d_walker_misses") as f64 / counter(result, "walks") as f64;
+    assert_close(misses, 1.0 / 8.0, 0.01, "L1D misses per walk");
+}
+
+/// A dependent chase does one thing after another, so its cycles are the sum of all latencies:
+/// second-level TLB 9, walk cache 1, L1D 4, L2 20 more, and what main memory took.
+#[test]
+fn a_dependent_chase_costs_the_sum_of_its_latencies() {
+    for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
+        let mut given =
+            comparison(&format!("chase:size={size},node=4096,others=0"), scheme, "none");
+        given.functional = false;
+        given.workload.instructions = Some(200_000);
+        given.warmup = Some(50_000);
+        let result = &run(&given)[0];
+        let count = |name| counter(result, name) as f64;
+        let memory = count("dram_reads") * result.counters.get("dram_read_average_cycles").unwrap();
+        let lower = count("walker_reads_from_l2") + count("walker_reads_from_memory");
+        let expected = 9.0 * count("l2_tlb_accesses")
+            + count("walks")
+            + 4.0 * count("walker_reads_from_l1d")
+            + 24.0 * (lower + count("loads"))
+            + memory;
+        assert_close(result.cycles.unwrap() as f64, expected, 0.005, scheme);
+        // No node is seen twice, so all come from memory: an open row takes 75 cycles, another
+        // one in the way 75 + 2 × 28; in 128 banks of 16 and more rows the latter prevails.
+        assert!(count("dram_reads") >= count("loads"));
+        let read = memory / count("dram_reads");
+        assert!((117.0..=131.5).contains(&read), "{scheme} {size}: {read} cycles per read");
+        let walks = count("walks") / count("loads");
+        match (scheme, size) {
+            // 1535 of 524288 pages are in the TLB.
+            ("4k", _) => assert!(walks > 0.99, "{walks}"),
+            // Of 8192 large pages 1536 are: 81 % walk.
+            (_, "16G") => assert_close(walks, 1.0 - 1536.0 / 8192.0, 0.02, "walks per load"),
+            _ => assert_eq!(walks, 0.0),
+        }
+    }
+}
+
+/// The second-level TLB has 128 sets of 12 ways: up to 1536 consecutive large pages fit. The next
+/// one makes 13 pages go round in one set, which least-recently-used replacement answers with 13
+/// misses per pass.
+#[test]
+fn reach_of_the_second_level_tlb() {
+    for (pages, misses_per_pass) in
+        [(1024, 0), (1536, 0), (1537, 13), (1600, 64 * 13), (3072, 3072)]
+    {
+        let workload = format!("stride:size={}M,stride=2M,others=1", 2 * pages);
+        for scheme in ["thp", "perforated"] {
+            let mut given = comparison(&workload, scheme, "none");
+            let pass = 2 * pages; // instructions
+            given.warmup = Some(2 * pass);
+            given.workload.instructions = Some(5 * pass);
+            let result = &run(&given)[0];
+            assert_eq!(counter(result, "l1_tlb_misses"), 3 * pages, "32 entries hold none");
+            assert_eq!(counter(result, "l2_tlb_misses"), 3 * misses_per_pass, "{pages} pages");
+        }
+    }
+}
+
+const MISSES: [&str; 7] = [
+    "l1_tlb_accesses",
+    "l1_tlb_misses",
+    "l1_instruction_tlb_misses",
+    "l2_tlb_accesses",
+    "l2_tlb_misses",
+    "walks",
+    "walk_references_level2",
+];
+
+/// Without fragmentation perforated pages are large pages: the schemes differ in where the tables
+/// lie, and in nothing else.
+#[test]
+fn without_fragmentation_large_perforated_and_ideal_are_one() {
+    for fragmentation in
+        ["none", "portion=0%,holes=25%,clustered", "portion=50%,holes=0%,dispersed"]
+    {
+        let mut given = comparison("zipf:size=8G", "thp,perforated,ideal", fragmentation);
+        given.functional = false;
+        given.workload.instructions = Some(300_000);
+        given.warmup = Some(50_000);
+        let [thp, perforated, ideal] = run(&given).try_into().unwrap();
+        assert_eq!(thp.cycles, ideal.cycles);
+        assert_eq!(thp.counters, ideal.counters);
+        for name in MISSES {
+            assert_eq!(counter(&perforated, name), counter(&ideal, name), "{name}");
+        }
+        assert_eq!(counter(&perforated, "bitmap_lookups"), 0);
+        let cycles = |result: &RunResult| result.cycles.unwrap() as f64;
+        assert_close(cycles(&perforated), cycles(&ideal), 0.01, "cycles");
+    }
+}
+
+/// Where every region is fragmented, conventional large pages are 4KB pages.
+#[test]
+fn with_all_regions_fragmented_large_pages_are_4kb_pages() {
+    let mut given = comparison("zipf:size=2G", "4k,thp,1g", "portion=100%,holes=1%,dispersed");
+    given.workload.instructions = Some(300_000);
+    let [base, large, huge] = run(&given).try_into().unwrap();
+    assert!(counter(&base, "l2_tlb_misses") > 10_000);
+    for name in MISSES {
+        assert_eq!(counter(&large, name), counter(&base, name), "{name}");
+        assert_eq!(counter(&huge, name), counter(&base, name), "{name}");
+    }
+}
+
+/// P-C1: a perforated page takes at most 17 entries of the second-level TLB: its own and 16 of
+/// bitmap, where 4KB pages take 512. Naively all come with the page.
+#[test]
+fn a_perforated_page_takes_17_entries() {
+    const PAGES: u64 = 64;
+    for (scheme, bitmap_entries) in [
+        ("perforated-naive", 16..=16),
+        ("perforated-on-demand", 16..=16),
+        // 26 consecutive holes lie in one or two of eight regions, with two entries each.
+        ("perforated", 2..=4),
+    ] {
+        let fragmentation = "portion=100%,holes=5%,clustered";
+        let mut system = system(scheme, fragmentation);
+        system.event(&map(0x7f00_0000_0000, PAGES * 2 * MB)).unwrap();
+        let pages = system.mmu().dimension().perforated_pages();
+        assert_eq!(pages.len() as u64, PAGES);
+        for page in &pages {
+            for index in (0..512).filter(|&index| !page.holes.contains(index)) {
+                let address = page.page.add(index as u64).address();
+                assert!(system.translate(AccessKind::Read, address).unwrap().is_some());
+            }
+        }
+        let contents = system.mmu().l2_contents();
+        assert_eq!((contents.perforated, contents.hole, contents.page_4k), (PAGES, 0, 0));
+        let (least, most) = (PAGES * bitmap_entries.start(), PAGES * bitmap_entries.end());
+        assert!((least..=most).contains(&contents.bitmap), "{scheme}: {contents:?}");
+    }
+}
+
+/// A million accesses under each scheme, every translation compared with the oracle, with a
+/// large TLB and with a small one that evicts much.
+#[test]
+fn a_million_accesses_agree_with_the_oracle() {
+    let fragmentation = "portion=60%,holes=20%,dispersed,unusable=10%";
+    for workload in ["random", "sequential", "chase", "zipf"] {
+        let text = format!("{workload}:size=1G,others=1,writes=20%");
+        let mut given = comparison(&text, "all", fragmentation);
+        given.check = true;
+        given.workload.instructions = Some(500_000);
+        if workload != "random" {
+            given.machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
+        }
+        let results = run(&given);
+        assert_eq!(results.len(), scheme::ALL.len());
+        for result in &results {
+            assert_eq!(counter(result, "l1_tlb_accesses"), 250_000);
+            assert_eq!(counter(result, "accesses_refused"), 0);
+        }
+    }
+}
+
+/// Threads decide nothing: every scheme gives the same bytes alone and in company.
+#[test]
+fn company_changes_nothing() {
+    let line = |result: &RunResult| serde_json::to_string(result).unwrap();
+    let mut given =
+        comparison("random:size=1G,writes=10%", "all", "portion=50%,holes=25%,clustered");
+    given.functional = false;
+    let together = run(&given);
+    assert_eq!(
+        together.iter().map(line).collect::<Vec<_>>(),
+        run(&given).iter().map(line).collect::<Vec<_>>()
+    );
+    for result in &together {
+        given.schemes = vec![Scheme::find(&result.scheme).unwrap()];
+        assert_eq!(line(&run(&given)[0]), line(result), "{}", result.scheme);
+    }
+}
