@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use perforate_trace::{
     Limited, Source, TraceWriter, WorkloadSpec, WriterOptions, metadata_for, open, write_chunk,
 };
-use perforate_types::{Chunk, Instruction, MemoryAccess, ProgramEvent};
+use perforate_types::{Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent};
 
 use crate::bundled;
 use crate::failure::Failure;
@@ -167,30 +167,41 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
 }
 
 fn event_line(event: &ProgramEvent) -> String {
-    let value = serde_json::to_value(event).expect("events are plain data");
-    let mut line = String::new();
-    let fields = value.as_object().into_iter().flatten();
-    for (name, value) in fields {
-        let text = match (name.as_str(), value) {
-            ("event", value) => {
-                line.insert_str(0, value.as_str().unwrap_or_default());
-                continue;
-            }
-            ("start" | "from" | "to" | "end", value) => {
-                format!("{:#x}", value.as_u64().unwrap_or_default())
-            }
-            ("permissions", value) => permissions(value),
-            (_, value) => value.to_string().replace('"', ""),
-        };
-        line += &format!(" {name}={text}");
-    }
+    use ProgramEvent as Event;
+    let line = match event {
+        Event::Map { start, length, permissions, accessible, backing, shared, populate } => {
+            let mut line = format!("map {start:#x}+{length} {}", rights(*permissions, *accessible));
+            line += &format!(" {}", format!("{backing:?}").to_lowercase());
+            line += if *shared { " shared" } else { "" };
+            line + if *populate { " present at once" } else { "" }
+        }
+        Event::Unmap { start, length } => format!("unmap {start:#x}+{length}"),
+        Event::Protect { start, length, permissions, accessible } => {
+            format!("protect {start:#x}+{length} {}", rights(*permissions, *accessible))
+        }
+        Event::Advise { start, length, advice } => {
+            format!("advise {start:#x}+{length} {advice:?}")
+        }
+        Event::Remap { from, from_length, to, to_length } => {
+            format!("remap {from:#x}+{from_length} to {to:#x}+{to_length}")
+        }
+        Event::Brk { start, end } => format!("brk {start:#x} to {end:#x}"),
+        Event::Fork { child } => format!("fork process {}", child.0),
+        Event::Exec => "exec".into(),
+        Event::Exit { process } => format!("exit process {}", process.0),
+        Event::Switch { process, thread } => {
+            format!("switch to process {} thread {}", process.0, thread.0)
+        }
+    };
     line + "\n"
 }
 
 /// As in `/proc/PID/maps`: `rw-`.
-fn permissions(value: &serde_json::Value) -> String {
-    let letter = |key: &str, letter| if value[key] == true { letter } else { '-' };
-    ['r', letter("write", 'w'), letter("execute", 'x')].iter().collect()
+fn rights(permissions: Permissions, accessible: bool) -> String {
+    let letter = |allowed, letter| if accessible && allowed { letter } else { '-' };
+    [letter(true, 'r'), letter(permissions.write, 'w'), letter(permissions.execute, 'x')]
+        .iter()
+        .collect()
 }
 
 fn line(instruction: &Instruction, accesses: &[MemoryAccess]) -> String {

@@ -1,6 +1,6 @@
 //! `perforate record` and `compare -- PROGRAM` where they cannot work.
 
-use crate::place::{Place, assert_complaint, outcome};
+use crate::place::{Place, assert_complaint, json, outcome};
 
 #[test]
 fn both_a_workload_and_a_program() {
@@ -37,4 +37,23 @@ fn a_trace_that_cannot_be_written() {
     let place = Place::new();
     let found = place.run(&["record", "-o", "no/such/x.trace", "--", "/bin/sh"]);
     assert_complaint(&found, 1, "", "record into a missing folder");
+}
+
+/// What the recorded program prints does not get among the JSON lines, and its trace is gone
+/// afterwards.
+#[test]
+fn a_program_recorded_and_compared() {
+    let place = Place::new();
+    let arguments = ["compare", "--json", "--functional", "--check", "--", "/bin/echo", "hello"];
+    let found = outcome(place.command(&arguments).env("TMPDIR", place.path("")));
+    if found.err.contains("apt-get install qemu-user") {
+        eprintln!("not tested: there is no emulator to record with");
+        return;
+    }
+    assert_eq!(found.code, Some(0), "{}", found.err);
+    assert_eq!(found.err, "hello\n");
+    let results = json(&found.out);
+    assert_eq!(results.len(), 4);
+    assert!(results.iter().all(|result| result["counters"]["accesses_refused"] == 0));
+    assert!(place.names().is_empty(), "{:?}", place.names());
 }

@@ -49,8 +49,8 @@ fn head_shows_events_and_instructions_in_words() {
     let text = place.succeeds(&["trace", "head", "chase.trace", "--instructions", "3"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2 + 3, "{text}");
-    assert!(lines[0].starts_with("map ") && lines[0].contains("start=0x7eff80000000"), "{text}");
-    assert!(lines[0].contains("length=2147483648") && lines[0].contains("permissions=rw-"));
+    let map = "map 0x7eff80000000+2147483648 rw- anonymous present at once";
+    assert_eq!(lines[..2], [map, "map 0x400000+4096 r-x file"]);
     assert!(lines[2].starts_with("0x0000000000400000 integer"), "{text}");
     assert!(lines[4].contains("r2 <- r1,r2") && lines[4].contains("Read 0x7eff"), "{text}");
 }
