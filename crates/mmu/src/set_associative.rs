@@ -13,6 +13,8 @@ pub(crate) struct SetAssociative<V> {
     values: Vec<V>,
     ways: usize,
     set_mask: u64,
+    /// Where the last look-up found its key; most first-level look-ups repeat the one before.
+    latest: usize,
     clock: u32,
     live: usize,
 }
@@ -25,6 +27,7 @@ impl<V: Copy + Default> SetAssociative<V> {
             values: vec![V::default(); geometry.entries],
             ways: geometry.ways,
             set_mask: geometry.sets() as u64 - 1,
+            latest: 0,
             clock: 0,
             live: 0,
         }
@@ -83,7 +86,9 @@ impl<V: Copy + Default> SetAssociative<V> {
     /// Finds `key` in the set that `index` selects and marks it used.
     #[inline]
     pub(crate) fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
-        let slot = self.find(index, key)?;
+        let repeated = self.keys[self.latest] == key;
+        let slot = if repeated { self.latest } else { self.find(index, key)? };
+        self.latest = slot;
         self.touch(slot);
         Some(slot)
     }
