@@ -53,19 +53,22 @@ pub struct CompareArguments {
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let simulation = &arguments.simulation;
-    simulation.comparison(None, &arguments.scheme, simulation.seed)?;
+    simulation.comparison(None, &arguments.scheme, simulation.placement.seed)?;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(FOLDER)))?),
     };
-    let recording = recorded(arguments)?;
+    let mut recording = recorded(arguments)?;
     let workload = match &recording {
         Some(recording) => Some(recording.path().to_string_lossy().into_owned()),
         None => arguments.workload.clone(),
     };
     let mut results = Vec::new();
-    for seed in (0..arguments.seeds).map(|index| arguments.simulation.seed.wrapping_add(index)) {
-        results.extend(compare_once(arguments, workload.as_deref(), seed)?);
+    for seed in
+        (0..arguments.seeds).map(|index| arguments.simulation.placement.seed.wrapping_add(index))
+    {
+        let recording = recording.as_mut();
+        results.extend(compare_once(arguments, workload.as_deref(), recording, seed)?);
     }
     let lines = json_lines(&results);
     if arguments.json {
@@ -84,18 +87,25 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    record::record_temporarily(&arguments.program, arguments.simulation.instructions).map(Some)
+    record::record_temporarily(&arguments.program, arguments.simulation.placement.instructions)
+        .map(Some)
 }
 
 fn compare_once(
     arguments: &CompareArguments,
     workload: Option<&str>,
+    mut recording: Option<&mut record::TemporaryTrace>,
     seed: u64,
 ) -> Result<Vec<RunResult>, Failure> {
     let comparison = arguments.simulation.comparison(workload, &arguments.scheme, seed)?;
     let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
     let bar = Bar::instructions(&text);
-    Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
+    Ok(perforate_sim::compare(&comparison, &mut |progress| {
+        bar.show(progress);
+        if let Some(recording) = &mut recording {
+            recording.end_if_interrupted();
+        }
+    })?)
 }
 
 /// One line per result.
@@ -124,7 +134,7 @@ fn write_files(
     let remarks = results.first().map_or(&[][..], |first| &first.notes);
     print(&format!(
         "{}\n{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
-        arguments.simulation.memory()?.describe(),
+        arguments.simulation.placement.memory()?.describe(),
         notes(remarks, COLUMNS),
         file.display(),
         report.display()

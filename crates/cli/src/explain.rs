@@ -2,12 +2,15 @@
 
 use clap::Args;
 use perforate_mmu::Case;
-use perforate_sim::{Explanation, Situation};
+use perforate_sim::{Explanation, Machine, Scheme, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
-use crate::options::SimulationOptions;
+use crate::options::PlacementOptions;
 use crate::output::print;
+
+/// Instructions run before explaining where no number is given.
+const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
 
 /// Show one translation step by step.
 #[derive(Args)]
@@ -22,14 +25,14 @@ pub struct ExplainArguments {
     /// Virtual addresses, hexadecimal with 0x or decimal [default: telling ones are chosen]
     #[arg(value_name = "ADDRESS", value_parser = address)]
     addresses: Vec<u64>,
-    /// Trace or workload whose memory is mapped first
+    /// Trace or workload that is run first, 1 M instructions unless --instructions says more
     #[arg(long, value_name = "TRACE|WORKLOAD", default_value = "random")]
     workload: String,
     /// The scheme
     #[arg(long, value_name = "NAME", default_value = "perforated")]
     scheme: String,
     #[command(flatten)]
-    simulation: SimulationOptions,
+    placement: PlacementOptions,
 }
 
 fn address(text: &str) -> Result<u64, String> {
@@ -46,28 +49,20 @@ fn address(text: &str) -> Result<u64, String> {
 
 /// Explains the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
-    let simulation = &arguments.simulation;
-    let comparison =
-        simulation.comparison(Some(&arguments.workload), &arguments.scheme, simulation.seed)?;
-    let [scheme] = comparison.schemes.as_slice() else {
+    let placement = &arguments.placement;
+    let (machine, memory) = (Machine::load(&placement.machine)?, placement.memory()?);
+    let mut workload = placement.workload(Some(&arguments.workload));
+    workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
+    let schemes = Scheme::list(&arguments.scheme)?;
+    let [scheme] = schemes.as_slice() else {
         return Err(Failure::Usage("explain takes one scheme".into()));
     };
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
-    let explained = perforate_sim::explain(
-        &comparison.machine,
-        scheme,
-        &comparison.memory,
-        &comparison.workload,
-        comparison.seed,
-        &addresses,
-    )?;
-    let mut text = format!(
-        "Loads under {} on {}\n{}\n",
-        scheme.name,
-        comparison.machine.name,
-        comparison.memory.describe()
-    );
+    let explained =
+        perforate_sim::explain(&machine, scheme, &memory, &workload, placement.seed, &addresses)?;
+    let mut text =
+        format!("Loads under {} on {}\n{}\n", scheme.name, machine.name, memory.describe());
     if explained.is_empty() {
         text += "\nNo address to explain: the workload touches none.\n";
     }

@@ -5,19 +5,21 @@ use perforate_sim::{Comparison, Machine, MemoryState, Scheme, SimError, Workload
 
 use crate::bundled;
 
-/// Fragmentation where none is named: what P §III.C found on a real machine.
+/// Fragmentation where none is named: the point that P §VII.B and §VII.C take for the real machine
+/// of §III.C.
 const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
 
-/// Machine, memory and length of a simulation.
+/// What runs where: machine, memory, and which part of the workload.
 #[derive(Args, Clone)]
-pub struct SimulationOptions {
+pub struct PlacementOptions {
     /// Machine: a name from `perforate list machines` or a machine file
     #[arg(long, value_name = "NAME|FILE", default_value = Machine::DEFAULT)]
     pub machine: String,
     /// Physical memory [default: 16G]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Injected fragmentation: portion=P%,holes=H%,clustered|dispersed[,unallocated], or none
+    /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed[,unallocated]
+    /// [,unusable=U%]
     #[arg(long, value_name = "SPEC", default_value = DEFAULT_FRAGMENTATION)]
     pub fragmentation: String,
     /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy
@@ -26,9 +28,19 @@ pub struct SimulationOptions {
     /// Seed of workload and memory; the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Instructions to pass over first; what they map stays mapped
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
     /// Instructions to run, warm-up included [default: the whole trace, 20 M of a workload]
     #[arg(long, value_name = "N")]
     pub instructions: Option<u64>,
+}
+
+/// A placement and how it is simulated.
+#[derive(Args, Clone)]
+pub struct SimulationOptions {
+    #[command(flatten)]
+    pub placement: PlacementOptions,
     /// Instructions before measuring starts [default: a fifth of the run]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
@@ -40,7 +52,7 @@ pub struct SimulationOptions {
     pub check: bool,
 }
 
-impl SimulationOptions {
+impl PlacementOptions {
     /// The memory asked for.
     pub fn memory(&self) -> Result<MemoryState, SimError> {
         MemoryState::parse(
@@ -50,6 +62,17 @@ impl SimulationOptions {
         )
     }
 
+    /// The part of the workload asked for; the default trace where none is named.
+    pub fn workload(&self, name: Option<&str>) -> Workload {
+        Workload {
+            name: bundled::resolve(name.unwrap_or(bundled::DEFAULT)),
+            skip: self.skip,
+            instructions: self.instructions,
+        }
+    }
+}
+
+impl SimulationOptions {
     /// The comparison asked for.
     pub fn comparison(
         &self,
@@ -58,13 +81,10 @@ impl SimulationOptions {
         seed: u64,
     ) -> Result<Comparison, SimError> {
         Ok(Comparison {
-            workload: Workload {
-                name: bundled::resolve(workload.unwrap_or(bundled::DEFAULT)),
-                instructions: self.instructions,
-            },
-            machine: Machine::load(&self.machine)?,
+            workload: self.placement.workload(workload),
+            machine: Machine::load(&self.placement.machine)?,
             schemes: Scheme::list(schemes)?,
-            memory: self.memory()?,
+            memory: self.placement.memory()?,
             seed,
             functional: self.functional,
             check: self.check,

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use perforate_capture::{Ending, RecordOptions, RecordSummary, stop_on_interrupt};
@@ -11,6 +13,9 @@ use crate::output::{Bar, print};
 
 /// Instructions recorded for `compare -- PROG` where no number is given.
 const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
 
 /// Record a real program into a trace.
 #[derive(Args)]
@@ -46,12 +51,11 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         level: arguments.level,
         ..RecordOptions::new(&arguments.output, arguments.program.clone())
     };
-    let summary = record_with_bar(options)?;
+    let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options })?;
     print(&text(&arguments.output, &summary))
 }
 
 fn record_with_bar(options: RecordOptions) -> Result<RecordSummary, Failure> {
-    let options = RecordOptions { stop: stop_on_interrupt()?, ..options };
     let bar = Bar::instructions("recording");
     let total = options.instructions;
     let summary = perforate_capture::record(options, &mut |progress| {
@@ -96,14 +100,24 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
 
 /// A trace that is deleted with this value.
 pub struct TemporaryTrace {
-    folder: tempfile::TempDir,
-    file_name: OsString,
+    folder: Option<tempfile::TempDir>,
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
 }
 
 impl TemporaryTrace {
     /// Where the trace lies; the file is named after the program.
-    pub fn path(&self) -> PathBuf {
-        self.folder.path().join(&self.file_name)
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends the program if Ctrl-C or SIGTERM came meanwhile: the recorder took those signals
+    /// over, so what runs after it has to ask.
+    pub fn end_if_interrupted(&mut self) {
+        if self.stop.load(Ordering::Relaxed) {
+            drop(self.folder.take());
+            std::process::exit(INTERRUPTED);
+        }
     }
 }
 
@@ -119,12 +133,17 @@ pub fn record_temporarily(
     let name = program.first().and_then(|path| Path::new(path).file_name());
     let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
     file_name.push(".trace");
-    let trace = TemporaryTrace { folder, file_name };
+    let path = folder.path().join(file_name);
+    let stop = stop_on_interrupt()?;
+    let trace = TemporaryTrace { folder: Some(folder), path, stop };
     let options = RecordOptions {
         instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
         prints_to_stderr: true,
+        stop: Arc::clone(&trace.stop),
         ..RecordOptions::new(trace.path(), program.to_vec())
     };
     record_with_bar(options)?;
+    // The first Ctrl-C ended the recording; what was recorded is compared. The next one ends us.
+    trace.stop.store(false, Ordering::Relaxed);
     Ok(trace)
 }

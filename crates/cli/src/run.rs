@@ -1,12 +1,14 @@
 //! `perforate run`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use perforate_sim::RunResult;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::options::SimulationOptions;
-use crate::output::{Bar, notes, print};
+use crate::output::{Bar, ResultFolder, notes, print, write_text};
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -26,19 +28,29 @@ pub struct RunArguments {
     json: bool,
     #[command(flatten)]
     simulation: SimulationOptions,
+    /// Folder for results.jsonl [default: none is written]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let simulation = &arguments.simulation;
-    let comparison =
-        simulation.comparison(arguments.workload.as_deref(), &arguments.scheme, simulation.seed)?;
+    let comparison = simulation.comparison(
+        arguments.workload.as_deref(),
+        &arguments.scheme,
+        simulation.placement.seed,
+    )?;
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
+    let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
     let results = perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?;
     drop(bar);
+    if let Some(folder) = &folder {
+        write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
+    }
     if arguments.json {
         return print(&json_lines(&results));
     }

@@ -1,8 +1,8 @@
 //! A dimension: one address-space translation, and what it answers.
 
 use perforate_types::{
-    Counters, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress, SpaceId,
-    Steps, VirtualPage,
+    Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress, SpaceId, Steps,
+    VirtualPage,
 };
 
 use crate::{TableMemory, WalkCaches};
@@ -33,8 +33,6 @@ pub struct WalkRequest {
     pub space: SpaceId,
     /// Page wanted.
     pub page: VirtualPage,
-    /// Whether the access writes (sets the dirty bit).
-    pub write: bool,
 }
 
 /// A perforated page as its tables hold it, for pictures and tests.
@@ -61,7 +59,9 @@ pub trait Dimension: Send {
     /// If the change does not fit the tables, which is a bug of the operating system model.
     fn apply(&mut self, change: &MappingChange);
 
-    /// Walks to the leaf that covers the page, appending look-ups and reads to `steps`.
+    /// Walks to the leaf that covers the page, appending look-ups and reads to `steps`, and sets
+    /// accessed bits on the way. The dirty bit is set by [`Self::mark_dirty`] once the access is
+    /// known to be allowed.
     ///
     /// # Errors
     /// [`NotMapped`] where an entry on the way is not present.
@@ -106,7 +106,4 @@ pub trait Dimension: Send {
     fn perforated_pages(&self) -> Vec<PerforatedPage> {
         Vec::new()
     }
-
-    /// Figures of the tables.
-    fn counters(&self, out: &mut Counters);
 }

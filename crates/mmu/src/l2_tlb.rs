@@ -165,6 +165,12 @@ impl L2Tlb {
         entry.allows |= crate::l1_tlb::allow::DIRTY;
     }
 
+    /// Whether an entry of a perforated page covers `page`.
+    pub(crate) fn holds_perforated(&mut self, space: SpaceId, page: VirtualPage) -> bool {
+        let slot = self.find(Tag::Page2M, space, page);
+        slot.is_some_and(|slot| self.shared.value(slot).kind == EntryKind::Perforated)
+    }
+
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.shared.invalidate(page.number(), Tag::Page4K.key(space, page));
     }

@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
-    Counters, Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, VirtualPage,
+    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, PhysicalAddress, Purpose,
+    SpaceId, Steps, VirtualPage,
 };
 
 use crate::dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
@@ -194,7 +194,6 @@ impl PerforatedRadix {
 
     fn add_hole_table(&mut self, space: SpaceId, page: VirtualPage, frame: Frame) {
         self.radix.memory_mut().clear_frame(frame);
-        self.radix.add_node(1);
         let shadow = self.shadow_address(space, page);
         assert!(!self.radix.memory().entry(shadow).is_present(), "{page:?} has a hole node");
         self.radix.memory_mut().set_entry(shadow, PageTableEntry::table(frame));
@@ -205,7 +204,6 @@ impl PerforatedRadix {
         let shadow = self.shadow_address(space, page);
         self.radix.memory_mut().set_entry(shadow, PageTableEntry::ABSENT);
         self.radix.memory_mut().clear_frame(node);
-        self.radix.remove_node(1);
     }
 
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
@@ -230,11 +228,9 @@ impl Dimension for PerforatedRadix {
             MappingChange::AddTable { level: 2, frame, .. } => {
                 // The page directory is an order-1 pair: node, then shadow node.
                 self.radix.memory_mut().clear_frame(frame.add(1));
-                self.radix.add_node(1);
                 self.radix.apply(change);
             }
             MappingChange::RemoveTable { level: 2, .. } => {
-                self.radix.remove_node(1);
                 self.radix.apply(change);
             }
             MappingChange::Perforate { space, page, block, permissions, holes } => {
@@ -300,7 +296,7 @@ impl Dimension for PerforatedRadix {
         };
         let address = entry_in(holes, 1, request.page);
         self.radix.read(address, Purpose::Hole, steps)?;
-        Ok(Descent::Leaf(1, self.radix.mark(address, request.write)).reach())
+        Ok(Descent::Leaf(1, self.radix.mark(address, false)).reach())
     }
 
     /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
@@ -330,14 +326,5 @@ impl Dimension for PerforatedRadix {
             PerforatedPage { space, page, filter, holes: own.holes, allocated: own.allocated }
         };
         self.pages.iter().map(picture).collect()
-    }
-
-    fn counters(&self, out: &mut Counters) {
-        self.radix.counters(out);
-        out.count("perforated_pages", self.pages.len() as u64);
-        let holes: usize = self.pages.values().map(|own| own.holes.count()).sum();
-        let allocated: usize = self.pages.values().map(|own| own.allocated.count()).sum();
-        out.count("holes_allocated", allocated as u64);
-        out.count("holes_unallocated", (holes - allocated) as u64);
     }
 }

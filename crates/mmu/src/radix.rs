@@ -1,8 +1,8 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
 use perforate_types::{
-    Action, Counters, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, Unit, VirtualPage,
+    Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions, PhysicalAddress,
+    Purpose, SpaceId, Steps, Unit, VirtualPage,
 };
 
 use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
@@ -17,7 +17,6 @@ const ROOT: Level = 4;
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
-    nodes: u64,
 }
 
 /// Level whose entries map pages of `size`.
@@ -64,15 +63,6 @@ impl Radix {
         &mut self.memory
     }
 
-    /// Bytes of table nodes.
-    pub(crate) fn add_node(&mut self, frames: u64) {
-        self.nodes += frames;
-    }
-
-    pub(crate) fn remove_node(&mut self, frames: u64) {
-        self.nodes -= frames;
-    }
-
     fn root(&self, space: SpaceId) -> Option<Frame> {
         *self.roots.get(usize::from(space.0))?
     }
@@ -108,7 +98,6 @@ impl Radix {
 
     fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
         self.memory.clear_frame(frame);
-        self.add_node(1);
         if level == ROOT {
             let index = usize::from(space.0);
             if self.roots.len() <= index {
@@ -124,7 +113,6 @@ impl Radix {
     }
 
     fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
-        self.remove_node(1);
         if level == ROOT {
             let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
             self.memory.clear_frame(root);
@@ -202,7 +190,7 @@ impl Radix {
             let address = entry_in(node, level, request.page);
             let entry = self.read(address, purpose(level), steps)?;
             if level == 1 || entry.is_large() {
-                let entry = self.mark(address, request.write && entry.permissions().write);
+                let entry = self.mark(address, false);
                 return Ok(Descent::Leaf(level, entry));
             }
             self.mark(address, false);
@@ -310,9 +298,5 @@ impl Dimension for Radix {
 
     fn memory(&self) -> &TableMemory {
         &self.memory
-    }
-
-    fn counters(&self, out: &mut Counters) {
-        out.count("page_table_bytes", self.nodes * PageSize::Size4K.bytes());
     }
 }

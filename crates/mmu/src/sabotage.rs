@@ -10,7 +10,7 @@ pub enum Sabotage {
     IgnoreShadow,
     /// The filter bit of the neighbouring 256KB region is looked at.
     WrongFilterBit,
-    /// A change of the filter leaves the cached perforated entry alive.
+    /// A shootdown of a 2MB page leaves a cached perforated entry, and so its filter, alive.
     KeepStaleFilter,
     /// A page shootdown leaves the first-level entry alive.
     SkipL1Invalidation,

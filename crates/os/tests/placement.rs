@@ -77,7 +77,7 @@ fn unallocated_holes_stay_empty_until_touched() {
     // round(0.9 × 512) = 461 holes in each of 128 pages.
     assert_eq!(machine.counter("holes_unallocated"), 128 * 461);
     assert_eq!(machine.counter("mapped_bytes"), 128 * 51 * 4096);
-    assert_eq!(machine.counter("touched_bytes"), 128 * 51 * 4096);
+    assert_eq!(machine.counter("faulted_bytes"), 128 * 51 * 4096);
     let fragmentation = machine.kernel.config().fragmentation.unwrap();
     let holes = fragmentation.holes(42, BASE / (2 * MB)).unwrap();
     let hole = holes.iter().last().unwrap() as u64;

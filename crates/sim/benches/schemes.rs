@@ -48,7 +48,7 @@ fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
     let fragmentation = "portion=50%,holes=25%,clustered";
     let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
-    let workload = Workload { name: workload.into(), instructions: Some(INSTRUCTIONS) };
+    let workload = Workload { name: workload.into(), skip: 0, instructions: Some(INSTRUCTIONS) };
     let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut chunk = Chunk::default();

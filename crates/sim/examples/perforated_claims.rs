@@ -179,7 +179,7 @@ fn row(id: &str, what: &str, paper: f64, unit: &str, figures: &[f64]) {
 
 fn run(machine: &Machine, fragmentation: &str, seed: u64) -> Result<Runs, SimError> {
     let comparison = Comparison {
-        workload: Workload { name: "random".into(), instructions: Some(INSTRUCTIONS) },
+        workload: Workload { name: "random".into(), skip: 0, instructions: Some(INSTRUCTIONS) },
         machine: machine.clone(),
         schemes: Scheme::list("4k,thp,perforated,ideal")?,
         memory: MemoryState::parse(Some(MEMORY), Some(fragmentation), None)?,

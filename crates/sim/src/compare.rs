@@ -8,6 +8,7 @@ use std::thread;
 use perforate_trace::{Source, SourceMetadata, TraceError};
 use perforate_types::Chunk;
 
+use crate::footprint::Footprint;
 use crate::results::RunResult;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
@@ -63,7 +64,9 @@ pub fn compare(
         let machine = &comparison.machine;
         simulations.push(Simulation::new(machine, scheme, memory, *seed, options)?);
     }
-    let figures = run_all(simulations, source.as_mut(), metadata.instructions, progress).map_err(
+    let mut footprint = Footprint::new();
+    let total = metadata.instructions;
+    let figures = run_all(simulations, source.as_mut(), &mut footprint, total, progress).map_err(
         |error| match error {
             SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
                 name: metadata.name.clone(),
@@ -73,7 +76,8 @@ pub fn compare(
         },
     )?;
     let notes = comparison.notes(&metadata, source.as_ref());
-    let results = comparison.schemes.iter().zip(figures).map(|(scheme, figures)| {
+    let results = comparison.schemes.iter().zip(figures).map(|(scheme, mut figures)| {
+        figures.counters.count("touched_bytes", footprint.bytes());
         comparison.result(scheme, &metadata, &options, figures, notes.clone())
     });
     Ok(results.collect())
@@ -83,6 +87,7 @@ pub fn compare(
 fn run_all(
     simulations: Vec<Simulation>,
     source: &mut dyn Source,
+    footprint: &mut Footprint,
     total: Option<u64>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Figures>, SimError> {
@@ -97,7 +102,7 @@ fn run_all(
             senders.push(sender);
             workers.push(scope.spawn(move || run_one(simulation, &receiver, &done[index])));
         }
-        let decoded = decode(source, senders, || {
+        let decoded = decode(source, footprint, senders, || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
             progress(Progress { done: done.unwrap_or(0), total });
         });
@@ -125,6 +130,7 @@ fn run_one(
 /// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
 fn decode(
     source: &mut dyn Source,
+    footprint: &mut Footprint,
     senders: Vec<SyncSender<Arc<Chunk>>>,
     mut tick: impl FnMut(),
 ) -> Result<(), TraceError> {
@@ -137,6 +143,7 @@ fn decode(
         if !source.next_chunk(buffer)? {
             return Ok(());
         }
+        footprint.add(buffer);
         for sender in &senders {
             if sender.send(Arc::clone(&chunk)).is_err() {
                 return Ok(()); // That scheme failed; its error is reported when it is joined.
@@ -177,23 +184,43 @@ impl Comparison {
         notes
     }
 
+    /// Says so where a scheme could have perforated pages and its policy made none.
+    fn policy_note(&self, scheme: &Scheme, figures: &Figures) -> Option<String> {
+        let none = figures.counters.get("perforated_pages") == Some(0.0);
+        (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
+            let policy = scheme.policy_text(&self.memory);
+            format!("{}: no fragmented block met its policy ({policy})", scheme.name)
+        })
+    }
+
     fn result(
         &self,
         scheme: &Scheme,
         metadata: &SourceMetadata,
         options: &RunOptions,
         figures: Figures,
-        notes: Vec<String>,
+        mut notes: Vec<String>,
     ) -> RunResult {
+        notes.extend(self.policy_note(scheme, &figures));
         let config = serde_json::json!({
             "machine": self.machine,
             "memory": self.memory,
-            "scheme": { "name": scheme.name, "summary": scheme.summary, "source": scheme.source },
+            "scheme": {
+                "name": scheme.name,
+                "summary": scheme.summary,
+                "source": scheme.source,
+                "policy": scheme.policy_text(&self.memory),
+                "tlb_variant": format!("{:?}", scheme.variant),
+                "ideal_memory": scheme.ideal_memory,
+                "shadow_directories": scheme.shadow_directories,
+            },
+            "implicit_maps": options.system.implicit_maps,
             "workload": metadata,
             "seed": self.seed,
             "functional": self.functional,
             "check": self.check,
             "warmup_instructions": options.warmup,
+            "skipped_instructions": self.workload.skip,
             "instructions_limit": self.workload.instructions,
         });
         RunResult {

@@ -7,6 +7,7 @@ use perforate_types::{
     PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
 };
 
+use crate::simulation::{RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::{Machine, MemoryState, Scheme, SimError, System, Workload, open_workload};
 
@@ -57,15 +58,17 @@ impl Explanation {
     }
 }
 
+/// Accesses among which telling addresses are chosen.
+const ACCESSES_REMEMBERED: usize = 1 << 16;
+
 /// A program's memory under one scheme, ready to be asked about addresses.
 struct Subject {
     system: System,
     machine: Machine,
 }
 
-/// Explains the translation of a load from each of `addresses` once the workload's memory is
-/// mapped. Without addresses, telling ones are chosen. An address the program never mapped has no
-/// explanations.
+/// Runs the workload, then explains the translation of a load from each of `addresses`. Without
+/// addresses, telling ones are chosen. An address the program never mapped has no explanations.
 ///
 /// # Errors
 /// As for a run.
@@ -79,24 +82,19 @@ pub fn explain(
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
     machine.check_memory(memory.memory_bytes)?;
     let mut source = open_workload(workload, memory, seed)?;
-    let implicit_maps = !source.metadata().has_events;
-    let options = SystemOptions { check: true, implicit_maps };
-    let mut subject = Subject {
-        system: System::new(machine, scheme, memory, seed, options)?,
-        machine: machine.clone(),
-    };
-    let mut chunk = Chunk::default();
-    source.next_chunk(&mut chunk)?;
-    for (_, event) in chunk.events.iter().take_while(|(at, _)| *at == 0) {
-        subject.system.event(event)?;
+    let system = SystemOptions { check: true, implicit_maps: !source.metadata().has_events };
+    let options = RunOptions { functional: true, system, warmup: 0 };
+    let mut simulation = Simulation::new(machine, scheme, memory, seed, options)?;
+    let (mut chunk, mut accessed) = (Chunk::default(), Vec::new());
+    while source.next_chunk(&mut chunk)? {
+        simulation.run(&chunk)?;
+        accessed.extend(chunk.accesses.iter().map(|access| access.address));
+        accessed.truncate(ACCESSES_REMEMBERED);
     }
-    // Touch what the first instructions touch, so that there is something to choose from.
-    for access in &chunk.accesses {
-        subject.system.translate(access.kind, access.address)?;
-    }
+    let mut subject = Subject { system: simulation.into_system(), machine: machine.clone() };
     let chosen;
     let addresses = if addresses.is_empty() {
-        chosen = subject.telling_addresses(&chunk);
+        chosen = subject.telling_addresses(&accessed);
         &chosen
     } else {
         addresses
@@ -107,7 +105,7 @@ pub fn explain(
 impl Subject {
     /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole;
     /// then an address of another page.
-    fn telling_addresses(&self, chunk: &Chunk) -> Vec<VirtualAddress> {
+    fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let pages = self.system.mmu().dimension().perforated_pages();
         let mut addresses = Vec::new();
         if let Some(page) = pages.iter().find(|page| page.filter != 0xff).or(pages.first()) {
@@ -125,8 +123,7 @@ impl Subject {
             let first = address.page().align_down(PageSize::Size2M);
             pages.iter().any(|page| page.page == first)
         };
-        let others = chunk.accesses.iter().map(|access| access.address);
-        addresses.extend(others.into_iter().find(|address| !perforated(*address)));
+        addresses.extend(accessed.iter().copied().find(|address| !perforated(*address)));
         addresses
     }
 

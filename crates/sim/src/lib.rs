@@ -8,6 +8,7 @@
 mod compare;
 mod error;
 mod explain;
+mod footprint;
 mod machine;
 mod memory_state;
 mod results;

@@ -141,6 +141,11 @@ impl Simulation {
         &self.system
     }
 
+    /// The operating system and translation hardware as the run left them.
+    pub fn into_system(self) -> System {
+        self.system
+    }
+
     /// Runs a chunk of instructions.
     ///
     /// # Errors

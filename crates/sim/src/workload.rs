@@ -12,6 +12,8 @@ use crate::{MemoryState, SimError};
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,
+    /// Instructions to pass over first; what they map stays mapped.
+    pub skip: u64,
     /// Instructions to run at most, warm-up included.
     pub instructions: Option<u64>,
 }
@@ -30,7 +32,17 @@ pub fn open_workload(
     memory: &MemoryState,
     seed: u64,
 ) -> Result<Box<dyn Source>, SimError> {
-    let source = open(workload, seed)?;
+    let mut source = open(&workload.name, seed)?;
+    let skipped = if workload.skip > 0 { source.skip(workload.skip)? } else { 0 };
+    let left = match source.metadata().instructions {
+        None if WorkloadSpec::is_workload(&workload.name) => Some(Workload::DEFAULT_INSTRUCTIONS),
+        Some(all) if skipped > 0 => Some(all.saturating_sub(skipped)),
+        _ => None, // A whole trace is read to its end, so that damage there is found.
+    };
+    let source: Box<dyn Source> = match workload.instructions.or(left) {
+        Some(limit) => Box::new(Limited::new(source, limit)),
+        None => source,
+    };
     Ok(match &memory.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
             Box::new(Sparse::new(source, *fragmentation, seed))
@@ -39,21 +51,14 @@ pub fn open_workload(
     })
 }
 
-fn open(workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimError> {
-    let name = &workload.name;
-    let instructions = workload.instructions;
+fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
     if WorkloadSpec::is_workload(name) {
-        let instructions = instructions.unwrap_or(Workload::DEFAULT_INSTRUCTIONS);
-        return Ok(WorkloadSpec::parse(name)?.source(seed, Some(instructions)));
+        return Ok(WorkloadSpec::parse(name)?.source(seed, None));
     }
     let path = Path::new(name);
     if !path.exists() {
         let known = WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ");
         return Err(SimError::UnknownWorkload { name: name.into(), known });
     }
-    let source = perforate_trace::open(path)?;
-    Ok(match instructions {
-        Some(instructions) => Box::new(Limited::new(source, instructions)),
-        None => source,
-    })
+    Ok(perforate_trace::open(path)?)
 }

@@ -18,7 +18,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     assert!(traces.len() >= 4, "at least four real programs are bundled: {traces:?}");
     for trace in traces {
         let comparison = Comparison {
-            workload: Workload { name: trace.clone(), instructions: Some(INSTRUCTIONS) },
+            workload: Workload { name: trace.clone(), skip: 0, instructions: Some(INSTRUCTIONS) },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Scheme::list("all").unwrap(),
             memory: MemoryState::parse(None, Some("portion=60%,holes=20%,dispersed"), None)

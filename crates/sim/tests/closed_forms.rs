@@ -15,7 +15,7 @@ const FRAME: u64 = 4 * KB;
 
 fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison {
     Comparison {
-        workload: Workload { name: workload.into(), instructions: Some(100_000) },
+        workload: Workload { name: workload.into(), skip: 0, instructions: Some(100_000) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Scheme::list(schemes).unwrap(),
         memory: MemoryState::parse(Some("32G"), Some(fragmentation), None).unwrap(),

@@ -56,18 +56,12 @@ pub(crate) fn branches(predictor: &BranchPredictor, instructions: u64, out: &mut
 }
 
 pub(crate) fn translation(statistics: &TranslationStatistics, out: &mut Counters) {
-    out.count("walks", statistics.walks);
     out.count("walk_cycles", statistics.walker_cycles);
     out.count("translations_beyond_l1_tlb", statistics.translations);
     out.count("translation_cycles", statistics.cycles);
     for (name, cycles) in SHARE_NAMES.iter().zip(statistics.shares) {
         if *name != "page" {
             out.count(format!("translation_cycles_{name}"), cycles);
-        }
-    }
-    for (name, reads) in SHARE_NAMES.iter().zip(statistics.reads_by_purpose) {
-        if *name != "page" {
-            out.count(format!("walker_reads_{}", name.trim_end_matches("_read")), reads);
         }
     }
     let by_level = statistics.reads_by_level;

@@ -30,10 +30,7 @@ pub(crate) struct TranslationStatistics {
     /// Their latencies, and waits of first-level hits for a fill; the sum of `shares`.
     pub(crate) cycles: u64,
     pub(crate) shares: [u64; SHARES],
-    pub(crate) reads_by_purpose: [u64; Purpose::COUNT],
     pub(crate) reads_by_level: [u64; LEVELS],
-    /// Translations that read page-table entries.
-    pub(crate) walks: u64,
     /// Cycles walkers were occupied.
     pub(crate) walker_cycles: u64,
 }
@@ -65,8 +62,6 @@ pub(crate) struct Translation {
     walker_level: usize,
     latencies: [u64; Unit::COUNT],
     read_overhead: u64,
-    /// Reads of page-table entries, ever.
-    page_reads: u64,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -113,7 +108,6 @@ impl Translation {
             walker_level: Hierarchy::walker_level(config.attach),
             latencies,
             read_overhead: config.read_overhead_cycles.into(),
-            page_reads: 0,
             statistics: TranslationStatistics::default(),
         }
     }
@@ -141,7 +135,6 @@ impl Translation {
     #[inline(never)]
     fn perform(&mut self, memory: &mut Hierarchy, list: &[Step], start: u64) -> u64 {
         let occupancy = Occupancy::of(list);
-        let page_reads = self.page_reads;
         let mut offer = None;
         let mut now = start;
         let mut next = 0;
@@ -172,7 +165,6 @@ impl Translation {
             now = done;
             next += length;
         }
-        self.statistics.walks += u64::from(self.page_reads != page_reads);
         self.statistics.translations += 1;
         self.statistics.cycles += now - start;
         now
@@ -209,8 +201,6 @@ impl Translation {
             }
             Action::Read { address } => {
                 let served = self.read(memory, address, now + self.read_overhead);
-                self.page_reads += u64::from(step.purpose != Purpose::Bitmap);
-                self.statistics.reads_by_purpose[step.purpose as usize] += 1;
                 self.statistics.reads_by_level[served.from] += 1;
                 Ended { at: served.done, share: step.purpose as usize, fill_wait: 0 }
             }

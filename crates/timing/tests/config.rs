@@ -5,13 +5,22 @@ mod machine;
 use machine::config;
 use perforate_timing::{Core, TimingConfig, WalkerAttachment};
 
-const TABLE_II: &str = include_str!("../machines/table_ii.toml");
-const ICE_LAKE_SP: &str = include_str!("../machines/ice_lake_sp.toml");
+const TABLE_II: &str = include_str!("../../../machines/perforated-table2.toml");
+const ICE_LAKE_SP: &str = include_str!("../../../machines/ice-lake-sp.toml");
+
+/// The timing part of a machine file.
+fn parse(text: &str) -> Result<TimingConfig, toml::de::Error> {
+    let mut machine: toml::Table = toml::from_str(text)?;
+    for other in ["name", "summary", "tlb", "walk_cache"] {
+        machine.remove(other).expect("a machine file has it");
+    }
+    machine.try_into()
+}
 
 #[test]
 fn the_bundled_machines_are_valid_and_survive_a_round_trip() {
     for text in [TABLE_II, ICE_LAKE_SP] {
-        let config: TimingConfig = toml::from_str(text).unwrap();
+        let config = parse(text).unwrap();
         assert_eq!(config.validate(), Ok(()));
         let again: TimingConfig = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
         assert_eq!(again, config);
@@ -21,7 +30,7 @@ fn the_bundled_machines_are_valid_and_survive_a_round_trip() {
 #[test]
 fn unknown_keys_are_refused() {
     let text = TABLE_II.replace("walkers = 1 ", "walkers = 1\nwalker = 2 ");
-    let error = toml::from_str::<TimingConfig>(&text).unwrap_err().to_string();
+    let error = parse(&text).unwrap_err().to_string();
     assert!(error.contains("unknown field `walker`"), "{error}");
 }
 

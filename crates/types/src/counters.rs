@@ -31,14 +31,25 @@ pub struct Counters(BTreeMap<String, CounterValue>);
 
 impl Counters {
     /// Sets a count.
+    ///
+    /// # Panics
+    /// If there is a figure of that name: each has one source.
     pub fn count(&mut self, name: impl Into<String>, value: u64) {
-        self.0.insert(name.into(), CounterValue::Count(value));
+        self.insert(name.into(), CounterValue::Count(value));
     }
 
     /// Sets `numerator / denominator`; 0 where the denominator is 0.
+    ///
+    /// # Panics
+    /// If there is a figure of that name.
     pub fn ratio(&mut self, name: impl Into<String>, numerator: f64, denominator: f64) {
         let value = if denominator == 0.0 { 0.0 } else { numerator / denominator };
-        self.0.insert(name.into(), CounterValue::Ratio(value));
+        self.insert(name.into(), CounterValue::Ratio(value));
+    }
+
+    fn insert(&mut self, name: String, value: CounterValue) {
+        let before = self.0.insert(name.clone(), value);
+        assert!(before.is_none(), "two sources set the counter {name}");
     }
 
     /// The figure of this name.

@@ -43,7 +43,7 @@ impl Kernel {
         out.count("hole_bitmap_bytes", bytes(self.memory.hole_bitmap_frames()));
         out.count("page_table_bytes", bytes(self.table_frames()));
         out.count("mapped_bytes", bytes(usage.mapped_pages()));
-        out.count("touched_bytes", bytes(self.faults.touched_pages));
+        out.count("faulted_bytes", bytes(self.faults.touched_pages));
         out.count("base_pages", usage.pages);
         out.count("large_pages", usage.large_pages);
         out.count("huge_pages", usage.huge_pages);

@@ -1,14 +1,17 @@
 //! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
+mod holes;
+mod shootdown;
+
 use perforate_types::{
-    AccessKind, Action, Counters, Frame, PageSize, PhysicalAddress, Purpose, Shootdown, SpaceId,
-    Steps, Unit, Update, VirtualAddress, VirtualPage,
+    AccessKind, Action, Counters, Frame, PageSize, PhysicalAddress, Purpose, SpaceId, Steps, Unit,
+    VirtualAddress, VirtualPage,
 };
 
 use crate::counters::MmuCounters;
 use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
 use crate::l1_tlb::{L1Hit, L1Tlb, allow, allowed, needed};
-use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb};
 use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, WalkCaches};
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
@@ -135,83 +138,6 @@ impl Mmu {
         [self.data.slots(), self.instruction.slots(), self.l2.slots(), self.caches.slots()]
     }
 
-    /// Applies what the operating system did.
-    pub fn apply(&mut self, update: &Update) {
-        match update {
-            Update::Change(change) => self.dimension.apply(change),
-            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
-        }
-    }
-
-    fn invalidate(&mut self, shootdown: Shootdown) {
-        match shootdown {
-            Shootdown::Page { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipL1Invalidation) {
-                    self.data.invalidate_page(space, page);
-                    self.instruction.invalidate_page(space, page);
-                }
-                self.l2.invalidate_page(space, page);
-                self.caches.invalidate(space, page);
-            }
-            Shootdown::Large { space, page, size } => {
-                if self.sabotage == Some(Sabotage::KeepStaleFilter) {
-                    return;
-                }
-                self.data.invalidate_range(space, page, size);
-                self.instruction.invalidate_range(space, page, size);
-                if size == PageSize::Size1G {
-                    self.l2.invalidate_1g(space, page);
-                } else {
-                    self.l2.invalidate_2m(space, page);
-                }
-                self.caches.invalidate(space, page);
-            }
-            Shootdown::Bitmap { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipBitmapInvalidation) {
-                    self.l2.invalidate_bitmap(space, page);
-                }
-            }
-            Shootdown::Space { space } => {
-                self.data.invalidate_space(space);
-                self.instruction.invalidate_space(space);
-                self.l2.invalidate_space(space);
-                self.caches.invalidate_space(space);
-            }
-        }
-    }
-
-    /// Runs another address space from now on.
-    pub fn switch(&mut self, space: SpaceId) {
-        if !self.tagged && space != self.space {
-            self.flush();
-        }
-        self.space = space;
-    }
-
-    /// Forgets every cached translation.
-    pub fn flush(&mut self) {
-        self.data.flush();
-        self.instruction.flush();
-        self.l2.flush();
-        self.caches.flush();
-    }
-
-    /// Forgets the first-level translations; for explaining what lies behind them.
-    pub fn flush_first_level(&mut self) {
-        self.data.flush();
-        self.instruction.flush();
-    }
-
-    /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
-    pub fn evict_page(&mut self, page: VirtualPage) {
-        self.l2.invalidate_page(self.space, page);
-    }
-
-    /// Forgets the bitmap entry that covers `page`.
-    pub fn evict_bitmap(&mut self, page: VirtualPage) {
-        self.l2.invalidate_bitmap(self.space, page);
-    }
-
     /// Translates an access of the running address space. `steps` is emptied first and then
     /// tells what was done; it stays empty for a first-level hit.
     ///
@@ -335,8 +261,7 @@ impl Mmu {
     }
 
     fn walk_request(&self, request: Request) -> WalkRequest {
-        let write = request.kind == AccessKind::Write;
-        WalkRequest { space: self.space, page: request.page, write }
+        WalkRequest { space: self.space, page: request.page }
     }
 
     fn entry(&self, kind: EntryKind, reach: &Reach) -> L2Entry {
@@ -414,118 +339,6 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Cases 2–6: inside a perforated page.
-    #[inline(always)]
-    fn through_perforated(
-        &mut self,
-        request: Request,
-        entry: &L2Entry,
-        slot: Option<u32>,
-        steps: &mut Steps,
-    ) -> Result<Found, PageFault> {
-        let index = request.page.index_in(PageSize::Size2M);
-        if self.variant == PerforatedVariant::Filtered && !self.filter_bit(entry, index) {
-            return self.generate(request, entry, slot, Case::Filtered, steps);
-        }
-        let (hole, read) = self.is_hole(request, entry, index, steps);
-        if hole && self.sabotage != Some(Sabotage::IgnoreShadow) {
-            let case = if read { Case::ReadHole } else { Case::BitmapHole };
-            return self.through_hole(request, case, steps);
-        }
-        let case = if read { Case::ReadInPlace } else { Case::BitmapInPlace };
-        self.generate(request, entry, slot, case, steps)
-    }
-
-    fn filter_bit(&self, entry: &L2Entry, index: usize) -> bool {
-        let neighbour = usize::from(self.sabotage == Some(Sabotage::WrongFilterBit));
-        entry.bits >> ((index / 64) ^ neighbour) & 1 != 0
-    }
-
-    /// Asks the bitmap; also tells whether it had to be read from memory.
-    #[inline(always)]
-    fn is_hole(
-        &mut self,
-        request: Request,
-        entry: &L2Entry,
-        index: usize,
-        steps: &mut Steps,
-    ) -> (bool, bool) {
-        let bit = index as u64 % SUBPAGES_PER_BITMAP_ENTRY;
-        if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
-            steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
-            return (bits >> bit & 1 != 0, false);
-        }
-        steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        if self.variant == PerforatedVariant::Naive {
-            self.load_bitmap(request, entry.frame, steps);
-        } else {
-            let address = self.dimension.bitmap_line(entry.frame);
-            steps.then(Purpose::Bitmap, Action::Read { address });
-            self.fill_bitmap(request.page, entry.frame, steps);
-        }
-        let bits = self.bitmap_bits(entry.frame, index);
-        (bits >> bit & 1 != 0, true)
-    }
-
-    /// The 32 bits of bitmap around sub-page `index` of `block`, from simulated memory.
-    fn bitmap_bits(&self, block: Frame, index: usize) -> u32 {
-        let address = self.dimension.bitmap_line(block).add(index as u64 / 64 * 8);
-        let word = self.dimension.memory().word(address);
-        (word >> (index as u64 % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY)) as u32
-    }
-
-    fn fill_bitmap(&mut self, page: VirtualPage, block: Frame, steps: &mut Steps) {
-        let bits = self.bitmap_bits(block, page.index_in(PageSize::Size2M));
-        let entry = L2Entry { kind: EntryKind::Bitmap, bits, ..L2Entry::default() };
-        if let Some(slot) = self.l2.fill(self.space, page, entry) {
-            steps.beside(Purpose::Bitmap, Action::Fill { unit: Unit::L2Tlb, slot });
-        }
-    }
-
-    /// Loads all 16 bitmap entries of the page with one read (the naive variant).
-    fn load_bitmap(&mut self, request: Request, block: Frame, steps: &mut Steps) {
-        let first = request.page.align_down(PageSize::Size2M);
-        let address = self.dimension.bitmap_line(block);
-        steps.then(Purpose::Bitmap, Action::Read { address });
-        for entry in 0..PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY {
-            self.fill_bitmap(first.add(entry * SUBPAGES_PER_BITMAP_ENTRY), block, steps);
-        }
-    }
-
-    /// A sub-page that is no hole: its 4KB translation goes into the first level only.
-    #[inline(always)]
-    fn generate(
-        &mut self,
-        request: Request,
-        entry: &L2Entry,
-        slot: Option<u32>,
-        case: Case,
-        steps: &mut Steps,
-    ) -> Result<Found, PageFault> {
-        self.allow(request, entry.allows)?;
-        let allows = self.dirtied(request, entry.allows, slot);
-        let frame = entry.frame.add(request.page.index_in(PageSize::Size2M) as u64);
-        let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
-        Ok(Found { frame, slot, case })
-    }
-
-    /// A hole: its 4KB translation is found through the shadow entry and goes into both levels.
-    #[inline(always)]
-    fn through_hole(
-        &mut self,
-        request: Request,
-        case: Case,
-        steps: &mut Steps,
-    ) -> Result<Found, PageFault> {
-        let reach =
-            self.dimension.walk_hole(self.walk_request(request), &mut self.caches, steps)?;
-        let entry = self.entry(EntryKind::Hole, &reach);
-        self.allow(request, entry.allows)?;
-        self.fill_l2(request, Purpose::Hole, entry, steps);
-        let slot = self.fill_l1(request, PageSize::Size4K, entry.frame, entry.allows, steps);
-        Ok(Found { frame: entry.frame, slot, case })
-    }
-
     /// Counts since the last reset.
     pub fn counters(&self) -> &MmuCounters {
         &self.counters
@@ -549,7 +362,6 @@ impl Mmu {
     /// Figures of the unit and its tables.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
-        self.dimension.counters(out);
         let contents = self.l2.contents();
         for (name, value) in [
             ("l2_tlb_entries_empty", contents.empty),

@@ -1,0 +1,87 @@
+//! Forgetting: shootdowns, context switches, flushes.
+
+use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
+
+use super::Mmu;
+use crate::Sabotage;
+
+impl Mmu {
+    /// Applies what the operating system did.
+    pub fn apply(&mut self, update: &Update) {
+        match update {
+            Update::Change(change) => self.dimension.apply(change),
+            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
+        }
+    }
+
+    fn invalidate(&mut self, shootdown: Shootdown) {
+        match shootdown {
+            Shootdown::Page { space, page } => {
+                if self.sabotage != Some(Sabotage::SkipL1Invalidation) {
+                    self.data.invalidate_page(space, page);
+                    self.instruction.invalidate_page(space, page);
+                }
+                self.l2.invalidate_page(space, page);
+                self.caches.invalidate(space, page);
+            }
+            Shootdown::Large { space, page, size } => {
+                if self.sabotage == Some(Sabotage::KeepStaleFilter)
+                    && self.l2.holds_perforated(space, page)
+                {
+                    return;
+                }
+                self.data.invalidate_range(space, page, size);
+                self.instruction.invalidate_range(space, page, size);
+                if size == PageSize::Size1G {
+                    self.l2.invalidate_1g(space, page);
+                } else {
+                    self.l2.invalidate_2m(space, page);
+                }
+                self.caches.invalidate(space, page);
+            }
+            Shootdown::Bitmap { space, page } => {
+                if self.sabotage != Some(Sabotage::SkipBitmapInvalidation) {
+                    self.l2.invalidate_bitmap(space, page);
+                }
+            }
+            Shootdown::Space { space } => {
+                self.data.invalidate_space(space);
+                self.instruction.invalidate_space(space);
+                self.l2.invalidate_space(space);
+                self.caches.invalidate_space(space);
+            }
+        }
+    }
+
+    /// Runs another address space from now on.
+    pub fn switch(&mut self, space: SpaceId) {
+        if !self.tagged && space != self.space {
+            self.flush();
+        }
+        self.space = space;
+    }
+
+    /// Forgets every cached translation.
+    pub fn flush(&mut self) {
+        self.data.flush();
+        self.instruction.flush();
+        self.l2.flush();
+        self.caches.flush();
+    }
+
+    /// Forgets the first-level translations; for explaining what lies behind them.
+    pub fn flush_first_level(&mut self) {
+        self.data.flush();
+        self.instruction.flush();
+    }
+
+    /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
+    pub fn evict_page(&mut self, page: VirtualPage) {
+        self.l2.invalidate_page(self.space, page);
+    }
+
+    /// Forgets the bitmap entry that covers `page`.
+    pub fn evict_bitmap(&mut self, page: VirtualPage) {
+        self.l2.invalidate_bitmap(self.space, page);
+    }
+}

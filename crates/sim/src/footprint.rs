@@ -1,0 +1,73 @@
+//! The memory a program touches, counted once for all schemes.
+
+use std::collections::HashMap;
+
+use perforate_types::{Chunk, HoleSet, PageSize, VirtualPage};
+
+/// Regions found without hashing.
+const CACHED_REGIONS: usize = 4096;
+
+/// Distinct 4KB pages of data that were accessed.
+pub(crate) struct Footprint {
+    places: HashMap<u64, usize>,
+    touched: Vec<HoleSet>,
+    /// Regions seen last, with their place, by the low bits of their number.
+    cache: Vec<(u64, usize)>,
+    pages: u64,
+}
+
+impl Footprint {
+    pub(crate) fn new() -> Self {
+        let cache = vec![(u64::MAX, 0); CACHED_REGIONS];
+        Self { places: HashMap::new(), touched: Vec::new(), cache, pages: 0 }
+    }
+
+    /// Adds what a chunk accesses; an access that crosses a page touches both.
+    pub(crate) fn add(&mut self, chunk: &Chunk) {
+        for access in &chunk.accesses {
+            self.touch(access.address.page());
+            let offset = access.address.offset(PageSize::Size4K);
+            if offset + u64::from(access.size) > PageSize::Size4K.bytes() {
+                self.touch(access.address.page().add(1));
+            }
+        }
+    }
+
+    fn touch(&mut self, page: VirtualPage) {
+        let region = page.number() / PageSize::Size2M.pages();
+        let cached = &mut self.cache[region as usize % CACHED_REGIONS];
+        if cached.0 != region {
+            let place = *self.places.entry(region).or_insert_with(|| {
+                self.touched.push(HoleSet::EMPTY);
+                self.touched.len() - 1
+            });
+            *cached = (region, place);
+        }
+        self.pages += u64::from(self.touched[cached.1].insert(page.index_in(PageSize::Size2M)));
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pages * PageSize::Size4K.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{AccessKind, Instruction, MemoryAccess, VirtualAddress};
+
+    use super::*;
+
+    #[test]
+    fn pages_count_once_and_both_sides_of_a_boundary_count() {
+        let mut chunk = Chunk::default();
+        for address in [0x1000, 0x1ffc, 0x1ff8, 0x7f00_0000_0000] {
+            let address = VirtualAddress::new(address);
+            let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
+            chunk.push(Instruction::default(), &[access]);
+        }
+        let mut footprint = Footprint::new();
+        footprint.add(&chunk);
+        footprint.add(&chunk);
+        assert_eq!(footprint.bytes(), 3 * 4096, "pages 1, 2 and the far one");
+    }
+}
