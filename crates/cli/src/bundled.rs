@@ -27,7 +27,10 @@ pub fn all() -> Vec<(String, PathBuf)> {
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "trace"))
-            .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
+            .filter_map(|path| {
+                let path = path.canonicalize().ok()?;
+                Some((path.file_stem()?.to_str()?.to_owned(), path))
+            })
             .collect();
         traces.sort();
         (!traces.is_empty()).then_some(traces)

@@ -133,8 +133,7 @@ fn write_files(
     let table = perforate_report::table(&results, COLUMNS);
     let remarks = results.first().map_or(&[][..], |first| &first.notes);
     print(&format!(
-        "{}\n{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
-        arguments.simulation.placement.memory()?.describe(),
+        "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
         notes(remarks, COLUMNS),
         file.display(),
         report.display()

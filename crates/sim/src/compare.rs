@@ -165,7 +165,8 @@ impl Comparison {
     }
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
-        let mut notes = metadata.assumptions.clone();
+        let mut notes = vec![self.memory.describe()];
+        notes.extend(metadata.assumptions.iter().cloned());
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
