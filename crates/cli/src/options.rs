@@ -18,8 +18,8 @@ pub struct PlacementOptions {
     /// Physical memory [default: 16G]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed[,unallocated]
-    /// [,unusable=U%]
+    /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
+    /// and if wanted ,unallocated or ,unusable=U%
     #[arg(long, value_name = "SPEC", default_value = DEFAULT_FRAGMENTATION)]
     pub fragmentation: String,
     /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy

@@ -9,8 +9,8 @@ use thiserror::Error;
 pub enum OsError {
     /// No frames left for what was asked.
     #[error(
-        "out of memory: {asked_bytes} bytes asked, {free_bytes} of {memory_bytes} bytes free; \
-         {enough_bytes} bytes of memory would do for all that is mapped now"
+        "out of memory: {} asked, {} of {} free; {} of memory would do for all that is mapped now",
+        size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {
         /// Size of the contiguous piece that was asked for.
@@ -117,4 +117,14 @@ pub enum OsError {
         /// The page.
         page: VirtualPage,
     },
+}
+
+/// Bytes as sizes are written on the command line, rounded up to kilobytes.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "none".into(),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}G", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ => format!("{}K", bytes.div_ceil(1 << 10)),
+    }
 }

@@ -45,7 +45,7 @@ pub(super) const ON_DEMAND: Scheme = Scheme {
 /// Only blocks with less than 25 % holes in at most 4 of 8 regions are perforated (P §III.C).
 pub(super) const SELECTIVE: Scheme = Scheme {
     name: "perforated-selective",
-    summary: "perforated pages only where < 25 % are holes and at most 4 filter bits are set",
+    summary: "perforated pages where < 25 % are holes in at most 4 of 8 regions",
     source: "P §III.C",
     policy: "perforated:max-hole-share=25%,max-filter-bits=4",
     ..PERFORATED

@@ -56,7 +56,7 @@ const OTHERS: Parameter = Parameter {
     name: "others",
     kind: ParameterKind::Count(1000),
     default: "3",
-    help: "other instructions per memory access; paper P leaves the mix open, 3 is our choice",
+    help: "other instructions per memory access; the papers leave it open",
 };
 const WRITES: Parameter = Parameter {
     name: "writes",
