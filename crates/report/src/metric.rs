@@ -152,6 +152,7 @@ const FIGURES: &[Row] = &[
     ("TLB", "L2 TLB misses", false, Form::Count, |run| run.counter("l2_tlb_misses")),
     ("TLB", "L2 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l2")),
     ("Page walks", "walks", false, Form::Count, |run| run.counter("walks")),
+    ("Page walks", "walks PKI", true, Form::Ratio, |run| per_kilo_instruction(run, "walks")),
     ("Page walks", "references per walk", true, Form::Ratio, references_per_walk),
     ("Page walks", "level 4 references", false, Form::Count, |run| {
         run.counter("walk_references_level4")
