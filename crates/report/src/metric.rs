@@ -147,7 +147,7 @@ const FIGURES: &[Row] = &[
     ("Speed", "cycles", false, Form::Count, |run| run.cycles),
     ("TLB", "L1 TLB accesses", false, Form::Count, |run| run.counter("l1_tlb_accesses")),
     ("TLB", "L1 TLB misses", false, Form::Count, |run| run.counter("l1_tlb_misses")),
-    ("TLB", "L1 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l1")),
+    ("TLB", "L1 TLB MPKI", false, Form::Ratio, |run| mpki(run, "l1")),
     ("TLB", "L2 TLB accesses", false, Form::Count, |run| run.counter("l2_tlb_accesses")),
     ("TLB", "L2 TLB misses", false, Form::Count, |run| run.counter("l2_tlb_misses")),
     ("TLB", "L2 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l2")),
