@@ -144,8 +144,10 @@ impl Session {
             _ => {}
         }
         if let Some(status) = self.ended {
-            // Drained once more after the end, so nothing is missing.
-            return Ok(Some(ending(status)));
+            // Drained once more after the end, so nothing is missing. An execve that never came
+            // back succeeded, and what ended since is the replacement.
+            let replaced = self.replay.is_in_exec();
+            return Ok(Some(if replaced { Ending::Replaced } else { ending(status) }));
         }
         let failed = |error| CaptureError::system("waiting for the program", error);
         self.ended = self.child.0.try_wait().map_err(failed)?;
