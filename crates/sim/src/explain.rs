@@ -131,42 +131,35 @@ impl Subject {
         if self.system.translate(AccessKind::Read, address)?.is_none() {
             return Ok(Vec::new());
         }
-        let mut explanations: Vec<Explanation> = Vec::new();
-        for situation in
-            [Situation::Cold, Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
-        {
-            let bitmap = explanations.first().is_some_and(|cold| {
-                !matches!(cold.case, Case::Regular | Case::Filtered | Case::FirstLevel)
-            });
-            let hole = explanations.first().is_some_and(|cold| cold.case == Case::ReadHole)
-                || explanations.first().is_some_and(|cold| cold.case == Case::BitmapHole);
-            let applies = match situation {
-                Situation::Cold | Situation::FirstLevelLost => true,
-                Situation::HoleLost => hole,
-                Situation::BitmapLost => bitmap,
-            };
-            if applies {
-                self.forget(situation, address);
-                explanations.push(self.explain_in(situation, address)?);
+        let cold = self.explain_in(Situation::Cold, address)?;
+        let others: &[Situation] = match cold.case {
+            Case::FirstLevel | Case::Regular | Case::Filtered => &[Situation::FirstLevelLost],
+            Case::BitmapInPlace | Case::ReadInPlace => {
+                &[Situation::FirstLevelLost, Situation::BitmapLost]
             }
+            Case::BitmapHole | Case::ReadHole => {
+                &[Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
+            }
+        };
+        let mut explanations = vec![cold];
+        for &situation in others {
+            explanations.push(self.explain_in(situation, address)?);
         }
         Ok(explanations)
     }
 
+    /// Makes the hardware forget what the situation says, each one more than the one before it.
     fn forget(&mut self, situation: Situation, address: VirtualAddress) {
         let mmu = self.system.mmu_mut();
-        match situation {
-            Situation::Cold => mmu.flush(),
-            Situation::FirstLevelLost => mmu.flush_first_level(),
-            Situation::HoleLost => {
-                mmu.flush_first_level();
-                mmu.evict_page(address.page());
-            }
-            Situation::BitmapLost => {
-                mmu.flush_first_level();
-                mmu.evict_page(address.page());
-                mmu.evict_bitmap(address.page());
-            }
+        if situation == Situation::Cold {
+            return mmu.flush();
+        }
+        mmu.flush_first_level();
+        if situation != Situation::FirstLevelLost {
+            mmu.evict_page(address.page());
+        }
+        if situation == Situation::BitmapLost {
+            mmu.evict_bitmap(address.page());
         }
     }
 
@@ -175,6 +168,7 @@ impl Subject {
         situation: Situation,
         address: VirtualAddress,
     ) -> Result<Explanation, SimError> {
+        self.forget(situation, address);
         let found = self
             .system
             .translate(AccessKind::Read, address)?

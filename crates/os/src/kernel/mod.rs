@@ -152,11 +152,6 @@ impl Kernel {
         self.current
     }
 
-    /// The policy's name.
-    pub fn policy_name(&self) -> &'static str {
-        self.policy.name()
-    }
-
     /// What the kernel was made from.
     pub fn config(&self) -> &KernelConfig {
         &self.config
