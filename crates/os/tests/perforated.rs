@@ -2,27 +2,16 @@
 
 mod machine;
 
+use machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
 use machine::{BASE, MB, Machine, page, protect};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
-    AccessKind, Frame, MappingChange as C, PageSize, Permissions, Shootdown as S, SpaceId, Update,
+    AccessKind, Frame, MappingChange as C, PageSize, Permissions, SpaceId, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);
 const RW: Permissions = Permissions::READ_WRITE;
 const P2M: PageSize = PageSize::Size2M;
-
-fn remove(level: u8, address: u64, holes: bool) -> Update {
-    C::RemoveTable { space: SPACE, level, page: page(address), holes }.into()
-}
-
-fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
-    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
-}
-
-fn punched(address: u64) -> Update {
-    C::Punch { space: SPACE, page: page(address) }.into()
-}
 
 fn patched(address: u64) -> Update {
     C::Patch { space: SPACE, page: page(address) }.into()
@@ -31,18 +20,6 @@ fn patched(address: u64) -> Update {
 fn hole(address: u64, frame: u64, permissions: Permissions) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
     C::MapHole { space: SPACE, page, frame, permissions }.into()
-}
-
-fn page_down(address: u64) -> Update {
-    S::Page { space: SPACE, page: page(address) }.into()
-}
-
-fn large_down(address: u64) -> Update {
-    S::Large { space: SPACE, page: page(address), size: P2M }.into()
-}
-
-fn bitmap_down(address: u64) -> Update {
-    S::Bitmap { space: SPACE, page: page(address) }.into()
 }
 
 #[test]

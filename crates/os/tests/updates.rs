@@ -2,6 +2,7 @@
 
 mod machine;
 
+use machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
 use machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
@@ -19,10 +20,6 @@ fn add(level: u8, address: u64, frame: u64, holes: bool) -> Update {
     C::AddTable { space: SPACE, level, page, frame, holes }.into()
 }
 
-fn remove(level: u8, address: u64, holes: bool) -> Update {
-    C::RemoveTable { space: SPACE, level, page: page(address), holes }.into()
-}
-
 fn mapped(address: u64, size: PageSize, frame: u64) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
     C::Map { space: SPACE, page, size, frame, permissions: RW }.into()
@@ -30,26 +27,6 @@ fn mapped(address: u64, size: PageSize, frame: u64) -> Update {
 
 fn unmapped(address: u64, size: PageSize) -> Update {
     C::Unmap { space: SPACE, page: page(address), size }.into()
-}
-
-fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
-    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
-}
-
-fn punched(address: u64) -> Update {
-    C::Punch { space: SPACE, page: page(address) }.into()
-}
-
-fn page_down(address: u64) -> Update {
-    S::Page { space: SPACE, page: page(address) }.into()
-}
-
-fn large_down(address: u64) -> Update {
-    S::Large { space: SPACE, page: page(address), size: P2M }.into()
-}
-
-fn bitmap_down(address: u64) -> Update {
-    S::Bitmap { space: SPACE, page: page(address) }.into()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! operating system runs on.
 #![allow(dead_code)]
 
+pub mod expected;
 mod inspector;
 
 use std::collections::BTreeMap;
