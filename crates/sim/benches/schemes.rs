@@ -1,15 +1,20 @@
 //! Instructions per second of whole runs, one JSON line per scheme, workload and mode:
-//! `cargo bench -p perforate-sim [-- PART-OF-NAME…]`. Chunks are decoded beforehand, so that the
-//! simulation alone is timed, on one core; the traces' own benchmark times the decoder.
+//! `cargo bench -p perforate-sim [-- PART-OF-NAME…]`. The simulation alone is timed, on one core;
+//! the traces' own benchmark times the decoder.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use perforate_sim::{
     Machine, MemoryState, RunOptions, Scheme, Simulation, SystemOptions, Workload, open_workload,
 };
 use perforate_types::Chunk;
 
-const INSTRUCTIONS: u64 = 10_000_000;
+/// Instructions before the measured ones. Synthetic data sets are touched whole in them: what is
+/// measured is translation, not the first touch of every page.
+const SYNTHETIC_WARMUP: u64 = 20_000_000;
+/// Real traces were recorded past initialisation.
+const TRACE_WARMUP: u64 = 1_000_000;
+const MEASURED: u64 = 10_000_000;
 const SCHEMES: [&str; 4] = ["4k", "thp", "perforated", "ideal"];
 
 fn main() {
@@ -48,30 +53,29 @@ fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
     let fragmentation = "portion=50%,holes=25%,clustered";
     let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
-    let workload = Workload { name: workload.into(), skip: 0, instructions: Some(INSTRUCTIONS) };
+    let warmup = if workload.ends_with(".trace") { TRACE_WARMUP } else { SYNTHETIC_WARMUP };
+    let instructions = Some(warmup + MEASURED);
+    let workload = Workload { name: workload.into(), skip: 0, instructions };
     let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
-    let mut chunks: Vec<Chunk> = Vec::new();
-    let mut chunk = Chunk::default();
-    while source.next_chunk(&mut chunk).expect("a whole trace") {
-        chunks.push(std::mem::take(&mut chunk));
-    }
     let system = SystemOptions { check: false, implicit_maps: !source.metadata().has_events };
     let options = RunOptions { functional, system, warmup: 0 };
     let scheme = Scheme::find(scheme).expect("a scheme");
     let mut simulation =
         Simulation::new(&machine, scheme, &memory, 1, options).expect("a simulation");
-    // The first tenth warms caches and faults pages in; it is not timed.
-    let (warmup, rest) = chunks.split_at(chunks.len() / 10);
-    for chunk in warmup {
-        simulation.run(chunk).expect("a run");
+    let mut chunk = Chunk::default();
+    let mut elapsed = Duration::ZERO;
+    let (mut instructions, mut accesses) = (0, 0);
+    while source.next_chunk(&mut chunk).expect("a whole trace") {
+        let measured = simulation.instructions() >= warmup;
+        let start = Instant::now();
+        simulation.run(&chunk).expect("a run");
+        if measured {
+            elapsed += start.elapsed();
+            instructions += chunk.instructions.len();
+            accesses += chunk.accesses.len();
+        }
     }
-    let start = Instant::now();
-    for chunk in rest {
-        simulation.run(chunk).expect("a run");
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let instructions: usize = rest.iter().map(|chunk| chunk.instructions.len()).sum();
-    let accesses: usize = rest.iter().map(|chunk| chunk.accesses.len()).sum();
+    let seconds = elapsed.as_secs_f64();
     println!(
         "{}",
         serde_json::json!({
