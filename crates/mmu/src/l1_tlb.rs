@@ -36,11 +36,22 @@ pub(crate) const fn needed(kind: AccessKind) -> u8 {
     }
 }
 
-/// One translation; `frame` is that of the page's first 4KB.
+/// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct L1Entry {
-    pub(crate) frame: Frame,
-    pub(crate) allows: u8,
+struct L1Entry(u64);
+
+impl L1Entry {
+    fn new(frame: Frame, allows: u8) -> Self {
+        Self(frame.number() << 8 | u64::from(allows))
+    }
+
+    fn frame(self) -> Frame {
+        Frame::new(self.0 >> 8)
+    }
+
+    fn allows(self) -> u8 {
+        self.0 as u8
+    }
 }
 
 /// A hit.
@@ -98,12 +109,12 @@ impl L1Tlb {
                 continue;
             }
             let number = number(page, array.size);
-            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
+            if let Some(slot) = array.entries.look_up_again(number, key(space, number)) {
                 let entry = array.entries.value(slot);
                 return Some(L1Hit {
-                    frame: entry.frame.add(page.index_in(array.size) as u64),
+                    frame: entry.frame().add(page.index_in(array.size) as u64),
                     slot: (array.first_slot + slot) as u32,
-                    allows: entry.allows,
+                    allows: entry.allows(),
                 });
             }
         }
@@ -129,7 +140,7 @@ impl L1Tlb {
         let page_in_array = page.align_down(array.size);
         let offset = page_in_array.number() - page.align_down(size).number();
         let number = number(page, array.size);
-        let entry = L1Entry { frame: frame.add(offset), allows };
+        let entry = L1Entry::new(frame.add(offset), allows);
         let slot = array.entries.insert_absent(number, key(space, number), entry);
         (array.first_slot + slot) as u32
     }
@@ -139,7 +150,7 @@ impl L1Tlb {
         for array in &mut self.arrays {
             let number = number(page, array.size);
             if let Some(slot) = array.entries.look_up(number, key(space, number)) {
-                array.entries.value_mut(slot).allows |= allow::DIRTY;
+                array.entries.value_mut(slot).0 |= u64::from(allow::DIRTY);
             }
         }
     }
@@ -159,7 +170,7 @@ impl L1Tlb {
         for array in &mut self.arrays {
             let shift = 16 + size.shift().saturating_sub(array.size.shift());
             let wanted = key(space, number(page, array.size));
-            array.entries.invalidate_if(|place, _| {
+            array.entries.invalidate_if(|place| {
                 place as u16 == wanted as u16 && place >> shift == wanted >> shift
             });
         }
@@ -167,11 +178,11 @@ impl L1Tlb {
 
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for array in &mut self.arrays {
-            array.entries.invalidate_if(|place, _| place as u16 == space.0);
+            array.entries.invalidate_if(|place| place as u16 == space.0);
         }
     }
 
     pub(crate) fn flush(&mut self) {
-        self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_, _| true));
+        self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_| true));
     }
 }

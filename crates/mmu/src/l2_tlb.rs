@@ -27,15 +27,73 @@ pub enum EntryKind {
     Bitmap,
 }
 
-/// One entry.
+/// Kinds in the order of their numbers in an entry.
+const KINDS: [EntryKind; 8] = [
+    EntryKind::Page4K,
+    EntryKind::Page2M,
+    EntryKind::Page1G,
+    EntryKind::Perforated,
+    EntryKind::Hole,
+    EntryKind::Bitmap,
+    EntryKind::Page4K, // no entry has this number
+    EntryKind::Page4K, // nor this
+];
+
+/// One entry in one word: kind (3 bits), what it allows (4 bits), and above them a page's filter
+/// (8 bits) and first frame (40 bits), or 32 bits of bitmap.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct L2Entry {
-    pub(crate) kind: EntryKind,
-    /// First frame of the page; of no use in a bitmap entry.
-    pub(crate) frame: Frame,
-    pub(crate) allows: u8,
-    /// Filter of a perforated page, or 32 bits of bitmap.
-    pub(crate) bits: u32,
+pub(crate) struct L2Entry(u64);
+
+const ALLOWS_SHIFT: u32 = 3;
+const BITS_SHIFT: u32 = 8;
+const FRAME_SHIFT: u32 = 16;
+
+impl L2Entry {
+    /// An entry of a page, ordinary or perforated, or of a hole.
+    #[inline]
+    pub(crate) fn page(kind: EntryKind, frame: Frame, allows: u8, filter: u8) -> Self {
+        Self(
+            frame.number() << FRAME_SHIFT
+                | u64::from(filter) << BITS_SHIFT
+                | u64::from(allows) << ALLOWS_SHIFT
+                | kind as u64,
+        )
+    }
+
+    /// An entry of bitmap bits.
+    #[inline]
+    pub(crate) fn bitmap(bits: u32) -> Self {
+        Self(u64::from(bits) << BITS_SHIFT | EntryKind::Bitmap as u64)
+    }
+
+    #[inline]
+    pub(crate) fn kind(self) -> EntryKind {
+        KINDS[(self.0 & 7) as usize]
+    }
+
+    /// What may be done through a page's entry, as bits of [`crate::l1_tlb::allow`].
+    #[inline]
+    pub(crate) fn allows(self) -> u8 {
+        (self.0 >> ALLOWS_SHIFT & 15) as u8
+    }
+
+    /// First frame of a page.
+    #[inline]
+    pub(crate) fn frame(self) -> Frame {
+        Frame::new(self.0 >> FRAME_SHIFT)
+    }
+
+    /// Filter of a perforated page.
+    #[inline]
+    pub(crate) fn filter(self) -> u8 {
+        (self.0 >> BITS_SHIFT) as u8
+    }
+
+    /// The bits of a bitmap entry.
+    #[inline]
+    pub(crate) fn bits(self) -> u32 {
+        (self.0 >> BITS_SHIFT) as u32
+    }
 }
 
 /// How many entries of each kind the second-level TLB holds (P Fig. 8).
@@ -108,15 +166,16 @@ impl L2Tlb {
     }
 
     /// Looks up 4KB, 2MB and 1GB entries at once.
+    #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         let shared =
             self.find(Tag::Page4K, space, page).or_else(|| self.find(Tag::Page2M, space, page));
         if let Some(slot) = shared {
-            return Some((slot as u32, *self.shared.value(slot)));
+            return Some((slot as u32, self.shared.value(slot)));
         }
         let huge = self.huge.as_mut().filter(|huge| !huge.is_empty())?;
         let slot = huge.look_up(page.number() / PageSize::Size1G.pages(), huge_key(space, page))?;
-        Some(((self.shared.entries() + slot) as u32, *huge.value(slot)))
+        Some(((self.shared.entries() + slot) as u32, huge.value(slot)))
     }
 
     /// Looks up the 32 bits of bitmap that tell of `page`.
@@ -126,7 +185,7 @@ impl L2Tlb {
         page: VirtualPage,
     ) -> Option<(u32, u32)> {
         let slot = self.find(Tag::Bitmap, space, page)?;
-        Some((slot as u32, self.shared.value(slot).bits))
+        Some((slot as u32, self.shared.value(slot).bits()))
     }
 
     /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page). An entry for
@@ -137,7 +196,7 @@ impl L2Tlb {
         page: VirtualPage,
         entry: L2Entry,
     ) -> Option<u32> {
-        let tag = match entry.kind {
+        let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
             EntryKind::Page2M | EntryKind::Perforated => Tag::Page2M,
             EntryKind::Bitmap => {
@@ -162,13 +221,13 @@ impl L2Tlb {
             }
             _ => self.shared.value_mut(slot),
         };
-        entry.allows |= crate::l1_tlb::allow::DIRTY;
+        entry.0 |= u64::from(crate::l1_tlb::allow::DIRTY) << ALLOWS_SHIFT;
     }
 
     /// Whether an entry of a perforated page covers `page`.
     pub(crate) fn holds_perforated(&mut self, space: SpaceId, page: VirtualPage) -> bool {
         let slot = self.find(Tag::Page2M, space, page);
-        slot.is_some_and(|slot| self.shared.value(slot).kind == EntryKind::Perforated)
+        slot.is_some_and(|slot| self.shared.value(slot).kind() == EntryKind::Perforated)
     }
 
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
@@ -182,7 +241,7 @@ impl L2Tlb {
     /// Forgets the 2MB entry that covers `page`, its bitmap entries, and 4KB entries inside.
     pub(crate) fn invalidate_2m(&mut self, space: SpaceId, page: VirtualPage) {
         let wanted = page.number() / PageSize::Size2M.pages();
-        self.shared.invalidate_if(|key, _| {
+        self.shared.invalidate_if(|key| {
             let number = key >> 18;
             let large = match key & 3 {
                 0 => number / PageSize::Size2M.pages(),
@@ -200,16 +259,16 @@ impl L2Tlb {
     }
 
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
-        self.shared.invalidate_if(|key, _| space_of(key) == space.0);
+        self.shared.invalidate_if(|key| space_of(key) == space.0);
         if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(|key, _| space_of(key) == space.0);
+            huge.invalidate_if(|key| space_of(key) == space.0);
         }
     }
 
     pub(crate) fn flush(&mut self) {
-        self.shared.invalidate_if(|_, _| true);
+        self.shared.invalidate_if(|_| true);
         if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(|_, _| true);
+            huge.invalidate_if(|_| true);
         }
     }
 
@@ -217,9 +276,9 @@ impl L2Tlb {
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.slots() as u64, ..L2Contents::default() };
         let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));
-        for (_, entry) in entries {
+        for entry in entries {
             contents.empty -= 1;
-            *match entry.kind {
+            *match entry.kind() {
                 EntryKind::Page4K => &mut contents.page_4k,
                 EntryKind::Page2M => &mut contents.page_2m,
                 EntryKind::Page1G => &mut contents.page_1g,

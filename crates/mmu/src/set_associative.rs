@@ -8,22 +8,26 @@ const EMPTY: u64 = u64::MAX;
 /// Values by 64-bit key; a place is named by its slot, `set × ways + way`.
 pub(crate) struct SetAssociative<V> {
     keys: Vec<u64>,
-    /// When a place was used last, by `clock`; 0 for an empty place.
-    last_used: Vec<u32>,
+    /// When a place was used last, in units of [`TICK`] (0 for an empty place), plus its way: the
+    /// least of a set names the way to replace.
+    last_used: Vec<u64>,
     values: Vec<V>,
     ways: usize,
     set_mask: u64,
     /// Where the last look-up found its key; most first-level look-ups repeat the one before.
     latest: usize,
-    clock: u32,
+    clock: u64,
     live: usize,
 }
+
+/// Steps of the clock leave the low bits for the way. 2⁴⁸ uses take weeks.
+const TICK: u64 = 1 << 16;
 
 impl<V: Copy + Default> SetAssociative<V> {
     pub(crate) fn new(geometry: TlbGeometry) -> Self {
         Self {
             keys: vec![EMPTY; geometry.entries],
-            last_used: vec![0; geometry.entries],
+            last_used: (0..geometry.entries).map(|slot| (slot % geometry.ways) as u64).collect(),
             values: vec![V::default(); geometry.entries],
             ways: geometry.ways,
             set_mask: geometry.sets() as u64 - 1,
@@ -62,30 +66,21 @@ impl<V: Copy + Default> SetAssociative<V> {
     /// Marks a place used.
     #[inline]
     fn touch(&mut self, slot: usize) {
-        if self.clock == u32::MAX {
-            self.restart_clock();
-        }
-        self.clock += 1;
-        self.last_used[slot] = self.clock;
-    }
-
-    /// Numbers the times of use anew, in the same order.
-    #[cold]
-    fn restart_clock(&mut self) {
-        let mut slots: Vec<usize> = (0..self.entries()).collect();
-        slots.sort_by_key(|&slot| self.last_used[slot]);
-        self.clock = 0;
-        for slot in slots {
-            if self.keys[slot] != EMPTY {
-                self.clock += 1;
-                self.last_used[slot] = self.clock;
-            }
-        }
+        self.clock += TICK;
+        self.last_used[slot] = self.clock | (self.last_used[slot] & (TICK - 1));
     }
 
     /// Finds `key` in the set that `index` selects and marks it used.
     #[inline]
     pub(crate) fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
+        let slot = self.find(index, key)?;
+        self.touch(slot);
+        Some(slot)
+    }
+
+    /// Like [`Self::look_up`], fast where `key` is that of the look-up before.
+    #[inline]
+    pub(crate) fn look_up_again(&mut self, index: u64, key: u64) -> Option<usize> {
         let repeated = self.keys[self.latest] == key;
         let slot = if repeated { self.latest } else { self.find(index, key)? };
         self.latest = slot;
@@ -94,8 +89,8 @@ impl<V: Copy + Default> SetAssociative<V> {
     }
 
     #[inline]
-    pub(crate) fn value(&self, slot: usize) -> &V {
-        &self.values[slot]
+    pub(crate) fn value(&self, slot: usize) -> V {
+        self.values[slot]
     }
 
     #[inline]
@@ -128,12 +123,12 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.values[slot] = value;
     }
 
-    /// Empty places have `last_used` 0 and so go first. Time and way are compared as one number.
+    /// The place to replace: empty ones were used at time 0 and so go first.
     #[inline]
     fn victim(&self, start: usize) -> usize {
         let places = &self.last_used[start..start + self.ways];
-        let aged = places.iter().enumerate().map(|(way, &used)| u64::from(used) << 32 | way as u64);
-        start + aged.min().map_or(0, |oldest| oldest as u32 as usize)
+        let oldest = places.iter().copied().min().unwrap_or_default();
+        start + (oldest & (TICK - 1)) as usize
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {
@@ -142,10 +137,10 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    /// Empties every place whose key and value satisfy `dead`.
-    pub(crate) fn invalidate_if(&mut self, dead: impl Fn(u64, &V) -> bool) {
+    /// Empties every place whose key satisfies `dead`.
+    pub(crate) fn invalidate_if(&mut self, dead: impl Fn(u64) -> bool) {
         for slot in 0..self.keys.len() {
-            if self.keys[slot] != EMPTY && dead(self.keys[slot], &self.values[slot]) {
+            if self.keys[slot] != EMPTY && dead(self.keys[slot]) {
                 self.clear_slot(slot);
             }
         }
@@ -153,13 +148,13 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     fn clear_slot(&mut self, slot: usize) {
         self.keys[slot] = EMPTY;
-        self.last_used[slot] = 0;
+        self.last_used[slot] &= TICK - 1;
         self.live -= 1;
     }
 
-    /// Keys and values of the live entries.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
-        self.keys.iter().zip(&self.values).filter(|(key, _)| **key != EMPTY).map(|(k, v)| (*k, v))
+    /// Values of the live entries.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = V> {
+        self.keys.iter().zip(&self.values).filter(|(key, _)| **key != EMPTY).map(|(_, value)| *value)
     }
 }
 
@@ -181,21 +176,5 @@ mod tests {
         assert!(array.look_up(0, 10).is_none());
         array.insert(6, 16, 'd');
         assert!(array.look_up(4, 14).is_some(), "the empty place is taken first");
-    }
-
-    #[test]
-    fn the_order_of_use_outlives_the_clock() {
-        let mut array = SetAssociative::new(TlbGeometry { entries: 3, ways: 3 });
-        array.clock = u32::MAX - 3;
-        array.insert(0, 10, 'a');
-        array.insert(0, 11, 'b');
-        array.insert(0, 12, 'c');
-        assert!(array.look_up(0, 10).is_some(), "the clock starts anew here");
-        assert_eq!(array.clock, 4);
-        array.insert(0, 13, 'd');
-        assert!(array.look_up(0, 11).is_none(), "11 was used least recently");
-        array.insert(0, 14, 'e');
-        assert!(array.look_up(0, 12).is_none());
-        assert!(array.look_up(0, 10).is_some());
     }
 }

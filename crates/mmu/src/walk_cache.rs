@@ -75,7 +75,7 @@ impl WalkCaches {
             let kind = if level == 2 { directory } else { Directory::Ordinary };
             let Some(cache) = &mut self.caches[usize::from(level) - 2] else { continue };
             if let Some(slot) = cache.look_up(0, key(space, page, level, kind)) {
-                let node = *cache.value(slot);
+                let node = cache.value(slot);
                 return Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) });
             }
         }
@@ -110,14 +110,14 @@ impl WalkCaches {
     /// Forgets everything of `space`.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for cache in self.caches.iter_mut().flatten() {
-            cache.invalidate_if(|key, _| (key >> 1) as u16 == space.0);
+            cache.invalidate_if(|key| (key >> 1) as u16 == space.0);
         }
     }
 
     /// Forgets everything.
     pub(crate) fn flush(&mut self) {
         for cache in self.caches.iter_mut().flatten() {
-            cache.invalidate_if(|_, _| true);
+            cache.invalidate_if(|_| true);
         }
     }
 }

@@ -12,7 +12,7 @@ impl Mmu {
     pub(super) fn through_perforated(
         &mut self,
         request: Request,
-        entry: &L2Entry,
+        entry: L2Entry,
         slot: Option<u32>,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
@@ -29,9 +29,9 @@ impl Mmu {
         self.generate(request, entry, slot, case, steps)
     }
 
-    fn filter_bit(&self, entry: &L2Entry, index: usize) -> bool {
+    fn filter_bit(&self, entry: L2Entry, index: usize) -> bool {
         let neighbour = usize::from(self.sabotage == Some(Sabotage::WrongFilterBit));
-        entry.bits >> ((index / 64) ^ neighbour) & 1 != 0
+        entry.filter() >> ((index / 64) ^ neighbour) & 1 != 0
     }
 
     /// Asks the bitmap; also tells whether it had to be read from memory.
@@ -39,7 +39,7 @@ impl Mmu {
     fn is_hole(
         &mut self,
         request: Request,
-        entry: &L2Entry,
+        entry: L2Entry,
         index: usize,
         steps: &mut Steps,
     ) -> (bool, bool) {
@@ -50,13 +50,13 @@ impl Mmu {
         }
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
         if self.variant == PerforatedVariant::Naive {
-            self.load_bitmap(request, entry.frame, steps);
+            self.load_bitmap(request, entry.frame(), steps);
         } else {
-            let address = self.dimension.bitmap_line(entry.frame);
+            let address = self.dimension.bitmap_line(entry.frame());
             steps.then(Purpose::Bitmap, Action::Read { address });
-            self.fill_bitmap(request.page, entry.frame, steps);
+            self.fill_bitmap(request.page, entry.frame(), steps);
         }
-        let bits = self.bitmap_bits(entry.frame, index);
+        let bits = self.bitmap_bits(entry.frame(), index);
         (bits >> bit & 1 != 0, true)
     }
 
@@ -69,7 +69,7 @@ impl Mmu {
 
     fn fill_bitmap(&mut self, page: VirtualPage, block: Frame, steps: &mut Steps) {
         let bits = self.bitmap_bits(block, page.index_in(PageSize::Size2M));
-        let entry = L2Entry { kind: EntryKind::Bitmap, bits, ..L2Entry::default() };
+        let entry = L2Entry::bitmap(bits);
         if let Some(slot) = self.l2.fill(self.space, page, entry) {
             steps.beside(Purpose::Bitmap, Action::Fill { unit: Unit::L2Tlb, slot });
         }
@@ -90,14 +90,14 @@ impl Mmu {
     fn generate(
         &mut self,
         request: Request,
-        entry: &L2Entry,
+        entry: L2Entry,
         slot: Option<u32>,
         case: Case,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, entry.allows)?;
-        let allows = self.dirtied(request, entry.allows, slot);
-        let frame = entry.frame.add(request.page.index_in(PageSize::Size2M) as u64);
+        self.allow(request, entry.allows())?;
+        let allows = self.dirtied(request, entry.allows(), slot);
+        let frame = entry.frame().add(request.page.index_in(PageSize::Size2M) as u64);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
         Ok(Found { frame, slot, case })
     }
@@ -113,10 +113,10 @@ impl Mmu {
         let reach =
             self.dimension.walk_hole(self.walk_request(request), &mut self.caches, steps)?;
         let entry = self.entry(EntryKind::Hole, &reach);
-        self.allow(request, entry.allows)?;
+        self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
-        let allows = self.dirtied(request, entry.allows, slot);
-        let slot = self.fill_l1(request, PageSize::Size4K, entry.frame, allows, steps);
-        Ok(Found { frame: entry.frame, slot, case })
+        let allows = self.dirtied(request, entry.allows(), slot);
+        let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
+        Ok(Found { frame: entry.frame(), slot, case })
     }
 }

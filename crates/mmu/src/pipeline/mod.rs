@@ -226,11 +226,11 @@ impl Mmu {
     ) -> Result<(Found, bool), PageFault> {
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
             steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
-            let found = match entry.kind {
+            let found = match entry.kind() {
                 EntryKind::Perforated => {
-                    self.through_perforated(request, &entry, Some(slot), steps)
+                    self.through_perforated(request, entry, Some(slot), steps)
                 }
-                _ => self.through_regular(request, &entry, Some(slot), steps),
+                _ => self.through_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
         }
@@ -245,9 +245,9 @@ impl Mmu {
             let entry = self.entry(EntryKind::Perforated, &reach);
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
             if self.variant == PerforatedVariant::Naive {
-                self.load_bitmap(request, entry.frame, steps);
+                self.load_bitmap(request, entry.frame(), steps);
             }
-            return self.through_perforated(request, &entry, slot, steps);
+            return self.through_perforated(request, entry, slot, steps);
         }
         let kind = match reach.size {
             PageSize::Size4K => EntryKind::Page4K,
@@ -255,9 +255,9 @@ impl Mmu {
             PageSize::Size1G => EntryKind::Page1G,
         };
         let entry = self.entry(kind, &reach);
-        self.allow(request, entry.allows)?;
+        self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Page, entry, steps);
-        self.through_regular(request, &entry, slot, steps)
+        self.through_regular(request, entry, slot, steps)
     }
 
     fn walk_request(&self, request: Request) -> WalkRequest {
@@ -266,7 +266,7 @@ impl Mmu {
 
     fn entry(&self, kind: EntryKind, reach: &Reach) -> L2Entry {
         let allows = allowed(reach.permissions, reach.dirty);
-        L2Entry { kind, frame: reach.frame, allows, bits: u32::from(reach.filter) }
+        L2Entry::page(kind, reach.frame, allows, reach.filter)
     }
 
     fn allow(&self, request: Request, allows: u8) -> Result<(), PageFault> {
@@ -323,19 +323,19 @@ impl Mmu {
     fn through_regular(
         &mut self,
         request: Request,
-        entry: &L2Entry,
+        entry: L2Entry,
         slot: Option<u32>,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, entry.allows)?;
-        let allows = self.dirtied(request, entry.allows, slot);
-        let size = match entry.kind {
+        self.allow(request, entry.allows())?;
+        let allows = self.dirtied(request, entry.allows(), slot);
+        let size = match entry.kind() {
             EntryKind::Page2M => PageSize::Size2M,
             EntryKind::Page1G => PageSize::Size1G,
             _ => PageSize::Size4K,
         };
-        let frame = entry.frame.add(request.page.index_in(size) as u64);
-        let slot = self.fill_l1(request, size, entry.frame, allows, steps);
+        let frame = entry.frame().add(request.page.index_in(size) as u64);
+        let slot = self.fill_l1(request, size, entry.frame(), allows, steps);
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
