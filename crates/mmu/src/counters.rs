@@ -1,6 +1,6 @@
 //! What the memory-management unit counted.
 
-use perforate_types::{Action, Counters, Purpose, Steps};
+use perforate_types::{Counters, Purpose, Steps};
 
 use crate::Case;
 
@@ -60,14 +60,13 @@ impl MmuCounters {
 
     /// Adds the reads of one translation.
     fn add_references(&mut self, steps: &Steps) {
-        let mut walked = false;
-        for step in steps.as_slice() {
-            if let Action::Read { .. } = step.action {
-                self.references[step.purpose as usize] += 1;
-                walked |= step.purpose != Purpose::Bitmap;
-            }
+        let reads = steps.reads();
+        for (total, &own) in self.references.iter_mut().zip(reads) {
+            *total += u64::from(own);
         }
-        self.walks += u64::from(walked);
+        let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>()
+            - u64::from(reads[Purpose::Bitmap as usize]);
+        self.walks += u64::from(tables > 0);
     }
 
     /// Page-table entries read (bitmap reads apart).

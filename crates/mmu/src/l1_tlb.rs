@@ -90,9 +90,10 @@ impl L1Tlb {
         let mut tlb = Self { arrays: Vec::new(), slots: 0 };
         for (size, geometry) in geometries {
             if let Some(geometry) = geometry {
-                let entries = SetAssociative::new(geometry);
-                tlb.arrays.push(Array { size, first_slot: tlb.slots, entries });
-                tlb.slots += geometry.entries;
+                let entries = SetAssociative::<L1Entry>::new(geometry);
+                let first_slot = tlb.slots;
+                tlb.slots += entries.slots();
+                tlb.arrays.push(Array { size, first_slot, entries });
             }
         }
         tlb

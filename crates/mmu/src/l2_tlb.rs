@@ -158,9 +158,14 @@ impl L2Tlb {
     }
 
     pub(crate) fn slots(&self) -> usize {
+        self.shared.slots() + self.huge.as_ref().map_or(0, SetAssociative::slots)
+    }
+
+    fn entries(&self) -> usize {
         self.shared.entries() + self.huge.as_ref().map_or(0, SetAssociative::entries)
     }
 
+    #[inline]
     fn find(&mut self, tag: Tag, space: SpaceId, page: VirtualPage) -> Option<usize> {
         self.shared.look_up(tag.number(page), tag.key(space, page))
     }
@@ -175,7 +180,7 @@ impl L2Tlb {
         }
         let huge = self.huge.as_mut().filter(|huge| !huge.is_empty())?;
         let slot = huge.look_up(page.number() / PageSize::Size1G.pages(), huge_key(space, page))?;
-        Some(((self.shared.entries() + slot) as u32, huge.value(slot)))
+        Some(((self.shared.slots() + slot) as u32, huge.value(slot)))
     }
 
     /// Looks up the 32 bits of bitmap that tell of `page`.
@@ -206,7 +211,7 @@ impl L2Tlb {
             EntryKind::Page1G => {
                 let number = page.number() / PageSize::Size1G.pages();
                 let slot = self.huge.as_mut()?.insert_absent(number, huge_key(space, page), entry);
-                return Some((self.shared.entries() + slot) as u32);
+                return Some((self.shared.slots() + slot) as u32);
             }
         };
         Some(self.shared.insert_absent(tag.number(page), tag.key(space, page), entry) as u32)
@@ -216,8 +221,8 @@ impl L2Tlb {
     pub(crate) fn mark_dirty(&mut self, slot: u32) {
         let slot = slot as usize;
         let entry = match &mut self.huge {
-            Some(huge) if slot >= self.shared.entries() => {
-                huge.value_mut(slot - self.shared.entries())
+            Some(huge) if slot >= self.shared.slots() => {
+                huge.value_mut(slot - self.shared.slots())
             }
             _ => self.shared.value_mut(slot),
         };
@@ -274,7 +279,7 @@ impl L2Tlb {
 
     /// What the TLB holds now.
     pub(crate) fn contents(&self) -> L2Contents {
-        let mut contents = L2Contents { empty: self.slots() as u64, ..L2Contents::default() };
+        let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));
         for entry in entries {
             contents.empty -= 1;

@@ -1,45 +1,72 @@
 //! A set-associative array with least-recently-used replacement.
 
+use std::ops::Range;
+
 use crate::TlbGeometry;
 
 /// Key of an empty place. No translation has it: page numbers use fewer than 64 bits.
 const EMPTY: u64 = u64::MAX;
 
-/// Values by 64-bit key; a place is named by its slot, `set × ways + way`.
-pub(crate) struct SetAssociative<V> {
-    keys: Vec<u64>,
-    /// When a place was used last, in units of [`TICK`] (0 for an empty place), plus its way: the
-    /// least of a set names the way to replace.
-    last_used: Vec<u64>,
-    values: Vec<V>,
-    ways: usize,
-    set_mask: u64,
-    /// Where the last look-up found its key; most first-level look-ups repeat the one before.
-    latest: usize,
-    clock: u64,
-    live: usize,
-}
+/// Places compared in one go, as straight code. Sets take up whole groups; where the ways are no
+/// multiple of it, the places left over stay empty for ever.
+const GROUP: usize = 4;
 
 /// Steps of the clock leave the low bits for the way. 2⁴⁸ uses take weeks.
 const TICK: u64 = 1 << 16;
 
+/// Values by 64-bit key; a place is named by its slot, counted over all groups.
+pub(crate) struct SetAssociative<V> {
+    groups: Vec<Group<V>>,
+    groups_per_set: usize,
+    set_mask: u64,
+    /// Where the last look-up found its key; most first-level look-ups repeat the one before.
+    latest: usize,
+    clock: u64,
+    entries: usize,
+    live: usize,
+}
+
+/// Some places of a set.
+#[derive(Clone, Copy)]
+struct Group<V> {
+    keys: [u64; GROUP],
+    /// When a place was used last, in units of [`TICK`] (0 for an empty place), plus its way: the
+    /// least of a set names the way to replace. Places left over are never the least.
+    last_used: [u64; GROUP],
+    values: [V; GROUP],
+}
+
 impl<V: Copy + Default> SetAssociative<V> {
     pub(crate) fn new(geometry: TlbGeometry) -> Self {
+        let groups_per_set = geometry.ways.div_ceil(GROUP);
+        let group = |index: usize| Group {
+            keys: [EMPTY; GROUP],
+            last_used: std::array::from_fn(|place| {
+                let way = index % groups_per_set * GROUP + place;
+                if way < geometry.ways { way as u64 } else { u64::MAX }
+            }),
+            values: [V::default(); GROUP],
+        };
         Self {
-            keys: vec![EMPTY; geometry.entries],
-            last_used: (0..geometry.entries).map(|slot| (slot % geometry.ways) as u64).collect(),
-            values: vec![V::default(); geometry.entries],
-            ways: geometry.ways,
+            groups: (0..geometry.sets() * groups_per_set).map(group).collect(),
+            groups_per_set,
             set_mask: geometry.sets() as u64 - 1,
             latest: 0,
             clock: 0,
+            entries: geometry.entries,
             live: 0,
         }
     }
 
-    #[inline]
+    /// Entries it can hold.
     pub(crate) fn entries(&self) -> usize {
-        self.keys.len()
+        self.entries
+    }
+
+    /// No slot is as large.
+    #[inline]
+    pub(crate) fn slots(&self) -> usize {
+        self.groups.len() * GROUP
     }
 
     #[inline]
@@ -47,27 +74,34 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.live == 0
     }
 
+    /// The groups of the set that `index` selects.
     #[inline]
-    fn set_start(&self, index: u64) -> usize {
-        (index & self.set_mask) as usize * self.ways
+    fn set(&self, index: u64) -> Range<usize> {
+        let start = (index & self.set_mask) as usize * self.groups_per_set;
+        start..start + self.groups_per_set
     }
 
+    /// All ways are compared: where the key is found cannot be foretold.
     #[inline]
     fn find(&self, index: u64, key: u64) -> Option<usize> {
-        let start = self.set_start(index);
-        // All ways are compared: where the key is found cannot be foretold.
+        let set = self.set(index);
+        let mut slot = set.start * GROUP;
         let mut found = usize::MAX;
-        for (way, &place) in self.keys[start..start + self.ways].iter().enumerate() {
-            found = if place == key { way } else { found };
+        for group in &self.groups[set] {
+            for (place, &other) in group.keys.iter().enumerate() {
+                found = if other == key { slot + place } else { found };
+            }
+            slot += GROUP;
         }
-        (found != usize::MAX).then(|| start + found)
+        (found != usize::MAX).then_some(found)
     }
 
     /// Marks a place used.
     #[inline]
     fn touch(&mut self, slot: usize) {
         self.clock += TICK;
-        self.last_used[slot] = self.clock | (self.last_used[slot] & (TICK - 1));
+        let used = &mut self.groups[slot / GROUP].last_used[slot % GROUP];
+        *used = self.clock | (*used & (TICK - 1));
     }
 
     /// Finds `key` in the set that `index` selects and marks it used.
@@ -78,10 +112,15 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(slot)
     }
 
+    #[inline]
+    fn key(&self, slot: usize) -> u64 {
+        self.groups[slot / GROUP].keys[slot % GROUP]
+    }
+
     /// Like [`Self::look_up`], fast where `key` is that of the look-up before.
     #[inline]
     pub(crate) fn look_up_again(&mut self, index: u64, key: u64) -> Option<usize> {
-        let repeated = self.keys[self.latest] == key;
+        let repeated = self.key(self.latest) == key;
         let slot = if repeated { self.latest } else { self.find(index, key)? };
         self.latest = slot;
         self.touch(slot);
@@ -90,18 +129,17 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     #[inline]
     pub(crate) fn value(&self, slot: usize) -> V {
-        self.values[slot]
+        self.groups[slot / GROUP].values[slot % GROUP]
     }
 
     #[inline]
     pub(crate) fn value_mut(&mut self, slot: usize) -> &mut V {
-        &mut self.values[slot]
+        &mut self.groups[slot / GROUP].values[slot % GROUP]
     }
 
     /// Puts `key` in place of itself, an empty place, or the least recently used entry.
     pub(crate) fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
-        let slot = self.find(index, key);
-        let slot = slot.unwrap_or_else(|| self.victim(self.set_start(index)));
+        let slot = self.find(index, key).unwrap_or_else(|| self.victim(index));
         self.put(slot, key, value);
         slot
     }
@@ -110,25 +148,33 @@ impl<V: Copy + Default> SetAssociative<V> {
     #[inline]
     pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
         debug_assert!(self.find(index, key).is_none());
-        let slot = self.victim(self.set_start(index));
+        let slot = self.victim(index);
         self.put(slot, key, value);
         slot
     }
 
     #[inline]
     fn put(&mut self, slot: usize, key: u64, value: V) {
-        self.live += usize::from(self.keys[slot] == EMPTY);
-        self.touch(slot);
-        self.keys[slot] = key;
-        self.values[slot] = value;
+        self.clock += TICK;
+        let group = &mut self.groups[slot / GROUP];
+        let place = slot % GROUP;
+        self.live += usize::from(group.keys[place] == EMPTY);
+        group.keys[place] = key;
+        group.values[place] = value;
+        let used = &mut group.last_used[place];
+        *used = self.clock | (*used & (TICK - 1));
     }
 
     /// The place to replace: empty ones were used at time 0 and so go first.
     #[inline]
-    fn victim(&self, start: usize) -> usize {
-        let places = &self.last_used[start..start + self.ways];
-        let oldest = places.iter().copied().min().unwrap_or_default();
-        start + (oldest & (TICK - 1)) as usize
+    fn victim(&self, index: u64) -> usize {
+        let set = self.set(index);
+        let first = set.start * GROUP;
+        let mut oldest = u64::MAX;
+        for Group { last_used: [a, b, c, d], .. } in &self.groups[set] {
+            oldest = oldest.min(*a.min(b).min(c.min(d)));
+        }
+        first + (oldest & (TICK - 1)) as usize
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {
@@ -139,22 +185,24 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Empties every place whose key satisfies `dead`.
     pub(crate) fn invalidate_if(&mut self, dead: impl Fn(u64) -> bool) {
-        for slot in 0..self.keys.len() {
-            if self.keys[slot] != EMPTY && dead(self.keys[slot]) {
+        for slot in 0..self.slots() {
+            if self.key(slot) != EMPTY && dead(self.key(slot)) {
                 self.clear_slot(slot);
             }
         }
     }
 
     fn clear_slot(&mut self, slot: usize) {
-        self.keys[slot] = EMPTY;
-        self.last_used[slot] &= TICK - 1;
+        let group = &mut self.groups[slot / GROUP];
+        group.keys[slot % GROUP] = EMPTY;
+        group.last_used[slot % GROUP] &= TICK - 1;
         self.live -= 1;
     }
 
     /// Values of the live entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = V> {
-        self.keys.iter().zip(&self.values).filter(|(key, _)| **key != EMPTY).map(|(_, value)| *value)
+        let places = self.groups.iter().flat_map(|group| group.keys.iter().zip(&group.values));
+        places.filter(|(key, _)| **key != EMPTY).map(|(_, value)| *value)
     }
 }
 
@@ -176,5 +224,20 @@ mod tests {
         assert!(array.look_up(0, 10).is_none());
         array.insert(6, 16, 'd');
         assert!(array.look_up(4, 14).is_some(), "the empty place is taken first");
+    }
+
+    #[test]
+    fn sets_of_any_number_of_ways_hold_that_many() {
+        for ways in 1..=9 {
+            let mut array = SetAssociative::new(TlbGeometry { entries: 2 * ways, ways });
+            for key in 0..2 * ways as u64 {
+                array.insert(key, key, key);
+            }
+            assert_eq!(array.iter().count(), 2 * ways);
+            assert!((0..2 * ways as u64).all(|key| array.look_up(key, key).is_some()));
+            array.insert(100, 100, 100);
+            assert!(array.look_up(0, 0).is_none(), "{ways} ways: the oldest of its set goes");
+            assert_eq!(array.iter().count(), 2 * ways);
+        }
     }
 }

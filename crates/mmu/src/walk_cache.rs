@@ -48,14 +48,15 @@ impl WalkCaches {
             let entries = config.entries(level);
             (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
         };
-        let caches = [cache(2), cache(3), cache(4)];
-        let [level2, level3, _] = [2, 3, 4].map(|level| config.entries(level));
+        let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
+        let [level2, level3, _] =
+            [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
         Self { caches, first_slots: [0, level2, level2 + level3] }
     }
 
     /// Number of slots of all levels.
     pub fn slots(&self) -> usize {
-        self.caches.iter().flatten().map(SetAssociative::entries).sum()
+        self.caches.iter().flatten().map(SetAssociative::slots).sum()
     }
 
     #[inline]

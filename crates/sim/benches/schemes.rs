@@ -57,7 +57,8 @@ fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
     let instructions = Some(warmup + MEASURED);
     let workload = Workload { name: workload.into(), skip: 0, instructions };
     let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
-    let system = SystemOptions { check: false, implicit_maps: !source.metadata().has_events };
+    let implicit_maps = !source.metadata().has_events;
+    let system = SystemOptions { check: false, implicit_maps, counts_only: functional };
     let options = RunOptions { functional, system, warmup: 0 };
     let scheme = Scheme::find(scheme).expect("a scheme");
     let mut simulation =

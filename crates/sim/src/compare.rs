@@ -160,7 +160,9 @@ fn decode(
 impl Comparison {
     fn run_options(&self, metadata: &SourceMetadata) -> RunOptions {
         let warmup = self.warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
-        let system = SystemOptions { check: self.check, implicit_maps: !metadata.has_events };
+        let implicit_maps = !metadata.has_events;
+        let system =
+            SystemOptions { check: self.check, implicit_maps, counts_only: self.functional };
         RunOptions { functional: self.functional, system, warmup }
     }
 

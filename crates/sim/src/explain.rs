@@ -82,7 +82,8 @@ pub fn explain(
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
     machine.check_memory(memory.memory_bytes)?;
     let mut source = open_workload(workload, memory, seed)?;
-    let system = SystemOptions { check: true, implicit_maps: !source.metadata().has_events };
+    let implicit_maps = !source.metadata().has_events;
+    let system = SystemOptions { check: true, implicit_maps, counts_only: false };
     let options = RunOptions { functional: true, system, warmup: 0 };
     let mut simulation = Simulation::new(machine, scheme, memory, seed, options)?;
     let (mut chunk, mut accessed) = (Chunk::default(), Vec::new());

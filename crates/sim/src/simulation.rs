@@ -201,33 +201,51 @@ impl Simulation {
         position: &mut Position,
         end: usize,
     ) -> Result<(), SimError> {
-        let start = position.instruction;
-        let mut events = chunk.events[position.event..].iter().peekable();
         let mut accesses = &chunk.accesses[position.access..];
-        for (index, instruction) in (start..end).zip(&chunk.instructions[start..end]) {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                self.event(event)?;
+        let done_before = position.instruction;
+        while position.instruction < end {
+            let mut next = end;
+            if let Some((at, event)) = chunk.events.get(position.event) {
+                if *at as usize <= position.instruction {
+                    self.event(event)?;
+                    position.event += 1;
+                    continue;
+                }
+                next = next.min(*at as usize);
             }
+            let instructions = &chunk.instructions[position.instruction..next];
+            accesses = self.run_undisturbed(model, instructions, accesses)?;
+            position.instruction = next;
+        }
+        self.done += (end - done_before) as u64;
+        position.access = chunk.accesses.len() - accesses.len();
+        Ok(())
+    }
+
+    /// Runs instructions without an event between them; returns the accesses of later ones.
+    fn run_undisturbed<'a, M: Model>(
+        &mut self,
+        model: &mut M,
+        instructions: &[Instruction],
+        mut accesses: &'a [MemoryAccess],
+    ) -> Result<&'a [MemoryAccess], SimError> {
+        for instruction in instructions {
             let line = instruction.ip.value() / LINE_BYTES;
             if line != self.fetch_line {
                 self.fetch_line = line;
                 self.fetch(model, instruction.ip)?;
             }
             model.begin(instruction);
-            let (own, rest) = accesses.split_at(usize::from(instruction.accesses));
-            accesses = rest;
-            for access in own {
-                self.access(model, access)?;
+            if instruction.accesses > 0 {
+                let (own, later) = accesses.split_at(usize::from(instruction.accesses));
+                accesses = later;
+                for access in own {
+                    self.access(model, access)?;
+                }
             }
             model.finish(instruction);
         }
-        self.done += (end - start) as u64;
-        *position = Position {
-            instruction: end,
-            access: chunk.accesses.len() - accesses.len(),
-            event: chunk.events.len() - events.len(),
-        };
-        Ok(())
+        Ok(accesses)
     }
 
     #[cold]

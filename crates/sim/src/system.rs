@@ -22,6 +22,8 @@ pub struct SystemOptions {
     pub check: bool,
     /// Touching what was never mapped maps it, for traces without map events.
     pub implicit_maps: bool,
+    /// Count what translations read, but list no steps: nobody times them.
+    pub counts_only: bool,
 }
 
 /// An operating system with its own memory, and the hardware that translates for it.
@@ -64,7 +66,7 @@ impl System {
             mmu,
             oracle: options.check.then(Oracle::new),
             updates: Vec::new(),
-            steps: Steps::new(),
+            steps: if options.counts_only { Steps::counts_only() } else { Steps::new() },
             scheme: scheme.name,
             seed,
             instruction: 0,

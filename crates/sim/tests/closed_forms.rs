@@ -95,7 +95,7 @@ fn map(start: u64, length: u64) -> ProgramEvent {
 
 fn system(scheme: &str, fragmentation: &str) -> System {
     let given = comparison("random", scheme, fragmentation);
-    let options = SystemOptions { check: true, implicit_maps: false };
+    let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
     System::new(&given.machine, given.schemes[0], &given.memory, 1, options).unwrap()
 }
 

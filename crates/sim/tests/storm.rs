@@ -67,7 +67,7 @@ impl Storm {
         let perforation = perforation[random.below(3) as usize];
         let memory = format!("{}M", 64 + 2 * random.below(64));
         let memory = MemoryState::parse(Some(&memory), Some(&fragmentation), Some(perforation));
-        let options = SystemOptions { check: true, implicit_maps: false };
+        let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
         let system = System::new(&machine, scheme, &memory.unwrap(), seed, options).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));

@@ -94,43 +94,83 @@ pub struct Step {
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     list: Vec<Step>,
+    /// Whether steps are only counted, not listed.
+    counts_only: bool,
+    /// Stage of the next step that starts when everything before it is done.
+    next_stage: u8,
+    reads: [u8; Purpose::COUNT],
 }
 
 impl Steps {
     /// No steps yet, with room for the longest native walk.
     pub fn new() -> Self {
-        Self { list: Vec::with_capacity(32) }
+        Self { list: Vec::with_capacity(32), ..Self::default() }
+    }
+
+    /// No steps yet, and none will be listed: only reads are counted, for runs without a clock.
+    pub fn counts_only() -> Self {
+        Self { counts_only: true, ..Self::default() }
     }
 
     /// Forgets all steps.
+    #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
+        self.next_stage = 0;
+        self.reads = [0; Purpose::COUNT];
     }
 
     /// Whether nothing beyond the first-level TLB was needed.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// The steps in order.
+    #[inline]
     pub fn as_slice(&self) -> &[Step] {
         &self.list
     }
 
+    /// Reads of simulated memory, indexed by `purpose as usize`.
+    #[inline]
+    pub fn reads(&self) -> &[u8; Purpose::COUNT] {
+        &self.reads
+    }
+
     /// The first `length` steps only.
     pub fn prefix(&self, length: usize) -> Self {
-        Self { list: self.list[..length].to_vec() }
+        let mut prefix = Self::new();
+        for step in &self.list[..length] {
+            prefix.next_stage = step.stage;
+            prefix.then(step.purpose, step.action);
+        }
+        prefix
     }
 
     /// Appends a step that starts when everything before it is done.
+    #[inline]
     pub fn then(&mut self, purpose: Purpose, action: Action) {
-        let stage = self.list.last().map_or(0, |last| last.stage + 1);
-        self.list.push(Step { stage, purpose, action });
+        let stage = self.next_stage;
+        self.next_stage += 1;
+        self.add(Step { stage, purpose, action });
     }
 
     /// Appends a step that runs together with the one before it.
+    #[inline]
     pub fn beside(&mut self, purpose: Purpose, action: Action) {
-        let stage = self.list.last().map_or(0, |last| last.stage);
-        self.list.push(Step { stage, purpose, action });
+        let stage = self.next_stage.saturating_sub(1);
+        self.next_stage = stage + 1;
+        self.add(Step { stage, purpose, action });
+    }
+
+    #[inline]
+    fn add(&mut self, step: Step) {
+        if let Action::Read { .. } = step.action {
+            self.reads[step.purpose as usize] += 1;
+        }
+        if !self.counts_only {
+            self.list.push(step);
+        }
     }
 }
