@@ -55,6 +55,7 @@ impl L1Entry {
 }
 
 /// A hit.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct L1Hit {
     /// Frame of the 4KB page asked for.
     pub(crate) frame: Frame,
@@ -73,7 +74,13 @@ struct Array {
 pub(crate) struct L1Tlb {
     arrays: Vec<Array>,
     slots: usize,
+    /// The hit or fill before, by 4KB page: most look-ups repeat the one before, and what was
+    /// used last need not be marked used again. Forgotten when anything else changes.
+    latest: (u64, L1Hit),
 }
+
+/// No page, as `latest`.
+const NONE: u64 = u64::MAX;
 
 #[inline]
 fn number(page: VirtualPage, size: PageSize) -> u64 {
@@ -87,7 +94,7 @@ fn key(space: SpaceId, number: u64) -> u64 {
 
 impl L1Tlb {
     pub(crate) fn new(geometries: [(PageSize, Option<TlbGeometry>); 3]) -> Self {
-        let mut tlb = Self { arrays: Vec::new(), slots: 0 };
+        let mut tlb = Self { arrays: Vec::new(), slots: 0, latest: (NONE, L1Hit::default()) };
         for (size, geometry) in geometries {
             if let Some(geometry) = geometry {
                 let entries = SetAssociative::<L1Entry>::new(geometry);
@@ -105,18 +112,24 @@ impl L1Tlb {
 
     #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<L1Hit> {
+        let wanted = key(space, page.number());
+        if self.latest.0 == wanted {
+            return Some(self.latest.1);
+        }
         for array in &mut self.arrays {
             if array.entries.is_empty() {
                 continue;
             }
             let number = number(page, array.size);
-            if let Some(slot) = array.entries.look_up_again(number, key(space, number)) {
+            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
                 let entry = array.entries.value(slot);
-                return Some(L1Hit {
+                let hit = L1Hit {
                     frame: entry.frame().add(page.index_in(array.size) as u64),
                     slot: (array.first_slot + slot) as u32,
                     allows: entry.allows(),
-                });
+                };
+                self.latest = (wanted, hit);
+                return Some(hit);
             }
         }
         None
@@ -143,11 +156,15 @@ impl L1Tlb {
         let number = number(page, array.size);
         let entry = L1Entry::new(frame.add(offset), allows);
         let slot = array.entries.insert_absent(number, key(space, number), entry);
-        (array.first_slot + slot) as u32
+        let slot = (array.first_slot + slot) as u32;
+        let frame = entry.frame().add(page.index_in(array.size) as u64);
+        self.latest = (key(space, page.number()), L1Hit { frame, slot, allows });
+        slot
     }
 
     /// Notes that the leaf behind `page` is dirty now.
     pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        self.latest.0 = NONE;
         for array in &mut self.arrays {
             let number = number(page, array.size);
             if let Some(slot) = array.entries.look_up(number, key(space, number)) {
@@ -158,6 +175,7 @@ impl L1Tlb {
 
     /// Forgets the 4KB translation of `page`.
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
+        self.latest.0 = NONE;
         for array in &mut self.arrays {
             if array.size == PageSize::Size4K {
                 let number = number(page, array.size);
@@ -168,6 +186,7 @@ impl L1Tlb {
 
     /// Forgets every translation inside the page of `size` that covers `page`, and that page's.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
+        self.latest.0 = NONE;
         for array in &mut self.arrays {
             let shift = 16 + size.shift().saturating_sub(array.size.shift());
             let wanted = key(space, number(page, array.size));
@@ -178,12 +197,14 @@ impl L1Tlb {
     }
 
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        self.latest.0 = NONE;
         for array in &mut self.arrays {
             array.entries.invalidate_if(|place| place as u16 == space.0);
         }
     }
 
     pub(crate) fn flush(&mut self) {
+        self.latest.0 = NONE;
         self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_| true));
     }
 }

@@ -19,8 +19,6 @@ pub(crate) struct SetAssociative<V> {
     groups: Vec<Group<V>>,
     groups_per_set: usize,
     set_mask: u64,
-    /// Where the last look-up found its key; most first-level look-ups repeat the one before.
-    latest: usize,
     clock: u64,
     entries: usize,
     live: usize,
@@ -51,7 +49,6 @@ impl<V: Copy + Default> SetAssociative<V> {
             groups: (0..geometry.sets() * groups_per_set).map(group).collect(),
             groups_per_set,
             set_mask: geometry.sets() as u64 - 1,
-            latest: 0,
             clock: 0,
             entries: geometry.entries,
             live: 0,
@@ -115,16 +112,6 @@ impl<V: Copy + Default> SetAssociative<V> {
     #[inline]
     fn key(&self, slot: usize) -> u64 {
         self.groups[slot / GROUP].keys[slot % GROUP]
-    }
-
-    /// Like [`Self::look_up`], fast where `key` is that of the look-up before.
-    #[inline]
-    pub(crate) fn look_up_again(&mut self, index: u64, key: u64) -> Option<usize> {
-        let repeated = self.key(self.latest) == key;
-        let slot = if repeated { self.latest } else { self.find(index, key)? };
-        self.latest = slot;
-        self.touch(slot);
-        Some(slot)
     }
 
     #[inline]
