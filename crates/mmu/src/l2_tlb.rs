@@ -221,9 +221,7 @@ impl L2Tlb {
     pub(crate) fn mark_dirty(&mut self, slot: u32) {
         let slot = slot as usize;
         let entry = match &mut self.huge {
-            Some(huge) if slot >= self.shared.slots() => {
-                huge.value_mut(slot - self.shared.slots())
-            }
+            Some(huge) if slot >= self.shared.slots() => huge.value_mut(slot - self.shared.slots()),
             _ => self.shared.value_mut(slot),
         };
         entry.0 |= u64::from(crate::l1_tlb::allow::DIRTY) << ALLOWS_SHIFT;

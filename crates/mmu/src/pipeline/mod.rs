@@ -227,9 +227,7 @@ impl Mmu {
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
             steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind() {
-                EntryKind::Perforated => {
-                    self.through_perforated(request, entry, Some(slot), steps)
-                }
+                EntryKind::Perforated => self.through_perforated(request, entry, Some(slot), steps),
                 _ => self.through_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
