@@ -20,7 +20,7 @@ mod space;
 pub use error::OsError;
 pub use fragmentation::{Distribution, Fragmentation};
 pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
-pub use memory::Buddy;
+pub use memory::{Buddy, MigrateType, Zone, ZoneLayout, Zones};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
     PolicyEntry, Thp, parse_policy,

@@ -124,7 +124,7 @@ fn a_terabyte_and_more_need_no_host_memory_in_proportion() {
         }
         // Blocks from the bottom, single frames from the top: few runs of untouched chunks, and
         // few partly free ones beside the fragmented blocks.
-        let (runs, partial) = machine.kernel.buddy().pieces();
+        let (runs, partial) = machine.kernel.zones().pieces();
         assert!(runs <= 2 && partial <= 600, "{runs} runs, {partial} chunks");
         assert_eq!(machine.counter("hole_bitmap_bytes"), memory_bytes / 32768);
     }
@@ -169,7 +169,14 @@ fn impossible_memories_are_refused() {
     let make = |memory_bytes, policy: &str, shadow_directories| {
         let tables = TableFormat { shadow_directories };
         let (fragmentation, seed, implicit_maps) = (None, 0, false);
-        let config = KernelConfig { memory_bytes, fragmentation, seed, tables, implicit_maps };
+        let config = KernelConfig {
+            memory_bytes,
+            fragmentation,
+            seed,
+            tables,
+            implicit_maps,
+            zones: Default::default(),
+        };
         Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
     };
     for (memory_bytes, reason) in
@@ -208,6 +215,7 @@ fn speed() {
         seed: 0,
         tables: TableFormat::default(),
         implicit_maps: false,
+        zones: Default::default(),
     };
     let mut kernel = Kernel::new(config.clone(), parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
@@ -240,7 +248,14 @@ fn host_memory() {
     let before = resident();
     let tables = TableFormat::default();
     let (memory_bytes, fragmentation, seed, implicit_maps) = (8 * GB, None, 0, false);
-    let config = KernelConfig { memory_bytes, fragmentation, seed, tables, implicit_maps };
+    let config = KernelConfig {
+        memory_bytes,
+        fragmentation,
+        seed,
+        tables,
+        implicit_maps,
+        zones: Default::default(),
+    };
     let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
     kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();

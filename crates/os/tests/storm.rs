@@ -205,5 +205,5 @@ fn huge_pages_are_split_and_given_back() {
     machine.event(unmap(gigabyte, 2 * gigabyte));
     machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     assert_eq!(machine.counter("free_bytes"), 4 << 30);
-    assert_eq!(machine.kernel.buddy().pieces(), (1, 0));
+    assert_eq!(machine.kernel.zones().pieces(), (1, 0));
 }

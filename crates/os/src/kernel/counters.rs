@@ -38,7 +38,7 @@ impl Kernel {
         let usage = self.usage();
         let bytes = |frames: u64| frames * FRAME_BYTES;
         out.count("memory_bytes", self.memory.memory_bytes());
-        out.count("free_bytes", bytes(self.memory.buddy().free_frames()));
+        out.count("free_bytes", bytes(self.memory.zones().free_frames()));
         out.count("foreign_bytes", bytes(self.memory.foreign_frames()));
         out.count("hole_bitmap_bytes", bytes(self.memory.hole_bitmap_frames()));
         out.count("page_table_bytes", bytes(self.table_frames()));

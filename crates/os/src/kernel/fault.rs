@@ -218,7 +218,7 @@ impl Kernel {
         // The program is not going to touch holes that it has no data at.
         if when == HoleAllocation::Eager && fragmentation.allocated {
             for index in holes.iter() {
-                let frame = effects.memory.allocate(0)?;
+                let frame = effects.memory.allocate_page()?;
                 let page = region * REGION_PAGES + index as u64;
                 space.map_hole(page, frame, permissions, &mut effects);
             }
@@ -234,7 +234,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
-        let frame = effects.memory.allocate(0)?;
+        let frame = effects.memory.allocate_page()?;
         let result = space.map_page(page, frame, permissions, &mut effects);
         if result.is_err() {
             effects.memory.free(frame, 0);
@@ -252,7 +252,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
         if space.find(page) == Some(Present::EmptyHole) {
-            let frame = effects.memory.allocate(0)?;
+            let frame = effects.memory.allocate_page()?;
             space.map_hole(page, frame, permissions, &mut effects);
         }
         Ok(())
@@ -278,14 +278,14 @@ impl Kernel {
         };
         match space.find(page).expect("present") {
             Present::Page(frame, _) if copies(frame, effects) => {
-                let new = effects.memory.allocate(0)?;
+                let new = effects.memory.allocate_page()?;
                 let old = space.unmap_page(page, effects);
                 space.map_page(page, new, permissions, effects)?;
                 effects.memory.release(old);
             }
             Present::Page(..) => space.protect_page(page, permissions, effects),
             Present::Hole(frame, _) if copies(frame, effects) => {
-                let new = effects.memory.allocate(0)?;
+                let new = effects.memory.allocate_page()?;
                 let old = space.remap_hole(page, new, permissions, effects);
                 effects.memory.release(old);
             }

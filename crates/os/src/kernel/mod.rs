@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Effects};
-use crate::{Fragmentation, OsError, PartialChange, Policy};
+use crate::{Fragmentation, OsError, PartialChange, Policy, ZoneLayout};
 use counters::{FaultCounts, Peak};
 pub use subpage::HoleContent;
 
@@ -46,6 +46,9 @@ pub struct KernelConfig {
     /// Format of the page tables.
     #[serde(default)]
     pub tables: TableFormat,
+    /// How memory is divided into zones.
+    #[serde(default)]
+    pub zones: ZoneLayout,
     /// For traces without map events: a touch outside any area makes an anonymous area that
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
     #[serde(default)]
@@ -88,7 +91,11 @@ impl Kernel {
         if punches && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
         }
-        let memory = PhysicalMemory::new(config.memory_bytes, config.tables.shadow_directories)?;
+        let memory = PhysicalMemory::new(
+            config.memory_bytes,
+            config.tables.shadow_directories,
+            config.zones,
+        )?;
         let mut kernel = Self {
             config,
             policy,
@@ -168,9 +175,9 @@ impl Kernel {
         self.processes.iter().map(|(&process, &space)| (process, space))
     }
 
-    /// Free frames.
-    pub fn buddy(&self) -> &crate::Buddy {
-        self.memory.buddy()
+    /// Free frames, by zone.
+    pub fn zones(&self) -> &crate::Zones {
+        self.memory.zones()
     }
 
     fn partial_change(&self) -> PartialChange {

@@ -1,27 +1,60 @@
-//! Buddy allocator with orders 0–10 whose own memory grows with what was touched, not with the
-//! size of the simulated memory.
+//! Buddy allocator with orders 0–10 and Linux's grouping by mobility. Its own memory grows with
+//! what was touched, not with the size of the simulated memory.
 //!
-//! Chunks of 4MB that are wholly free are kept as runs, chunks without a free frame not at all;
-//! only partly free ones have bitmaps. The smallest sufficient order is split first. Single
-//! frames and pairs come from the highest addresses, larger blocks from the lowest, so that they
-//! meet only when memory is short.
+//! Pairs of pageblocks (4MB, order 10) that are wholly free are kept as runs, pageblocks without
+//! a free frame not at all; only partly free ones have bitmaps. The smallest sufficient order is
+//! split first. Single frames and pairs come from the highest addresses, larger blocks from the
+//! lowest, so that they meet only when memory is short.
+//!
+//! Every pageblock has a [`MigrateType`], at first movable. An allocation takes free blocks of
+//! its own type; where there are none, it opens a wholly free pair or steals from another type's
+//! pageblocks, largest block first, and claims the pageblock if at least half of it is free. Two
+//! simplifications of Linux: what is left of a block stolen without a claim stays with its
+//! pageblock's type, and a pair that becomes wholly free counts as movable again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use perforate_types::Frame;
+use perforate_types::{Frame, HoleSet};
 
-use super::chunk::{CHUNK_FRAMES, Chunk, End, MAX_ORDER};
+use super::migrate_type::{MigrateType, PAGEBLOCK_FRAMES};
+use super::number_set::NumberSet;
+use super::pageblock::{End, PAGEBLOCK_ORDER, Pageblock};
 use super::runs::Runs;
 
-/// Free frames of a memory, in power-of-two blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Largest order: 1024 frames, 4MB.
+const MAX_ORDER: u32 = 10;
+/// Frames of a block of the largest order.
+const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
+/// Pageblocks whose state is kept together.
+const GROUP: usize = 1024;
+/// Free frames from which on a stealing allocation claims the whole pageblock.
+const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
+
+/// Free frames of one range of memory, in power-of-two blocks.
+#[derive(Clone, Debug)]
 pub struct Buddy {
-    frames: u64,
+    range: Range<u64>,
     free_frames: u64,
+    /// Wholly free pairs of pageblocks, by frame number ÷ 1024.
     whole: Runs,
-    partial: BTreeMap<u64, Box<Chunk>>,
-    /// For each order below the largest, the partly free chunks that have a free block of it.
-    lists: [BTreeSet<u64>; MAX_ORDER as usize],
+    groups: Vec<Option<Box<Group>>>,
+    /// Pageblocks of a type that have a free block of an order below the largest.
+    lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; MigrateType::COUNT],
+    /// Free blocks of a type and order.
+    counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; MigrateType::COUNT],
+    with_state: usize,
+    /// Allocations that took a block of another type.
+    steals: u64,
+    /// Pageblocks that changed their type by it.
+    claims: u64,
+}
+
+/// State of neighbouring pageblocks.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Those that are partly free.
+    pageblocks: [Option<Box<Pageblock>>; GROUP],
+    types: [MigrateType; GROUP],
 }
 
 impl Buddy {
@@ -30,25 +63,43 @@ impl Buddy {
 
     /// A memory of `frames` frames, all free.
     pub fn new(frames: u64) -> Self {
+        Self::over(0..frames)
+    }
+
+    /// The free frames of a range that starts at a multiple of 1024.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub(crate) fn over(range: Range<u64>) -> Self {
+        assert!(range.start.is_multiple_of(PAIR_FRAMES));
         let mut buddy = Self {
-            frames,
+            range: range.clone(),
             free_frames: 0,
             whole: Runs::default(),
-            partial: BTreeMap::new(),
+            groups: Vec::new(),
             lists: Default::default(),
+            counts: Default::default(),
+            with_state: 0,
+            steals: 0,
+            claims: 0,
         };
-        let chunks = frames / CHUNK_FRAMES;
-        if chunks > 0 {
-            buddy.whole.insert(0, chunks);
-            buddy.free_frames = chunks * CHUNK_FRAMES;
+        let pairs = range.start / PAIR_FRAMES..range.end / PAIR_FRAMES;
+        if !pairs.is_empty() {
+            buddy.free_frames = (pairs.end - pairs.start) * PAIR_FRAMES;
+            buddy.whole.insert(pairs.start, pairs.end);
         }
         // The rest of a memory that is no multiple of 4MB: its binary digits, largest first.
-        let mut start = chunks * CHUNK_FRAMES;
-        for order in (0..MAX_ORDER).rev().filter(|order| frames >> order & 1 != 0) {
+        let mut start = pairs.end * PAIR_FRAMES;
+        for order in (0..MAX_ORDER).rev().filter(|order| range.end >> order & 1 != 0) {
             buddy.free(Frame::new(start), order);
             start += 1 << order;
         }
         buddy
+    }
+
+    /// The frames it is about, free or not.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
     }
 
     /// Number of free frames.
@@ -61,34 +112,106 @@ impl Buddy {
     /// # Panics
     /// If `order` is above [`Self::MAX_ORDER`].
     pub fn free_blocks(&self, order: u32) -> u64 {
+        MigrateType::ALL.iter().map(|&kind| self.free_blocks_of(kind, order)).sum()
+    }
+
+    /// Free blocks of exactly this order in pageblocks of this type, as `/proc/pagetypeinfo`
+    /// counts them.
+    ///
+    /// # Panics
+    /// If `order` is above [`Self::MAX_ORDER`].
+    pub fn free_blocks_of(&self, kind: MigrateType, order: u32) -> u64 {
         assert!(order <= MAX_ORDER);
-        if order == MAX_ORDER {
-            return self.whole.count();
+        match (order, kind) {
+            (MAX_ORDER, MigrateType::Movable) => self.whole.count(),
+            (MAX_ORDER, _) => 0,
+            _ => self.counts[kind as usize][order as usize],
         }
-        let list = &self.lists[order as usize];
-        list.iter().map(|chunk| self.partial[chunk].count(order)).sum()
     }
 
-    /// Contiguous runs of wholly free 4MB chunks, and partly free chunks.
+    /// Runs of wholly free 4MB blocks, and pageblocks with state, that is, partly free ones.
     pub fn pieces(&self) -> (usize, usize) {
-        (self.whole.pieces(), self.partial.len())
+        (self.whole.pieces(), self.with_state)
     }
 
-    /// An aligned block of 2^order frames: the smallest sufficient free block is split.
-    pub fn allocate(&mut self, order: u32) -> Option<Frame> {
+    /// Allocations that took a block of another type, and pageblocks that changed their type by
+    /// it.
+    pub fn steals_and_claims(&self) -> (u64, u64) {
+        (self.steals, self.claims)
+    }
+
+    /// Type of the pageblock around a frame.
+    pub fn migrate_type(&self, frame: Frame) -> MigrateType {
+        self.kind(frame.number() / PAGEBLOCK_FRAMES)
+    }
+
+    /// An aligned block of 2^order frames for contents of this type.
+    pub fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let end = if order <= 1 { End::Highest } else { End::Lowest };
-        let found = (order..MAX_ORDER).find_map(|from_order| {
-            let list = &self.lists[from_order as usize];
-            let chunk = if end == End::Highest { list.last() } else { list.first() };
-            chunk.map(|&chunk| (chunk, from_order))
-        });
-        let (chunk, from_order) = match found {
-            Some(found) => found,
-            None => (self.open(end)?, MAX_ORDER),
-        };
-        let index = self.change(chunk, |chunk| chunk.allocate(from_order, order, end));
+        if order == MAX_ORDER {
+            let pair = self.whole.lowest()?;
+            self.whole.remove(pair, pair + 1);
+            self.free_frames -= PAIR_FRAMES;
+            self.set_kind(2 * pair, kind);
+            self.set_kind(2 * pair + 1, kind);
+            return Some(Frame::new(pair * PAIR_FRAMES));
+        }
+        let (number, from_order) = self
+            .own_block(order, kind, end)
+            .or_else(|| self.open(kind, end))
+            .or_else(|| self.steal(order, kind, end))?;
+        let index = self.change(number, |block| block.allocate(from_order, order, end));
         self.free_frames -= 1 << order;
-        Some(Frame::new(chunk * CHUNK_FRAMES + ((index as u64) << order)))
+        Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
+    }
+
+    /// The smallest sufficient free block in a pageblock of this type.
+    fn own_block(&self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
+        let lists = &self.lists[kind as usize];
+        (order..=PAGEBLOCK_ORDER).find_map(|from| {
+            let list = &lists[from as usize];
+            let number = if end == End::Highest { list.last() } else { list.first() };
+            number.map(|number| (number, from))
+        })
+    }
+
+    /// Opens a wholly free pair of pageblocks for this type; returns the one to use.
+    fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
+        let pair = match end {
+            End::Lowest => self.whole.lowest(),
+            End::Highest => self.whole.highest(),
+        }?;
+        self.open_pair(pair, kind);
+        Some((2 * pair + u64::from(end == End::Highest), PAGEBLOCK_ORDER))
+    }
+
+    fn open_pair(&mut self, pair: u64, kind: MigrateType) {
+        self.whole.remove(pair, pair + 1);
+        for number in [2 * pair, 2 * pair + 1] {
+            self.set_kind(number, kind);
+            self.put(number, Box::new(Pageblock::whole()));
+        }
+    }
+
+    /// The largest free block of another type, whose pageblock is claimed if half of it is free.
+    fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
+        let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
+            kind.fallbacks().iter().find_map(|other| {
+                let list = &self.lists[*other as usize][from as usize];
+                let number = if end == End::Highest { list.last() } else { list.first() };
+                number.map(|number| (number, from))
+            })
+        });
+        let (number, _) = found?;
+        self.steals += 1;
+        let block = self.block(number).expect("a pageblock with free blocks has state");
+        if block.free_frames() >= CLAIM_FRAMES {
+            self.claims += 1;
+            let block = self.remove(number).expect("found");
+            self.set_kind(number, kind);
+            self.put(number, block);
+        }
+        found
     }
 
     /// The lowest free aligned run of `frames` frames, a multiple of 1024.
@@ -96,12 +219,12 @@ impl Buddy {
     /// # Panics
     /// If `frames` is not a multiple of 1024.
     pub fn allocate_run(&mut self, frames: u64) -> Option<Frame> {
-        assert!(frames.is_multiple_of(CHUNK_FRAMES));
-        let chunks = frames / CHUNK_FRAMES;
-        let first = self.whole.lowest_aligned(chunks)?;
-        self.whole.remove(first, first + chunks);
+        assert!(frames.is_multiple_of(PAIR_FRAMES));
+        let pairs = frames / PAIR_FRAMES;
+        let first = self.whole.lowest_aligned(pairs)?;
+        self.whole.remove(first, first + pairs);
         self.free_frames -= frames;
-        Some(Frame::new(first * CHUNK_FRAMES))
+        Some(Frame::new(first * PAIR_FRAMES))
     }
 
     /// Gives back a run of `frames` frames, a multiple of 1024.
@@ -109,17 +232,27 @@ impl Buddy {
     /// # Panics
     /// If part of it is free already.
     pub fn free_run(&mut self, frame: Frame, frames: u64) {
-        let first = frame.number() / CHUNK_FRAMES;
-        self.whole.insert(first, first + frames / CHUNK_FRAMES);
+        let first = frame.number() / PAIR_FRAMES;
+        self.whole.insert(first, first + frames / PAIR_FRAMES);
         self.free_frames += frames;
     }
 
     /// Whether this frame is free.
     pub fn is_free(&self, frame: Frame) -> bool {
-        let (chunk, index) = split(frame);
-        match self.partial.get(&chunk) {
-            Some(state) => state.free_order(index).is_some(),
-            None => self.whole.contains(chunk),
+        let (number, index) = split(frame);
+        match self.block(number) {
+            Some(block) => block.free_order(index).is_some(),
+            None => self.whole.contains(number / 2),
+        }
+    }
+
+    /// The free frames of the pageblock around a frame, by their place in it.
+    pub fn free_in_pageblock(&self, frame: Frame) -> HoleSet {
+        let (number, _) = split(frame);
+        match self.block(number) {
+            Some(block) => block.free_set(),
+            None if self.whole.contains(number / 2) => HoleSet::FULL,
+            None => HoleSet::EMPTY,
         }
     }
 
@@ -128,11 +261,11 @@ impl Buddy {
         if !self.is_free(frame) {
             return false;
         }
-        let (chunk, index) = split(frame);
-        if !self.partial.contains_key(&chunk) {
-            self.open_chunk(chunk);
+        let (number, index) = split(frame);
+        if self.block(number).is_none() {
+            self.open_pair(number / 2, MigrateType::Movable);
         }
-        assert!(self.change(chunk, |chunk| chunk.take(index)), "frame was free");
+        assert!(self.change(number, |block| block.take(index)), "frame was free");
         self.free_frames -= 1;
         true
     }
@@ -142,54 +275,122 @@ impl Buddy {
     /// # Panics
     /// If part of it is free already, or it lies outside the memory.
     pub fn free(&mut self, frame: Frame, order: u32) {
-        assert!(frame.number() + (1 << order) <= self.frames, "frame outside the memory");
-        let (chunk, index) = split(frame);
-        assert!(!self.whole.contains(chunk), "freed twice");
-        self.partial.entry(chunk).or_insert_with(|| Box::new(Chunk::FULL));
-        self.change(chunk, |chunk| chunk.free(order, index >> order));
+        let first = frame.number();
+        let inside = self.range.start <= first && first + (1 << order) <= self.range.end;
+        assert!(inside, "frame outside the memory");
+        let (number, index) = split(frame);
+        assert!(!self.whole.contains(number / 2), "freed twice");
         self.free_frames += 1 << order;
+        if order == MAX_ORDER {
+            assert!(self.block(number).is_none() && self.block(number + 1).is_none());
+            self.whole.insert(number / 2, number / 2 + 1);
+            return;
+        }
+        if self.block(number).is_none() {
+            self.put(number, Box::new(Pageblock::FULL));
+        }
+        self.change(number, |block| block.free(order, index >> order));
+        self.close_pair(number / 2);
     }
 
-    /// Turns a wholly free chunk at the given end into one with bitmaps.
-    fn open(&mut self, end: End) -> Option<u64> {
-        let chunk = match end {
-            End::Lowest => self.whole.lowest(),
-            End::Highest => self.whole.highest(),
-        }?;
-        self.open_chunk(chunk);
-        Some(chunk)
+    /// A pair of pageblocks that are both wholly free becomes one block of the largest order.
+    fn close_pair(&mut self, pair: u64) {
+        let is_whole = |number| self.block(number).is_some_and(Pageblock::is_whole);
+        if is_whole(2 * pair) && is_whole(2 * pair + 1) {
+            for number in [2 * pair, 2 * pair + 1] {
+                self.remove(number);
+                self.set_kind(number, MigrateType::Movable);
+            }
+            self.whole.insert(pair, pair + 1);
+        }
     }
 
-    fn open_chunk(&mut self, chunk: u64) {
-        self.whole.remove(chunk, chunk + 1);
-        self.partial.insert(chunk, Box::new(Chunk::whole()));
-    }
-
-    /// Changes a chunk and keeps the per-order lists, the runs and the set of chunks with state.
-    fn change<T>(&mut self, number: u64, act: impl FnOnce(&mut Chunk) -> T) -> T {
-        let chunk = self.partial.get_mut(&number).expect("chunk with bitmaps");
-        let before = chunk.orders();
-        let result = act(chunk);
-        let whole = chunk.is_whole();
-        let after = if whole { 0 } else { chunk.orders() };
-        for order in 0..MAX_ORDER {
-            match (before >> order & 1, after >> order & 1) {
-                (0, 1) => drop(self.lists[order as usize].insert(number)),
-                (1, 0) => drop(self.lists[order as usize].remove(&number)),
-                _ => {}
+    /// Changes a pageblock and keeps lists and counts in step.
+    fn change<T>(&mut self, number: u64, act: impl FnOnce(&mut Pageblock) -> T) -> T {
+        let (group, index) = (number as usize / GROUP, number as usize % GROUP);
+        let group = self.groups[group].as_mut().expect("pageblock with state");
+        let kind = group.types[index] as usize;
+        let block = group.pageblocks[index].as_mut().expect("pageblock with state");
+        let before = block.counts();
+        let result = act(block);
+        let after = block.counts();
+        let mut any_left = 0;
+        for order in 0..=PAGEBLOCK_ORDER as usize {
+            any_left |= after[order];
+            if before[order] == after[order] {
+                continue;
+            }
+            let count = &mut self.counts[kind][order];
+            *count = *count + u64::from(after[order]) - u64::from(before[order]);
+            if before[order] == 0 {
+                self.lists[kind][order].insert(number);
+            } else if after[order] == 0 {
+                self.lists[kind][order].remove(number);
             }
         }
-        if after == 0 {
-            self.partial.remove(&number);
-        }
-        if whole {
-            self.whole.insert(number, number + 1);
+        if any_left == 0 {
+            group.pageblocks[index] = None;
+            self.with_state -= 1;
         }
         result
     }
+
+    /// A pageblock gets state.
+    fn put(&mut self, number: u64, block: Box<Pageblock>) {
+        let kind = self.kind(number) as usize;
+        for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
+        {
+            self.counts[kind][order] += u64::from(count);
+            self.lists[kind][order].insert(number);
+        }
+        self.with_state += 1;
+        let group = self.group(number);
+        group.pageblocks[number as usize % GROUP] = Some(block);
+    }
+
+    /// A pageblock loses its state.
+    fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
+        let kind = self.kind(number) as usize;
+        let block = self.group(number).pageblocks[number as usize % GROUP].take()?;
+        for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
+        {
+            self.counts[kind][order] -= u64::from(count);
+            self.lists[kind][order].remove(number);
+        }
+        self.with_state -= 1;
+        Some(block)
+    }
+
+    fn block(&self, number: u64) -> Option<&Pageblock> {
+        let group = self.groups.get(number as usize / GROUP)?.as_ref()?;
+        group.pageblocks[number as usize % GROUP].as_deref()
+    }
+
+    fn kind(&self, number: u64) -> MigrateType {
+        let group = self.groups.get(number as usize / GROUP).and_then(Option::as_ref);
+        group.map_or(MigrateType::Movable, |group| group.types[number as usize % GROUP])
+    }
+
+    fn set_kind(&mut self, number: u64, kind: MigrateType) {
+        if self.kind(number) != kind {
+            self.group(number).types[number as usize % GROUP] = kind;
+        }
+    }
+
+    fn group(&mut self, number: u64) -> &mut Group {
+        let index = number as usize / GROUP;
+        if self.groups.len() <= index {
+            self.groups.resize_with(index + 1, || None);
+        }
+        self.groups[index].get_or_insert_with(|| {
+            let pageblocks = [const { None }; GROUP];
+            Box::new(Group { pageblocks, types: [MigrateType::Movable; GROUP] })
+        })
+    }
 }
 
-/// Chunk of a frame and its place in it.
+/// Pageblock of a frame and its place in it.
 fn split(frame: Frame) -> (u64, usize) {
-    (frame.number() / CHUNK_FRAMES, (frame.number() % CHUNK_FRAMES) as usize)
+    let number = frame.number();
+    (number / PAGEBLOCK_FRAMES, (number % PAGEBLOCK_FRAMES) as usize)
 }

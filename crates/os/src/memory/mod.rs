@@ -2,9 +2,12 @@
 //! are somebody else's.
 
 mod buddy;
-mod chunk;
+mod migrate_type;
+mod number_set;
+mod pageblock;
 mod references;
 mod runs;
+mod zones;
 
 use std::collections::HashMap;
 
@@ -12,7 +15,9 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 
 use crate::OsError;
 pub use buddy::Buddy;
+pub use migrate_type::MigrateType;
 use references::References;
+pub use zones::{Zone, ZoneLayout, Zones};
 
 /// Bytes of a frame.
 pub(crate) const FRAME_BYTES: u64 = 4096;
@@ -31,7 +36,7 @@ pub(crate) struct Fragment {
 /// Physical memory with its reference counts.
 pub(crate) struct PhysicalMemory {
     memory_bytes: u64,
-    buddy: Buddy,
+    zones: Zones,
     references: References,
     hole_bitmap: Option<Frame>,
     hole_bitmap_frames: u64,
@@ -45,7 +50,11 @@ pub(crate) struct PhysicalMemory {
 impl PhysicalMemory {
     /// Memory of `memory_bytes`, with the hole bitmap reserved at its top if wanted (P-2: one bit
     /// per frame).
-    pub(crate) fn new(memory_bytes: u64, with_hole_bitmap: bool) -> Result<Self, OsError> {
+    pub(crate) fn new(
+        memory_bytes: u64,
+        with_hole_bitmap: bool,
+        layout: ZoneLayout,
+    ) -> Result<Self, OsError> {
         let invalid = |reason| OsError::InvalidMemory { memory_bytes, reason };
         let frames = memory_bytes / FRAME_BYTES;
         if !memory_bytes.is_multiple_of(FRAME_BYTES) {
@@ -63,7 +72,7 @@ impl PhysicalMemory {
         let usable = frames - hole_bitmap_frames;
         Ok(Self {
             memory_bytes,
-            buddy: Buddy::new(usable),
+            zones: Zones::new(usable, layout),
             references: References::default(),
             hole_bitmap: with_hole_bitmap.then(|| Frame::new(usable)),
             hole_bitmap_frames,
@@ -93,39 +102,48 @@ impl PhysicalMemory {
         self.foreign_frames
     }
 
-    /// The allocator, to look at.
-    pub(crate) fn buddy(&self) -> &Buddy {
-        &self.buddy
+    /// The free frames, to look at.
+    pub(crate) fn zones(&self) -> &Zones {
+        &self.zones
     }
 
-    /// A contiguous, aligned run of 2^order frames.
-    pub(crate) fn allocate(&mut self, order: u32) -> Result<Frame, OsError> {
-        self.buddy.allocate(order).ok_or_else(|| self.exhausted(FRAME_BYTES << order))
+    /// A frame for a page of a program.
+    pub(crate) fn allocate_page(&mut self) -> Result<Frame, OsError> {
+        self.allocate(0, MigrateType::Movable)
     }
 
-    /// A whole 2MB block, if there is one.
+    /// An aligned run of 2^order frames for nodes of page tables.
+    pub(crate) fn allocate_nodes(&mut self, order: u32) -> Result<Frame, OsError> {
+        self.allocate(order, MigrateType::Unmovable)
+    }
+
+    fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
+        self.zones.allocate(order, kind).ok_or_else(|| self.exhausted(FRAME_BYTES << order))
+    }
+
+    /// A whole 2MB block for pages of a program, if there is one.
     pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
-        self.buddy.allocate(BLOCK_ORDER)
+        self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
     }
 
     /// An aligned 1GB run, if there is one.
     pub(crate) fn allocate_huge(&mut self) -> Option<Frame> {
-        self.buddy.allocate_run(PageSize::Size1G.pages())
+        self.zones.allocate_run(PageSize::Size1G.pages())
     }
 
     /// Gives back a run that only one owner had, such as a table node.
     pub(crate) fn free(&mut self, frame: Frame, order: u32) {
-        self.buddy.free(frame, order);
+        self.zones.free(frame, order);
     }
 
     /// Gives back an aligned 1GB run.
     pub(crate) fn free_huge(&mut self, frame: Frame) {
-        self.buddy.free_run(frame, PageSize::Size1G.pages());
+        self.zones.free_run(frame, PageSize::Size1G.pages());
     }
 
     /// Takes exactly `frame` if it is free.
     pub(crate) fn take(&mut self, frame: Frame) -> bool {
-        self.buddy.take(frame)
+        self.zones.take(frame)
     }
 
     /// One more mapping of `frame`.
@@ -154,14 +172,14 @@ impl PhysicalMemory {
     /// One mapping of `frame` less; the last one frees it.
     pub(crate) fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
-            self.buddy.free(frame, 0);
+            self.zones.free(frame, 0);
         }
     }
 
     /// One mapping less of each frame of the block that is in `subpages`.
     pub(crate) fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
         if *subpages == HoleSet::FULL && !self.references.has_shared(block) {
-            self.buddy.free(block, BLOCK_ORDER);
+            self.zones.free(block, BLOCK_ORDER);
             return;
         }
         for index in subpages.iter() {
@@ -234,11 +252,11 @@ impl PhysicalMemory {
     }
 
     fn take_all(&mut self, block: Frame, subpages: &HoleSet) -> bool {
-        if !subpages.iter().all(|index| self.buddy.is_free(block.add(index as u64))) {
+        if !subpages.iter().all(|index| self.zones.is_free(block.add(index as u64))) {
             return false;
         }
         for index in subpages.iter() {
-            assert!(self.buddy.take(block.add(index as u64)), "frame was free");
+            assert!(self.zones.take(block.add(index as u64)), "frame was free");
         }
         true
     }
@@ -265,7 +283,7 @@ impl PhysicalMemory {
     fn exhausted(&self, asked_bytes: u64) -> OsError {
         OsError::OutOfMemory {
             asked_bytes,
-            free_bytes: self.buddy.free_frames() * FRAME_BYTES,
+            free_bytes: self.zones.free_frames() * FRAME_BYTES,
             memory_bytes: self.memory_bytes,
             enough_bytes: self.memory_bytes + asked_bytes,
         }

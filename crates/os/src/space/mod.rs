@@ -223,7 +223,7 @@ impl AddressSpace {
 
     /// A frame for a level-1 node, taken before anything else changes.
     fn allocate_leaf_node(&mut self, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
-        let frame = effects.memory.allocate(0)?;
+        let frame = effects.memory.allocate_nodes(0)?;
         self.usage.leaf_nodes += 1;
         Ok(frame)
     }

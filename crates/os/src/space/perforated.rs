@@ -210,7 +210,7 @@ impl AddressSpace {
             self.map_hole(page, frame, permissions, effects);
             return Ok(());
         }
-        let new = effects.memory.allocate(0)?;
+        let new = effects.memory.allocate_page()?;
         match self.punch(page, effects) {
             Ok(frame) => {
                 self.map_hole(page, new, permissions, effects);

@@ -73,18 +73,18 @@ impl Tables {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         if self.root.is_none() {
-            let frame = effects.memory.allocate(0)?;
+            let frame = effects.memory.allocate_nodes(0)?;
             self.root = Some(Node { frame, entries: 0 });
             effects.change(self.added(4, 0, frame));
         }
         if let Entry::Vacant(place) = self.level3.entry(page >> 27) {
-            let frame = effects.memory.allocate(0)?;
+            let frame = effects.memory.allocate_nodes(0)?;
             place.insert(Node { frame, entries: 0 });
             self.root.as_mut().expect("just made").entries += 1;
             effects.change(self.added(3, page >> 27 << 27, frame));
         }
         if level <= 2 && !self.has_directory(page) {
-            let frame = effects.memory.allocate(self.directory_order())?;
+            let frame = effects.memory.allocate_nodes(self.directory_order())?;
             self.level2.insert(page >> 18, Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
             effects.change(self.added(2, page >> 18 << 18, frame));
@@ -121,7 +121,7 @@ impl Tables {
 
     /// Frames for a level-2 node.
     pub(crate) fn allocate_directory(&self, memory: &mut PhysicalMemory) -> Result<Frame, OsError> {
-        memory.allocate(self.directory_order())
+        memory.allocate_nodes(self.directory_order())
     }
 
     /// Removes the nodes on the way to `page` that hold nothing, lowest first.

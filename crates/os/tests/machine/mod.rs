@@ -51,6 +51,7 @@ impl Machine {
             seed: 42,
             tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
             implicit_maps: implicit,
+            zones: Default::default(),
         };
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),
@@ -168,7 +169,7 @@ impl Machine {
     pub fn assert_memory_adds_up(&self) {
         let frames = self.mapped_frames();
         for &frame in frames.keys().chain(&self.inspector.table_frames()) {
-            assert!(!self.kernel.buddy().is_free(Frame::new(frame)), "frame {frame:#x} is free");
+            assert!(!self.kernel.zones().is_free(Frame::new(frame)), "frame {frame:#x} is free");
         }
         for frame in self.inspector.table_frames() {
             assert!(!frames.contains_key(&frame), "table frame {frame:#x} is mapped");

@@ -93,6 +93,7 @@ impl Scheme {
             seed,
             tables: TableFormat { shadow_directories: self.shadow_directories },
             implicit_maps,
+            zones: Default::default(),
         };
         Kernel::new(config, parse_policy(&self.policy_text(memory))?)
     }

@@ -1,9 +1,11 @@
-//! Free blocks inside one 4MB chunk: a bitmap per order, 2047 bits in all.
+//! Free blocks inside one pageblock of 2MB: a bitmap per order, 1023 bits in all.
 
-/// Largest order of the buddy allocator: 1024 frames, 4MB.
-pub(super) const MAX_ORDER: u32 = 10;
-/// Frames of a chunk.
-pub(super) const CHUNK_FRAMES: u64 = 1 << MAX_ORDER;
+use perforate_types::HoleSet;
+
+use super::migrate_type::PAGEBLOCK_FRAMES;
+
+/// Order of a whole pageblock.
+pub(super) const PAGEBLOCK_ORDER: u32 = 9;
 
 /// Which end of the memory an allocation is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,43 +14,58 @@ pub(super) enum End {
     Highest,
 }
 
-/// A partly free chunk.
+/// A pageblock with free frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
-    /// Order 0 in bits 0–1023, order 1 in 1024–1535, …, order 10 in bit 2046.
-    bits: [u64; 32],
+pub(super) struct Pageblock {
+    /// Order 0 in bits 0–511, order 1 in 512–767, …, order 9 in bit 1022.
+    bits: [u64; 16],
     /// Free blocks of each order.
-    counts: [u16; MAX_ORDER as usize + 1],
+    counts: [u16; PAGEBLOCK_ORDER as usize + 1],
 }
 
 const fn first_bit(order: u32) -> usize {
-    2048 - (2048 >> order)
+    1024 - (1024 >> order)
 }
 
-impl Chunk {
-    /// A chunk without free frames.
-    pub(super) const FULL: Self = Self { bits: [0; 32], counts: [0; MAX_ORDER as usize + 1] };
+impl Pageblock {
+    /// A pageblock without free frames.
+    pub(super) const FULL: Self = Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1] };
 
-    /// A chunk that is one free block.
+    /// A pageblock that is one free block.
     pub(super) fn whole() -> Self {
-        let mut chunk = Self::FULL;
-        chunk.set(MAX_ORDER, 0);
-        chunk
+        let mut pageblock = Self::FULL;
+        pageblock.set(PAGEBLOCK_ORDER, 0);
+        pageblock
     }
 
-    /// Bit *o* is set when there is a free block of order *o*.
-    pub(super) fn orders(&self) -> u32 {
-        (0..).zip(self.counts).fold(0, |mask, (order, count)| mask | u32::from(count > 0) << order)
+    /// Free blocks of each order.
+    pub(super) fn counts(&self) -> [u16; PAGEBLOCK_ORDER as usize + 1] {
+        self.counts
     }
 
     /// Whether all frames are free.
     pub(super) fn is_whole(&self) -> bool {
-        self.counts[MAX_ORDER as usize] == 1
+        self.counts[PAGEBLOCK_ORDER as usize] == 1
     }
 
-    /// Number of free blocks of exactly this order.
-    pub(super) fn count(&self, order: u32) -> u64 {
-        u64::from(self.counts[order as usize])
+    /// Free frames.
+    pub(super) fn free_frames(&self) -> u64 {
+        (0..).zip(self.counts).map(|(order, count)| u64::from(count) << order).sum()
+    }
+
+    /// The free frames.
+    pub(super) fn free_set(&self) -> HoleSet {
+        let mut free = HoleSet::EMPTY;
+        for order in 0..=PAGEBLOCK_ORDER {
+            for block in 0..PAGEBLOCK_FRAMES as usize >> order {
+                if self.get(order, block) {
+                    (block << order..(block + 1) << order).for_each(|index| {
+                        free.insert(index);
+                    });
+                }
+            }
+        }
+        free
     }
 
     /// Takes a block of `order` out of a free block of `from_order`, at the given end.
@@ -64,7 +81,7 @@ impl Chunk {
 
     /// The order of the free block that covers frame `index`, if it is free.
     pub(super) fn free_order(&self, index: usize) -> Option<u32> {
-        (0..=MAX_ORDER).find(|&order| self.get(order, index >> order))
+        (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
     /// Takes exactly frame `index`; returns whether it was free.
@@ -81,7 +98,7 @@ impl Chunk {
     pub(super) fn free(&mut self, order: u32, index: usize) {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);
-        while order < MAX_ORDER && self.get(order, index ^ 1) {
+        while order < PAGEBLOCK_ORDER && self.get(order, index ^ 1) {
             self.clear(order, index ^ 1);
             index >>= 1;
             order += 1;

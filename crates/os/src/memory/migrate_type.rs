@@ -1,0 +1,40 @@
+//! What may become of the frames of a pageblock (Linux: migrate types).
+
+use serde::{Deserialize, Serialize};
+
+/// Frames of one pageblock: 2MB, the unit by which Linux groups frames by mobility.
+pub(crate) const PAGEBLOCK_FRAMES: u64 = 512;
+
+/// Whether allocated frames can be moved or freed again.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum MigrateType {
+    /// Page tables, kernel data: stays where it is.
+    Unmovable,
+    /// User memory and page cache: can be copied elsewhere.
+    #[default]
+    Movable,
+    /// Slab caches: cannot be moved, but freed under pressure.
+    Reclaimable,
+}
+
+impl MigrateType {
+    /// Number of types, for arrays indexed by `migrate_type as usize`.
+    pub const COUNT: usize = 3;
+
+    /// All types, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [Self::Unmovable, Self::Movable, Self::Reclaimable];
+
+    /// Whose free blocks are taken when there are none of this type, best first (Linux:
+    /// `fallbacks` in mm/page_alloc.c).
+    pub(crate) const fn fallbacks(self) -> [Self; Self::COUNT - 1] {
+        match self {
+            Self::Unmovable => [Self::Reclaimable, Self::Movable],
+            Self::Movable => [Self::Reclaimable, Self::Unmovable],
+            Self::Reclaimable => [Self::Unmovable, Self::Movable],
+        }
+    }
+}
