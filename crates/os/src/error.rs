@@ -41,6 +41,22 @@ pub enum OsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// An ageing that cannot be parsed.
+    #[error("ageing \"{text}\": {reason}; write PRESET[,unusable=U%][,free=F%]")]
+    InvalidAgeing {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Faulty frames that cannot be parsed or do not fit the memory.
+    #[error("faulty frames \"{text}\": {reason}")]
+    InvalidFaultMap {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No policy of that name.
     #[error("no policy \"{name}\"; there are {known}")]
     UnknownPolicy {

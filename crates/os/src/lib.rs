@@ -9,18 +9,26 @@
 //! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.
 
+mod ageing;
 mod error;
+mod fault_map;
 mod fragmentation;
+mod free_memory;
 mod kernel;
 mod memory;
 mod policy;
 mod random;
 mod space;
 
+pub use ageing::{AGEING_PRESETS, Ageing, AgeingOutcome, AgeingPreset};
 pub use error::OsError;
+pub use fault_map::FaultMap;
 pub use fragmentation::{Distribution, Fragmentation};
-pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
-pub use memory::{Buddy, MigrateType, Zone, ZoneLayout, Zones};
+pub use free_memory::FreeMemory;
+pub use kernel::{
+    CompactionCounts, Defrag, FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat,
+};
+pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
     PolicyEntry, Thp, parse_policy,

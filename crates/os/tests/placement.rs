@@ -176,6 +176,9 @@ fn impossible_memories_are_refused() {
             tables,
             implicit_maps,
             zones: Default::default(),
+            faulty: None,
+            ageing: None,
+            defrag: Default::default(),
         };
         Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
     };
@@ -216,6 +219,9 @@ fn speed() {
         tables: TableFormat::default(),
         implicit_maps: false,
         zones: Default::default(),
+        faulty: None,
+        ageing: None,
+        defrag: Default::default(),
     };
     let mut kernel = Kernel::new(config.clone(), parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
@@ -255,6 +261,9 @@ fn host_memory() {
         tables,
         implicit_maps,
         zones: Default::default(),
+        faulty: None,
+        ageing: None,
+        defrag: Default::default(),
     };
     let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();

@@ -3,6 +3,7 @@
 use perforate_types::Counters;
 
 use super::Kernel;
+use crate::OtherUse;
 use crate::memory::FRAME_BYTES;
 use crate::space::{REGION_PAGES, Usage};
 
@@ -40,6 +41,19 @@ impl Kernel {
         out.count("memory_bytes", self.memory.memory_bytes());
         out.count("free_bytes", bytes(self.memory.zones().free_frames()));
         out.count("foreign_bytes", bytes(self.memory.foreign_frames()));
+        for usage in OtherUse::ALL {
+            out.count(usage.counter(), bytes(self.memory.other_frames(usage)));
+        }
+        out.count("retired_bytes", bytes(self.memory.retired_frames()));
+        let pressure = self.memory.pressure();
+        out.count("reclaims", pressure.reclaims);
+        out.count("reclaimed_page_cache_bytes", bytes(pressure.page_cache_frames));
+        out.count("reclaimed_slab_bytes", bytes(pressure.slab_frames));
+        out.count("compaction_blocks_scanned", self.compaction.blocks_scanned);
+        out.count("compaction_frames_scanned", self.compaction.frames_scanned);
+        out.count("compaction_frames_migrated", self.compaction.frames_migrated);
+        out.count("compaction_blocks_emptied", self.compaction.blocks_emptied);
+        out.count("blocks_claimed_with_holes", self.compaction.blocks_perforated);
         out.count("hole_bitmap_bytes", bytes(self.memory.hole_bitmap_frames()));
         out.count("page_table_bytes", bytes(self.table_frames()));
         out.count("mapped_bytes", bytes(usage.mapped_pages()));

@@ -1,7 +1,10 @@
 //! Page faults: first touches, holes, copy-on-write.
 
-use perforate_types::{AccessKind, Backing, Frame, PageSize, Permissions, SpaceId, Update};
+use perforate_types::{
+    AccessKind, Backing, Frame, HoleSet, PageSize, Permissions, SpaceId, Update,
+};
 
+use super::claim::ClaimedBlock;
 use super::{FaultOutcome, Kernel};
 use crate::memory::{Fragment, complement};
 use crate::space::{Area, Attributes, Effects, Large, Present, REGION_PAGES};
@@ -183,17 +186,46 @@ impl Kernel {
         permissions: Permissions,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let block = match self.policy.use_block(&Default::default()) {
-            BlockUse::Large => self.memory.allocate_block(),
+        let claimed = match self.policy.use_block(&HoleSet::EMPTY) {
+            BlockUse::Large => self.claim_block(updates),
             BlockUse::Pages | BlockUse::Perforated(_) => None,
         };
-        let Some(block) = block else { return self.map_frame(id, page, permissions, updates) };
+        let Some(ClaimedBlock { block, holes }) = claimed else {
+            return self.map_frame(id, page, permissions, updates);
+        };
+        let number = page / REGION_PAGES;
+        let when = match self.policy.use_block(&holes) {
+            BlockUse::Perforated(when) if !holes.is_empty() => Some(when),
+            _ => None,
+        };
+        let large = Large { block, permissions };
         let (space, mut effects) = self.parts(id, updates)?;
-        let result = space.map_large(page / REGION_PAGES, block, permissions, &mut effects);
+        let result = match when {
+            None => space.map_large(number, block, permissions, &mut effects),
+            Some(_) => space.perforate(number, large, holes, &mut effects),
+        };
         if result.is_err() {
-            self.memory.free(block, crate::memory::BLOCK_ORDER);
+            self.memory.free_frames_of(block, &complement(&holes));
+            return result;
         }
-        result
+        if when == Some(HoleAllocation::Eager) {
+            self.fill_holes(id, number, &holes, permissions, updates)?;
+        }
+        self.fill_hole(id, page, permissions, updates)
+    }
+
+    fn fill_holes(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        holes: &HoleSet,
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        for index in holes.iter() {
+            self.fill_hole(id, number * REGION_PAGES + index as u64, permissions, updates)?;
+        }
+        Ok(())
     }
 
     fn bring_in_perforated(
@@ -217,11 +249,7 @@ impl Kernel {
         space.set_fragment(region, fragment);
         // The program is not going to touch holes that it has no data at.
         if when == HoleAllocation::Eager && fragmentation.allocated {
-            for index in holes.iter() {
-                let frame = effects.memory.allocate_page()?;
-                let page = region * REGION_PAGES + index as u64;
-                space.map_hole(page, frame, permissions, &mut effects);
-            }
+            self.fill_holes(id, region, &holes, permissions, updates)?;
         }
         Ok(())
     }

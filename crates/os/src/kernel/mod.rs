@@ -1,5 +1,6 @@
 //! One simulated operating system with its own memory.
 
+mod claim;
 mod copy;
 mod counters;
 mod event;
@@ -18,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Effects};
-use crate::{Fragmentation, OsError, PartialChange, Policy, ZoneLayout};
+use crate::{Ageing, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout, ageing};
+use claim::ClaimCursor;
+pub use claim::{CompactionCounts, Defrag};
 use counters::{FaultCounts, Peak};
 pub use subpage::HoleContent;
 
@@ -49,6 +52,15 @@ pub struct KernelConfig {
     /// How memory is divided into zones.
     #[serde(default)]
     pub zones: ZoneLayout,
+    /// Frames that are faulty and never used.
+    #[serde(default)]
+    pub faulty: Option<FaultMap>,
+    /// What a fault does for a 2MB page when no whole block is free.
+    #[serde(default)]
+    pub defrag: Defrag,
+    /// What happened to memory before the program started.
+    #[serde(default)]
+    pub ageing: Option<Ageing>,
     /// For traces without map events: a touch outside any area makes an anonymous area that
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
     #[serde(default)]
@@ -77,6 +89,8 @@ pub struct Kernel {
     processes: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
     faults: FaultCounts,
+    claims: ClaimCursor,
+    compaction: CompactionCounts,
     peak: Peak,
 }
 
@@ -91,11 +105,17 @@ impl Kernel {
         if punches && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
         }
-        let memory = PhysicalMemory::new(
+        let mut memory = PhysicalMemory::new(
             config.memory_bytes,
             config.tables.shadow_directories,
             config.zones,
         )?;
+        if let Some(faulty) = &config.faulty {
+            memory.retire_all(&faulty.frames(config.memory_bytes / FRAME_BYTES, config.seed)?);
+        }
+        if let Some(ageing) = &config.ageing {
+            ageing::age(&mut memory, ageing, config.seed)?;
+        }
         let mut kernel = Self {
             config,
             policy,
@@ -104,6 +124,8 @@ impl Kernel {
             processes: BTreeMap::new(),
             current: SpaceId(0),
             faults: FaultCounts::default(),
+            claims: ClaimCursor::default(),
+            compaction: CompactionCounts::default(),
             peak: Peak::default(),
         };
         kernel.current = kernel.create_space()?;

@@ -1,10 +1,14 @@
 //! The machine's physical memory: which frames are free, how often a frame is mapped, and which
 //! are somebody else's.
 
+mod block;
 mod buddy;
 mod migrate_type;
 mod number_set;
+mod others;
+mod owners;
 mod pageblock;
+mod pressure;
 mod references;
 mod runs;
 mod zones;
@@ -16,6 +20,12 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 use crate::OsError;
 pub use buddy::Buddy;
 pub use migrate_type::MigrateType;
+pub use others::OtherUse;
+use others::Others;
+pub(crate) use owners::Owner;
+use owners::Owners;
+pub use pressure::Pressure;
+use pressure::Watermarks;
 use references::References;
 pub use zones::{Zone, ZoneLayout, Zones};
 
@@ -38,6 +48,11 @@ pub(crate) struct PhysicalMemory {
     memory_bytes: u64,
     zones: Zones,
     references: References,
+    owners: Owners,
+    others: Others,
+    watermarks: Watermarks,
+    pressure: Pressure,
+    retired_frames: u64,
     hole_bitmap: Option<Frame>,
     hole_bitmap_frames: u64,
     foreign_frames: u64,
@@ -74,6 +89,11 @@ impl PhysicalMemory {
             memory_bytes,
             zones: Zones::new(usable, layout),
             references: References::default(),
+            owners: Owners::default(),
+            others: Others::default(),
+            watermarks: Watermarks::of(usable),
+            pressure: Pressure::default(),
+            retired_frames: 0,
             hole_bitmap: with_hole_bitmap.then(|| Frame::new(usable)),
             hole_bitmap_frames,
             foreign_frames: 0,
@@ -117,13 +137,43 @@ impl PhysicalMemory {
         self.allocate(order, MigrateType::Unmovable)
     }
 
-    fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
-        self.zones.allocate(order, kind).ok_or_else(|| self.exhausted(FRAME_BYTES << order))
-    }
-
     /// A whole 2MB block for pages of a program, if there is one.
     pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
+    }
+
+    /// What a frame holds, as far as it can be moved or freed.
+    pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
+        self.owners.get(frame)
+    }
+
+    /// `page` of `space` maps this frame by an entry of its own.
+    pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
+        self.owners.set(frame, Owner::Page(space, page));
+    }
+
+    /// Takes a faulty frame out of use for ever; returns whether it was free.
+    pub(crate) fn retire(&mut self, frame: Frame) -> bool {
+        let taken = self.zones.take(frame);
+        if taken {
+            self.owners.set(frame, Owner::Retired);
+            self.retired_frames += 1;
+        }
+        taken
+    }
+
+    /// Takes the faulty ones of these frames out of use before anything is in memory. Those that
+    /// the hole bitmap occupies count as good: firmware that knows its faults places it elsewhere.
+    pub(crate) fn retire_all(&mut self, faulty: &[u64]) {
+        let usable = self.memory_bytes / FRAME_BYTES - self.hole_bitmap_frames;
+        for &frame in faulty.iter().filter(|&&frame| frame < usable) {
+            self.retire(Frame::new(frame));
+        }
+    }
+
+    /// Frames taken out of use.
+    pub(crate) fn retired_frames(&self) -> u64 {
+        self.retired_frames
     }
 
     /// An aligned 1GB run, if there is one.
@@ -133,6 +183,7 @@ impl PhysicalMemory {
 
     /// Gives back a run that only one owner had, such as a table node.
     pub(crate) fn free(&mut self, frame: Frame, order: u32) {
+        self.owners.clear(frame, 1 << order);
         self.zones.free(frame, order);
     }
 
@@ -172,19 +223,24 @@ impl PhysicalMemory {
     /// One mapping of `frame` less; the last one frees it.
     pub(crate) fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
-            self.zones.free(frame, 0);
+            self.free(frame, 0);
         }
     }
 
     /// One mapping less of each frame of the block that is in `subpages`.
     pub(crate) fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
         if *subpages == HoleSet::FULL && !self.references.has_shared(block) {
-            self.zones.free(block, BLOCK_ORDER);
+            self.free(block, BLOCK_ORDER);
             return;
         }
         for index in subpages.iter() {
             self.release(block.add(index as u64));
         }
+    }
+
+    /// Free frames in blocks smaller than 2MB.
+    pub(crate) fn small_free_frames(&self) -> u64 {
+        (0..BLOCK_ORDER).map(|order| self.zones.free_blocks(order) << order).sum()
     }
 
     /// Whether any frame of a 1GB run has more than one mapping.

@@ -75,6 +75,7 @@ impl AddressSpace {
         for index in keep.iter() {
             let frame = large.block.add(index as u64);
             entries[index] = leaf(frame, large.permissions);
+            effects.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
             effects.change(MappingChange::Map {
                 space: self.id,
                 page: first_page(number).add(index as u64),

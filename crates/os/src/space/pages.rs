@@ -59,6 +59,7 @@ impl AddressSpace {
         *entry = leaf(frame, permissions);
         pages.used += 1;
         self.usage.pages += 1;
+        effects.memory.set_owner(frame, self.id, VirtualPage::new(page));
         effects.change(MappingChange::Map {
             space: self.id,
             page: VirtualPage::new(page),
@@ -67,6 +68,20 @@ impl AddressSpace {
             permissions,
         });
         Ok(())
+    }
+
+    /// Maps a 4KB page to another frame; the reference to the one it had is now the caller's.
+    pub(crate) fn remap_page(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Frame {
+        let old = self.unmap_page(page, effects);
+        let mapped = self.map_page(page, frame, permissions, effects);
+        mapped.expect("the node is there");
+        old
     }
 
     /// Unmaps a 4KB page and returns its frame, whose reference is now the caller's. The node

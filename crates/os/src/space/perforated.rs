@@ -138,6 +138,7 @@ impl AddressSpace {
         self.usage.holes_allocated += 1;
         self.usage.holes_unallocated -= 1;
         let (space, page) = (self.id, VirtualPage::new(page));
+        effects.memory.set_owner(frame, space, page);
         effects.change(MappingChange::MapHole { space, page, frame, permissions });
     }
 

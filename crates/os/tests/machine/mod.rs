@@ -52,6 +52,9 @@ impl Machine {
             tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
             implicit_maps: implicit,
             zones: Default::default(),
+            faulty: None,
+            ageing: None,
+            defrag: Default::default(),
         };
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),

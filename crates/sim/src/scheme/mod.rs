@@ -94,6 +94,9 @@ impl Scheme {
             tables: TableFormat { shadow_directories: self.shadow_directories },
             implicit_maps,
             zones: Default::default(),
+            faulty: None,
+            ageing: None,
+            defrag: Default::default(),
         };
         Kernel::new(config, parse_policy(&self.policy_text(memory))?)
     }

@@ -1,0 +1,368 @@
+//! System uptime: what other programs, the page cache and the kernel did to memory before the
+//! simulated program starts. Fragmentation is then a product of mechanisms, not drawn.
+//!
+//! The workload resembles a build (P §III.C compiles the Linux kernel): several compilers at a
+//! time grow and exit, the files they read and write stay in the page cache until memory is
+//! short, slab and kernel data come in small pieces and live long. It is the same for the same
+//! seed and memory size. All figures here are choices of ours, made once; none is fitted to a
+//! result.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fragmentation::parse_share;
+use crate::memory::{FRAME_BYTES, OtherUse, PhysicalMemory};
+use crate::random::Random;
+use crate::{FreeMemory, OsError};
+
+/// Purpose of the random stream.
+const AGEING: u64 = 3;
+/// Operations between looks at the target.
+const LOOK_EVERY: u64 = 4096;
+/// Frames a program asks for at a time, at most.
+const GROWTH_FRAMES: u64 = 64;
+/// Frames of a cached file, at most; most are much smaller.
+const FILE_FRAMES: u64 = 256;
+
+/// What kind of use memory has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgeingPreset {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Frames allocated in all, per frame of memory.
+    churn: f64,
+    /// Share of memory that kernel data grow to.
+    kernel_share: f64,
+    /// Share of memory that slab grows to.
+    slab_share: f64,
+    /// Programs at a time.
+    programs: u64,
+    /// Largest program, as a share of memory.
+    program_share: f64,
+}
+
+/// All presets.
+pub const AGEING_PRESETS: &[AgeingPreset] = &[
+    AgeingPreset {
+        name: "desktop-day",
+        summary: "a day at a desk: memory was filled once with cached files, little kernel data",
+        churn: 1.2,
+        kernel_share: 0.01,
+        slab_share: 0.02,
+        programs: 4,
+        program_share: 0.02,
+    },
+    AgeingPreset {
+        name: "kernel-build",
+        summary: "a kernel was built: four times memory was allocated, free memory \
+                  depleted (P §III.C)",
+        churn: 4.0,
+        kernel_share: 0.03,
+        slab_share: 0.06,
+        programs: 8,
+        program_share: 0.01,
+    },
+    AgeingPreset {
+        name: "weeks",
+        summary: "weeks of builds and backups: ten times memory was allocated, much slab",
+        churn: 10.0,
+        kernel_share: 0.05,
+        slab_share: 0.12,
+        programs: 8,
+        program_share: 0.02,
+    },
+];
+
+/// How memory is aged: a preset, and if wanted a target at which it stops earlier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ageing {
+    /// Name of the preset.
+    pub preset: String,
+    /// Stops once this share of the free memory, 0–1, is of no use for 2MB blocks (Linux's
+    /// unusable free index at order 9) and memory was filled once.
+    #[serde(default)]
+    pub target_unusable: Option<f64>,
+    /// Share of memory, 0–1, that is free at the end: page cache is dropped for it, oldest
+    /// first. Without it memory stays as full as it got.
+    #[serde(default)]
+    pub free_share: Option<f64>,
+}
+
+impl Ageing {
+    fn preset(&self) -> Option<&'static AgeingPreset> {
+        AGEING_PRESETS.iter().find(|preset| preset.name == self.preset)
+    }
+}
+
+impl FromStr for Ageing {
+    type Err = OsError;
+
+    /// Reads `PRESET[,unusable=U%][,free=F%]`.
+    fn from_str(text: &str) -> Result<Self, OsError> {
+        let invalid = |reason| OsError::InvalidAgeing { text: text.to_string(), reason };
+        let mut words = text.split(',').map(str::trim);
+        let preset = words.next().unwrap_or_default().to_string();
+        let mut ageing = Self { preset, target_unusable: None, free_share: None };
+        if ageing.preset().is_none() {
+            let known: Vec<_> = AGEING_PRESETS.iter().map(|preset| preset.name).collect();
+            let (name, known) = (&ageing.preset, known.join(", "));
+            return Err(invalid(format!("no preset \"{name}\"; there are {known}")));
+        }
+        for word in words {
+            let place = match word.split_once('=') {
+                Some(("unusable", share)) => (&mut ageing.target_unusable, share),
+                Some(("free", share)) => (&mut ageing.free_share, share),
+                _ => return Err(invalid(format!("unknown word \"{word}\""))),
+            };
+            let (place, share) = place;
+            if place.replace(parse_share(share).map_err(invalid)?).is_some() {
+                return Err(invalid(format!("\"{word}\" says something a second time")));
+            }
+        }
+        Ok(ageing)
+    }
+}
+
+impl fmt::Display for Ageing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.preset)?;
+        if let Some(share) = self.target_unusable {
+            write!(f, ",unusable={}%", share * 100.0)?;
+        }
+        self.free_share.map_or(Ok(()), |share| write!(f, ",free={}%", share * 100.0))
+    }
+}
+
+/// A program of the workload.
+struct Program {
+    /// What it has, by number.
+    pieces: Vec<u64>,
+    frames: u64,
+    /// It exits when it has this many.
+    full_frames: u64,
+}
+
+/// The workload while it runs.
+struct Uptime<'a> {
+    memory: &'a mut PhysicalMemory,
+    preset: &'static AgeingPreset,
+    frames: u64,
+    random: Random,
+    programs: Vec<Program>,
+    allocated_frames: u64,
+    operations: u64,
+}
+
+/// Share of free memory that is of no use for 2MB blocks.
+fn unusable(memory: &PhysicalMemory) -> f64 {
+    let free = FreeMemory::of(memory.zones());
+    f64::from(free.unusable_thousandths(FreeMemory::LARGE_ORDER)) / 1000.0
+}
+
+/// What ageing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgeingOutcome {
+    /// Frames allocated in all.
+    pub allocated_frames: u64,
+    /// Allocations and frees of runs of frames.
+    pub operations: u64,
+}
+
+/// Ages the memory.
+///
+/// # Errors
+/// If it is too small for the preset's programs.
+pub(crate) fn age(
+    memory: &mut PhysicalMemory,
+    ageing: &Ageing,
+    seed: u64,
+) -> Result<AgeingOutcome, OsError> {
+    let Some(preset) = ageing.preset() else {
+        return Err(ageing.to_string().parse::<Ageing>().expect_err("there is no such preset"));
+    };
+    let frames = memory.memory_bytes() / FRAME_BYTES;
+    let random = Random::new(seed, AGEING, 0);
+    let mut uptime = Uptime {
+        memory,
+        preset,
+        frames,
+        random,
+        programs: Vec::new(),
+        allocated_frames: 0,
+        operations: 0,
+    };
+    uptime.run(ageing.target_unusable)?;
+    let outcome =
+        AgeingOutcome { allocated_frames: uptime.allocated_frames, operations: uptime.operations };
+    uptime.end();
+    if let Some(share) = ageing.free_share {
+        memory.drop_page_cache((share * frames as f64) as u64);
+    }
+    Ok(outcome)
+}
+
+impl Uptime<'_> {
+    fn run(&mut self, target: Option<f64>) -> Result<(), OsError> {
+        let churn_frames = (self.preset.churn * self.frames as f64) as u64;
+        let mut steps = 0;
+        while self.allocated_frames < churn_frames {
+            self.step()?;
+            steps += 1;
+            if let Some(target) = target
+                && steps % LOOK_EVERY == 0
+                && self.allocated_frames >= self.frames
+                && unusable(self.memory) >= target
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Programs end; what they read and wrote stays cached.
+    fn end(&mut self) {
+        for program in std::mem::take(&mut self.programs) {
+            self.exit(program);
+        }
+    }
+
+    /// One thing of the kinds below, as often as a build does it.
+    fn step(&mut self) -> Result<(), OsError> {
+        match self.random.below(16) {
+            0..=6 => self.grow_program(),
+            7..=11 => self.cache_file(),
+            12..=14 => self.long_lived(OtherUse::Slab, self.preset.slab_share),
+            _ => self.long_lived(OtherUse::Kernel, self.preset.kernel_share),
+        }
+    }
+
+    fn add(&mut self, usage: OtherUse, pieces: u64, order: u32) -> Result<u64, OsError> {
+        self.operations += pieces;
+        self.allocated_frames += pieces << order;
+        self.memory.add_other(usage, pieces, order)
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.operations += self.memory.remove_other(number);
+    }
+
+    fn grow_program(&mut self) -> Result<(), OsError> {
+        if (self.programs.len() as u64) < self.preset.programs {
+            let most = (self.preset.program_share * self.frames as f64) as u64;
+            let full_frames = most / 4 + self.random.below(most.max(4) * 3 / 4);
+            self.programs.push(Program { pieces: Vec::new(), frames: 0, full_frames });
+        }
+        let place = self.random.below(self.programs.len() as u64) as usize;
+        let frames = 1 + self.random.below(GROWTH_FRAMES);
+        let piece = self.add(OtherUse::Anonymous, frames, 0)?;
+        let program = &mut self.programs[place];
+        program.pieces.push(piece);
+        program.frames += frames;
+        if program.frames >= program.full_frames {
+            let program = self.programs.swap_remove(place);
+            self.exit(program);
+        }
+        Ok(())
+    }
+
+    fn exit(&mut self, program: Program) {
+        program.pieces.into_iter().for_each(|piece| self.remove(piece));
+    }
+
+    /// A file is read or written; sizes are log-uniform. Now and then one is deleted.
+    fn cache_file(&mut self) -> Result<(), OsError> {
+        let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
+        let frames = 1 + self.random.below(1 << largest);
+        self.add(OtherUse::PageCache, frames, 0)?;
+        if self.random.below(4) == 0 {
+            self.remove_any(OtherUse::PageCache);
+        }
+        Ok(())
+    }
+
+    /// Slab or kernel data: a piece of order 0 to 3 comes, and beyond the share one goes.
+    fn long_lived(&mut self, usage: OtherUse, share: f64) -> Result<(), OsError> {
+        let order = self.random.below(4) as u32;
+        self.add(usage, 1, order)?;
+        while self.memory.other_frames(usage) as f64 > share * self.frames as f64 {
+            self.remove_any(usage);
+        }
+        Ok(())
+    }
+
+    /// Something of a use, no matter how old, goes.
+    fn remove_any(&mut self, usage: OtherUse) {
+        let number = self.random.below(self.memory.next_other().max(1));
+        if let Some(found) = self.memory.other_from(usage, number) {
+            self.remove(found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ZoneLayout;
+
+    fn aged(text: &str, seed: u64) -> (PhysicalMemory, AgeingOutcome) {
+        let mut memory = PhysicalMemory::new(256 << 20, false, ZoneLayout::Single).unwrap();
+        let outcome = age(&mut memory, &text.parse().unwrap(), seed).unwrap();
+        (memory, outcome)
+    }
+
+    #[test]
+    fn a_build_depletes_and_fragments_memory_and_no_frame_is_lost() {
+        for preset in AGEING_PRESETS {
+            let (memory, outcome) = aged(preset.name, 1);
+            let others: u64 =
+                OtherUse::ALL.into_iter().map(|usage| memory.other_frames(usage)).sum();
+            assert_eq!(memory.zones().free_frames() + others, 65_536, "{}", preset.name);
+            assert_eq!(memory.other_frames(OtherUse::Anonymous), 0, "programs have ended");
+            assert!(outcome.allocated_frames as f64 >= preset.churn * 65_536.0);
+        }
+        let [day, build, weeks] =
+            ["desktop-day", "kernel-build", "weeks"].map(|preset| unusable(&aged(preset, 1).0));
+        assert!(day < 0.5 && build > 0.5 && weeks >= build, "{day} {build} {weeks}");
+        let (build, _) = aged("kernel-build", 1);
+        assert!(build.pressure().page_cache_frames > 10_000, "{:?}", build.pressure());
+    }
+
+    #[test]
+    fn the_same_seed_ages_alike() {
+        let orders = |memory: &PhysicalMemory| -> Vec<u64> {
+            (0..=10).map(|order| memory.zones().free_blocks(order)).collect()
+        };
+        let [first, again, other] = [1, 1, 2].map(|seed| orders(&aged("kernel-build", seed).0));
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+    }
+
+    #[test]
+    fn ageing_stops_at_its_target_and_leaves_what_is_asked_free() {
+        let (_, whole) = aged("weeks", 3);
+        let (memory, stopped) = aged("weeks,unusable=10%,free=30%", 3);
+        assert!(stopped.allocated_frames < whole.allocated_frames);
+        let free = memory.zones().free_frames();
+        assert!((19_660..=20_000 + FILE_FRAMES).contains(&free), "{free}");
+    }
+
+    #[test]
+    fn wrong_texts_are_explained() {
+        for (text, reason) in [
+            ("years", "no preset \"years\"; there are desktop-day, kernel-build, weeks"),
+            ("weeks,unusable=2", "2 is not between 0% and 100%"),
+            ("weeks,full", "unknown word \"full\""),
+            ("weeks,free=1%,free=2%", "says something a second time"),
+        ] {
+            let error = text.parse::<Ageing>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+        let text = "weeks,unusable=90%,free=25%";
+        assert_eq!(text.parse::<Ageing>().unwrap().to_string(), text);
+    }
+}

@@ -1,0 +1,232 @@
+//! Making 2MB pages out of blocks that others use in part: what can be moved is moved away, what
+//! stays becomes holes, if the policy accepts that (P §III.A, §VI). A block in which nothing
+//! stays is what direct compaction would make.
+
+use perforate_types::{Frame, HoleSet, Update, VirtualPage};
+use serde::{Deserialize, Serialize};
+
+use super::Kernel;
+use crate::BlockUse;
+use crate::memory::{BLOCK_ORDER, Owner};
+use crate::space::Present;
+
+/// What compaction and the claiming of blocks did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactionCounts {
+    /// Blocks looked at.
+    pub blocks_scanned: u64,
+    /// Frames whose contents were looked at: those of blocks that could not be told at a glance.
+    pub frames_scanned: u64,
+    /// Frames whose contents were copied elsewhere.
+    pub frames_migrated: u64,
+    /// Blocks that became whole by it.
+    pub blocks_emptied: u64,
+    /// Blocks taken with holes.
+    pub blocks_perforated: u64,
+}
+
+/// What a page fault does for a 2MB page when no whole block is free (Linux:
+/// `transparent_hugepage/defrag`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Defrag {
+    /// Nothing is moved; a block is perforated only if its frames are free or stay.
+    #[default]
+    Never,
+    /// Direct compaction: movable contents of a suitable block are copied elsewhere.
+    Always,
+}
+
+/// Where a search for blocks goes on, so that no block is looked at again too soon.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClaimCursor {
+    next_block: u64,
+    /// Searches of all blocks in vain since the last that found one, at most
+    /// [`MOST_DEFERRED_SHIFT`].
+    failures: u32,
+    /// Claims still to be refused without a search.
+    deferred: u32,
+}
+
+/// After the n-th fruitless search in a row, 2ⁿ − 1 claims are refused without one, at most 63
+/// (Linux: `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
+const MOST_DEFERRED_SHIFT: u32 = 6;
+
+/// A block taken for a program: all its frames but the holes are the taker's.
+pub(super) struct ClaimedBlock {
+    pub block: Frame,
+    pub holes: HoleSet,
+}
+
+impl Kernel {
+    /// Compaction and claims so far.
+    pub fn compaction(&self) -> CompactionCounts {
+        self.compaction
+    }
+
+    /// A block for a 2MB page of a program, whole or with holes as the policy accepts them.
+    pub(super) fn claim_block(&mut self, updates: &mut Vec<Update>) -> Option<ClaimedBlock> {
+        if let Some(block) = self.memory.allocate_block() {
+            return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
+        }
+        if !self.may_claim() {
+            return None;
+        }
+        let blocks = self.memory.blocks();
+        for _ in 0..blocks {
+            let block = Frame::new(self.claims.next_block << BLOCK_ORDER);
+            self.claims.next_block = (self.claims.next_block + 1) % blocks;
+            if let Some(claimed) = self.try_claim(block, updates) {
+                self.claims.failures = 0;
+                return Some(claimed);
+            }
+        }
+        self.claims.failures = (self.claims.failures + 1).min(MOST_DEFERRED_SHIFT);
+        self.claims.deferred = (1 << self.claims.failures) - 1;
+        None
+    }
+
+    /// Whether a search can find anything at all and is not deferred.
+    fn may_claim(&mut self) -> bool {
+        let one_hole = [0].into_iter().collect();
+        let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::Perforated(_));
+        if self.config.defrag == Defrag::Never && !perforates {
+            return false;
+        }
+        let deferred = self.claims.deferred > 0;
+        self.claims.deferred = self.claims.deferred.saturating_sub(1);
+        !deferred
+    }
+
+    /// Takes the block if the policy accepts what stays in it as holes.
+    fn try_claim(&mut self, block: Frame, updates: &mut Vec<Update>) -> Option<ClaimedBlock> {
+        self.compaction.blocks_scanned += 1;
+        let moves = self.config.defrag == Defrag::Always;
+        let usable = self.memory.at_most_usable(block);
+        if usable == 0 {
+            return None;
+        }
+        self.compaction.frames_scanned += HoleSet::SUBPAGES as u64;
+        let contents = self.memory.contents(block);
+        let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
+        let accepted = match self.policy.use_block(&holes) {
+            BlockUse::Pages => false,
+            BlockUse::Large => true,
+            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
+        };
+        if !accepted || (moves && !self.evacuate(block, updates)) {
+            return None;
+        }
+        if !moves {
+            self.memory.take_frames(block, &contents.free);
+        }
+        *if holes.is_empty() {
+            &mut self.compaction.blocks_emptied
+        } else {
+            &mut self.compaction.blocks_perforated
+        } += 1;
+        Some(ClaimedBlock { block, holes })
+    }
+
+    /// Background compaction (Linux: kcompactd): from the lowest address on, blocks in which
+    /// nothing stays are emptied into free frames of others, until those lie below them.
+    ///
+    /// Linux also moves single pages out of blocks that cannot be emptied; that makes no 2MB
+    /// block and is left out.
+    pub fn compact(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
+        let before = self.compaction;
+        for number in 0..self.memory.blocks() {
+            let block = Frame::new(number << BLOCK_ORDER);
+            self.compaction.blocks_scanned += 1;
+            let usable = self.memory.at_most_usable(block);
+            let free = self.memory.zones().free_in_pageblock(block);
+            let is_candidate =
+                usable == HoleSet::SUBPAGES as u64 && !free.is_empty() && free != HoleSet::FULL;
+            if !is_candidate {
+                continue;
+            }
+            self.compaction.frames_scanned += HoleSet::SUBPAGES as u64;
+            if self.memory.contents(block).fixed.is_empty() && self.evacuate(block, updates) {
+                self.compaction.blocks_emptied += 1;
+                self.memory.free(block, BLOCK_ORDER);
+            }
+        }
+        self.claims.failures = 0;
+        self.claims.deferred = 0;
+        let after = self.compaction;
+        CompactionCounts {
+            blocks_scanned: after.blocks_scanned - before.blocks_scanned,
+            frames_scanned: after.frames_scanned - before.frames_scanned,
+            frames_migrated: after.frames_migrated - before.frames_migrated,
+            blocks_emptied: after.blocks_emptied - before.blocks_emptied,
+            blocks_perforated: after.blocks_perforated - before.blocks_perforated,
+        }
+    }
+
+    /// Moves all that is movable out of the block and takes its free and moved frames. Where that
+    /// fails half-way, what was taken is free again and `false` is returned.
+    fn evacuate(&mut self, block: Frame, updates: &mut Vec<Update>) -> bool {
+        let contents = self.memory.contents(block);
+        // No whole block is broken up for it: that would be moving the problem.
+        let needed = contents.movable.count() as u64;
+        if self.memory.small_free_frames() < needed + contents.free.count() as u64 {
+            return false;
+        }
+        self.memory.take_frames(block, &contents.free);
+        let mut taken = contents.free;
+        for index in contents.movable.iter() {
+            let frame = block.add(index as u64);
+            if !self.migrate(frame, updates) || !self.memory.take(frame) {
+                self.memory.free_frames_of(block, &taken);
+                return false;
+            }
+            taken.insert(index);
+            self.compaction.frames_migrated += 1;
+        }
+        true
+    }
+
+    /// Copies what the frame holds to another frame; the frame is free then. Returns whether it
+    /// could be done.
+    fn migrate(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
+        match self.memory.owner(frame) {
+            Some(Owner::Other(number)) => self.memory.move_other(number, frame),
+            Some(Owner::Page(space, page)) => {
+                if self.memory.is_shared(frame) {
+                    return false;
+                }
+                let present = self.space(space).ok().and_then(|space| space.find(page.number()));
+                self.migrate_page(space, page, frame, present, updates)
+            }
+            Some(Owner::Retired) | None => false,
+        }
+    }
+
+    fn migrate_page(
+        &mut self,
+        id: perforate_types::SpaceId,
+        page: VirtualPage,
+        from: Frame,
+        present: Option<Present>,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let page = page.number();
+        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
+        let effects = &mut effects;
+        match present {
+            Some(Present::Page(frame, permissions)) if frame == from => {
+                let Ok(to) = effects.memory.allocate_page() else { return false };
+                let old = space.remap_page(page, to, permissions, effects);
+                effects.memory.release(old);
+                true
+            }
+            Some(Present::Hole(frame, permissions)) if frame == from => {
+                let Ok(to) = effects.memory.allocate_page() else { return false };
+                let old = space.remap_hole(page, to, permissions, effects);
+                effects.memory.release(old);
+                true
+            }
+            _ => false,
+        }
+    }
+}

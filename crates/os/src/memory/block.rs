@@ -1,0 +1,67 @@
+//! What one 2MB block is made of, and taking it frame by frame.
+
+use perforate_types::{Frame, HoleSet};
+
+use super::owners::Owner;
+use super::{BLOCK_ORDER, MigrateType, PhysicalMemory, complement};
+
+/// The frames of a 2MB block by what can be done with them. Together they are the whole block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockContents {
+    /// Free.
+    pub free: HoleSet,
+    /// Used, but what they hold can be copied elsewhere.
+    pub movable: HoleSet,
+    /// Used by what stays: they would be the holes of a perforated page.
+    pub fixed: HoleSet,
+}
+
+impl PhysicalMemory {
+    /// Number of 2MB blocks that lie wholly in usable memory.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.buddy.range().end >> BLOCK_ORDER).max().unwrap_or(0)
+    }
+
+    /// What the block is made of. Pages of programs count as movable if one alone maps them;
+    /// whether it still does is for the one who moves them to see.
+    pub(crate) fn contents(&self, block: Frame) -> BlockContents {
+        let free = self.zones.free_in_pageblock(block);
+        let mut movable = HoleSet::EMPTY;
+        if self.owners.recorded(block) > 0 {
+            for index in complement(&free).iter() {
+                let frame = block.add(index as u64);
+                let is_movable = match self.owners.get(frame) {
+                    Some(Owner::Page(..)) => !self.references.is_shared(frame),
+                    Some(Owner::Other(number)) => self
+                        .other_use(number)
+                        .is_some_and(|usage| usage.migrate_type() == MigrateType::Movable),
+                    Some(Owner::Retired) | None => false,
+                };
+                if is_movable {
+                    movable.insert(index);
+                }
+            }
+        }
+        let fixed = complement(&free.union(&movable));
+        BlockContents { free, movable, fixed }
+    }
+
+    /// The most frames of the block that can be got: free ones and those whose owner is known.
+    pub(crate) fn at_most_usable(&self, block: Frame) -> u64 {
+        self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block)
+    }
+
+    /// Takes these frames of the block, which are free.
+    pub(crate) fn take_frames(&mut self, block: Frame, frames: &HoleSet) {
+        for index in frames.iter() {
+            assert!(self.zones.take(block.add(index as u64)), "frame was free");
+        }
+    }
+
+    /// Gives back these frames of the block, which have one owner.
+    pub(crate) fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
+        for index in frames.iter() {
+            self.free(block.add(index as u64), 0);
+        }
+    }
+}

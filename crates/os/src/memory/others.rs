@@ -1,0 +1,128 @@
+//! What the rest of the system keeps in memory: other programs, page cache, slab, kernel data.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perforate_types::Frame;
+
+use super::migrate_type::MigrateType;
+
+/// What something of the rest of the system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum OtherUse {
+    /// Memory of programs that are not simulated: can be moved, not freed.
+    Anonymous,
+    /// Cached file pages: can be moved, and dropped under pressure.
+    PageCache,
+    /// Slab caches: cannot be moved, but freed under pressure.
+    Slab,
+    /// Kernel data: stays.
+    Kernel,
+}
+
+impl OtherUse {
+    /// Number of uses, for arrays indexed by `use as usize`.
+    pub const COUNT: usize = 4;
+
+    /// All uses, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel];
+
+    /// The pageblocks it is put in.
+    pub const fn migrate_type(self) -> MigrateType {
+        match self {
+            Self::Anonymous | Self::PageCache => MigrateType::Movable,
+            Self::Slab => MigrateType::Reclaimable,
+            Self::Kernel => MigrateType::Unmovable,
+        }
+    }
+
+    /// Name of the counter of the bytes it takes.
+    pub const fn counter(self) -> &'static str {
+        match self {
+            Self::Anonymous => "other_programs_bytes",
+            Self::PageCache => "page_cache_bytes",
+            Self::Slab => "slab_bytes",
+            Self::Kernel => "kernel_data_bytes",
+        }
+    }
+
+    /// Whether it can be freed under pressure.
+    pub const fn is_reclaimable(self) -> bool {
+        matches!(self, Self::PageCache | Self::Slab)
+    }
+}
+
+/// Something the rest of the system has: a file's cached pages, a slab, a program's heap.
+#[derive(Clone, Debug)]
+pub(super) struct Other {
+    pub(super) usage: OtherUse,
+    /// Its frames; what cannot be moved has one block of frames per order-sized piece.
+    pub(super) frames: Vec<Frame>,
+}
+
+/// Everything the rest of the system has, by number; a smaller number is older.
+#[derive(Default)]
+pub(super) struct Others {
+    all: BTreeMap<u64, Other>,
+    /// Numbers of what can be freed, per use, oldest first.
+    by_use: [BTreeSet<u64>; OtherUse::COUNT],
+    frames: [u64; OtherUse::COUNT],
+    next: u64,
+}
+
+impl Others {
+    /// Adds something; returns its number.
+    pub(super) fn add(&mut self, usage: OtherUse, frames: Vec<Frame>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.frames[usage as usize] += frames.len() as u64;
+        self.by_use[usage as usize].insert(number);
+        self.all.insert(number, Other { usage, frames });
+        number
+    }
+
+    /// The number that [`Self::add`] will give next.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes something away.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Other> {
+        let other = self.all.remove(&number)?;
+        self.frames[other.usage as usize] -= other.frames.len() as u64;
+        self.by_use[other.usage as usize].remove(&number);
+        Some(other)
+    }
+
+    /// What it is.
+    pub(super) fn get(&self, number: u64) -> Option<&Other> {
+        self.all.get(&number)
+    }
+
+    /// The oldest thing of a use.
+    pub(super) fn oldest(&self, usage: OtherUse) -> Option<u64> {
+        self.by_use[usage as usize].first().copied()
+    }
+
+    /// The oldest thing of a use that is not older than `number`, else the oldest.
+    pub(super) fn from(&self, usage: OtherUse, number: u64) -> Option<u64> {
+        let later = self.by_use[usage as usize].range(number..).next();
+        later.copied().or_else(|| self.oldest(usage))
+    }
+
+    /// Frames of a use.
+    pub(super) fn frames(&self, usage: OtherUse) -> u64 {
+        self.frames[usage as usize]
+    }
+
+    /// One of its frames was moved.
+    ///
+    /// # Panics
+    /// If it has no such frame.
+    pub(super) fn replace(&mut self, number: u64, from: Frame, to: Frame) {
+        let other = self.all.get_mut(&number).expect("what owns a frame exists");
+        let place = other.frames.iter_mut().find(|frame| **frame == from);
+        *place.expect("it has the frame") = to;
+    }
+}

@@ -1,0 +1,139 @@
+//! What an allocated frame holds, as far as it can be moved or freed: the reverse map.
+//!
+//! A frame without a record here is free, or holds what stays where it is: nodes of page tables,
+//! injected foreign data, the inside of a large page.
+
+use perforate_types::{Frame, SpaceId, VirtualPage};
+
+use super::migrate_type::PAGEBLOCK_FRAMES;
+
+/// Pageblocks whose records are kept together.
+const GROUP: usize = 1024;
+const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A 4KB page or a hole of a program, the one that mapped the frame last.
+    Page(SpaceId, VirtualPage),
+    /// Part of something the rest of the system has, by its number.
+    Other(u64),
+    /// Nothing ever again: the frame is faulty.
+    Retired,
+}
+
+const KIND_BITS: u32 = 2;
+const PAGE: u64 = 1;
+const OTHER: u64 = 2;
+const RETIRED: u64 = 3;
+const SPACE_SHIFT: u32 = 48;
+const PAGE_MASK: u64 = (1 << 36) - 1;
+
+/// An [`Owner`] in one word; 0 for none.
+fn encode(owner: Owner) -> u64 {
+    match owner {
+        Owner::Page(space, page) => {
+            // Programs use the lower half of the address space: 35 bits of page number.
+            u64::from(space.0) << SPACE_SHIFT | (page.number() & PAGE_MASK) << KIND_BITS | PAGE
+        }
+        Owner::Other(number) => number << KIND_BITS | OTHER,
+        Owner::Retired => RETIRED,
+    }
+}
+
+fn decode(word: u64) -> Option<Owner> {
+    match word & ((1 << KIND_BITS) - 1) {
+        PAGE => {
+            let space = SpaceId((word >> SPACE_SHIFT) as u16);
+            Some(Owner::Page(space, VirtualPage::new(word >> KIND_BITS & PAGE_MASK)))
+        }
+        OTHER => Some(Owner::Other(word >> KIND_BITS)),
+        RETIRED => Some(Owner::Retired),
+        _ => None,
+    }
+}
+
+/// Owners of the frames of one pageblock, and how many are recorded.
+#[derive(Clone)]
+struct Pageblock {
+    owners: [u64; FRAMES],
+    recorded: u16,
+}
+
+/// Records of neighbouring pageblocks.
+type Group = [Option<Box<Pageblock>>; GROUP];
+
+/// Owners by frame.
+#[derive(Default)]
+pub(super) struct Owners {
+    groups: Vec<Option<Box<Group>>>,
+}
+
+fn split(frame: Frame) -> (usize, usize, usize) {
+    let number = (frame.number() / PAGEBLOCK_FRAMES) as usize;
+    (number / GROUP, number % GROUP, (frame.number() % PAGEBLOCK_FRAMES) as usize)
+}
+
+impl Owners {
+    /// What the frame holds, if that is recorded.
+    pub(super) fn get(&self, frame: Frame) -> Option<Owner> {
+        let (group, block, index) = split(frame);
+        let group = self.groups.get(group)?.as_ref()?;
+        decode(group[block].as_ref()?.owners[index])
+    }
+
+    /// Records what the frame holds.
+    pub(super) fn set(&mut self, frame: Frame, owner: Owner) {
+        let (group, block, index) = split(frame);
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, || None);
+        }
+        let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
+        let block = group[block]
+            .get_or_insert_with(|| Box::new(Pageblock { owners: [0; FRAMES], recorded: 0 }));
+        block.recorded += u16::from(block.owners[index] == 0);
+        block.owners[index] = encode(owner);
+    }
+
+    /// Forgets what these frames of one pageblock held.
+    pub(super) fn clear(&mut self, first: Frame, frames: u64) {
+        let (group, place, index) = split(first);
+        let Some(Some(group)) = self.groups.get_mut(group) else { return };
+        let Some(block) = &mut group[place] else { return };
+        for owner in &mut block.owners[index..index + frames as usize] {
+            block.recorded -= u16::from(*owner != 0);
+            *owner = 0;
+        }
+        if block.recorded == 0 {
+            group[place] = None;
+        }
+    }
+
+    /// Frames of the pageblock whose contents are recorded.
+    pub(super) fn recorded(&self, block: Frame) -> u64 {
+        let (group, block, _) = split(block);
+        let group = self.groups.get(group).and_then(Option::as_ref);
+        group.and_then(|group| group[block].as_ref()).map_or(0, |block| block.recorded.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_and_go() {
+        let mut owners = Owners::default();
+        let frame = Frame::new((5 << 19) + 77);
+        assert_eq!(owners.get(frame), None);
+        let page = Owner::Page(SpaceId(65_535), VirtualPage::new((1 << 36) - 1));
+        for owner in [page, Owner::Other(1 << 50), Owner::Retired] {
+            owners.set(frame, owner);
+            assert_eq!(owners.get(frame), Some(owner));
+            assert_eq!(owners.recorded(frame), 1);
+        }
+        owners.clear(frame, 1);
+        owners.clear(frame, 1);
+        assert_eq!((owners.get(frame), owners.recorded(frame)), (None, 0));
+    }
+}
