@@ -40,43 +40,43 @@ pub struct Pressure {
 }
 
 impl PhysicalMemory {
-    /// An aligned run of 2^order frames; page cache and slab make room if memory is short.
+    /// An aligned run of 2^order frames; page cache and slab make room if memory is short or, for
+    /// more than one frame, in too small pieces.
     pub(super) fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
         if self.zones.free_frames() < self.watermarks.low_frames {
             self.reclaim();
         }
-        self.zones.allocate(order, kind).ok_or_else(|| self.exhausted(FRAME_BYTES << order))
+        loop {
+            if let Some(frame) = self.zones.allocate(order, kind) {
+                return Ok(frame);
+            }
+            if !self.reclaim_oldest() {
+                return Err(self.exhausted(FRAME_BYTES << order));
+            }
+        }
     }
 
-    /// Frees the oldest page cache, then the oldest slab, until the high watermark.
+    /// Reclaims until the high watermark.
     fn reclaim(&mut self) {
-        let reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
         let mut reclaimed = false;
-        for usage in reclaimable {
-            while self.zones.free_frames() < self.watermarks.high_frames {
-                let Some(oldest) = self.others.oldest(usage) else { break };
-                let frames = self.remove_other(oldest);
-                reclaimed = true;
-                match usage {
-                    OtherUse::PageCache => self.pressure.page_cache_frames += frames,
-                    _ => self.pressure.slab_frames += frames,
-                }
-            }
+        while self.zones.free_frames() < self.watermarks.high_frames && self.reclaim_oldest() {
+            reclaimed = true;
         }
         self.pressure.reclaims += u64::from(reclaimed);
     }
 
-    /// Drops page cache, oldest first, until this many frames are free.
-    pub(crate) fn drop_page_cache(&mut self, free_frames: u64) {
-        while self.zones.free_frames() < free_frames {
-            let Some(oldest) = self.others.oldest(OtherUse::PageCache) else { return };
-            self.remove_other(oldest);
+    /// Frees the oldest page cache, or the oldest slab if there is none; returns whether there was
+    /// anything.
+    fn reclaim_oldest(&mut self) -> bool {
+        let mut reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
+        let found = reclaimable.find_map(|usage| Some((usage, self.others.oldest(usage)?)));
+        let Some((usage, oldest)) = found else { return false };
+        let frames = self.remove_other(oldest);
+        match usage {
+            OtherUse::PageCache => self.pressure.page_cache_frames += frames,
+            _ => self.pressure.slab_frames += frames,
         }
-    }
-
-    /// What shortage of memory led to so far.
-    pub(crate) fn pressure(&self) -> Pressure {
-        self.pressure
+        true
     }
 
     /// The rest of the system gets `pieces` runs of 2^order frames for something; returns its
