@@ -79,6 +79,19 @@ impl PhysicalMemory {
         true
     }
 
+    /// Drops page cache, oldest first, until this many frames are free.
+    pub(crate) fn drop_page_cache(&mut self, free_frames: u64) {
+        while self.zones.free_frames() < free_frames {
+            let Some(oldest) = self.others.oldest(OtherUse::PageCache) else { return };
+            self.remove_other(oldest);
+        }
+    }
+
+    /// What shortage of memory led to so far.
+    pub(crate) fn pressure(&self) -> Pressure {
+        self.pressure
+    }
+
     /// The rest of the system gets `pieces` runs of 2^order frames for something; returns its
     /// number.
     ///
