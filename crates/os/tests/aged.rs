@@ -100,14 +100,14 @@ fn memory_adds_up_after_ageing_and_use() {
 
 fn aged_coverage(policy: &str, defrag: Defrag, compacts: bool) -> (f64, CompactionCounts) {
     let ageing = Some("kernel-build,free=30%".parse::<Ageing>().unwrap());
-    // One frame in 200 stays where it is: only e^(−512/200) = 8 % of the blocks have none.
-    let faulty = Some(FaultMap::Uniform(0.005));
+    // One frame in 500 stays where it is: e^(−512/500) = 36 % of the blocks have none.
+    let faulty = Some(FaultMap::Uniform(0.002));
     let config = KernelConfig { ageing, defrag, faulty, ..config(512 * MB) };
     let mut kernel = Kernel::new(config, parse_policy(policy).unwrap()).unwrap();
     if compacts {
         kernel.compact(&mut Vec::new());
     }
-    touch(&mut kernel, 64 * MB);
+    touch(&mut kernel, 128 * MB);
     (kernel.large_page_coverage(), kernel.compaction())
 }
 
