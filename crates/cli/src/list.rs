@@ -1,14 +1,14 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
-use perforate_sim::{Machine, scheme};
+use perforate_sim::{AGEING_PRESETS, Machine, scheme};
 use perforate_trace::WORKLOADS;
 
 use crate::bundled;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// List schemes, workloads or machines.
+/// List schemes, workloads, machines or ways to age memory.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
@@ -23,6 +23,8 @@ enum What {
     Workloads,
     /// Machines
     Machines,
+    /// What ages memory
+    Ageing,
 }
 
 /// Prints the lists.
@@ -31,6 +33,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Schemes, schemes as fn() -> String),
         (What::Workloads, workloads),
         (What::Machines, machines),
+        (What::Ageing, ageing),
     ];
     let wanted: Vec<String> = sections
         .iter()
@@ -88,6 +91,14 @@ fn machines() -> String {
     for machine in Machine::bundled() {
         let mark = if machine.name == Machine::DEFAULT { " (default)" } else { "" };
         text += &format!("  {:<20} {}{mark}\n", machine.name, machine.summary);
+    }
+    text
+}
+
+fn ageing() -> String {
+    let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
+    for preset in AGEING_PRESETS {
+        text += &format!("  {:<14} {}\n", preset.name, preset.summary);
     }
     text
 }

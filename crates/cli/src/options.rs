@@ -1,7 +1,9 @@
 //! Options that several commands share.
 
 use clap::Args;
-use perforate_sim::{Comparison, Machine, MemoryState, Scheme, SimError, Workload};
+use perforate_sim::{
+    Comparison, Machine, MemoryState, Past, PastOptions, Scheme, SimError, Workload,
+};
 
 use crate::bundled;
 
@@ -20,8 +22,22 @@ pub struct PlacementOptions {
     pub memory: Option<String>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
     /// and if wanted ,unallocated or ,unusable=U%
-    #[arg(long, value_name = "SPEC", default_value = DEFAULT_FRAGMENTATION)]
-    pub fragmentation: String,
+    /// [default: portion=50%,holes=25%,clustered; none with --age]
+    #[arg(long, value_name = "SPEC")]
+    pub fragmentation: Option<String>,
+    /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,free=F%]
+    /// (see `perforate list ageing`)
+    #[arg(long, value_name = "SPEC")]
+    pub age: Option<String>,
+    /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line
+    #[arg(long, value_name = "SPEC|FILE")]
+    pub faulty: Option<String>,
+    /// Compaction: none, background (before the run), direct (in page faults) or both
+    #[arg(long, value_name = "WHEN")]
+    pub compaction: Option<String>,
+    /// Zones of memory: single or x86 (DMA, DMA32, Normal)
+    #[arg(long, value_name = "LAYOUT")]
+    pub zones: Option<String>,
     /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy
     #[arg(long, value_name = "SPEC")]
     pub perforation: Option<String>,
@@ -55,11 +71,17 @@ pub struct SimulationOptions {
 impl PlacementOptions {
     /// The memory asked for.
     pub fn memory(&self) -> Result<MemoryState, SimError> {
-        MemoryState::parse(
-            self.memory.as_deref(),
-            Some(&self.fragmentation),
-            self.perforation.as_deref(),
-        )
+        let default = if self.age.is_some() { "none" } else { DEFAULT_FRAGMENTATION };
+        let fragmentation = self.fragmentation.as_deref().unwrap_or(default);
+        let perforation = self.perforation.as_deref();
+        let past = Past::parse(PastOptions {
+            age: self.age.as_deref(),
+            faulty: self.faulty.as_deref(),
+            compaction: self.compaction.as_deref(),
+            zones: self.zones.as_deref(),
+        })?;
+        MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
+            .with_past(past)
     }
 
     /// The part of the workload asked for; the default trace where none is named.

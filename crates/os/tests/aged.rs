@@ -21,6 +21,7 @@ fn config(memory_bytes: u64) -> KernelConfig {
         faulty: None,
         ageing: None,
         defrag: Defrag::Never,
+        compacted: false,
         implicit_maps: false,
     }
 }

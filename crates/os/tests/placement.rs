@@ -179,6 +179,7 @@ fn impossible_memories_are_refused() {
             faulty: None,
             ageing: None,
             defrag: Default::default(),
+            compacted: false,
         };
         Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
     };
@@ -222,6 +223,7 @@ fn speed() {
         faulty: None,
         ageing: None,
         defrag: Default::default(),
+        compacted: false,
     };
     let mut kernel = Kernel::new(config.clone(), parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
@@ -264,6 +266,7 @@ fn host_memory() {
         faulty: None,
         ageing: None,
         defrag: Default::default(),
+        compacted: false,
     };
     let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();

@@ -78,6 +78,9 @@ pub enum SimError {
     /// Fragmentation that cannot be.
     #[error("--{0}")]
     Fragmentation(String),
+    /// A past of memory that cannot be.
+    #[error("{0}")]
+    Past(String),
     /// Options for perforated pages that cannot be.
     #[error("--perforation: {0}")]
     Perforation(String),

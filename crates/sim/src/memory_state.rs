@@ -1,6 +1,8 @@
 //! The memory a program is placed in.
 
-use perforate_os::Fragmentation;
+use std::path::Path;
+
+use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, OsError, ZoneLayout};
 use perforate_types::PageSize;
 use serde::Serialize;
 
@@ -17,6 +19,94 @@ pub struct MemoryState {
     /// Options of the policy for perforated pages (`max-hole-share=25%,max-filter-bits=4,
     /// holes=lazy`; P §III.C and §VI), for all schemes that have them.
     pub perforation: Option<String>,
+    /// What happened to the memory before the program starts.
+    #[serde(flatten)]
+    pub past: Past,
+}
+
+/// What happened to memory before the program starts, and how hard the operating system tries to
+/// mend it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize)]
+pub struct Past {
+    /// How memory is divided into zones.
+    pub zones: ZoneLayout,
+    /// Faulty frames, never used.
+    pub faulty: Option<FaultMap>,
+    /// System uptime.
+    pub ageing: Option<Ageing>,
+    /// What a fault does for a 2MB page when no whole block is free.
+    pub defrag: Defrag,
+    /// Whether background compaction had its time.
+    pub compacted: bool,
+}
+
+/// The texts of the options that make a [`Past`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PastOptions<'a> {
+    /// `--age`: `PRESET[,unusable=U%][,free=F%]`.
+    pub age: Option<&'a str>,
+    /// `--faulty`: `uniform=S%`, `clustered=S%`, or a file with one frame number a line.
+    pub faulty: Option<&'a str>,
+    /// `--compaction`: `none`, `background`, `direct` or `both`.
+    pub compaction: Option<&'a str>,
+    /// `--zones`: `single` or `x86`.
+    pub zones: Option<&'a str>,
+}
+
+impl Past {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// What cannot be read, with what would be right.
+    pub fn parse(options: PastOptions<'_>) -> Result<Self, SimError> {
+        let past = |error: OsError| SimError::Past(error.to_string());
+        let (compacted, defrag) = match options.compaction {
+            None | Some("none") => (false, Defrag::Never),
+            Some("background") => (true, Defrag::Never),
+            Some("direct") => (false, Defrag::Always),
+            Some("both") => (true, Defrag::Always),
+            Some(other) => {
+                let problem = "is none, background, direct or both";
+                return Err(SimError::Past(format!("--compaction {problem}, not \"{other}\"")));
+            }
+        };
+        let zones = match options.zones {
+            None | Some("single") => ZoneLayout::Single,
+            Some("x86") => ZoneLayout::X86,
+            Some(other) => {
+                return Err(SimError::Past(format!("--zones is single or x86, not \"{other}\"")));
+            }
+        };
+        let ageing = options.age.map(str::parse).transpose().map_err(past)?;
+        let faulty = options.faulty.map(read_fault_map).transpose()?;
+        Ok(Self { zones, faulty, ageing, defrag, compacted })
+    }
+
+    /// Short phrases for headings.
+    fn describe(&self) -> Vec<String> {
+        let mut phrases = Vec::new();
+        phrases.extend(self.ageing.as_ref().map(|ageing| format!("aged: {ageing}")));
+        phrases.extend(self.faulty.as_ref().map(|faulty| format!("faulty: {faulty}")));
+        match (self.compacted, self.defrag) {
+            (false, Defrag::Never) => {}
+            (true, Defrag::Never) => phrases.push("compacted in the background".into()),
+            (false, Defrag::Always) => phrases.push("direct compaction".into()),
+            (true, Defrag::Always) => phrases.push("background and direct compaction".into()),
+        }
+        phrases
+    }
+}
+
+/// A share, or a file that lists frames.
+fn read_fault_map(text: &str) -> Result<FaultMap, SimError> {
+    if !text.contains('=') && Path::new(text).exists() {
+        let file = |problem: String| SimError::Past(format!("--faulty {text}: {problem}"));
+        let content = std::fs::read_to_string(text).map_err(|error| file(error.to_string()))?;
+        return FaultMap::from_lines(&content).map_err(|error| file(error.to_string()));
+    }
+    text.parse().map_err(|error: OsError| {
+        SimError::Past(format!("--faulty: {error}, or name a file with one frame number a line"))
+    })
 }
 
 impl MemoryState {
@@ -54,16 +144,31 @@ impl MemoryState {
             perforate_os::parse_policy(&format!("perforated:{options}"))
                 .map_err(|error| SimError::Perforation(error.to_string()))?;
         }
-        Ok(Self { memory_bytes, fragmentation, perforation })
+        Ok(Self { memory_bytes, fragmentation, perforation, past: Past::default() })
+    }
+
+    /// The same memory with a past.
+    ///
+    /// # Errors
+    /// If fragmentation is injected and produced by ageing at once.
+    pub fn with_past(self, past: Past) -> Result<Self, SimError> {
+        if past.ageing.is_some() && self.fragmentation.is_some() {
+            let problem = "--age produces fragmentation, --fragmentation injects it: choose one";
+            return Err(SimError::Past(problem.into()));
+        }
+        Ok(Self { past, ..self })
     }
 
     /// One short phrase, for headings.
     pub fn describe(&self) -> String {
         let memory = format_size(self.memory_bytes);
-        match &self.fragmentation {
+        let state = match &self.fragmentation {
             Some(fragmentation) => format!("{memory} of memory, fragmented: {fragmentation}"),
-            None => format!("{memory} of memory, not fragmented"),
-        }
+            None if self.past.ageing.is_none() => format!("{memory} of memory, not fragmented"),
+            None => format!("{memory} of memory"),
+        };
+        let phrases = std::iter::once(state).chain(self.past.describe());
+        phrases.collect::<Vec<_>>().join("; ")
     }
 }
 

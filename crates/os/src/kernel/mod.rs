@@ -58,6 +58,9 @@ pub struct KernelConfig {
     /// What a fault does for a 2MB page when no whole block is free.
     #[serde(default)]
     pub defrag: Defrag,
+    /// Whether background compaction had its time before the program started.
+    #[serde(default)]
+    pub compacted: bool,
     /// What happened to memory before the program started.
     #[serde(default)]
     pub ageing: Option<Ageing>,
@@ -130,6 +133,9 @@ impl Kernel {
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);
+        if kernel.config.compacted {
+            kernel.compact(&mut Vec::new()); // Nothing is mapped yet: there are no updates.
+        }
         Ok(kernel)
     }
 

@@ -55,6 +55,7 @@ impl Machine {
             faulty: None,
             ageing: None,
             defrag: Default::default(),
+            compacted: false,
         };
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),

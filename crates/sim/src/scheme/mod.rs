@@ -10,6 +10,7 @@ mod perforated;
 use perforate_mmu::{Dimension, PerforatedVariant, Radix};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 
+use crate::memory_state::Past;
 use crate::{MemoryState, SimError};
 
 /// Every scheme there is, in the order reports show them.
@@ -87,16 +88,18 @@ impl Scheme {
         implicit_maps: bool,
     ) -> Result<Kernel, OsError> {
         let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
+        let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
             seed,
             tables: TableFormat { shadow_directories: self.shadow_directories },
             implicit_maps,
-            zones: Default::default(),
-            faulty: None,
-            ageing: None,
-            defrag: Default::default(),
+            zones: past.zones,
+            faulty: past.faulty,
+            ageing: past.ageing,
+            defrag: past.defrag,
+            compacted: past.compacted,
         };
         Kernel::new(config, parse_policy(&self.policy_text(memory))?)
     }
