@@ -9,6 +9,7 @@
 //! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.
 
+mod content;
 mod error;
 mod fragmentation;
 mod kernel;
@@ -17,9 +18,12 @@ mod policy;
 mod random;
 mod space;
 
+pub use content::{ContentDistribution, ZERO_PAGE};
 pub use error::OsError;
 pub use fragmentation::{Distribution, Fragmentation};
-pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
+pub use kernel::{
+    FaultOutcome, HoleContent, Kernel, KernelConfig, KsmConfig, KsmPass, TableFormat,
+};
 pub use memory::Buddy;
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,

@@ -1,9 +1,11 @@
 //! One simulated operating system with its own memory.
 
+mod contents;
 mod copy;
 mod counters;
 mod event;
 mod fault;
+mod ksm;
 mod process;
 mod range;
 mod remap;
@@ -19,7 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Effects};
 use crate::{Fragmentation, OsError, PartialChange, Policy};
+use contents::PageContents;
 use counters::{FaultCounts, Peak};
+use ksm::Ksm;
+pub use ksm::{KsmConfig, KsmPass};
 pub use subpage::HoleContent;
 
 /// The format of the page tables, as far as frames are concerned.
@@ -75,6 +80,8 @@ pub struct Kernel {
     current: SpaceId,
     faults: FaultCounts,
     peak: Peak,
+    contents: PageContents,
+    ksm: Ksm,
 }
 
 impl Kernel {
@@ -98,6 +105,8 @@ impl Kernel {
             current: SpaceId(0),
             faults: FaultCounts::default(),
             peak: Peak::default(),
+            contents: PageContents::default(),
+            ksm: Ksm::default(),
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);
