@@ -214,7 +214,7 @@ impl Storm {
 
     /// A pass of same-page merging, short or long, with whatever knob.
     fn merge(&mut self) -> Result<(), SimError> {
-        let pages_to_scan = [50, 1000, 20_000][self.random.below(3) as usize];
+        let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
         let max_page_sharing = 2 + self.random.below(20);
         let config = KsmConfig { pages_to_scan, max_page_sharing };
         self.system.change(|kernel, updates| {

@@ -32,7 +32,8 @@ use crate::{OsError, PartialChange};
 pub struct KsmConfig {
     /// Pages scanned by one pass (Linux: before each sleep).
     pub pages_to_scan: u64,
-    /// Pages that may map one merged frame; the next ones get another. At least 2.
+    /// Pages that may map one merged frame; the next ones get another. At least 2. A fork makes
+    /// more of them, as it takes no notice of merging.
     pub max_page_sharing: u64,
 }
 
@@ -113,14 +114,23 @@ struct Node {
 /// What merging did, in all.
 #[derive(Default)]
 struct Counts {
+    /// Pages looked at.
     scanned: u64,
+    /// Times the scanner came to the end.
     full_scans: u64,
+    /// Pages mapped to a merged frame instead of their own.
     merged: u64,
+    /// Merged pages that a write took out again.
     written: u64,
+    /// Looks at a page that was new or had changed since the last one.
     changing: u64,
+    /// Merges for which memory was short.
     failed: u64,
+    /// Ordinary 2MB pages split into 4KB pages.
     split: u64,
+    /// Ordinary 2MB pages that got their first hole.
     perforated: u64,
+    /// Sub-pages punched out as holes.
     punched: u64,
 }
 
