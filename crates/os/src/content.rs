@@ -95,7 +95,12 @@ impl ContentDistribution {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for share in [self.zero, self.duplicate, self.regions] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(format!("{}% is not between 0% and 100%", percent(share)));
+            }
+        }
         let together = self.zero + self.duplicate;
         // Shares are written in percent, so their binary sums may be a trifle off.
         let exceeds = |limit: f64| together > limit + 1e-9;

@@ -3,7 +3,7 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, page, protect, switch, unmap};
-use perforate_os::{KsmConfig, OsError, ZERO_PAGE};
+use perforate_os::{ContentDistribution, KsmConfig, OsError, ZERO_PAGE};
 use perforate_types::{Advice, Backing, Permissions, ProgramEvent, SpaceId, VirtualAddress};
 
 const PAGE: u64 = 4096;
@@ -193,7 +193,7 @@ fn a_forked_page_joins_without_moving() {
     machine.event(ProgramEvent::Exec);
     scan(&mut machine, 1);
     assert_eq!(machine.counter("ksm_pages_shared"), 1);
-    assert_eq!(frame(&machine, third, 9).1, false);
+    assert!(!frame(&machine, third, 9).1);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn passes_go_on_where_the_last_one_ended() {
 #[test]
 fn contents_go_where_the_pages_go() {
     let mut machine = two_processes("thp");
-    machine.kernel.set_content_distribution("zero=50%,run=512,seed=5".parse().unwrap());
+    machine.kernel.set_content_distribution("zero=50%,run=512,seed=5".parse().unwrap()).unwrap();
     let content = |machine: &Machine, address| machine.kernel.content(SECOND, page(address));
     let (before, other) = (content(&machine, BASE + PAGE), content(&machine, BASE + 2 * PAGE));
     set(&mut machine, SECOND, 2, 77);
@@ -269,6 +269,17 @@ fn read_only_pages_merge_and_may_become_writable_later() {
 
 #[test]
 fn wrong_settings_are_explained() {
+    let mut machine = Machine::new("thp", 64 * MB);
+    let contents: ContentDistribution = "zero=5%".parse().unwrap();
+    for wrong in [
+        ContentDistribution { run: 0, ..contents },
+        ContentDistribution { zero: -0.1, ..contents },
+        ContentDistribution { duplicate: f64::NAN, ..contents },
+        ContentDistribution { duplicate: 0.1, ..contents },
+    ] {
+        let result = machine.kernel.set_content_distribution(wrong);
+        assert!(matches!(result, Err(OsError::InvalidContents { .. })), "{wrong:?}");
+    }
     for (text, reason) in [
         ("pages-to-scan=0", "pages-to-scan is at least 1"),
         ("max-page-sharing=1", "max-page-sharing is at least 2, not 1: fewer share nothing"),
@@ -280,7 +291,6 @@ fn wrong_settings_are_explained() {
         let error = text.parse::<KsmConfig>().expect_err(text).to_string();
         assert!(error.contains(reason) && !error.contains('\n'), "{error}");
     }
-    let mut machine = Machine::new("thp", 64 * MB);
     let config = KsmConfig { pages_to_scan: 0, ..KsmConfig::default() };
     assert!(matches!(machine.kernel.set_ksm(config), Err(OsError::InvalidKsm { .. })));
     assert_eq!("".parse(), Ok(KsmConfig::default()));

@@ -158,7 +158,7 @@ fn perform(machine: &mut Machine, action: &Action) {
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     let mut machine = Machine::with(policy, 256 * MB, fragmentation, false);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
-    machine.kernel.set_content_distribution(contents.parse().expect("valid"));
+    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {
         perform(&mut machine, action);
     }

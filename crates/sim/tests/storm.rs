@@ -72,10 +72,8 @@ impl Storm {
         let mut system = System::new(&machine, scheme, &memory.unwrap(), seed, options).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = contents.parse().expect("valid");
-        let told = |kernel: &mut Kernel, _: &mut Vec<Update>| {
-            kernel.set_content_distribution(contents);
-            Ok(())
-        };
+        let told =
+            |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
         system.change(told).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));

@@ -2,7 +2,8 @@
 //!
 //! The contents are those that programs give their pages, whatever frames hold them: merging and
 //! copying frames alters nothing here. What no one has told is drawn from the distribution, and
-//! is unique without one. A child draws what its parent draws, as it begins with the same pages.
+//! is unique without one. A child draws what its parent draws, as it begins with the same pages; so
+//! what both touch at the same address only after the fork counts as equal too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -92,9 +93,20 @@ impl PageContents {
 impl Kernel {
     /// Contents of all pages that nothing else is said of are drawn from `distribution` from now
     /// on. To be called before programs write: what was written earlier is not remembered.
-    pub fn set_content_distribution(&mut self, distribution: ContentDistribution) {
+    ///
+    /// # Errors
+    /// If the distribution contradicts itself.
+    pub fn set_content_distribution(
+        &mut self,
+        distribution: ContentDistribution,
+    ) -> Result<(), OsError> {
+        distribution.check().map_err(|reason| {
+            let text = distribution.to_string();
+            OsError::InvalidContents { text, reason }
+        })?;
         self.contents.are_kept = true;
         self.contents.distribution = Some(distribution);
+        Ok(())
     }
 
     /// Says what is on a page, as a trace or snapshot with hashes knows it. Equal identities are
