@@ -38,7 +38,7 @@ struct Layout {
 
 const LAYOUTS: [Layout; 2] = [
     Layout {
-        what: "equal pages in runs of 64KB, in 40% of the large pages (as the paper saw it)",
+        what: "equal pages in runs of 64KB, in 40% of the large pages (share set to the paper's)",
         place: "regions=40%,run=16",
     },
     Layout { what: "equal pages scattered one by one over all large pages", place: "run=1" },
@@ -173,7 +173,7 @@ fn main() -> Result<(), SimError> {
     println!(
         "- {ACCESSES} reads after {WARMUP} of warming up, no writes, processes in turns of {SLICE};"
     );
-    println!("  the paper's mcf reads with more locality than these patterns have");
+    println!("  neither pattern is mcf's, which the paper's +34% is for");
     println!("- machine {}, TLBs tagged: {};", machine.name, machine.tlb.tagged);
     println!(
         "  one translation where the paper's virtual machines have two; all memory is scanned"
