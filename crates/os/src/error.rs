@@ -125,6 +125,44 @@ pub enum OsError {
         /// The page.
         page: VirtualPage,
     },
+    /// Synthetic contents that cannot be parsed or contradict themselves.
+    #[error(
+        "contents \"{text}\": {reason}; write \
+         zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8][,seed=1]"
+    )]
+    InvalidContents {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Same-page merging with impossible settings.
+    #[error("ksm \"{text}\": {reason}; write pages-to-scan=100,max-page-sharing=256")]
+    InvalidKsm {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The content of a page that is not there.
+    #[error("{page:?} of address space {} is not mapped", .space.0)]
+    NotMapped {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// Another content for a page whose frame others map as well.
+    #[error(
+        "{page:?} of address space {} shares its frame: only a write gives it other content",
+        .space.0
+    )]
+    SharedContent {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
     /// A patch that would allow more than the area does.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {

@@ -10,6 +10,7 @@
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.
 
 mod ageing;
+mod content;
 mod error;
 mod fault_map;
 mod fragmentation;
@@ -21,12 +22,14 @@ mod random;
 mod space;
 
 pub use ageing::{AGEING_PRESETS, Ageing, AgeingOutcome, AgeingPreset};
+pub use content::{ContentDistribution, ZERO_PAGE};
 pub use error::OsError;
 pub use fault_map::FaultMap;
 pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use kernel::{
-    CompactionCounts, Defrag, FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat,
+    CompactionCounts, Defrag, FaultOutcome, HoleContent, Kernel, KernelConfig, KsmConfig, KsmPass,
+    TableFormat,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use policy::{

@@ -4,7 +4,7 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{HoleContent, OsError};
+use perforate_os::{HoleContent, KsmConfig, OsError};
 use perforate_types::{AccessKind, Advice, Permissions, ProcessId, ProgramEvent, VirtualAddress};
 use proptest::prelude::*;
 
@@ -20,6 +20,8 @@ enum Action {
     Punch(u64, HoleContent),
     Patch(u64),
     Share(u64, u16, u16),
+    Ksm(u64),
+    Content(u64, u64),
 }
 
 fn range() -> impl Strategy<Value = (u64, u64)> {
@@ -97,6 +99,8 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (address(), hole).prop_map(|(address, hole)| Action::Punch(address, hole)),
         2 => address().prop_map(Action::Patch),
         1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
+        2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
+        1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
     ]
 }
 
@@ -136,17 +140,32 @@ fn perform(machine: &mut Machine, action: &Action) {
                 Err(error) => panic!("{error}"),
             }
         }
+        Action::Ksm(pages_to_scan) => {
+            let config = KsmConfig { pages_to_scan: *pages_to_scan, max_page_sharing: 5 };
+            machine.kernel.set_ksm(config).expect("valid");
+            machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
+        }
+        Action::Content(address, content) => {
+            let (space, page) = (machine.kernel.current(), machine::page(*address));
+            match machine.kernel.set_content(space, page, *content) {
+                Ok(()) | Err(OsError::NotMapped { .. } | OsError::SharedContent { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 }
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     let mut machine = Machine::with(policy, 256 * MB, fragmentation, false);
+    let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
+    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {
         perform(&mut machine, action);
     }
     machine.assert_memory_adds_up();
     if !actions.iter().any(|action| matches!(action, Action::Share(..))) {
         machine.assert_copies_on_write();
+        machine.assert_frames_have_one_content();
     }
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });

@@ -1,15 +1,16 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
-//! patches, forks, shared perforated pages and context switches, with every translation compared
-//! with the oracle. And the proof that this would find a bug: planted defects are caught.
+//! patches, forks, shared perforated pages, merged pages and context switches, with every
+//! translation compared with the oracle. And the proof that this would find a bug: planted defects
+//! are caught.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
-use perforate_os::HoleContent;
+use perforate_os::{HoleContent, Kernel, KsmConfig};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions, scheme};
 use perforate_types::{
     AccessKind, Advice, Backing, PageSize, Permissions, ProcessId, ProgramEvent, SpaceId, ThreadId,
-    VirtualAddress, VirtualPage,
+    Update, VirtualAddress, VirtualPage,
 };
 
 /// First address of the arena in which everything happens.
@@ -47,7 +48,7 @@ struct Storm {
     next_process: u16,
     /// Sub-pages looked at within a region: few, so that events and accesses meet.
     subpages: Vec<u64>,
-    weights: [u64; 10],
+    weights: [u64; 11],
 }
 
 impl Storm {
@@ -68,7 +69,12 @@ impl Storm {
         let memory = format!("{}M", 64 + 2 * random.below(64));
         let memory = MemoryState::parse(Some(&memory), Some(&fragmentation), Some(perforation));
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
-        let system = System::new(&machine, scheme, &memory.unwrap(), seed, options).unwrap();
+        let mut system = System::new(&machine, scheme, &memory.unwrap(), seed, options).unwrap();
+        let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
+        let contents = contents.parse().expect("valid");
+        let told =
+            |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
+        system.change(told).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));
         let mut storm = Self {
@@ -168,6 +174,7 @@ impl Storm {
             6 => self.patch(page),
             7 => self.share(page),
             8 => self.fork_or_exit(),
+            9 => self.merge(),
             _ => self.switch(),
         }
     }
@@ -200,6 +207,18 @@ impl Storm {
         if from != to {
             self.system.change(|kernel, updates| Ok(kernel.share(from, page, to, updates).ok()))?;
         }
+        Ok(())
+    }
+
+    /// A pass of same-page merging, short or long, with whatever knob.
+    fn merge(&mut self) -> Result<(), SimError> {
+        let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
+        let max_page_sharing = 2 + self.random.below(20);
+        let config = KsmConfig { pages_to_scan, max_page_sharing };
+        self.system.change(|kernel, updates| {
+            kernel.set_ksm(config)?;
+            Ok(kernel.ksm_pass(updates))
+        })?;
         Ok(())
     }
 

@@ -74,6 +74,7 @@ impl Kernel {
         out.count("peak_page_table_bytes", bytes(peak.table_frames));
         let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
         out.ratio("large_page_coverage", coverage.0, coverage.1);
+        self.ksm_counters(out);
     }
 
     /// Share of mapped memory that an entry of 2MB or more translates (holes excluded), when most

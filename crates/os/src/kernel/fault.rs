@@ -48,6 +48,7 @@ impl Kernel {
             }
             Some(present) if kind == AccessKind::Write && !present.permissions().write => {
                 self.make_writable(id, page, area.attributes, updates)?;
+                self.note_write(id, page, present);
                 self.faults.copy_on_write += 1;
             }
             Some(present) if !present.permissions().allow(kind) => {
@@ -288,7 +289,7 @@ impl Kernel {
 
     /// A write to a page that is mapped read-only although its area may be written: the frame is
     /// copied if others map it too, else it only gets its permissions back.
-    fn make_writable(
+    pub(super) fn make_writable(
         &mut self,
         id: SpaceId,
         page: u64,

@@ -1,10 +1,12 @@
 //! One simulated operating system with its own memory.
 
 mod claim;
+mod contents;
 mod copy;
 mod counters;
 mod event;
 mod fault;
+mod ksm;
 mod process;
 mod range;
 mod remap;
@@ -22,7 +24,10 @@ use crate::space::{AddressSpace, Effects};
 use crate::{Ageing, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout, ageing};
 use claim::ClaimCursor;
 pub use claim::{CompactionCounts, Defrag};
+use contents::PageContents;
 use counters::{FaultCounts, Peak};
+use ksm::Ksm;
+pub use ksm::{KsmConfig, KsmPass};
 pub use subpage::HoleContent;
 
 /// The format of the page tables, as far as frames are concerned.
@@ -95,6 +100,8 @@ pub struct Kernel {
     claims: ClaimCursor,
     compaction: CompactionCounts,
     peak: Peak,
+    contents: PageContents,
+    ksm: Ksm,
 }
 
 impl Kernel {
@@ -130,6 +137,8 @@ impl Kernel {
             claims: ClaimCursor::default(),
             compaction: CompactionCounts::default(),
             peak: Peak::default(),
+            contents: PageContents::default(),
+            ksm: Ksm::default(),
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);

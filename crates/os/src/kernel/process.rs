@@ -19,6 +19,7 @@ impl Kernel {
             self.spaces.push(None);
         }
         self.spaces[free] = Some(Box::new(space));
+        self.contents.add_space(id);
         Ok(id)
     }
 
@@ -93,6 +94,7 @@ impl Kernel {
         self.exit(child, updates)?;
         let space = self.create_space()?;
         self.processes.insert(child, space);
+        self.contents.fork(parent, space);
         self.with_two_spaces(parent, space, updates, |parent, child, effects| {
             parent.copy_to(child, effects)
         })

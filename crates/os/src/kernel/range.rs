@@ -31,6 +31,7 @@ impl Kernel {
         pages: Range<u64>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        self.contents.forget(id, &pages);
         let partial = self.partial_change();
         let (space, mut effects) = self.parts(id, updates)?;
         for number in space.huge_within(&pages) {

@@ -38,9 +38,10 @@ impl Kernel {
             return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
         }
         self.unmap_area(id, to.clone(), updates)?;
-        let (space, mut effects) = self.parts(id, updates)?;
         let length = (from.end - from.start).min(to.end - to.start);
         let moved = from.start..from.start + length;
+        self.contents.copy(id, moved.clone(), id, to.start);
+        let (space, mut effects) = self.parts(id, updates)?;
         for part in space.areas.within(moved.clone()) {
             let start = part.start - from.start + to.start;
             space.areas.insert(start..start + (part.end - part.start), part.attributes);

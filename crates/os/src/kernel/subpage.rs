@@ -139,6 +139,8 @@ impl Kernel {
         if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
             return Err(OsError::Occupied { space: to, page });
         }
+        self.unmerge(from, pages.clone(), updates).map_err(|error| self.with_estimate(error))?;
+        self.contents.copy(from, pages.clone(), to, pages.start);
         let result = self.with_two_spaces(from, to, updates, |source, target, effects| {
             source.areas.change(pages.clone(), |attributes| attributes.shared = true);
             for area in source.areas.within(pages) {

@@ -205,6 +205,11 @@ impl AddressSpace {
         self.regions.range(pages.start / REGION_PAGES..last).map(|(&number, _)| number).collect()
     }
 
+    /// Number of the first mapped 2MB region from `number` on.
+    pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
+        self.regions.range(number..).next().map(|(&number, _)| number)
+    }
+
     /// Numbers of the 1GB pages that touch `pages`.
     pub(crate) fn huge_within(&self, pages: &Range<u64>) -> Vec<u64> {
         let last = pages.end.div_ceil(PageSize::Size1G.pages());

@@ -169,6 +169,19 @@ impl Machine {
         }
     }
 
+    /// All pages that map a frame say the same of its content: merging took equal pages only, and
+    /// contents went with the frames.
+    pub fn assert_frames_have_one_content(&self) {
+        let mut contents = BTreeMap::new();
+        for space in self.spaces() {
+            for (page, (frame, _)) in self.oracle.mappings(space) {
+                let content = self.kernel.content(space, page).expect("the oracle has it mapped");
+                let first = *contents.entry(frame.number()).or_insert(content);
+                assert_eq!(first, content, "{page:?} of {space:?}");
+            }
+        }
+    }
+
     /// Memory is free, mapped, a table node, the bitmap or somebody else's: exactly one of them.
     pub fn assert_memory_adds_up(&self) {
         let frames = self.mapped_frames();

@@ -1,0 +1,145 @@
+//! Which page of which address space has what content.
+//!
+//! The contents are those that programs give their pages, whatever frames hold them: merging and
+//! copying frames alters nothing here. What no one has told is drawn from the distribution, and
+//! is unique without one. A child draws what its parent draws, as it begins with the same pages; so
+//! what both touch at the same address only after the fork counts as equal too.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::{SpaceId, VirtualPage};
+
+use super::Kernel;
+use crate::OsError;
+use crate::content::{ContentDistribution, unique, written};
+
+/// Contents by address space and page.
+#[derive(Default)]
+pub(super) struct PageContents {
+    distribution: Option<ContentDistribution>,
+    /// Whether anybody asked for contents; before that none are kept.
+    are_kept: bool,
+    /// From which stream an address space draws.
+    streams: BTreeMap<SpaceId, u64>,
+    next_stream: u64,
+    /// Contents that are not drawn.
+    given: BTreeMap<(SpaceId, u64), u64>,
+    /// Pages written since.
+    written: u64,
+}
+
+impl PageContents {
+    /// Content of a page.
+    pub(super) fn identity(&self, space: SpaceId, page: u64) -> u64 {
+        if let Some(&identity) = self.given.get(&(space, page)) {
+            return identity;
+        }
+        let stream = self.streams.get(&space).copied().unwrap_or_default();
+        match &self.distribution {
+            Some(distribution) => distribution.identity(stream, page),
+            None => unique(stream, page),
+        }
+    }
+
+    /// A new address space draws contents of its own.
+    pub(super) fn add_space(&mut self, space: SpaceId) {
+        self.streams.insert(space, self.next_stream);
+        self.next_stream += 1;
+    }
+
+    /// `child` begins with the contents of `parent`.
+    pub(super) fn fork(&mut self, parent: SpaceId, child: SpaceId) {
+        let stream = self.streams.get(&parent).copied().unwrap_or_default();
+        self.streams.insert(child, stream);
+        for (page, identity) in self.given_in(parent, &(0..u64::MAX)) {
+            self.given.insert((child, page), identity);
+        }
+    }
+
+    /// The pages have no content any more; the next ones there are drawn again.
+    pub(super) fn forget(&mut self, space: SpaceId, pages: &Range<u64>) {
+        if !self.given.is_empty() {
+            for (page, _) in self.given_in(space, pages) {
+                self.given.remove(&(space, page));
+            }
+        }
+    }
+
+    /// The pages of `to` from `first` on have the contents of `pages` of `from`.
+    pub(super) fn copy(&mut self, from: SpaceId, pages: Range<u64>, to: SpaceId, first: u64) {
+        if self.are_kept {
+            for page in pages.clone() {
+                let identity = self.identity(from, page);
+                self.given.insert((to, first + (page - pages.start)), identity);
+            }
+        }
+    }
+
+    /// A write gives the page a content that no other has.
+    pub(super) fn write(&mut self, space: SpaceId, page: u64) {
+        if self.are_kept {
+            self.written += 1;
+            self.given.insert((space, page), written(self.written));
+        }
+    }
+
+    fn given_in(&self, space: SpaceId, pages: &Range<u64>) -> Vec<(u64, u64)> {
+        let range = (space, pages.start)..(space, pages.end);
+        self.given.range(range).map(|(&(_, page), &identity)| (page, identity)).collect()
+    }
+}
+
+impl Kernel {
+    /// Contents of all pages that nothing else is said of are drawn from `distribution` from now
+    /// on. To be called before programs write: what was written earlier is not remembered.
+    ///
+    /// # Errors
+    /// If the distribution contradicts itself.
+    pub fn set_content_distribution(
+        &mut self,
+        distribution: ContentDistribution,
+    ) -> Result<(), OsError> {
+        distribution.check().map_err(|reason| {
+            let text = distribution.to_string();
+            OsError::InvalidContents { text, reason }
+        })?;
+        self.contents.are_kept = true;
+        self.contents.distribution = Some(distribution);
+        Ok(())
+    }
+
+    /// Says what is on a page, as a trace or snapshot with hashes knows it. Equal identities are
+    /// equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
+    ///
+    /// # Errors
+    /// If nothing is mapped at `page`, or if it shares its frame, so that no content but the one
+    /// it has is possible before a write has copied it.
+    pub fn set_content(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        identity: u64,
+    ) -> Result<(), OsError> {
+        let number = page.number();
+        let found = self.space(space)?;
+        let frame = found.find(number).and_then(|present| present.frame());
+        let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
+        let private = found.areas.find(number).is_none_or(|area| !area.attributes.shared);
+        self.contents.are_kept = true;
+        if self.contents.identity(space, number) == identity {
+            return Ok(());
+        }
+        if private && self.memory.is_shared(frame) {
+            return Err(OsError::SharedContent { space, page });
+        }
+        self.contents.given.insert((space, number), identity);
+        Ok(())
+    }
+
+    /// Content of a mapped page; `None` where nothing is mapped.
+    pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
+        let present = self.space(space).ok()?.find(page.number())?;
+        present.frame().map(|_| self.contents.identity(space, page.number()))
+    }
+}
