@@ -28,8 +28,8 @@ pub use fault_map::FaultMap;
 pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use kernel::{
-    CompactionCounts, Defrag, FaultOutcome, HoleContent, Kernel, KernelConfig, KsmConfig, KsmPass,
-    TableFormat,
+    CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
+    KsmConfig, KsmPass, TableFormat,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use policy::{

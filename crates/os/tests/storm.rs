@@ -4,8 +4,10 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{HoleContent, KsmConfig, OsError};
-use perforate_types::{AccessKind, Advice, Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use perforate_os::{HardFault, HoleContent, KsmConfig, OsError};
+use perforate_types::{
+    AccessKind, Advice, Frame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
+};
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
@@ -21,6 +23,8 @@ enum Action {
     Patch(u64),
     Share(u64, u16, u16),
     Ksm(u64),
+    Compact,
+    HardFault(u64),
     Content(u64, u64),
 }
 
@@ -100,6 +104,8 @@ fn action() -> impl Strategy<Value = Action> {
         2 => address().prop_map(Action::Patch),
         1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
         2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
+        1 => Just(Action::Compact),
+        2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
     ]
 }
@@ -144,6 +150,17 @@ fn perform(machine: &mut Machine, action: &Action) {
             let config = KsmConfig { pages_to_scan: *pages_to_scan, max_page_sharing: 5 };
             machine.kernel.set_ksm(config).expect("valid");
             machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
+        }
+        Action::Compact => {
+            let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
+            done.expect("cannot fail");
+        }
+        Action::HardFault(frame) => {
+            let failing = Frame::new(*frame);
+            let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates)));
+            let outcome = outcome.expect("cannot fail");
+            let is_free = machine.kernel.zones().is_free(failing);
+            assert!(!is_free || outcome == HardFault::Uncorrected, "{outcome:?}");
         }
         Action::Content(address, content) => {
             let (space, page) = (machine.kernel.current(), machine::page(*address));

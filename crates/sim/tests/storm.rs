@@ -7,10 +7,12 @@
 
 use perforate_mmu::{Sabotage, TlbGeometry};
 use perforate_os::{HoleContent, Kernel, KsmConfig};
-use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions, scheme};
+use perforate_sim::{
+    Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
+};
 use perforate_types::{
-    AccessKind, Advice, Backing, PageSize, Permissions, ProcessId, ProgramEvent, SpaceId, ThreadId,
-    Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, PageSize, Permissions, ProcessId, ProgramEvent, SpaceId,
+    ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 /// First address of the arena in which everything happens.
@@ -48,7 +50,7 @@ struct Storm {
     next_process: u16,
     /// Sub-pages looked at within a region: few, so that events and accesses meet.
     subpages: Vec<u64>,
-    weights: [u64; 11],
+    weights: [u64; 12],
 }
 
 impl Storm {
@@ -67,7 +69,17 @@ impl Storm {
         let perforation = ["holes=eager", "holes=lazy", "max-filter-bits=4"];
         let perforation = perforation[random.below(3) as usize];
         let memory = format!("{}M", 64 + 2 * random.below(64));
-        let memory = MemoryState::parse(Some(&memory), Some(&fragmentation), Some(perforation));
+        // Half of the storms rage over memory with a past.
+        let aged = random.one_in(2);
+        let fragmentation = if aged { "none" } else { &fragmentation };
+        let past = PastOptions {
+            age: aged.then_some("kernel-build,free=60%"),
+            faulty: random.one_in(2).then_some("uniform=0.1%"),
+            compaction: Some(["none", "background", "direct", "both"][random.below(4) as usize]),
+            zones: Some(["single", "x86"][random.below(2) as usize]),
+        };
+        let memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
+            .and_then(|memory| memory.with_past(Past::parse(past)?));
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
         let mut system = System::new(&machine, scheme, &memory.unwrap(), seed, options).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
@@ -175,6 +187,7 @@ impl Storm {
             7 => self.share(page),
             8 => self.fork_or_exit(),
             9 => self.merge(),
+            10 => self.compact_or_fail(),
             _ => self.switch(),
         }
     }
@@ -220,6 +233,21 @@ impl Storm {
             Ok(kernel.ksm_pass(updates))
         })?;
         Ok(())
+    }
+
+    /// Background compaction, or a frame that fails.
+    fn compact_or_fail(&mut self) -> Result<(), SimError> {
+        let frames = self.system.kernel().config().memory_bytes / 4096;
+        let failing = Frame::new(self.random.below(frames));
+        let compacts = self.random.one_in(8);
+        self.system.change(|kernel, updates| {
+            if compacts {
+                kernel.compact(updates);
+            } else {
+                kernel.hard_fault(failing, updates);
+            }
+            Ok(())
+        })
     }
 
     fn fork_or_exit(&mut self) -> Result<(), SimError> {

@@ -188,7 +188,7 @@ impl Kernel {
 
     /// Copies what the frame holds to another frame; the frame is free then. Returns whether it
     /// could be done.
-    fn migrate(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
+    pub(super) fn migrate(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
         match self.memory.owner(frame) {
             Some(Owner::Other(number)) => self.memory.move_other(number, frame),
             Some(Owner::Page(space, page)) => {

@@ -162,10 +162,15 @@ impl PhysicalMemory {
         taken
     }
 
+    /// Frames below the hole bitmap.
+    pub(crate) fn usable_frames(&self) -> u64 {
+        self.memory_bytes / FRAME_BYTES - self.hole_bitmap_frames
+    }
+
     /// Takes the faulty ones of these frames out of use before anything is in memory. Those that
     /// the hole bitmap occupies count as good: firmware that knows its faults places it elsewhere.
     pub(crate) fn retire_all(&mut self, faulty: &[u64]) {
-        let usable = self.memory_bytes / FRAME_BYTES - self.hole_bitmap_frames;
+        let usable = self.usable_frames();
         for &frame in faulty.iter().filter(|&&frame| frame < usable) {
             self.retire(Frame::new(frame));
         }

@@ -199,6 +199,16 @@ impl AddressSpace {
         self.regions.get(&number)
     }
 
+    /// The 2MB region that translates sub-page `index` of `block` in place.
+    pub(crate) fn in_place_region(&self, block: Frame, index: usize) -> Option<u64> {
+        let translates = |region: &Region| match &region.mapping {
+            Mapping::Large(large) => large.block == block,
+            Mapping::Perforated(page) => page.block == block && !page.holes.contains(index),
+            Mapping::Pages(_) => false,
+        };
+        self.regions.iter().find(|(_, region)| translates(region)).map(|(&number, _)| number)
+    }
+
     /// Numbers of the mapped 2MB regions that touch `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
         let last = pages.end.div_ceil(REGION_PAGES);

@@ -182,7 +182,8 @@ impl Machine {
         }
     }
 
-    /// Memory is free, mapped, a table node, the bitmap or somebody else's: exactly one of them.
+    /// Memory is free, mapped, a table node, the bitmap, somebody else's or retired: exactly one of
+    /// them.
     pub fn assert_memory_adds_up(&self) {
         let frames = self.mapped_frames();
         for &frame in frames.keys().chain(&self.inspector.table_frames()) {
@@ -197,6 +198,7 @@ impl Machine {
             + tables
             + self.counter("hole_bitmap_bytes")
             + self.counter("foreign_bytes")
+            + self.counter("retired_bytes")
             + self.counter("free_bytes");
         assert_eq!(parts, self.counter("memory_bytes"));
         let mapped: u64 = frames.values().map(|&count| u64::from(count)).sum();

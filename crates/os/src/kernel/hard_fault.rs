@@ -1,0 +1,92 @@
+//! A frame fails while it is in use (P §VI names hard faults among the reasons for a hole): its
+//! data are copied elsewhere and the frame is never used again.
+
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update, VirtualPage};
+
+use super::{HoleContent, Kernel};
+use crate::PartialChange;
+use crate::memory::Owner;
+use crate::space::REGION_PAGES;
+
+/// What became of a failing frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HardFault {
+    /// It was free.
+    WasFree,
+    /// Its data were copied elsewhere.
+    Moved,
+    /// It was part of a 2MB page, which has a hole there now.
+    Punched,
+    /// It was part of a 2MB page, which was split into 4KB pages.
+    Split,
+    /// It stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or there
+    /// is no memory to copy it to. A real machine would stop a program, or altogether.
+    Uncorrected,
+}
+
+impl Kernel {
+    /// `frame` is failing; it is taken out of use if its data can be moved.
+    pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
+        self.note_peak();
+        let outcome = self.move_away(frame, updates);
+        if outcome != HardFault::Uncorrected && !self.memory.retire(frame) {
+            return HardFault::Uncorrected;
+        }
+        outcome
+    }
+
+    fn move_away(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
+        if frame.number() >= self.memory.usable_frames() {
+            return HardFault::Uncorrected;
+        }
+        if self.memory.zones().is_free(frame) {
+            return HardFault::WasFree;
+        }
+        if let Some(Owner::Page(..) | Owner::Other(_)) = self.memory.owner(frame) {
+            let moved = self.migrate(frame, updates);
+            return if moved { HardFault::Moved } else { HardFault::Uncorrected };
+        }
+        if self.memory.is_shared(frame) {
+            return HardFault::Uncorrected;
+        }
+        match self.large_page_around(frame) {
+            Some((space, page)) => self.take_out_of_large(space, page, frame, updates),
+            None => HardFault::Uncorrected,
+        }
+    }
+
+    /// Who translates `frame` by an ordinary or perforated 2MB page, in place. Frames fail
+    /// seldom: all mappings are looked through.
+    fn large_page_around(&self, frame: Frame) -> Option<(SpaceId, VirtualPage)> {
+        let block = frame.align_down(PageSize::Size2M);
+        let index = frame.index_in(PageSize::Size2M);
+        self.processes.values().find_map(|&id| {
+            let space = self.space(id).ok()?;
+            let number = space.in_place_region(block, index)?;
+            Some((id, VirtualPage::new(number * REGION_PAGES + index as u64)))
+        })
+    }
+
+    fn take_out_of_large(
+        &mut self,
+        id: SpaceId,
+        page: VirtualPage,
+        frame: Frame,
+        updates: &mut Vec<Update>,
+    ) -> HardFault {
+        if self.partial_change() == PartialChange::Punch {
+            let punched = self.punch(id, page, HoleContent::Moved, updates);
+            return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
+        }
+        let number = page.number() / REGION_PAGES;
+        let Ok((space, mut effects)) = self.parts(id, updates) else {
+            return HardFault::Uncorrected;
+        };
+        let split = space.split_large(number, &HoleSet::FULL, &mut effects);
+        if split.is_ok() && self.migrate(frame, updates) {
+            HardFault::Split
+        } else {
+            HardFault::Uncorrected
+        }
+    }
+}
