@@ -19,7 +19,7 @@ mod space;
 
 pub use error::OsError;
 pub use fragmentation::{Distribution, Fragmentation};
-pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
+pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat, Work};
 pub use memory::Buddy;
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,

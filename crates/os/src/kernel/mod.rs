@@ -8,6 +8,7 @@ mod process;
 mod range;
 mod remap;
 mod subpage;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,8 @@ use crate::space::{AddressSpace, Effects};
 use crate::{Fragmentation, OsError, PartialChange, Policy};
 use counters::{FaultCounts, Peak};
 pub use subpage::HoleContent;
+pub use work::Work;
+pub(crate) use work::{FirstTouch, Ledger};
 
 /// The format of the page tables, as far as frames are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -75,6 +78,7 @@ pub struct Kernel {
     current: SpaceId,
     faults: FaultCounts,
     peak: Peak,
+    ledger: Ledger,
 }
 
 impl Kernel {
@@ -89,6 +93,7 @@ impl Kernel {
             return Err(OsError::NoShadowDirectories);
         }
         let memory = PhysicalMemory::new(config.memory_bytes, config.tables.shadow_directories)?;
+        let shadow_directories = config.tables.shadow_directories;
         let mut kernel = Self {
             config,
             policy,
@@ -98,6 +103,7 @@ impl Kernel {
             current: SpaceId(0),
             faults: FaultCounts::default(),
             peak: Peak::default(),
+            ledger: Ledger::new(shadow_directories),
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);
@@ -129,6 +135,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         self.note_peak();
         let result = self.handle(space, event, updates);
+        self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -144,6 +151,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
         let result = self.serve(space, page.number(), kind, updates);
+        self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -190,7 +198,8 @@ impl Kernel {
     ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
         let slot = self.spaces.get_mut(usize::from(space.0));
         let found = slot.and_then(Option::as_deref_mut).ok_or(OsError::UnknownSpace { space })?;
-        Ok((found, Effects { memory: &mut self.memory, updates }))
+        let (memory, ledger) = (&mut self.memory, &mut self.ledger);
+        Ok((found, Effects { memory, updates, ledger }))
     }
 
     /// Completes an out-of-memory error with a memory size that would do: what is used now, and

@@ -20,6 +20,7 @@ use perforate_types::{
 };
 
 use crate::OsError;
+use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes};
 pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
@@ -34,14 +35,18 @@ pub(crate) struct Effects<'a> {
     pub memory: &'a mut PhysicalMemory,
     /// What changed, in order.
     pub updates: &'a mut Vec<Update>,
+    /// Account of the work.
+    pub ledger: &'a mut Ledger,
 }
 
 impl Effects<'_> {
     pub(crate) fn change(&mut self, change: MappingChange) {
+        self.ledger.change(&change);
         self.updates.push(Update::Change(change));
     }
 
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
+        self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
     }
 }
