@@ -34,9 +34,14 @@ impl Kernel {
             return Ok(FaultOutcome::Segfault);
         };
         self.ledger.clears = area.attributes.backing != Backing::File;
-        match self.space(id)?.find(page) {
+        let (present, is_open) = self.space(id)?.look_up(page);
+        match present {
             None => {
-                self.bring_in(id, page, area, updates)?;
+                if is_open {
+                    self.map_frame(id, page, area.attributes.effective(), updates)?;
+                } else {
+                    self.bring_in(id, page, area, updates)?;
+                }
                 self.faults.page += 1;
                 self.ledger.first_touch();
                 self.touch(id, page);
