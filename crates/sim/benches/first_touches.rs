@@ -1,6 +1,9 @@
-//! First touches against the steady state: nanoseconds of host time for an access that faults and
-//! for one that walks, and the speed of a run that does nothing but touch new pages; one JSON line
-//! per scheme: `cargo bench -p perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
+//! First touches against the steady state, without a clock, one JSON line per scheme:
+//! `cargo bench -p perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
+//!
+//! Two programs: one stores once to every page, then does so again (every store of the first round
+//! may fault, every store of the second walks); the other fills new memory word by word, then does
+//! so again. Shares are the speed of the first round over that of the second.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +14,7 @@ const START: u64 = 0x7f00_0000_0000;
 /// Memory touched, page by page.
 const TOUCHED_BYTES: u64 = 2 << 30;
 const PAGE_BYTES: u64 = 4096;
-/// Instructions for each touch in a run that writes every word of its new pages: 512 words, each a
-/// store with an address computation and a share of the loop.
+/// Stores to each page where a program fills its new memory word by word.
 const STORES_PER_PAGE: u64 = PAGE_BYTES / 8;
 
 fn main() {
@@ -49,8 +51,8 @@ fn measure(scheme: &str) {
             "faults_perforated": faults.faults_perforated,
             "first_touch_ns_per_page": per_page(first),
             "walk_ns_per_page": per_page(walks),
-            "first_touch_speed_over_walks": share(walks, first),
-            "first_writes_speed_over_steady": share(steady_whole, first_whole),
+            "touching_speed_over_walking": share(walks, first),
+            "filling_speed_over_refilling": share(steady_whole, first_whole),
         })
     );
 }
