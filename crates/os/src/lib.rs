@@ -29,7 +29,7 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KsmConfig, KsmPass, TableFormat,
+    KsmConfig, KsmPass, TableFormat, Work,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use policy::{

@@ -180,6 +180,7 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
         perform(&mut machine, action);
     }
     machine.assert_memory_adds_up();
+    machine.assert_account();
     if !actions.iter().any(|action| matches!(action, Action::Share(..))) {
         machine.assert_copies_on_write();
         machine.assert_frames_have_one_content();
@@ -190,6 +191,7 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     assert_eq!(machine.counter("mapped_bytes"), 0);
     assert_eq!(machine.counter("page_table_bytes"), 0, "nodes go with the last mapping");
     machine.assert_memory_adds_up();
+    machine.assert_account();
 }
 
 proptest! {

@@ -77,12 +77,22 @@ impl<'a> Comparison<'a> {
 
     /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
     pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
+        self.relative(scheme, reference, |run| run.ipc)
+    }
+
+    /// A figure of `scheme` divided by that of `reference`, as [`Self::relative_ipc`].
+    pub fn relative(
+        &self,
+        scheme: usize,
+        reference: usize,
+        figure: fn(&RunResult) -> Option<f64>,
+    ) -> Option<Spread> {
         let below = &self.schemes[reference];
-        let middle = below.spread(|run| run.ipc)?.median;
+        let middle = below.spread(figure)?.median;
         Spread::of(self.schemes[scheme].runs.iter().filter_map(|run| {
             let same_seed = below.runs.iter().find(|other| other.seed == run.seed);
-            let base = same_seed.and_then(|other| other.ipc).unwrap_or(middle);
-            run.ipc.filter(|_| base > 0.0).map(|ipc| ipc / base)
+            let base = same_seed.and_then(|other| figure(other)).unwrap_or(middle);
+            figure(run).filter(|_| base > 0.0).map(|value| value / base)
         }))
     }
 

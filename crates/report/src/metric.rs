@@ -117,15 +117,31 @@ pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     found
 }
 
+/// Instructions per cycle with the operating system's work.
+pub(crate) fn ipc_with_operating_system(run: &RunResult) -> Option<f64> {
+    run.counter("ipc_with_operating_system")
+}
+
+/// Both speeds: in the steady state and with the operating system's work.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
-    let metric =
-        |label: String, form, values| Metric { label, group: "Speed", is_main: true, form, values };
+    let mut found = speed_by(comparison, STEADY, |run| run.ipc);
+    let mut whole = speed_by(comparison, WITH_WORK, ipc_with_operating_system);
+    // The page's main table has no groups to tell the two apart; it shows the work's share.
+    for metric in &mut whole {
+        metric.is_main = false;
+    }
+    found.extend(whole);
+    found
+}
+
+fn speed_by(comparison: &Comparison<'_>, group: &'static str, figure: Figure) -> Vec<Metric> {
+    let metric = |label: String, form, values| Metric { label, group, is_main: true, form, values };
     let relative = |reference| {
         (0..comparison.schemes.len())
-            .map(|scheme| comparison.relative_ipc(scheme, reference))
+            .map(|scheme| comparison.relative(scheme, reference, figure))
             .collect::<Vec<_>>()
     };
-    let ipc = comparison.schemes.iter().map(|scheme| scheme.spread(|run| run.ipc)).collect();
+    let ipc = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
     let mut found = vec![
         metric("IPC".into(), Form::Ratio, ipc),
         metric(
@@ -140,11 +156,44 @@ fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     found
 }
 
+/// Headings of the two speeds.
+const STEADY: &str = "Speed, steady state";
+const WITH_WORK: &str = "Speed, including OS work";
+
+/// Counter that is one cause of the operating system's cycles, as a share of all cycles.
+fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
+    let all = run.counter("cycles_with_operating_system").filter(|&cycles| cycles > 0.0)?;
+    Some(run.counter(counter)? / all)
+}
+
+/// Sum of counters; none where none of them is there.
+fn sum(run: &RunResult, prefix: &str) -> Option<f64> {
+    let names = run.counters.keys().filter(|name| name.starts_with(prefix));
+    names.filter_map(|name| run.counter(name)).reduce(|sum, value| sum + value)
+}
+
 type Row = (&'static str, &'static str, bool, Form, Figure);
 
 const FIGURES: &[Row] = &[
-    ("Speed", "instructions", false, Form::Count, |run| run.instructions),
-    ("Speed", "cycles", false, Form::Count, |run| run.cycles),
+    (WITH_WORK, "cycles of OS work", false, Form::Count, |run| {
+        run.counter("operating_system_cycles")
+    }),
+    (WITH_WORK, "OS work, share of cycles", true, Form::Percent, |run| {
+        share_of_cycles(run, "operating_system_cycles")
+    }),
+    (WITH_WORK, "of it: faults", false, Form::Percent, |run| {
+        share_of_cycles(run, "operating_system_cycles_faults")
+    }),
+    (WITH_WORK, "of it: clearing", false, Form::Percent, |run| {
+        share_of_cycles(run, "operating_system_cycles_zeroing")
+    }),
+    (WITH_WORK, "of it: shootdowns", false, Form::Percent, |run| {
+        share_of_cycles(run, "operating_system_cycles_shootdowns")
+    }),
+    (WITH_WORK, "faults served", false, Form::Count, |run| sum(run, "work_faults_")),
+    (WITH_WORK, "shootdowns", false, Form::Count, |run| sum(run, "work_shootdowns_")),
+    ("Run", "instructions", false, Form::Count, |run| run.instructions),
+    ("Run", "cycles, steady state", false, Form::Count, |run| run.cycles),
     ("TLB", "L1 TLB accesses", false, Form::Count, |run| run.counter("l1_tlb_accesses")),
     ("TLB", "L1 TLB misses", false, Form::Count, |run| run.counter("l1_tlb_misses")),
     ("TLB", "L1 TLB MPKI", false, Form::Ratio, |run| mpki(run, "l1")),

@@ -42,6 +42,18 @@ pub(crate) const CYCLE_PARTS: &[Part] = &[
     ("fill_wait", "waiting for a fill", "wait"),
 ];
 
+/// What the operating system's work is (`operating_system_cycles_…`).
+pub(crate) const WORK_PARTS: &[Part] = &[
+    ("faults", "faults", "level1"),
+    ("zeroing", "clearing", "level2"),
+    ("copying", "copying", "level3"),
+    ("mapping", "page tables", "level4"),
+    ("shootdowns", "shootdowns", "hole"),
+    ("scanning", "scanning", "queue"),
+    ("migration", "migration", "wait"),
+    ("context_switches", "context switches", "tlb"),
+];
+
 /// The parts in their order, then every other name in `present`, each with a label and a colour.
 pub(crate) fn with_unknown(
     parts: &[Part],

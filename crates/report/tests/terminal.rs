@@ -69,3 +69,35 @@ proptest! {
         let _ = read_results(&text);
     }
 }
+
+/// Two runs whose order turns round when the operating system's work counts.
+#[test]
+fn both_speeds_stand_in_the_table() {
+    let line = |scheme: &str, ipc: f64, cycles: f64, work: f64| {
+        serde_json::json!({
+            "scheme": scheme, "workload": "w", "ipc": ipc, "instructions": 1000, "cycles": cycles,
+            "counters": {
+                "ipc_with_operating_system": 1000.0 / (cycles + work),
+                "cycles_with_operating_system": cycles + work,
+                "operating_system_cycles": work,
+                "operating_system_cycles_zeroing": work,
+                "work_faults_4k": 3, "work_faults_hole": 2, "work_shootdowns_page": 7,
+            },
+        })
+        .to_string()
+    };
+    let text = [line("4k", 0.5, 2000.0, 0.0), line("thp", 1.0, 1000.0, 3000.0)].join("\n");
+    let shown = table(&read_results(&text).unwrap(), 100);
+    let (steady, whole) = shown.split_once("Speed, including OS work\n").unwrap();
+    let (_, steady) = steady.split_once("Speed, steady state\n").unwrap();
+    let row = |part: &str, label: &str| -> String {
+        let line = part.lines().find(|line| line.trim().starts_with(label)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row(steady, "IPC ÷ 4KB"), "IPC ÷ 4KB 1.00× 2.00×");
+    assert_eq!(row(whole, "IPC ÷ 4KB"), "IPC ÷ 4KB 1.00× 0.50×");
+    assert_eq!(row(whole, "OS work"), "OS work, share of cycles 0.0 % 75.0 %");
+    assert_eq!(row(whole, "of it: clearing"), "of it: clearing 0.0 % 75.0 %");
+    assert_eq!(row(whole, "faults served"), "faults served 5 5");
+    assert_eq!(row(whole, "shootdowns"), "shootdowns 7 7");
+}

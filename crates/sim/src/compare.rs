@@ -174,7 +174,10 @@ impl Comparison {
         }
         if !self.functional {
             notes.push(
-                "IPC is steady state: page faults are counted, their time is not included".into(),
+                "IPC is steady state; the figures \"including OS work\" add what page faults, clearing, \
+                 copying, page tables and shootdowns took in the measured instructions, at the \
+                 costs in the machine file"
+                    .into(),
             );
         }
         if self.memory.fragmentation.is_some() {

@@ -8,7 +8,7 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::SimError;
+use crate::{OperatingSystemCosts, SimError};
 
 /// The machines that come with the program: name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
@@ -38,6 +38,10 @@ pub struct Machine {
     pub cache: CachesConfig,
     /// Main memory.
     pub dram: DramConfig,
+    /// What the operating system's work takes; a file without the section has the default, that
+    /// of `perforated-table2`.
+    #[serde(default)]
+    pub operating_system: OperatingSystemCosts,
 }
 
 impl Machine {
@@ -81,6 +85,7 @@ impl Machine {
         }
         machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
         machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
+        machine.operating_system.validate().map_err(wrong)?;
         Ok(machine)
     }
 
@@ -156,6 +161,25 @@ mod tests {
         assert_eq!(machine.cache.l2.size_bytes, 2 << 20);
         assert_eq!(machine.cache.l2.latency_cycles, 20);
         assert_eq!(machine.dram.channels, 4);
+    }
+
+    /// A file from before there was the section loads, and costs what the default machine costs.
+    #[test]
+    fn operating_system_costs_have_a_default() {
+        let (name, text) = BUNDLED[0];
+        assert_eq!(name, Machine::DEFAULT);
+        let start = text.find("[operating_system]").unwrap();
+        let without = Machine::parse("m.toml", &text[..start]).unwrap();
+        assert_eq!(without, Machine::parse(name, text).unwrap());
+        let partly = format!("{}[operating_system]\nmap_ns = 1.0", &text[..start]);
+        let message = Machine::parse("m.toml", &partly).unwrap_err().to_string();
+        assert!(message.contains("missing field `fault_4k_ns`"), "{message}");
+        let unknown = format!("{text}\nsleep_ns = 1.0");
+        let message = Machine::parse("m.toml", &unknown).unwrap_err().to_string();
+        assert!(message.contains("line") && message.contains("sleep_ns"), "{message}");
+        let negative = text.replace("\nmap_ns = 25.0", "\nmap_ns = -25.0");
+        let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
+        assert!(message.contains("operating_system.map_ns is -25"), "{message}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use perforate_types::{
 use crate::results::{RegionPicture, Series};
 use crate::samples::Samples;
 use crate::system::SystemOptions;
-use crate::{Machine, MemoryState, Scheme, SimError, System};
+use crate::{Machine, MemoryState, OperatingSystemCosts, Scheme, SimError, System};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -79,6 +79,8 @@ impl Model for Functional {
 pub struct Simulation {
     system: System,
     core: Option<Core>,
+    costs: OperatingSystemCosts,
+    frequency_ghz: f64,
     options: RunOptions,
     /// Instructions done, warm-up included.
     done: u64,
@@ -128,6 +130,8 @@ impl Simulation {
         Ok(Self {
             system,
             core,
+            costs: machine.operating_system.clone(),
+            frequency_ghz: machine.core.frequency_ghz,
             options,
             done: 0,
             measured_from: None,
@@ -188,7 +192,7 @@ impl Simulation {
 
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
-        self.system.mmu_mut().reset_counters();
+        self.system.start_measuring();
         if let Some(core) = &mut self.core {
             core.start_measuring();
         }
@@ -326,6 +330,8 @@ impl Simulation {
         if let Some(core) = &self.core {
             core.counters(&mut counters);
         }
+        let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
+        self.costs.record(&self.system.work(), self.frequency_ghz, steady, &mut counters);
         let pages = self.system.mmu().dimension().perforated_pages();
         Ok(Figures {
             instructions,

@@ -2,7 +2,7 @@
 
 use perforate_mmu::{Mmu, PageFault, Translated};
 use perforate_oracle::Oracle;
-use perforate_os::{FaultOutcome, Kernel};
+use perforate_os::{FaultOutcome, Kernel, Work};
 use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Steps, Update, VirtualAddress};
 
 use crate::{Machine, MemoryState, Scheme, SimError};
@@ -40,6 +40,8 @@ pub struct System {
     seed: u64,
     instruction: u64,
     refused: u64,
+    /// The kernel's account when measuring started.
+    work_before: Work,
 }
 
 impl System {
@@ -71,6 +73,7 @@ impl System {
             seed,
             instruction: 0,
             refused: 0,
+            work_before: Work::default(),
         };
         system.mmu.switch(system.kernel.current());
         Ok(system)
@@ -95,6 +98,17 @@ impl System {
     /// The memory-management unit, to be changed.
     pub fn mmu_mut(&mut self) -> &mut Mmu {
         &mut self.mmu
+    }
+
+    /// What hardware and operating system count as done from here on is measured.
+    pub fn start_measuring(&mut self) {
+        self.mmu.reset_counters();
+        self.work_before = self.kernel.work();
+    }
+
+    /// What the operating system did since measuring started.
+    pub fn work(&self) -> Work {
+        self.kernel.work() - self.work_before
     }
 
     /// The operating system.

@@ -106,7 +106,7 @@ impl Kernel {
         if usable == 0 {
             return None;
         }
-        self.compaction.frames_scanned += HoleSet::SUBPAGES as u64;
+        self.note_frames_scanned();
         let contents = self.memory.contents(block);
         let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
         let accepted = match self.policy.use_block(&holes) {
@@ -145,7 +145,7 @@ impl Kernel {
             if !is_candidate {
                 continue;
             }
-            self.compaction.frames_scanned += HoleSet::SUBPAGES as u64;
+            self.note_frames_scanned();
             if self.memory.contents(block).fixed.is_empty() && self.evacuate(block, updates) {
                 self.compaction.blocks_emptied += 1;
                 self.memory.free(block, BLOCK_ORDER);
@@ -153,6 +153,7 @@ impl Kernel {
         }
         self.claims.failures = 0;
         self.claims.deferred = 0;
+        self.ledger.send();
         let after = self.compaction;
         CompactionCounts {
             blocks_scanned: after.blocks_scanned - before.blocks_scanned,
@@ -161,6 +162,13 @@ impl Kernel {
             blocks_emptied: after.blocks_emptied - before.blocks_emptied,
             blocks_perforated: after.blocks_perforated - before.blocks_perforated,
         }
+    }
+
+    /// The frames of a block were looked at one by one.
+    fn note_frames_scanned(&mut self) {
+        let frames = HoleSet::SUBPAGES as u64;
+        self.compaction.frames_scanned += frames;
+        self.note_scan(frames);
     }
 
     /// Moves all that is movable out of the block and takes its free and moved frames. Where that
@@ -182,6 +190,7 @@ impl Kernel {
             }
             taken.insert(index);
             self.compaction.frames_migrated += 1;
+            self.note_migration(1);
         }
         true
     }

@@ -155,6 +155,7 @@ impl Kernel {
         area: Area,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        self.ledger.clears = area.attributes.backing != Backing::File;
         match self.space(id)?.find(page) {
             None => self.bring_in(id, page, area, updates)?,
             Some(Present::EmptyHole) => {

@@ -5,7 +5,7 @@ use perforate_types::{
 };
 
 use super::claim::ClaimedBlock;
-use super::{FaultOutcome, Kernel};
+use super::{FaultOutcome, FirstTouch, Kernel};
 use crate::memory::{Fragment, complement};
 use crate::space::{Area, Attributes, Effects, Large, Present, REGION_PAGES};
 use crate::{BlockUse, HoleAllocation, OsError, PartialChange};
@@ -33,30 +33,44 @@ impl Kernel {
         let area = self.area_for(id, page, updates)?;
         let Some(area) = area.filter(|area| area.attributes.effective().allow(kind)) else {
             self.faults.segmentation += 1;
+            self.ledger.done.faults_other += 1;
             return Ok(FaultOutcome::Segfault);
         };
-        match self.space(id)?.find(page) {
+        self.ledger.clears = area.attributes.backing != Backing::File;
+        let (present, is_open) = self.space(id)?.look_up(page);
+        match present {
             None => {
-                self.bring_in(id, page, area, updates)?;
+                if is_open {
+                    self.map_frame(id, page, area.attributes.effective(), updates)?;
+                } else {
+                    self.bring_in(id, page, area, updates)?;
+                }
                 self.faults.page += 1;
+                self.ledger.first_touch();
                 self.touch(id, page);
             }
             Some(Present::EmptyHole) => {
                 self.fill_hole(id, page, area.attributes.effective(), updates)?;
                 self.faults.hole += 1;
+                self.ledger.done.faults_hole += 1;
                 self.touch(id, page);
             }
             Some(present) if kind == AccessKind::Write && !present.permissions().write => {
                 self.make_writable(id, page, area.attributes, updates)?;
                 self.note_write(id, page, present);
                 self.faults.copy_on_write += 1;
+                self.ledger.done.faults_copy_on_write += 1;
             }
             Some(present) if !present.permissions().allow(kind) => {
                 // A hole punched with permissions of its own allows less than its area (P Fig. 1).
                 self.faults.segmentation += 1;
+                self.ledger.done.faults_other += 1;
                 return Ok(FaultOutcome::Segfault);
             }
-            Some(_) => self.faults.spurious += 1,
+            Some(_) => {
+                self.faults.spurious += 1;
+                self.ledger.done.faults_other += 1;
+            }
         }
         Ok(FaultOutcome::Mapped)
     }
@@ -174,8 +188,9 @@ impl Kernel {
         let Some(block) = self.memory.allocate_huge() else { return Ok(false) };
         let (space, mut effects) = self.parts(id, updates)?;
         let result = space.map_huge(number, block, area.attributes.effective(), &mut effects);
-        if result.is_err() {
-            self.memory.free_huge(block);
+        match &result {
+            Ok(()) => self.ledger.bring_in(FirstTouch::Huge),
+            Err(_) => self.memory.free_huge(block),
         }
         result.map(|()| true)
     }
@@ -209,6 +224,11 @@ impl Kernel {
             self.memory.free_frames_of(block, &complement(&holes));
             return result;
         }
+        let in_place = complement(&holes).count() as u64;
+        self.ledger.bring_in(match when {
+            None => FirstTouch::Large,
+            Some(_) => FirstTouch::Perforated { in_place },
+        });
         if when == Some(HoleAllocation::Eager) {
             self.fill_holes(id, number, &holes, permissions, updates)?;
         }
@@ -248,6 +268,8 @@ impl Kernel {
             return Err(error);
         }
         space.set_fragment(region, fragment);
+        let in_place = complement(&holes).count() as u64;
+        effects.ledger.bring_in(FirstTouch::Perforated { in_place });
         // The program is not going to touch holes that it has no data at.
         if when == HoleAllocation::Eager && fragmentation.allocated {
             self.fill_holes(id, region, &holes, permissions, updates)?;
@@ -265,8 +287,9 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         let frame = effects.memory.allocate_page()?;
         let result = space.map_page(page, frame, permissions, &mut effects);
-        if result.is_err() {
-            effects.memory.free(frame, 0);
+        match &result {
+            Ok(()) => effects.ledger.bring_in(FirstTouch::Page),
+            Err(_) => effects.memory.free(frame, 0),
         }
         result
     }
@@ -283,6 +306,7 @@ impl Kernel {
         if space.find(page) == Some(Present::EmptyHole) {
             let frame = effects.memory.allocate_page()?;
             space.map_hole(page, frame, permissions, &mut effects);
+            effects.ledger.bring_in(FirstTouch::Hole);
         }
         Ok(())
     }
@@ -310,12 +334,14 @@ impl Kernel {
                 let new = effects.memory.allocate_page()?;
                 let old = space.unmap_page(page, effects);
                 space.map_page(page, new, permissions, effects)?;
+                effects.ledger.done.frames_copied += 1;
                 effects.memory.release(old);
             }
             Present::Page(..) => space.protect_page(page, permissions, effects),
             Present::Hole(frame, _) if copies(frame, effects) => {
                 let new = effects.memory.allocate_page()?;
                 let old = space.remap_hole(page, new, permissions, effects);
+                effects.ledger.done.frames_copied += 1;
                 effects.memory.release(old);
             }
             Present::Hole(frame, _) => {

@@ -29,6 +29,7 @@ impl Kernel {
     pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
         self.note_peak();
         let outcome = self.move_away(frame, updates);
+        self.ledger.send();
         if outcome != HardFault::Uncorrected && !self.memory.retire(frame) {
             return HardFault::Uncorrected;
         }
@@ -44,6 +45,7 @@ impl Kernel {
         }
         if let Some(Owner::Page(..) | Owner::Other(_)) = self.memory.owner(frame) {
             let moved = self.migrate(frame, updates);
+            self.note_migration(u64::from(moved));
             return if moved { HardFault::Moved } else { HardFault::Uncorrected };
         }
         if self.memory.is_shared(frame) {

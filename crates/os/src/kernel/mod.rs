@@ -12,6 +12,7 @@ mod process;
 mod range;
 mod remap;
 mod subpage;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub use hard_fault::HardFault;
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
 pub use subpage::HoleContent;
+pub use work::Work;
+pub(crate) use work::{FirstTouch, Ledger};
 
 /// The format of the page tables, as far as frames are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -104,6 +107,7 @@ pub struct Kernel {
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
+    ledger: Ledger,
 }
 
 impl Kernel {
@@ -128,6 +132,7 @@ impl Kernel {
         if let Some(ageing) = &config.ageing {
             ageing::age(&mut memory, ageing, config.seed)?;
         }
+        let shadow_directories = config.tables.shadow_directories;
         let mut kernel = Self {
             config,
             policy,
@@ -141,6 +146,7 @@ impl Kernel {
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
+            ledger: Ledger::new(shadow_directories),
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);
@@ -175,6 +181,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         self.note_peak();
         let result = self.handle(space, event, updates);
+        self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -190,6 +197,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
         let result = self.serve(space, page.number(), kind, updates);
+        self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -236,7 +244,8 @@ impl Kernel {
     ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
         let slot = self.spaces.get_mut(usize::from(space.0));
         let found = slot.and_then(Option::as_deref_mut).ok_or(OsError::UnknownSpace { space })?;
-        Ok((found, Effects { memory: &mut self.memory, updates }))
+        let (memory, ledger) = (&mut self.memory, &mut self.ledger);
+        Ok((found, Effects { memory, updates, ledger }))
     }
 
     /// Completes an out-of-memory error with a memory size that would do: what is used now, and

@@ -33,7 +33,9 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.note_peak();
-        self.clear_space(space, updates)?;
+        let result = self.clear_space(space, updates);
+        self.ledger.send();
+        result?;
         self.spaces[usize::from(space.0)] = None;
         self.processes.retain(|_, of_process| *of_process != space);
         Ok(())
@@ -68,6 +70,7 @@ impl Kernel {
 
     /// Another process runs now; one that no fork made starts empty.
     pub(super) fn switch(&mut self, process: ProcessId) -> Result<(), OsError> {
+        let before = self.current;
         self.current = match self.processes.get(&process) {
             Some(&space) => space,
             None => {
@@ -76,6 +79,7 @@ impl Kernel {
                 space
             }
         };
+        self.ledger.done.context_switches += u64::from(self.current != before);
         Ok(())
     }
 

@@ -31,8 +31,9 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.note_peak();
-        self.punch_subpage(space, page.number(), hole, updates)
-            .map_err(|error| self.with_estimate(error))
+        let result = self.punch_subpage(space, page.number(), hole, updates);
+        self.ledger.send();
+        result.map_err(|error| self.with_estimate(error))
     }
 
     fn punch_subpage(
@@ -84,6 +85,17 @@ impl Kernel {
         page: VirtualPage,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        let result = self.patch_subpage(space, page, updates);
+        self.ledger.send();
+        result
+    }
+
+    fn patch_subpage(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
         let occupied = OsError::Occupied { space, page };
         let (found, mut effects) = self.parts(space, updates)?;
         let present = found.find(page.number());
@@ -110,8 +122,12 @@ impl Kernel {
         if !effects.memory.take(in_place) {
             return Err(occupied);
         }
-        if let Some(frame) = found.patch(page.number(), &mut effects) {
-            effects.memory.release(frame);
+        match found.patch(page.number(), &mut effects) {
+            Some(frame) => {
+                effects.ledger.done.frames_copied += 1;
+                effects.memory.release(frame);
+            }
+            None => effects.ledger.done.frames_zeroed_4k += 1,
         }
         Ok(())
     }
@@ -148,6 +164,7 @@ impl Kernel {
             }
             source.share_region(number, target, effects)
         });
+        self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }
 }

@@ -65,6 +65,7 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let node = self.tables.allocate_directory(effects.memory)?;
         let huge = self.take_huge(number, effects);
+        effects.ledger.done.huge_pages_split += 1;
         self.tables.replace_huge(number << 18, node, effects);
         for index in 0..512 {
             let large = Large { block: huge.block.add(index * REGION_PAGES), ..huge };

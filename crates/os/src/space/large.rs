@@ -70,6 +70,7 @@ impl AddressSpace {
     ) -> Result<Large, OsError> {
         let node = self.allocate_leaf_node(effects)?;
         let large = self.take_large(number, effects);
+        effects.ledger.done.large_pages_split += 1;
         self.add_leaf_node(number, node, false, effects);
         let mut entries = no_entries();
         for index in keep.iter() {

@@ -6,12 +6,14 @@
 mod area;
 mod huge;
 mod large;
+mod number_hasher;
 mod pages;
 mod perforated;
 mod region;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
 use perforate_types::{
@@ -20,8 +22,10 @@ use perforate_types::{
 };
 
 use crate::OsError;
+use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes};
+use number_hasher::NumberHasher;
 pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
 
@@ -34,14 +38,18 @@ pub(crate) struct Effects<'a> {
     pub memory: &'a mut PhysicalMemory,
     /// What changed, in order.
     pub updates: &'a mut Vec<Update>,
+    /// Account of the work.
+    pub ledger: &'a mut Ledger,
 }
 
 impl Effects<'_> {
     pub(crate) fn change(&mut self, change: MappingChange) {
+        self.ledger.change(&change);
         self.updates.push(Update::Change(change));
     }
 
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
+        self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
     }
 }
@@ -88,7 +96,7 @@ pub(crate) struct AddressSpace {
     /// End of the heap, in pages, once there is one.
     pub heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
-    pub touched: HashMap<u64, HoleSet>,
+    pub touched: HashMap<u64, HoleSet, BuildHasherDefault<NumberHasher>>,
     tables: Tables,
     /// By address ÷ 2MB.
     regions: BTreeMap<u64, Region>,
@@ -147,7 +155,7 @@ impl AddressSpace {
             id,
             areas: Areas::default(),
             heap_end: None,
-            touched: HashMap::new(),
+            touched: HashMap::default(),
             tables: Tables::new(id, shadow_directories),
             regions: BTreeMap::new(),
             huge: BTreeMap::new(),
@@ -172,9 +180,15 @@ impl AddressSpace {
 
     /// How `page` is translated; `None` where nothing is mapped.
     pub(crate) fn find(&self, page: u64) -> Option<Present> {
+        self.look_up(page).0
+    }
+
+    /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of
+    /// 4KB or 2MB.
+    pub(crate) fn look_up(&self, page: u64) -> (Option<Present>, bool) {
         if let Some(region) = self.regions.get(&(page / REGION_PAGES)) {
             let index = (page % REGION_PAGES) as usize;
-            return match &region.mapping {
+            let present = match &region.mapping {
                 Mapping::Pages(pages) => {
                     let entry = pages.entries[index];
                     let present = Present::Page(entry.frame(), entry.permissions());
@@ -185,7 +199,12 @@ impl AddressSpace {
                 }
                 Mapping::Perforated(perforated) => Some(perforated.find(index)),
             };
+            return (present, true);
         }
+        (self.find_huge(page), false)
+    }
+
+    fn find_huge(&self, page: u64) -> Option<Present> {
         if self.huge.is_empty() {
             return None;
         }

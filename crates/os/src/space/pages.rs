@@ -52,12 +52,11 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        self.open_pages(page, effects)?;
-        let pages = self.pages_mut(page);
-        let entry = &mut pages.entries[(page % REGION_PAGES) as usize];
-        assert!(!entry.is_present(), "mapped twice");
-        *entry = leaf(frame, permissions);
-        pages.used += 1;
+        // Most pages are not the first of their region: one look-up does for those.
+        if !self.set_page(page, frame, permissions) {
+            self.open_pages(page, effects)?;
+            assert!(self.set_page(page, frame, permissions), "just opened");
+        }
         self.usage.pages += 1;
         effects.memory.set_owner(frame, self.id, VirtualPage::new(page));
         effects.change(MappingChange::Map {
@@ -82,6 +81,19 @@ impl AddressSpace {
         let mapped = self.map_page(page, frame, permissions, effects);
         mapped.expect("the node is there");
         old
+    }
+
+    /// Writes the entry of a page where nothing is mapped; false where the region has no node.
+    fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
+        let Some(region) = self.regions.get_mut(&(page / REGION_PAGES)) else { return false };
+        let Mapping::Pages(pages) = &mut region.mapping else {
+            unreachable!("{page:#x} is mapped by a 2MB page")
+        };
+        let entry = &mut pages.entries[(page % REGION_PAGES) as usize];
+        assert!(!entry.is_present(), "mapped twice");
+        *entry = leaf(frame, permissions);
+        pages.used += 1;
+        true
     }
 
     /// Unmaps a 4KB page and returns its frame, whose reference is now the caller's. The node

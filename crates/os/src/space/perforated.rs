@@ -215,6 +215,7 @@ impl AddressSpace {
         match self.punch(page, effects) {
             Ok(frame) => {
                 self.map_hole(page, new, permissions, effects);
+                effects.ledger.done.frames_copied += 1;
                 effects.memory.release(frame);
                 Ok(())
             }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use inspector::Inspector;
 use perforate_oracle::Oracle;
 use perforate_os::{
-    FaultOutcome, HoleContent, Kernel, KernelConfig, OsError, TableFormat, parse_policy,
+    FaultOutcome, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work, parse_policy,
 };
 use perforate_types::{
-    AccessKind, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, SpaceId, ThreadId,
-    Update, VirtualAddress, VirtualPage,
+    AccessKind, Backing, Counters, Frame, MappingChange, Permissions, ProcessId, ProgramEvent,
+    Shootdown, SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 pub const MB: u64 = 1 << 20;
@@ -28,6 +28,8 @@ pub struct Machine {
     pub inspector: Inspector,
     /// Updates of the last call.
     pub updates: Vec<Update>,
+    /// What the updates of all calls amount to, counted here.
+    pub told: Work,
 }
 
 impl Machine {
@@ -62,6 +64,7 @@ impl Machine {
             oracle: Oracle::new(),
             inspector: Inspector::new(policy.starts_with("perforated")),
             updates: Vec::new(),
+            told: Work::default(),
         }
     }
 
@@ -73,6 +76,9 @@ impl Machine {
         self.updates.clear();
         let result = act(&mut self.kernel, &mut self.updates);
         self.inspector.inspect(&self.updates);
+        for update in &self.updates {
+            count(update, &mut self.told);
+        }
         for update in &self.updates {
             if let Update::Change(change) = update {
                 self.oracle.apply(change).expect("the oracle accepts every change");
@@ -182,6 +188,16 @@ impl Machine {
         }
     }
 
+    /// The kernel's account agrees with what it told.
+    pub fn assert_account(&self) {
+        let work = self.kernel.work();
+        for ((name, told), (_, counted)) in self.told.iter().zip(work.iter()) {
+            assert!(told == 0 || told == counted, "{name}: told {told}, counted {counted}");
+        }
+        let batches = work.shootdown_batches - work.spaces_flushed;
+        assert!(batches <= work.entries_invalidated && work.entries_invalidated <= 33 * batches);
+    }
+
     /// Memory is free, mapped, a table node, the bitmap, somebody else's or retired: exactly one of
     /// them.
     pub fn assert_memory_adds_up(&self) {
@@ -204,6 +220,25 @@ impl Machine {
         let mapped: u64 = frames.values().map(|&count| u64::from(count)).sum();
         assert_eq!(self.counter("mapped_bytes"), mapped * 4096);
     }
+}
+
+fn count(update: &Update, told: &mut Work) {
+    use MappingChange as C;
+    let counter = match update {
+        Update::Change(C::Map { .. } | C::MapHole { .. } | C::Perforate { .. }) => {
+            &mut told.pages_mapped
+        }
+        Update::Change(C::Unmap { .. } | C::UnmapHole { .. }) => &mut told.pages_unmapped,
+        Update::Change(C::Protect { .. }) => &mut told.pages_protected,
+        Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
+        Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
+        Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
+        Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
+        Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
+        Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
+        Update::Shootdown(Shootdown::Space { .. }) => &mut told.shootdowns_space,
+    };
+    *counter += 1;
 }
 
 pub fn map(start: u64, length: u64) -> ProgramEvent {

@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, bytes, ratio};
 use crate::metric::{is_translation_cycles, is_walk_references};
 use crate::palette;
-use crate::word::{CYCLE_PARTS, Part, WALK_LEVELS, with_unknown};
+use crate::word::{CYCLE_PARTS, Part, WALK_LEVELS, WORK_PARTS, with_unknown};
 
 /// All bar charts of a comparison that have something to show.
 pub(crate) fn figures(comparison: &Comparison<'_>, id: &str) -> String {
@@ -19,6 +19,7 @@ pub(crate) fn figures(comparison: &Comparison<'_>, id: &str) -> String {
         found.extend(comparison.ideal.map(|ideal| relative(comparison, ideal, id)));
     }
     found.extend(cycles(comparison, id));
+    found.extend(operating_system(comparison, id));
     found.extend(references(comparison, id));
     found.extend(memory(comparison, id));
     found.extend(tables(comparison, id));
@@ -186,6 +187,26 @@ fn cycles(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         workload: comparison.workload.to_string(),
         title: "Where translation cycles go",
         caption: "Cycles per 1,000 instructions, summed over all translations. An out-of-order core hides some of them behind other work.",
+        series,
+        rows,
+        format: ratio,
+        unit: (1.0, ""),
+    }
+    .figure()
+}
+
+/// What the operating system's work in the measured instructions took.
+fn operating_system(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let prefix = "operating_system_cycles_";
+    let series =
+        series(comparison, WORK_PARTS, prefix, |name| name.starts_with("operating_system_cycles_"));
+    let rows =
+        rows(comparison, &series, prefix, |run| run.instructions.map(|count| count / 1000.0));
+    Stack {
+        id: format!("{id}-operating-system-cycles"),
+        workload: comparison.workload.to_string(),
+        title: "What the operating system's work takes",
+        caption: "Cycles per 1,000 instructions that come on top of the steady state, by cause.",
         series,
         rows,
         format: ratio,

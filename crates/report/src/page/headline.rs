@@ -101,8 +101,9 @@ pub(crate) fn tiles(comparison: &Comparison<'_>) -> String {
     let spread = |scheme: usize, figure: Figure| {
         comparison.schemes[scheme].spread(figure).map(|spread| spread.median)
     };
-    let figures: [Tile; 5] = [
-        ("IPC", |run| run.ipc, ratio),
+    let figures: [Tile; 6] = [
+        ("IPC, steady state", |run| run.ipc, ratio),
+        ("IPC, including OS work", metric::ipc_with_operating_system, ratio),
         // L2 TLB misses would not compare: a perforated page is found while its hole is walked to.
         ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, "walks"), ratio),
         ("references per walk", metric::references_per_walk, ratio),

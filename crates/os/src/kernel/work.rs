@@ -1,0 +1,258 @@
+//! An account of the work the kernel did, for whoever knows what each kind of it costs.
+//!
+//! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
+//! written, shootdowns sent. Changes and shootdowns are counted where they are told, so whatever
+//! makes them is counted.
+
+use std::ops::Sub;
+
+use perforate_types::{Counters, MappingChange, Shootdown};
+
+use super::Kernel;
+
+/// Single invalidations after which a whole address space is flushed instead: Linux's
+/// `tlb_single_page_flush_ceiling`.
+const FLUSH_CEILING: u64 = 33;
+
+/// Declares the account: its fields, their difference and their names have one list.
+macro_rules! account {
+    ($($(#[$documentation:meta])* $name:ident,)*) => {
+        /// How often the kernel did what, since it booted or between two moments.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Work {
+            $($(#[$documentation])* pub $name: u64,)*
+        }
+
+        impl Work {
+            /// Name and number of every kind of work.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+
+        impl Sub for Work {
+            type Output = Self;
+
+            /// The work between an earlier moment and this one.
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+    };
+}
+
+account! {
+    /// Faults that mapped a 4KB page.
+    faults_4k,
+    /// Faults that mapped an ordinary 2MB page.
+    faults_2m,
+    /// Faults that mapped a 1GB page.
+    faults_1g,
+    /// Faults that mapped a perforated page.
+    faults_perforated,
+    /// Faults that gave an unallocated hole its frame.
+    faults_hole,
+    /// Writes to a page that was read-only, whether a frame was copied or not.
+    faults_copy_on_write,
+    /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
+    faults_other,
+    /// 4KB frames of anonymous memory cleared one by one.
+    frames_zeroed_4k,
+    /// 2MB blocks of anonymous memory cleared whole.
+    blocks_zeroed_2m,
+    /// 1GB runs of anonymous memory cleared whole.
+    blocks_zeroed_1g,
+    /// 4KB frames of new page-table nodes, shadow nodes included; they begin cleared.
+    frames_zeroed_tables,
+    /// 4KB frames copied for a write or a sub-page that moved.
+    frames_copied,
+    /// Translations added: pages of any size, allocated holes.
+    pages_mapped,
+    /// Translations taken away.
+    pages_unmapped,
+    /// Translations whose permissions changed.
+    pages_protected,
+    /// 2MB pages split into 4KB pages.
+    large_pages_split,
+    /// 1GB pages split into 2MB pages.
+    huge_pages_split,
+    /// Sub-pages that became holes of a 2MB page.
+    subpages_punched,
+    /// Holes that became a part of their 2MB page again.
+    subpages_patched,
+    /// Frames looked at by scanners.
+    frames_scanned,
+    /// Frames whose content moved to another frame under the same page.
+    frames_migrated,
+    /// Times another process began to run.
+    context_switches,
+    /// Shootdowns of 4KB translations.
+    shootdowns_page,
+    /// Shootdowns of bitmap entries.
+    shootdowns_bitmap,
+    /// Shootdowns of entries of 2MB or 1GB.
+    shootdowns_large,
+    /// Shootdowns of whole address spaces.
+    shootdowns_space,
+    /// Operations that ended with a shootdown: all of one operation go out together, and the
+    /// other processors are interrupted once.
+    shootdown_batches,
+    /// TLB entries invalidated one by one in these batches.
+    entries_invalidated,
+    /// Batches that flushed an address space, as they had to or as it was shorter than more than
+    /// 33 single invalidations.
+    spaces_flushed,
+}
+
+impl Work {
+    /// Writes every figure under `work_…`.
+    pub fn record(&self, out: &mut Counters) {
+        for (name, value) in self.iter() {
+            out.count(format!("work_{name}"), value);
+        }
+    }
+}
+
+/// What a touch where nothing was mapped brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FirstTouch {
+    /// A 4KB page.
+    #[default]
+    Page,
+    /// A frame for an unallocated hole.
+    Hole,
+    /// An ordinary 2MB page.
+    Large,
+    /// A 1GB page.
+    Huge,
+    /// A perforated page.
+    Perforated {
+        /// Its sub-pages that are not holes.
+        in_place: u64,
+    },
+}
+
+/// The account as it is kept: work done, and the batch of shootdowns that is not sent yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ledger {
+    /// Work done.
+    pub done: Work,
+    /// Whether level-2 nodes are pairs, node and shadow node.
+    shadow_directories: bool,
+    /// Whether new frames are cleared: those of anonymous memory. What a file holds is read.
+    pub clears: bool,
+    brought_in: FirstTouch,
+    entries_waiting: u64,
+    flush_waiting: bool,
+}
+
+impl Ledger {
+    /// Nothing done yet.
+    pub(crate) fn new(shadow_directories: bool) -> Self {
+        Self { shadow_directories, ..Self::default() }
+    }
+
+    /// Counts a change that is told.
+    #[inline]
+    pub(crate) fn change(&mut self, change: &MappingChange) {
+        let done = &mut self.done;
+        match change {
+            MappingChange::AddTable { level, .. } => {
+                let is_pair = *level == 2 && self.shadow_directories;
+                done.frames_zeroed_tables += 1 + u64::from(is_pair);
+            }
+            MappingChange::RemoveTable { .. } => {}
+            MappingChange::Map { .. }
+            | MappingChange::Perforate { .. }
+            | MappingChange::MapHole { .. } => done.pages_mapped += 1,
+            MappingChange::Unmap { .. } | MappingChange::UnmapHole { .. } => {
+                done.pages_unmapped += 1;
+            }
+            MappingChange::Protect { .. } => done.pages_protected += 1,
+            MappingChange::Punch { .. } => done.subpages_punched += 1,
+            MappingChange::Patch { .. } => done.subpages_patched += 1,
+        }
+    }
+
+    /// Counts a shootdown that is told.
+    #[inline]
+    pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
+        let done = &mut self.done;
+        match shootdown {
+            Shootdown::Page { .. } => done.shootdowns_page += 1,
+            Shootdown::Bitmap { .. } => done.shootdowns_bitmap += 1,
+            Shootdown::Large { .. } => done.shootdowns_large += 1,
+            Shootdown::Space { .. } => {
+                done.shootdowns_space += 1;
+                self.flush_waiting = true;
+                return;
+            }
+        }
+        self.entries_waiting += 1;
+    }
+
+    /// The operation is over: what is to be shot down for it goes out together.
+    #[inline]
+    pub(crate) fn send(&mut self) {
+        if self.entries_waiting == 0 && !self.flush_waiting {
+            return;
+        }
+        self.done.shootdown_batches += 1;
+        if self.flush_waiting || self.entries_waiting > FLUSH_CEILING {
+            self.done.spaces_flushed += 1;
+        } else {
+            self.done.entries_invalidated += self.entries_waiting;
+        }
+        (self.entries_waiting, self.flush_waiting) = (0, false);
+    }
+
+    /// New memory was mapped where there was none.
+    #[inline]
+    pub(crate) fn bring_in(&mut self, what: FirstTouch) {
+        let cleared = u64::from(self.clears);
+        match what {
+            FirstTouch::Page | FirstTouch::Hole => self.done.frames_zeroed_4k += cleared,
+            FirstTouch::Large => self.done.blocks_zeroed_2m += cleared,
+            FirstTouch::Huge => self.done.blocks_zeroed_1g += cleared,
+            FirstTouch::Perforated { in_place } => {
+                self.done.frames_zeroed_4k += cleared * in_place;
+            }
+        }
+        // The hole that is filled with its perforated page is not what the touch brought in.
+        if what != FirstTouch::Hole {
+            self.brought_in = what;
+        }
+    }
+
+    /// A fault was served by what was brought in last.
+    #[inline]
+    pub(crate) fn first_touch(&mut self) {
+        match self.brought_in {
+            FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
+            FirstTouch::Large => self.done.faults_2m += 1,
+            FirstTouch::Huge => self.done.faults_1g += 1,
+            FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
+        }
+    }
+}
+
+impl Kernel {
+    /// What the kernel has done since it booted.
+    pub fn work(&self) -> Work {
+        let mut ledger = self.ledger;
+        ledger.send();
+        ledger.done
+    }
+
+    /// A scanner (compaction, khugepaged, same-page merging) looked at `frames` frames.
+    pub fn note_scan(&mut self, frames: u64) {
+        self.ledger.done.frames_scanned += frames;
+    }
+
+    /// The content of `frames` frames moved to others under the same pages. The changes and
+    /// shootdowns that follow count themselves; the copies are a part of the migration and not
+    /// counted as copied frames.
+    pub fn note_migration(&mut self, frames: u64) {
+        self.ledger.done.frames_migrated += frames;
+    }
+}

@@ -1,0 +1,317 @@
+//! What the operating system's work costs, and the cycles that come of it.
+//!
+//! The kernel counts what it does and the machine file says what each action takes. Their product
+//! stands beside the steady state and never in it: the program waits, the caches stay as they are.
+
+use std::ops::RangeInclusive;
+
+use perforate_os::Work;
+use perforate_types::Counters;
+use serde::{Deserialize, Serialize};
+
+/// The longest an action may take: twenty minutes.
+const LONGEST_NS: f64 = 1.2e12;
+/// Processors that may have to be interrupted.
+const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
+
+/// Time of each action of the operating system. Sources stand in the machine files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatingSystemCosts {
+    /// A fault that maps or copies 4KB or finds nothing to do: entry, look-up, allocation and
+    /// return, without clearing or copying the page and writing its entry.
+    pub fault_4k_ns: f64,
+    /// A fault that maps 2MB, ordinary or perforated, as above.
+    pub fault_2m_ns: f64,
+    /// A fault that maps 1GB, as above.
+    pub fault_1g_ns: f64,
+    /// Clearing a 4KB frame, of a program or of a page table.
+    pub zero_4k_ns: f64,
+    /// Clearing a 2MB block.
+    pub zero_2m_ns: f64,
+    /// Clearing 1GB.
+    pub zero_1g_ns: f64,
+    /// Copying a 4KB frame.
+    pub copy_4k_ns: f64,
+    /// Adding a translation of any size.
+    pub map_ns: f64,
+    /// Taking one away, its shootdown apart.
+    pub unmap_ns: f64,
+    /// Changing the permissions of one, its shootdown apart.
+    pub protect_ns: f64,
+    /// Splitting a 2MB or 1GB page, besides the entries that are taken away and added.
+    pub split_ns: f64,
+    /// Punching a sub-page out: the write of filter and bitmap, its shootdowns apart.
+    pub punch_ns: f64,
+    /// Patching one, as above.
+    pub patch_ns: f64,
+    /// Looking at one frame when scanning.
+    pub scan_frame_ns: f64,
+    /// Moving one frame's content under its page, besides the copy, the entries and the
+    /// shootdown.
+    pub migrate_frame_ns: f64,
+    /// Running another process.
+    pub context_switch_ns: f64,
+    /// Invalidating one TLB entry.
+    pub invalidate_entry_ns: f64,
+    /// Flushing an address space from the TLB.
+    pub flush_space_ns: f64,
+    /// Interrupting other processors and waiting for the last answer: once for all shootdowns of
+    /// one operation, if there is any processor to interrupt.
+    pub synchronize_ns: f64,
+    /// The same, more for each of these processors.
+    pub interrupt_ns: f64,
+    /// Other processors that have run the program and must be interrupted.
+    pub interrupted_processors: u32,
+}
+
+impl Default for OperatingSystemCosts {
+    /// For machine files that say nothing: as `perforated-table2`, where the sources stand.
+    fn default() -> Self {
+        Self {
+            fault_4k_ns: 2_625.0,
+            fault_2m_ns: 12_975.0,
+            fault_1g_ns: 12_975.0,
+            zero_4k_ns: 850.0,
+            zero_2m_ns: 452_000.0,
+            zero_1g_ns: 231_424_000.0,
+            copy_4k_ns: 850.0,
+            map_ns: 25.0,
+            unmap_ns: 25.0,
+            protect_ns: 25.0,
+            split_ns: 2_625.0,
+            punch_ns: 100.0,
+            patch_ns: 100.0,
+            scan_frame_ns: 10.0,
+            migrate_frame_ns: 2_625.0,
+            context_switch_ns: 1_500.0,
+            invalidate_entry_ns: 158.0,
+            flush_space_ns: 158.0,
+            synchronize_ns: 2_100.0,
+            interrupt_ns: 37.5,
+            interrupted_processors: 1,
+        }
+    }
+}
+
+/// Cycles of the operating system by cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperatingSystemCycles {
+    /// Entering, serving and leaving faults.
+    pub faults: u64,
+    /// Clearing frames.
+    pub zeroing: u64,
+    /// Copying frames.
+    pub copying: u64,
+    /// Writing entries, splitting, punching and patching.
+    pub mapping: u64,
+    /// Invalidating TLB entries, here and on other processors.
+    pub shootdowns: u64,
+    /// Scanning frames.
+    pub scanning: u64,
+    /// Moving frames under their pages.
+    pub migration: u64,
+    /// Changing the running process.
+    pub context_switches: u64,
+}
+
+impl OperatingSystemCosts {
+    /// Checks every number against what a machine can have.
+    ///
+    /// # Errors
+    /// One line with the key and what would be right.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (key, value_ns) in self.times() {
+            if !(0.0..=LONGEST_NS).contains(&value_ns) {
+                let expected = format!("0 to {LONGEST_NS} nanoseconds");
+                return Err(format!("operating_system.{key} is {value_ns}; expected {expected}"));
+            }
+        }
+        let processors = self.interrupted_processors;
+        if !PROCESSORS.contains(&processors) {
+            let expected = format!("{} to {}", PROCESSORS.start(), PROCESSORS.end());
+            return Err(format!(
+                "operating_system.interrupted_processors is {processors}; expected {expected}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn times(&self) -> [(&'static str, f64); 20] {
+        [
+            ("fault_4k_ns", self.fault_4k_ns),
+            ("fault_2m_ns", self.fault_2m_ns),
+            ("fault_1g_ns", self.fault_1g_ns),
+            ("zero_4k_ns", self.zero_4k_ns),
+            ("zero_2m_ns", self.zero_2m_ns),
+            ("zero_1g_ns", self.zero_1g_ns),
+            ("copy_4k_ns", self.copy_4k_ns),
+            ("map_ns", self.map_ns),
+            ("unmap_ns", self.unmap_ns),
+            ("protect_ns", self.protect_ns),
+            ("split_ns", self.split_ns),
+            ("punch_ns", self.punch_ns),
+            ("patch_ns", self.patch_ns),
+            ("scan_frame_ns", self.scan_frame_ns),
+            ("migrate_frame_ns", self.migrate_frame_ns),
+            ("context_switch_ns", self.context_switch_ns),
+            ("invalidate_entry_ns", self.invalidate_entry_ns),
+            ("flush_space_ns", self.flush_space_ns),
+            ("synchronize_ns", self.synchronize_ns),
+            ("interrupt_ns", self.interrupt_ns),
+        ]
+    }
+
+    /// Cycles that `work` takes at `frequency_ghz`, by cause, each rounded to a whole cycle.
+    pub fn cycles(&self, work: &Work, frequency_ghz: f64) -> OperatingSystemCycles {
+        let cycles = |parts: &[(u64, f64)]| {
+            let ns: f64 = parts.iter().map(|&(count, each_ns)| count as f64 * each_ns).sum();
+            (ns * frequency_ghz).round() as u64
+        };
+        let small_faults =
+            work.faults_4k + work.faults_hole + work.faults_copy_on_write + work.faults_other;
+        OperatingSystemCycles {
+            faults: cycles(&[
+                (small_faults, self.fault_4k_ns),
+                (work.faults_2m + work.faults_perforated, self.fault_2m_ns),
+                (work.faults_1g, self.fault_1g_ns),
+            ]),
+            zeroing: cycles(&[
+                (work.frames_zeroed_4k + work.frames_zeroed_tables, self.zero_4k_ns),
+                (work.blocks_zeroed_2m, self.zero_2m_ns),
+                (work.blocks_zeroed_1g, self.zero_1g_ns),
+            ]),
+            copying: cycles(&[(work.frames_copied, self.copy_4k_ns)]),
+            mapping: cycles(&[
+                (work.pages_mapped, self.map_ns),
+                (work.pages_unmapped, self.unmap_ns),
+                (work.pages_protected, self.protect_ns),
+                (work.large_pages_split + work.huge_pages_split, self.split_ns),
+                (work.subpages_punched, self.punch_ns),
+                (work.subpages_patched, self.patch_ns),
+            ]),
+            shootdowns: cycles(&[
+                (work.entries_invalidated, self.invalidate_entry_ns),
+                (work.spaces_flushed, self.flush_space_ns),
+                (work.shootdown_batches, self.synchronization_ns()),
+            ]),
+            scanning: cycles(&[(work.frames_scanned, self.scan_frame_ns)]),
+            migration: cycles(&[(work.frames_migrated, self.copy_4k_ns + self.migrate_frame_ns)]),
+            context_switches: cycles(&[(work.context_switches, self.context_switch_ns)]),
+        }
+    }
+
+    /// What the other processors add to one batch of shootdowns.
+    fn synchronization_ns(&self) -> f64 {
+        match self.interrupted_processors {
+            0 => 0.0,
+            processors => self.synchronize_ns + f64::from(processors) * self.interrupt_ns,
+        }
+    }
+
+    /// Writes the work of the measured interval and, where there is a clock, what it took: by
+    /// cause, in all, and the instructions per cycle that are left.
+    pub(crate) fn record(
+        &self,
+        work: &Work,
+        frequency_ghz: f64,
+        steady: Option<(u64, u64)>,
+        out: &mut Counters,
+    ) {
+        work.record(out);
+        let processors = u64::from(self.interrupted_processors);
+        out.count("work_processors_interrupted", work.shootdown_batches * processors);
+        let Some((instructions, steady_cycles)) = steady else { return };
+        let cycles = self.cycles(work, frequency_ghz);
+        for (cause, cycles) in cycles.by_cause() {
+            out.count(format!("operating_system_cycles_{cause}"), cycles);
+        }
+        let all = steady_cycles + cycles.total();
+        out.count("operating_system_cycles", cycles.total());
+        out.count("cycles_with_operating_system", all);
+        out.ratio("ipc_with_operating_system", instructions as f64, all as f64);
+    }
+}
+
+impl OperatingSystemCycles {
+    /// Cause and cycles.
+    pub fn by_cause(&self) -> [(&'static str, u64); 8] {
+        [
+            ("faults", self.faults),
+            ("zeroing", self.zeroing),
+            ("copying", self.copying),
+            ("mapping", self.mapping),
+            ("shootdowns", self.shootdowns),
+            ("scanning", self.scanning),
+            ("migration", self.migration),
+            ("context_switches", self.context_switches),
+        ]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_cause().iter().map(|(_, cycles)| cycles).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every action once or a few times, at 2GHz: two cycles a nanosecond.
+    #[test]
+    fn cycles_by_hand() {
+        let costs = OperatingSystemCosts::default();
+        let work = Work {
+            faults_4k: 3,
+            faults_2m: 1,
+            faults_perforated: 1,
+            faults_hole: 1,
+            faults_copy_on_write: 1,
+            faults_other: 1,
+            frames_zeroed_4k: 3,
+            frames_zeroed_tables: 4,
+            blocks_zeroed_2m: 1,
+            frames_copied: 2,
+            pages_mapped: 10,
+            pages_unmapped: 4,
+            pages_protected: 2,
+            large_pages_split: 1,
+            subpages_punched: 3,
+            subpages_patched: 1,
+            frames_scanned: 100,
+            frames_migrated: 2,
+            context_switches: 5,
+            shootdown_batches: 3,
+            entries_invalidated: 6,
+            spaces_flushed: 1,
+            ..Work::default()
+        };
+        let cycles = costs.cycles(&work, 2.0);
+        // 6 small faults of 2625 ns, 2 large ones of 12,975 ns.
+        assert_eq!(cycles.faults, 2 * (6 * 2_625 + 2 * 12_975));
+        assert_eq!(cycles.zeroing, 2 * (7 * 850 + 452_000));
+        assert_eq!(cycles.copying, 2 * 2 * 850);
+        // 16 entries of 25 ns, one split, four sub-pages of 100 ns.
+        assert_eq!(cycles.mapping, 2 * (16 * 25 + 2_625 + 4 * 100));
+        // 7 invalidations of 158 ns; three times 2100 ns and one processor's 37.5 ns.
+        assert_eq!(cycles.shootdowns, 2 * 7 * 158 + 3 * (2 * 2_100 + 75));
+        assert_eq!(cycles.scanning, 2 * 100 * 10);
+        assert_eq!(cycles.migration, 2 * 2 * (850 + 2_625));
+        assert_eq!(cycles.context_switches, 2 * 5 * 1_500);
+        assert_eq!(cycles.total(), 1_055_487);
+        // Nobody to interrupt, nobody to wait for.
+        let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
+        assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
+    }
+
+    #[test]
+    fn impossible_times_name_the_key() {
+        let costs = OperatingSystemCosts { punch_ns: -1.0, ..Default::default() };
+        assert!(costs.validate().unwrap_err().contains("operating_system.punch_ns is -1"));
+        let costs = OperatingSystemCosts { zero_1g_ns: f64::NAN, ..Default::default() };
+        assert!(costs.validate().unwrap_err().contains("zero_1g_ns"));
+        let costs = OperatingSystemCosts { interrupted_processors: 70_000, ..Default::default() };
+        assert!(costs.validate().unwrap_err().contains("interrupted_processors is 70000"));
+    }
+}

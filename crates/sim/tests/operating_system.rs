@@ -1,0 +1,118 @@
+//! The operating system's work inside and outside the measured interval, and its cycles, by hand.
+
+use perforate_os::Work;
+use perforate_sim::{
+    Comparison, Machine, MemoryState, RunResult, Scheme, System, SystemOptions, Workload, compare,
+};
+use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
+
+const START: u64 = 0x1000_0000;
+
+fn system(scheme: &str) -> System {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let memory = MemoryState::parse(Some("1G"), Some("none"), None).unwrap();
+    let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
+    System::new(&machine, Scheme::find(scheme).unwrap(), &memory, 1, options).unwrap()
+}
+
+fn map(length: u64) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(START),
+        length,
+        permissions: Permissions::READ_WRITE,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared: false,
+        populate: false,
+    }
+}
+
+fn write(system: &mut System, offset: u64) {
+    let address = VirtualAddress::new(START + offset);
+    assert!(system.translate(AccessKind::Write, address).unwrap().is_some());
+}
+
+/// Three first touches before, two after, then all five unmapped.
+#[test]
+fn work_before_measuring_is_left_out() {
+    let mut system = system("4k");
+    system.event(&map(5 * 4096)).unwrap();
+    for page in 0..5 {
+        if page == 3 {
+            system.start_measuring();
+        }
+        write(&mut system, page * 4096);
+        write(&mut system, page * 4096 + 8); // no second fault
+    }
+    let start = VirtualAddress::new(START);
+    system.event(&ProgramEvent::Unmap { start, length: 5 * 4096 }).unwrap();
+    let work = Work {
+        faults_4k: 2,
+        frames_zeroed_4k: 2,
+        pages_mapped: 2,
+        pages_unmapped: 5,
+        shootdowns_page: 5,
+        shootdown_batches: 1,
+        entries_invalidated: 5,
+        ..Work::default()
+    };
+    assert_eq!(system.work(), work);
+    // At 2GHz, a nanosecond is two cycles.
+    let costs = Machine::load(Machine::DEFAULT).unwrap().operating_system;
+    let cycles = costs.cycles(&system.work(), 2.0);
+    assert_eq!(cycles.faults, 2 * 2 * 2_625);
+    assert_eq!(cycles.zeroing, 2 * 2 * 850);
+    assert_eq!(cycles.mapping, 2 * 7 * 25);
+    assert_eq!(cycles.shootdowns, 2 * 5 * 158 + 2 * 2_100 + 75);
+    assert_eq!(cycles.total(), 10_500 + 3_400 + 350 + 5_855);
+}
+
+fn run(scheme: &str, warmup: u64, functional: bool) -> RunResult {
+    let comparison = Comparison {
+        workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Scheme::list(scheme).unwrap(),
+        memory: MemoryState::parse(Some("1G"), Some("none"), None).unwrap(),
+        seed: 1,
+        functional,
+        check: false,
+        warmup: Some(warmup),
+    };
+    compare(&comparison, &mut |_| {}).unwrap().remove(0)
+}
+
+fn counter(result: &RunResult, name: &str) -> f64 {
+    result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}"))
+}
+
+/// 64MB are populated at the start: 32 large pages, one page of code on its first fetch, and the
+/// nodes for both. All of it is before the measured instructions, unless those begin at once.
+#[test]
+fn results_hold_both() {
+    let late = run("thp", 20_000, false);
+    assert_eq!(counter(&late, "operating_system_cycles"), 0.0);
+    assert_eq!(Some(counter(&late, "ipc_with_operating_system")), late.ipc);
+    let whole = run("thp", 0, false);
+    assert_eq!(counter(&whole, "work_blocks_zeroed_2m"), 32.0);
+    assert_eq!(counter(&whole, "work_faults_4k"), 1.0);
+    assert_eq!(counter(&whole, "work_frames_zeroed_4k"), 0.0, "code is read from a file");
+    let nodes = counter(&whole, "page_table_bytes") / 4096.0;
+    assert_eq!(counter(&whole, "work_frames_zeroed_tables"), nodes);
+    let zeroing = 2.0 * (32.0 * 452_000.0 + nodes * 850.0);
+    assert_eq!(counter(&whole, "operating_system_cycles_zeroing"), zeroing);
+    assert_eq!(counter(&whole, "operating_system_cycles_faults"), 2.0 * 2_625.0);
+    assert_eq!(counter(&whole, "operating_system_cycles_mapping"), 2.0 * 33.0 * 25.0);
+    let extra = zeroing + 5_250.0 + 1_650.0;
+    assert_eq!(counter(&whole, "operating_system_cycles"), extra);
+    let cycles = whole.cycles.unwrap() as f64 + extra;
+    assert_eq!(counter(&whole, "cycles_with_operating_system"), cycles);
+    assert_eq!(counter(&whole, "ipc_with_operating_system"), 60_000.0 / cycles);
+}
+
+#[test]
+fn without_a_clock_only_the_work_is_counted() {
+    let result = run("4k", 0, true);
+    assert_eq!(counter(&result, "work_frames_zeroed_4k"), 64.0 * 256.0);
+    assert!(result.counters.get("operating_system_cycles").is_none());
+    assert!(result.counters.get("ipc_with_operating_system").is_none());
+}
