@@ -11,16 +11,20 @@
 
 mod error;
 mod fragmentation;
+mod free_memory;
 mod kernel;
 mod memory;
+mod memory_map;
 mod policy;
 mod random;
 mod space;
 
 pub use error::OsError;
 pub use fragmentation::{Distribution, Fragmentation};
+pub use free_memory::FreeMemory;
 pub use kernel::{FaultOutcome, HoleContent, Kernel, KernelConfig, TableFormat};
 pub use memory::Buddy;
+pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
     PolicyEntry, Thp, parse_policy,

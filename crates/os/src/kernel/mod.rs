@@ -4,6 +4,7 @@ mod copy;
 mod counters;
 mod event;
 mod fault;
+mod memory_map;
 mod process;
 mod range;
 mod remap;

@@ -4,6 +4,7 @@
 //! says what changed. What to do when is the kernel's business.
 
 mod area;
+mod frames;
 mod huge;
 mod large;
 mod pages;
@@ -22,6 +23,7 @@ use perforate_types::{
 use crate::OsError;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes};
+pub(crate) use frames::FrameVisitor;
 pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
 
