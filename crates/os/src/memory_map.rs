@@ -163,6 +163,11 @@ impl BlockFrames {
         }
     }
 
+    /// Frames that stay where they are: unmovable and retired ones.
+    pub fn kept(&self) -> u64 {
+        self.count(FrameClass::Unmovable) + self.count(FrameClass::Retired)
+    }
+
     fn total(&self) -> u64 {
         self.counts.iter().copied().map(u64::from).sum()
     }
@@ -308,6 +313,8 @@ pub struct CellRun {
     pub free_frames: u64,
     /// Frames of each cell that are holes of perforated pages.
     pub hole_frames: u64,
+    /// Unmovable and retired frames of each cell.
+    pub kept_frames: u64,
 }
 
 /// Blocks being collected into cells.
@@ -324,6 +331,7 @@ struct OpenCell {
     classes: [u64; BlockClass::ALL.len()],
     free_frames: u64,
     hole_frames: u64,
+    kept_frames: u64,
 }
 
 impl OpenCell {
@@ -332,6 +340,7 @@ impl OpenCell {
         self.classes[frames.class() as usize] += blocks;
         self.free_frames += blocks * frames.count(FrameClass::Free);
         self.hole_frames += blocks * frames.holes();
+        self.kept_frames += blocks * frames.kept();
     }
 
     fn run(&self, cells: u64) -> CellRun {
@@ -341,6 +350,7 @@ impl OpenCell {
             class: most.expect("there are classes"),
             free_frames: self.free_frames,
             hole_frames: self.hole_frames,
+            kept_frames: self.kept_frames,
         }
     }
 }
@@ -435,6 +445,7 @@ mod tests {
             class,
             free_frames,
             hole_frames,
+            kept_frames: 0,
         };
         assert_eq!(
             map.cells(4),

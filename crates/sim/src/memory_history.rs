@@ -135,7 +135,10 @@ fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
             .filter(|&(_, blocks)| blocks > 0)
             .collect(),
         cells: runs
-            .map(|run| (run.cells, place(run.class), run.free_frames, run.hole_frames))
+            .map(|run| {
+                let place = place(run.class);
+                (run.cells, place, run.free_frames, run.hole_frames, run.kept_frames)
+            })
             .collect(),
         classes: classes.into_iter().map(BlockClass::name).collect(),
     }

@@ -83,8 +83,9 @@ pub struct MemoryMapPicture {
     /// Names of the classes that cells have.
     pub classes: Vec<&'static str>,
     /// Runs of like cells, lowest addresses first: number of cells, place of their class in
-    /// `classes`, free frames of each cell, hole frames of each cell.
-    pub cells: Vec<(u64, usize, u64, u64)>,
+    /// `classes`, and of each cell free frames, holes of perforated pages, frames that stay where
+    /// they are (unmovable or retired).
+    pub cells: Vec<(u64, usize, u64, u64, u64)>,
 }
 
 /// One point of a series.
