@@ -47,8 +47,8 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("partly-free", "#b9d9ec", "#1d4a66"),
     colour("page-cache", "#e6c229", "#d9b92f"),
     colour("reclaimable", "#99794b", "#b9976a"),
-    colour("mixed", "#9b7fb5", "#8f76ad"),
-    colour("unmovable", "#7a1f4b", "#d06a9e"),
+    colour("mixed", "#9b7fb5", "#7a6296"),
+    colour("unmovable", "#7a1f4b", "#f29ac4"),
     colour("retired", "#000000", "#ffffff"),
     // Series nobody has given a meaning yet, in turn.
     colour("extra0", "#f0e442", "#f0e442"),

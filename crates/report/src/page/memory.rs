@@ -196,12 +196,17 @@ fn over_time(comparison: &Comparison<'_>, id: &str) -> String {
     if schemes.is_empty() {
         return String::new();
     }
+    let fails = samples(&schemes).any(|sample| sample.fragmentation_index_2m.is_some());
+    let always = if fails { "" } else { " At every sample 2MB could still be had." };
+    let unusable = format!(
+        "Share of free memory that lies in pieces smaller than 2MB (Linux: unusable index of order 9).{always}"
+    );
     let indices: String = [
         index_figure(
             &schemes,
             &format!("{id}-unusable-index"),
             "Free memory unusable for 2MB pages",
-            "Share of free memory that lies in pieces smaller than 2MB (Linux: unusable index of order 9).",
+            &unusable,
             |sample| sample.unusable_index_2m,
         ),
         index_figure(
