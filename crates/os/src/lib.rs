@@ -17,6 +17,7 @@ mod fragmentation;
 mod free_memory;
 mod kernel;
 mod memory;
+mod memory_map;
 mod policy;
 mod random;
 mod space;
@@ -32,6 +33,7 @@ pub use kernel::{
     KsmConfig, KsmPass, TableFormat, Work,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
+pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
     PolicyEntry, Thp, parse_policy,

@@ -27,5 +27,7 @@ mod word;
 
 pub use error::ReportError;
 pub use page::{ReportOptions, html};
-pub use result::{ContentsSample, Region, RunResult, Series, read_results};
+pub use result::{
+    ContentsSample, MemoryMap, MemorySample, Region, RunResult, Series, read_results,
+};
 pub use table::table;

@@ -43,6 +43,13 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("in-place", "#cfe8df", "#1c4a3c"),
     colour("touched", "#0072b2", "#2b8fd0"),
     colour("untouched", "#b9d9ec", "#1d4a66"),
+    // Classes of 2MB blocks.
+    colour("partly-free", "#b9d9ec", "#1d4a66"),
+    colour("page-cache", "#e6c229", "#d9b92f"),
+    colour("reclaimable", "#99794b", "#b9976a"),
+    colour("mixed", "#9b7fb5", "#7a6296"),
+    colour("unmovable", "#7a1f4b", "#f29ac4"),
+    colour("retired", "#000000", "#ffffff"),
     // Series nobody has given a meaning yet, in turn.
     colour("extra0", "#f0e442", "#f0e442"),
     colour("extra1", "#8c564b", "#b07a6e"),

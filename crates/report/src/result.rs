@@ -46,6 +46,9 @@ pub struct RunResult {
     /// Holes of some perforated pages, for a picture.
     #[serde(default, deserialize_with = "or_default")]
     pub regions: Vec<Region>,
+    /// What physical memory held at some moments.
+    #[serde(default, deserialize_with = "or_default")]
+    pub memory_maps: Vec<MemoryMap>,
     /// What a reader must know to judge the figures.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
@@ -64,6 +67,54 @@ pub struct Series {
     /// What the second-level TLB held.
     #[serde(default, deserialize_with = "or_default")]
     pub l2_tlb_contents: Vec<ContentsSample>,
+    /// Physical memory as a whole.
+    #[serde(default, deserialize_with = "or_default")]
+    pub memory: Vec<MemorySample>,
+}
+
+/// Physical memory at one moment.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct MemorySample {
+    /// Instructions done when the sample was taken.
+    #[serde(default, deserialize_with = "or_default")]
+    pub instruction: f64,
+    /// Share of free memory in blocks smaller than 2MB.
+    #[serde(default)]
+    pub unusable_index_2m: Option<f64>,
+    /// Why a 2MB allocation would fail, 0 (little memory) to 1 (small pieces); none where it
+    /// would not.
+    #[serde(default)]
+    pub fragmentation_index_2m: Option<f64>,
+    /// Memory mapped, in bytes.
+    #[serde(default)]
+    pub mapped_bytes: Option<f64>,
+    /// Memory touched by the program so far, in bytes.
+    #[serde(default)]
+    pub touched_bytes: Option<f64>,
+}
+
+/// What physical memory held, in cells of one or more 2MB blocks.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct MemoryMap {
+    /// After how many instructions it looked like this.
+    #[serde(default, deserialize_with = "or_default")]
+    pub instructions: Vec<f64>,
+    /// Blocks of a cell.
+    #[serde(default)]
+    pub blocks_per_cell: Option<f64>,
+    /// Frames of the whole memory by class.
+    #[serde(default, deserialize_with = "numbers")]
+    pub frames: BTreeMap<String, Number>,
+    /// Blocks of the whole memory by class.
+    #[serde(default, deserialize_with = "numbers")]
+    pub block_classes: BTreeMap<String, Number>,
+    /// Names of the cells' classes.
+    #[serde(default, deserialize_with = "or_default")]
+    pub classes: Vec<String>,
+    /// Runs of like cells: their number, the place of their class in `classes`, and of each cell
+    /// free frames, holes, frames that stay where they are.
+    #[serde(default, deserialize_with = "or_default")]
+    pub cells: Vec<Vec<f64>>,
 }
 
 /// How many second-level TLB entries were of which kind at one moment.

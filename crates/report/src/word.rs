@@ -54,6 +54,21 @@ pub(crate) const WORK_PARTS: &[Part] = &[
     ("context_switches", "context switches", "tlb"),
 ];
 
+/// Classes of 2MB blocks in memory maps.
+pub(crate) const BLOCK_CLASSES: &[Part] = &[
+    ("free", "free", "empty"),
+    ("partly_free", "partly free", "partly-free"),
+    ("movable", "4KB pages", "page-4k"),
+    ("page_cache", "page cache", "page-cache"),
+    ("reclaimable", "reclaimable", "reclaimable"),
+    ("mixed", "mixed", "mixed"),
+    ("unmovable", "unmovable", "unmovable"),
+    ("retired", "retired", "retired"),
+    ("huge", "1GB page", "page-1g"),
+    ("large", "2MB page", "page-2m"),
+    ("perforated", "perforated", "perforated"),
+];
+
 /// The parts in their order, then every other name in `present`, each with a label and a colour.
 pub(crate) fn with_unknown(
     parts: &[Part],
@@ -98,6 +113,14 @@ pub(crate) const GLOSSARY: &[(&str, &str)] = &[
     (
         "Shadow entry",
         "Second level-2 entry of a perforated page. It leads to the level-1 entries of its holes.",
+    ),
+    (
+        "Movable, unmovable",
+        "What compaction can move elsewhere to empty a 2MB block (programs' 4KB pages), and what stays (page tables, the kernel's own data, frames of others). Mixed blocks hold both.",
+    ),
+    (
+        "Unusable index, fragmentation index",
+        "As in Linux, here for 2MB: the share of free memory that lies in smaller pieces; and, only where no 2MB can be had, whether that is for lack of memory (towards 0) or because it lies in pieces (towards 1).",
     ),
     (
         "Conventional (thp)",

@@ -9,6 +9,7 @@ use perforate_trace::{Source, SourceMetadata, TraceError};
 use perforate_types::Chunk;
 
 use crate::footprint::Footprint;
+use crate::memory_history::TouchedHistory;
 use crate::results::RunResult;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
@@ -64,30 +65,54 @@ pub fn compare(
         let machine = &comparison.machine;
         simulations.push(Simulation::new(machine, scheme, memory, *seed, options)?);
     }
-    let mut footprint = Footprint::new();
+    let mut touched =
+        Touched { footprint: Footprint::new(), history: TouchedHistory::new(), done: 0 };
     let total = metadata.instructions;
-    let figures = run_all(simulations, source.as_mut(), &mut footprint, total, progress).map_err(
-        |error| match error {
-            SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
-                name: metadata.name.clone(),
-                why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
-            },
-            error => error,
-        },
-    )?;
+    let figures =
+        run_all(simulations, source.as_mut(), &mut touched, total, progress).map_err(|error| {
+            match error {
+                SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
+                    name: metadata.name.clone(),
+                    why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
+                },
+                error => error,
+            }
+        })?;
     let notes = comparison.notes(&metadata, source.as_ref());
+    let touched_bytes = touched.footprint.bytes();
+    let history = touched.history.finish(touched.done, touched_bytes);
     let results = comparison.schemes.iter().zip(figures).map(|(scheme, mut figures)| {
-        figures.counters.count("touched_bytes", footprint.bytes());
+        figures.counters.count("touched_bytes", touched_bytes);
+        for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
+            assert_eq!(point.instruction, instruction, "sampled at the same moments");
+            point.touched_bytes = bytes;
+        }
         comparison.result(scheme, &metadata, &options, figures, notes.clone())
     });
     Ok(results.collect())
+}
+
+/// What the program has touched so far.
+struct Touched {
+    footprint: Footprint,
+    history: TouchedHistory,
+    /// Instructions decoded.
+    done: u64,
+}
+
+impl Touched {
+    fn add(&mut self, chunk: &Chunk) {
+        self.history.observe(self.done, self.footprint.bytes());
+        self.footprint.add(chunk);
+        self.done += chunk.instructions.len() as u64;
+    }
 }
 
 /// Feeds every simulation from one decoder.
 fn run_all(
     simulations: Vec<Simulation>,
     source: &mut dyn Source,
-    footprint: &mut Footprint,
+    touched: &mut Touched,
     total: Option<u64>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Figures>, SimError> {
@@ -102,7 +127,7 @@ fn run_all(
             senders.push(sender);
             workers.push(scope.spawn(move || run_one(simulation, &receiver, &done[index])));
         }
-        let decoded = decode(source, footprint, senders, || {
+        let decoded = decode(source, touched, senders, || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
             progress(Progress { done: done.unwrap_or(0), total });
         });
@@ -130,7 +155,7 @@ fn run_one(
 /// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
 fn decode(
     source: &mut dyn Source,
-    footprint: &mut Footprint,
+    touched: &mut Touched,
     senders: Vec<SyncSender<Arc<Chunk>>>,
     mut tick: impl FnMut(),
 ) -> Result<(), TraceError> {
@@ -143,7 +168,7 @@ fn decode(
         if !source.next_chunk(buffer)? {
             return Ok(());
         }
-        footprint.add(buffer);
+        touched.add(buffer);
         for sender in &senders {
             if sender.send(Arc::clone(&chunk)).is_err() {
                 return Ok(()); // That scheme failed; its error is reported when it is joined.
@@ -240,6 +265,7 @@ impl Comparison {
             counters: figures.counters,
             series: figures.series,
             regions: figures.regions,
+            memory_maps: figures.memory_maps,
             notes,
             config,
             version: env!("CARGO_PKG_VERSION"),

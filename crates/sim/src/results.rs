@@ -1,5 +1,7 @@
 //! What a run leaves behind: one JSON object per run.
 
+use std::collections::BTreeMap;
+
 use perforate_mmu::{L2Contents, PerforatedPage};
 use perforate_types::{Counters, HoleSet};
 use serde::Serialize;
@@ -27,6 +29,8 @@ pub struct RunResult {
     pub series: Series,
     /// The first few perforated pages with their holes.
     pub regions: Vec<RegionPicture>,
+    /// What physical memory held at a few moments.
+    pub memory_maps: Vec<MemoryMapPicture>,
     /// What a reader must know to judge the figures.
     pub notes: Vec<String>,
     /// Everything the run was made from.
@@ -40,6 +44,48 @@ pub struct RunResult {
 pub struct Series {
     /// Entries of the second-level TLB by kind.
     pub l2_tlb_contents: Vec<SeriesPoint>,
+    /// Physical memory as a whole.
+    pub memory: Vec<MemoryPoint>,
+}
+
+/// Physical memory at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MemoryPoint {
+    /// Instructions since the start of the run, warm-up included.
+    pub instruction: u64,
+    /// Share of free memory that lies in blocks smaller than 2MB
+    /// ([`perforate_os::FreeMemory::unusable_thousandths`]).
+    pub unusable_index_2m: f64,
+    /// Why a 2MB allocation would fail; absent where it would not
+    /// ([`perforate_os::FreeMemory::fragmentation_thousandths`]).
+    pub fragmentation_index_2m: Option<f64>,
+    /// Free memory.
+    pub free_bytes: u64,
+    /// Memory mapped, a frame once for every page that maps it.
+    pub mapped_bytes: u64,
+    /// Distinct 4KB pages of data accessed so far.
+    pub touched_bytes: u64,
+}
+
+/// What physical memory held, 2MB block by 2MB block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryMapPicture {
+    /// After how many instructions it looked like this, warm-up included.
+    pub instructions: Vec<u64>,
+    /// Blocks of the whole memory.
+    pub blocks: u64,
+    /// Blocks of a cell; the last cell may have less.
+    pub blocks_per_cell: u64,
+    /// Frames by class, in the whole memory; classes that do not occur are left out.
+    pub frames: BTreeMap<&'static str, u64>,
+    /// Blocks by class, likewise.
+    pub block_classes: BTreeMap<&'static str, u64>,
+    /// Names of the classes that cells have.
+    pub classes: Vec<&'static str>,
+    /// Runs of like cells, lowest addresses first: number of cells, place of their class in
+    /// `classes`, and of each cell free frames, holes of perforated pages, frames that stay where
+    /// they are (unmovable or retired).
+    pub cells: Vec<(u64, usize, u64, u64, u64)>,
 }
 
 /// One point of a series.

@@ -1,22 +1,19 @@
-//! A time series of bounded length.
+//! Time series of bounded length.
 
-use perforate_mmu::L2Contents;
-
-use crate::results::SeriesPoint;
-
-/// Points kept at most; when there are more, every second one goes and the interval doubles.
-const MOST_POINTS: usize = 128;
-
-/// What the second-level TLB held over time (P Fig. 8).
-pub(crate) struct Samples {
+/// Samples at even distances, however long the run will be: when there are too many, every second
+/// one goes and the interval doubles. The first one always stays.
+pub(crate) struct Samples<T> {
     interval: u64,
+    most: usize,
     next: u64,
-    points: Vec<SeriesPoint>,
+    points: Vec<(u64, T)>,
 }
 
-impl Samples {
-    pub(crate) fn new() -> Self {
-        Self { interval: 50_000, next: 0, points: Vec::new() }
+impl<T> Samples<T> {
+    /// At first every `interval` instructions, at most `most` of them (two or more) in the end.
+    pub(crate) fn new(interval: u64, most: usize) -> Self {
+        assert!(most >= 2);
+        Self { interval, most, next: 0, points: Vec::new() }
     }
 
     /// Whether a sample is due after this many instructions.
@@ -24,9 +21,10 @@ impl Samples {
         instruction >= self.next
     }
 
-    pub(crate) fn add(&mut self, instruction: u64, contents: L2Contents) {
-        self.points.push(SeriesPoint { instruction, contents });
-        if self.points.len() >= MOST_POINTS {
+    /// Adds a sample taken after this many instructions.
+    pub(crate) fn add(&mut self, instruction: u64, sample: T) {
+        self.points.push((instruction, sample));
+        if self.points.len() >= self.most {
             let mut index = 0;
             self.points.retain(|_| {
                 index += 1;
@@ -37,7 +35,36 @@ impl Samples {
         self.next = instruction + self.interval;
     }
 
-    pub(crate) fn into_points(self) -> Vec<SeriesPoint> {
-        self.points
+    /// Adds the sample at the end of the run, which stays.
+    pub(crate) fn add_last(&mut self, instruction: u64, sample: T) {
+        if self.points.last().is_some_and(|&(last, _)| last == instruction) {
+            self.points.pop();
+        }
+        self.points.push((instruction, sample));
+    }
+
+    /// Samples with the instructions after which they were taken.
+    pub(crate) fn into_points(self) -> impl Iterator<Item = (u64, T)> {
+        self.points.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_stay_few_and_even() {
+        let mut samples = Samples::new(10, 4);
+        for instruction in (0..1000).step_by(10) {
+            if samples.is_due(instruction) {
+                samples.add(instruction, ());
+            }
+        }
+        samples.add_last(1000, ());
+        // Full at 0 10 20 30 → 0 20, every 20; then 0 20 40 60 → 0 40, every 40; … At 0 320 640
+        // 960 it is full again, of which 0 and 640 stay.
+        let instructions: Vec<u64> = samples.into_points().map(|point| point.0).collect();
+        assert_eq!(instructions, [0, 640, 1000]);
     }
 }

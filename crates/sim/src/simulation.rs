@@ -1,18 +1,22 @@
 //! The one run loop: instructions in, cycles and counts out.
 
+use perforate_mmu::L2Contents;
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
     ProgramEvent, Steps, VirtualAddress,
 };
 
-use crate::results::{RegionPicture, Series};
+use crate::memory_history::MemoryHistory;
+use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::system::SystemOptions;
 use crate::{Machine, MemoryState, OperatingSystemCosts, Scheme, SimError, System};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
+/// Samples of the second-level TLB: every so many instructions at first, and at most so many.
+const TLB_SAMPLES: (u64, usize) = (50_000, 128);
 /// Bytes of a cache line.
 const LINE_BYTES: u64 = 64;
 
@@ -88,7 +92,9 @@ pub struct Simulation {
     measured_from: Option<u64>,
     /// Virtual code line of the last fetch.
     fetch_line: u64,
-    samples: Samples,
+    /// What the second-level TLB held over time (P Fig. 8).
+    samples: Samples<L2Contents>,
+    memory: MemoryHistory,
 }
 
 /// How far a chunk was run.
@@ -106,6 +112,7 @@ pub(crate) struct Figures {
     pub(crate) counters: Counters,
     pub(crate) series: Series,
     pub(crate) regions: Vec<RegionPicture>,
+    pub(crate) memory_maps: Vec<MemoryMapPicture>,
 }
 
 impl Simulation {
@@ -136,7 +143,8 @@ impl Simulation {
             done: 0,
             measured_from: None,
             fetch_line: u64::MAX,
-            samples: Samples::new(),
+            samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
+            memory: MemoryHistory::new(),
         })
     }
 
@@ -158,6 +166,7 @@ impl Simulation {
         if self.samples.is_due(self.done) {
             self.samples.add(self.done, self.system.mmu().l2_contents());
         }
+        self.memory.observe(self.done, self.system.kernel());
         self.system.at_instruction(self.done);
         let mut rest = Position::default();
         if self.measured_from.is_none() {
@@ -193,6 +202,7 @@ impl Simulation {
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
         self.system.start_measuring();
+        self.memory.start_measuring(self.done, self.system.kernel());
         if let Some(core) = &mut self.core {
             core.start_measuring();
         }
@@ -324,6 +334,7 @@ impl Simulation {
             return Err(SimError::WarmupTooLong { warmup, instructions });
         };
         self.samples.add(self.done, self.system.mmu().l2_contents());
+        let (memory, memory_maps) = self.memory.finish(self.done, self.system.kernel());
         let instructions = self.done - from;
         let mut counters = Counters::default();
         self.system.record(instructions, &mut counters);
@@ -333,12 +344,16 @@ impl Simulation {
         let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
         self.costs.record(&self.system.work(), self.frequency_ghz, steady, &mut counters);
         let pages = self.system.mmu().dimension().perforated_pages();
+        let contents = self.samples.into_points();
+        let l2_tlb_contents =
+            contents.map(|(instruction, contents)| SeriesPoint { instruction, contents }).collect();
         Ok(Figures {
             instructions,
             cycles: self.core.as_ref().map(Core::cycles),
             counters,
-            series: Series { l2_tlb_contents: self.samples.into_points() },
+            series: Series { l2_tlb_contents, memory },
             regions: pages.iter().take(REGION_PICTURES).map(RegionPicture::from).collect(),
+            memory_maps,
         })
     }
 }

@@ -6,7 +6,7 @@
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
-use perforate_os::{HoleContent, Kernel, KsmConfig};
+use perforate_os::{FrameClass, HoleContent, Kernel, KsmConfig};
 use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
@@ -290,7 +290,23 @@ fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(
         storm.system.at_instruction(event);
         storm.step()?;
     }
+    assert_map_adds_up(&storm.system, seed);
     Ok(())
+}
+
+/// The picture of memory has every frame once: free, mapped, or accounted for otherwise.
+fn assert_map_adds_up(system: &System, seed: u64) {
+    let map = system.kernel().memory_map();
+    let mut counters = perforate_types::Counters::default();
+    system.kernel().counters(&mut counters);
+    let counted = |name| counters.get(name).unwrap_or_else(|| panic!("{name}")) as u64;
+    let bytes = |class| map.frames(class) * 4096;
+    assert_eq!(bytes(FrameClass::Free), counted("free_bytes"), "seed {seed}");
+    let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes"];
+    let kept: u64 = kept.into_iter().map(counted).sum();
+    assert_eq!(bytes(FrameClass::Unmovable), kept, "seed {seed}");
+    let all: u64 = FrameClass::ALL.into_iter().map(bytes).sum();
+    assert_eq!(all, counted("memory_bytes"), "seed {seed}");
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Kernel {
     /// could be done.
     pub(super) fn migrate(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
         match self.memory.owner(frame) {
-            Some(Owner::Other(number)) => self.memory.move_other(number, frame),
+            Some(Owner::Other(usage, number)) => self.memory.move_other(usage, number, frame),
             Some(Owner::Page(space, page)) => {
                 if self.memory.is_shared(frame) {
                     return false;

@@ -108,7 +108,7 @@ impl Kernel {
         self.live_spaces().map(|space| space.table_frames()).sum()
     }
 
-    fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
             pages: sum.pages + usage.pages,
             large_pages: sum.large_pages + usage.large_pages,

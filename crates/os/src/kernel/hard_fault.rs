@@ -43,7 +43,7 @@ impl Kernel {
         if self.memory.zones().is_free(frame) {
             return HardFault::WasFree;
         }
-        if let Some(Owner::Page(..) | Owner::Other(_)) = self.memory.owner(frame) {
+        if let Some(Owner::Page(..) | Owner::Other(..)) = self.memory.owner(frame) {
             let moved = self.migrate(frame, updates);
             self.note_migration(u64::from(moved));
             return if moved { HardFault::Moved } else { HardFault::Uncorrected };

@@ -8,6 +8,7 @@ mod event;
 mod fault;
 mod hard_fault;
 mod ksm;
+mod memory_map;
 mod process;
 mod range;
 mod remap;

@@ -32,9 +32,7 @@ impl PhysicalMemory {
                 let frame = block.add(index as u64);
                 let is_movable = match self.owners.get(frame) {
                     Some(Owner::Page(..)) => !self.references.is_shared(frame),
-                    Some(Owner::Other(number)) => self
-                        .other_use(number)
-                        .is_some_and(|usage| usage.migrate_type() == MigrateType::Movable),
+                    Some(Owner::Other(usage, _)) => usage.migrate_type() == MigrateType::Movable,
                     Some(Owner::Retired) | None => false,
                 };
                 if is_movable {
@@ -44,6 +42,11 @@ impl PhysicalMemory {
         }
         let fixed = complement(&free.union(&movable));
         BlockContents { free, movable, fixed }
+    }
+
+    /// Every frame whose contents are known: its block, its place in it, its owner; in order.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, usize, Owner)> + '_ {
+        self.owners.iter()
     }
 
     /// The most frames of the block that can be got: free ones and those whose owner is known.

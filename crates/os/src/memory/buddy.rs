@@ -256,6 +256,24 @@ impl Buddy {
         }
     }
 
+    /// Runs of wholly free 4MB blocks, in order: first frame, and number of frames.
+    pub(crate) fn free_runs(&self) -> impl Iterator<Item = (Frame, u64)> + '_ {
+        let runs = self.whole.iter();
+        runs.map(|(start, end)| (Frame::new(start * PAIR_FRAMES), (end - start) * PAIR_FRAMES))
+    }
+
+    /// Every other pageblock with free frames, in order, and which those are.
+    pub(crate) fn partly_free(&self) -> impl Iterator<Item = (Frame, HoleSet)> + '_ {
+        let groups = self.groups.iter().enumerate();
+        groups.flat_map(|(group, blocks)| {
+            let blocks = blocks.iter().flat_map(|blocks| blocks.pageblocks.iter().enumerate());
+            blocks.filter_map(move |(index, block)| {
+                let number = (group * GROUP + index) as u64;
+                Some((Frame::new(number * PAGEBLOCK_FRAMES), block.as_ref()?.free_set()))
+            })
+        })
+    }
+
     /// Takes exactly this frame; returns whether it was free.
     pub fn take(&mut self, frame: Frame) -> bool {
         if !self.is_free(frame) {

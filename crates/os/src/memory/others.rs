@@ -95,11 +95,6 @@ impl Others {
         Some(other)
     }
 
-    /// What it is.
-    pub(super) fn get(&self, number: u64) -> Option<&Other> {
-        self.all.get(&number)
-    }
-
     /// The oldest thing of a use.
     pub(super) fn oldest(&self, usage: OtherUse) -> Option<u64> {
         self.by_use[usage as usize].first().copied()

@@ -6,6 +6,7 @@
 use perforate_types::{Frame, SpaceId, VirtualPage};
 
 use super::migrate_type::PAGEBLOCK_FRAMES;
+use super::others::OtherUse;
 
 /// Pageblocks whose records are kept together.
 const GROUP: usize = 1024;
@@ -16,8 +17,8 @@ const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 pub(crate) enum Owner {
     /// A 4KB page or a hole of a program, the one that mapped the frame last.
     Page(SpaceId, VirtualPage),
-    /// Part of something the rest of the system has, by its number.
-    Other(u64),
+    /// Part of something the rest of the system has: for what, and its number.
+    Other(OtherUse, u64),
     /// Nothing ever again: the frame is faulty.
     Retired,
 }
@@ -27,6 +28,8 @@ const PAGE: u64 = 1;
 const OTHER: u64 = 2;
 const RETIRED: u64 = 3;
 const SPACE_SHIFT: u32 = 48;
+/// Above the kind, two bits say which of the four uses it is.
+const NUMBER_SHIFT: u32 = KIND_BITS + 2;
 const PAGE_MASK: u64 = (1 << 36) - 1;
 
 /// An [`Owner`] in one word; 0 for none.
@@ -36,7 +39,7 @@ fn encode(owner: Owner) -> u64 {
             // Programs use the lower half of the address space: 35 bits of page number.
             u64::from(space.0) << SPACE_SHIFT | (page.number() & PAGE_MASK) << KIND_BITS | PAGE
         }
-        Owner::Other(number) => number << KIND_BITS | OTHER,
+        Owner::Other(usage, number) => number << NUMBER_SHIFT | (usage as u64) << KIND_BITS | OTHER,
         Owner::Retired => RETIRED,
     }
 }
@@ -47,7 +50,10 @@ fn decode(word: u64) -> Option<Owner> {
             let space = SpaceId((word >> SPACE_SHIFT) as u16);
             Some(Owner::Page(space, VirtualPage::new(word >> KIND_BITS & PAGE_MASK)))
         }
-        OTHER => Some(Owner::Other(word >> KIND_BITS)),
+        OTHER => {
+            let usage = OtherUse::ALL[(word >> KIND_BITS) as usize % OtherUse::COUNT];
+            Some(Owner::Other(usage, word >> NUMBER_SHIFT))
+        }
         RETIRED => Some(Owner::Retired),
         _ => None,
     }
@@ -109,6 +115,20 @@ impl Owners {
         }
     }
 
+    /// Every record: pageblock by pageblock, the place of the frame in it, and its owner.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, usize, Owner)> + '_ {
+        let groups = self.groups.iter().enumerate();
+        let blocks = groups.flat_map(|(group, blocks)| {
+            let blocks = blocks.iter().flat_map(|blocks| blocks.iter().enumerate());
+            blocks.map(move |(block, records)| (group * GROUP + block, records))
+        });
+        blocks.flat_map(|(number, records)| {
+            let block = Frame::new(number as u64 * PAGEBLOCK_FRAMES);
+            let owners = records.iter().flat_map(|records| records.owners.iter().enumerate());
+            owners.filter_map(move |(index, &owner)| Some((block, index, decode(owner)?)))
+        })
+    }
+
     /// Frames of the pageblock whose contents are recorded.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
         let (group, block, _) = split(block);
@@ -127,7 +147,7 @@ mod tests {
         let frame = Frame::new((5 << 19) + 77);
         assert_eq!(owners.get(frame), None);
         let page = Owner::Page(SpaceId(65_535), VirtualPage::new((1 << 36) - 1));
-        for owner in [page, Owner::Other(1 << 50), Owner::Retired] {
+        for owner in [page, Owner::Other(OtherUse::Slab, 1 << 50), Owner::Retired] {
             owners.set(frame, owner);
             assert_eq!(owners.get(frame), Some(owner));
             assert_eq!(owners.recorded(frame), 1);

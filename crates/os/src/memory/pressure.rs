@@ -115,7 +115,7 @@ impl PhysicalMemory {
             }
         }
         for &frame in &frames {
-            self.owners.set(frame, Owner::Other(number));
+            self.owners.set(frame, Owner::Other(usage, number));
         }
         let given = self.others.add(usage, frames);
         debug_assert_eq!(given, number);
@@ -149,21 +149,15 @@ impl PhysicalMemory {
         self.others.frames(usage)
     }
 
-    /// What something of the rest of the system is.
-    pub(crate) fn other_use(&self, number: u64) -> Option<OtherUse> {
-        self.others.get(number).map(|other| other.usage)
-    }
-
     /// Moves a frame of the rest of the system elsewhere, if it can be moved and there is room;
     /// returns whether it was.
-    pub(crate) fn move_other(&mut self, number: u64, from: Frame) -> bool {
-        let movable = |usage: OtherUse| usage.migrate_type() == MigrateType::Movable;
-        if !self.other_use(number).is_some_and(movable) {
+    pub(crate) fn move_other(&mut self, usage: OtherUse, number: u64, from: Frame) -> bool {
+        if usage.migrate_type() != MigrateType::Movable {
             return false;
         }
         let Some(to) = self.zones.allocate(0, MigrateType::Movable) else { return false };
         self.others.replace(number, from, to);
-        self.owners.set(to, Owner::Other(number));
+        self.owners.set(to, Owner::Other(usage, number));
         self.free(from, 0);
         true
     }

@@ -21,6 +21,11 @@ impl Runs {
         self.ends.len()
     }
 
+    /// The runs in order: first chunk, and the chunk after the last.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ends.iter().map(|(&start, &end)| (start, end))
+    }
+
     /// The lowest chunk.
     pub(super) fn lowest(&self) -> Option<u64> {
         self.ends.first_key_value().map(|(&start, _)| start)

@@ -4,6 +4,7 @@
 //! says what changed. What to do when is the kernel's business.
 
 mod area;
+mod frames;
 mod huge;
 mod large;
 mod number_hasher;
@@ -25,6 +26,7 @@ use crate::OsError;
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes};
+pub(crate) use frames::FrameVisitor;
 use number_hasher::NumberHasher;
 pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use inspector::Inspector;
 use perforate_oracle::Oracle;
 use perforate_os::{
-    FaultOutcome, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work, parse_policy,
+    FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work,
+    parse_policy,
 };
 use perforate_types::{
     AccessKind, Backing, Counters, Frame, MappingChange, Permissions, ProcessId, ProgramEvent,
@@ -217,6 +218,7 @@ impl Machine {
             + self.counter("retired_bytes")
             + self.counter("free_bytes");
         assert_eq!(parts, self.counter("memory_bytes"));
+        self.assert_map_adds_up(&frames);
         let mapped: u64 = frames.values().map(|&count| u64::from(count)).sum();
         assert_eq!(self.counter("mapped_bytes"), mapped * 4096);
     }
@@ -239,6 +241,30 @@ fn count(update: &Update, told: &mut Work) {
         Update::Shootdown(Shootdown::Space { .. }) => &mut told.shootdowns_space,
     };
     *counter += 1;
+}
+
+impl Machine {
+    /// The memory map has every frame once: free ones, those that `mapped` names, all others.
+    fn assert_map_adds_up(&self, mapped: &BTreeMap<u64, u32>) {
+        let map = self.kernel.memory_map();
+        let frames = |class| map.frames(class) * 4096;
+        assert_eq!(frames(FrameClass::Free), self.counter("free_bytes"));
+        let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes"];
+        let kept: u64 = kept.iter().map(|name| self.counter(name)).sum();
+        assert_eq!(frames(FrameClass::Unmovable), kept);
+        let all: u64 = FrameClass::ALL.into_iter().map(frames).sum();
+        assert_eq!(all, self.counter("memory_bytes"));
+        let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();
+        for frame in mapped.keys() {
+            *by_block.entry(frame / 512).or_default() += 1;
+        }
+        let user =
+            [FrameClass::Movable, FrameClass::Perforated, FrameClass::Large, FrameClass::Huge];
+        for (block, frames) in by_block {
+            let block = map.block(block).expect("a block of the memory");
+            assert_eq!(user.iter().map(|&class| block.count(class)).sum::<u64>(), frames);
+        }
+    }
 }
 
 pub fn map(start: u64, length: u64) -> ProgramEvent {

@@ -6,8 +6,9 @@ use super::{Series, WIDTH, legend};
 use crate::format::escape;
 use crate::palette;
 
-const HEIGHT: f64 = 170.0;
-const TICK: f64 = 11.5;
+/// Height of the plot.
+pub(super) const HEIGHT: f64 = 170.0;
+pub(super) const TICK: f64 = 11.5;
 /// More samples than this cannot be told apart at this width.
 const MOST_SAMPLES: usize = 200;
 
@@ -104,7 +105,7 @@ fn outline(places: &[f64], lower: &[f64], upper: &[f64]) -> String {
     if points.is_empty() { "M0 0".to_string() } else { format!("M{}Z", points.join("L")) }
 }
 
-fn draw_instructions(svg: &mut Svg, scale: &Scale, floor: f64) {
+pub(super) fn draw_instructions(svg: &mut Svg, scale: &Scale, floor: f64) {
     let step = scale.ticks.get(1).copied().unwrap_or(1.0);
     for &tick in &scale.ticks {
         let x = scale.place(tick);

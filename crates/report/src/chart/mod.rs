@@ -9,6 +9,8 @@ mod area;
 mod bars;
 mod holes;
 mod legend;
+mod line;
+mod memory_map;
 mod scale;
 mod stacked;
 mod svg;
@@ -16,6 +18,8 @@ mod svg;
 pub(crate) use area::Area;
 pub(crate) use bars::{Bar, Bars};
 pub(crate) use holes::holes;
+pub(crate) use line::{Line, Lines};
+pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};
 pub(crate) use stacked::{Row, Stacked};
 
 /// Width of every chart in its own units.

@@ -8,6 +8,7 @@ mod counters;
 mod figure;
 mod figures;
 mod headline;
+mod memory;
 mod pictures;
 
 use crate::RunResult;
@@ -120,6 +121,7 @@ fn section(comparison: &Comparison<'_>, index: usize, is_only: bool) -> String {
     text.push_str(&figures::figures(comparison, &id));
     text.push_str(&pictures::contents(comparison, &id));
     text.push_str(&pictures::holes(comparison, &id));
+    text.push_str(&memory::memory(comparison, &id));
     text.push_str(&format!("<h2 id=\"{id}-counters\">All counters</h2>"));
     text.push_str(&counters::counters(comparison, &id));
     text.push_str(&format!("<h2 id=\"{id}-configuration\">Configuration</h2>"));

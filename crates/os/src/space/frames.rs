@@ -1,0 +1,54 @@
+//! Which frames an address space maps, and how.
+
+use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
+
+use super::{AddressSpace, Mapping};
+use crate::FrameClass;
+use crate::memory::complement;
+
+/// Hears of mapped frames.
+pub(crate) trait FrameVisitor {
+    /// These frames of a 2MB block (frame `block` is its first).
+    fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass);
+    /// All frames of `blocks` 2MB blocks.
+    fn blocks(&mut self, first: Frame, blocks: u64, class: FrameClass);
+}
+
+impl AddressSpace {
+    /// Tells of every mapped frame; one that several pages map is told of several times.
+    pub(crate) fn visit_frames(&self, visitor: &mut impl FrameVisitor) {
+        for huge in self.huge.values() {
+            let blocks = PageSize::Size1G.pages() / PageSize::Size2M.pages();
+            visitor.blocks(huge.block, blocks, FrameClass::Huge);
+        }
+        for region in self.regions.values() {
+            match &region.mapping {
+                Mapping::Pages(pages) => visit_entries(&pages.entries[..], visitor),
+                Mapping::Large(large) => visitor.blocks(large.block, 1, FrameClass::Large),
+                Mapping::Perforated(perforated) => {
+                    let in_place = complement(&perforated.holes);
+                    visitor.frames(perforated.block, &in_place, FrameClass::Perforated);
+                    visit_entries(&perforated.entries[..], visitor);
+                }
+            }
+        }
+    }
+}
+
+/// Frames of 4KB entries, those that follow each other in one block together.
+fn visit_entries(entries: &[PageTableEntry], visitor: &mut impl FrameVisitor) {
+    let mut block = Frame::new(0);
+    let mut frames = HoleSet::EMPTY;
+    for frame in entries.iter().filter(|entry| entry.is_present()).map(|entry| entry.frame()) {
+        let of_frame = frame.align_down(PageSize::Size2M);
+        if of_frame != block && !frames.is_empty() {
+            visitor.frames(block, &frames, FrameClass::Movable);
+            frames = HoleSet::EMPTY;
+        }
+        block = of_frame;
+        frames.insert(frame.index_in(PageSize::Size2M));
+    }
+    if !frames.is_empty() {
+        visitor.frames(block, &frames, FrameClass::Movable);
+    }
+}

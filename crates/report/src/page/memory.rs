@@ -1,0 +1,346 @@
+//! Physical memory: maps at some moments, how fragmented what is free is, and bloat over time.
+
+use std::collections::BTreeSet;
+
+use serde_json::Number;
+
+use super::figure::{Cell, Figure, Grid};
+use crate::chart::{
+    Area, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
+};
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{self, bytes, compact};
+use crate::palette;
+use crate::word::{BLOCK_CLASSES, with_unknown};
+use crate::{MemoryMap, MemorySample};
+
+/// Maps drawn per scheme.
+const MOST_MAPS: usize = 4;
+/// Bytes of a frame.
+const FRAME_BYTES: f64 = 4096.0;
+
+/// Everything there is about physical memory; nothing for results without it.
+pub(crate) fn memory(comparison: &Comparison<'_>, id: &str) -> String {
+    let mut text = maps(comparison, id);
+    text.push_str(&over_time(comparison, id));
+    text
+}
+
+fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
+    if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
+}
+
+/// The maps of every scheme that has some.
+fn maps(comparison: &Comparison<'_>, id: &str) -> String {
+    let schemes: Vec<&SchemeRuns<'_>> =
+        comparison.schemes.iter().filter(|scheme| !scheme.first().memory_maps.is_empty()).collect();
+    let all =
+        || schemes.iter().flat_map(|scheme| scheme.first().memory_maps.iter().take(MOST_MAPS));
+    let present: BTreeSet<String> = all().flat_map(classes_of).collect();
+    let series = classes(present);
+    if series.is_empty() {
+        return String::new();
+    }
+    let pictures: Vec<Vec<Picture>> =
+        schemes.iter().map(|scheme| pictures(scheme, &series)).collect();
+    let free_class = series.iter().position(|one| one.key == "free");
+    let scale = common_scale(&pictures, free_class);
+    let pictures: Vec<Vec<Picture>> =
+        pictures.iter().map(|maps| maps.iter().map(|map| coarse(map, scale)).collect()).collect();
+    // What no cell shows at this scale is not in the legend.
+    let shown: BTreeSet<usize> =
+        pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
+    let (series, pictures) = only_shown(&series, pictures, &shown);
+    let key = key(&series, &pictures.concat());
+    let figures: String = schemes
+        .iter()
+        .zip(pictures)
+        .enumerate()
+        .map(|(index, (scheme, maps))| {
+            map_figure(scheme, &series, maps, &format!("{id}-memory-map-{index}")).html()
+        })
+        .collect();
+    format!(
+        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}<div class=\"figures linked\">{figures}</div>",
+        what_a_cell_is(scale),
+        seeds_note(comparison),
+    )
+}
+
+/// What the squares inside cells are.
+fn key(series: &[Series], maps: &[Picture]) -> String {
+    let item = |(colour, meaning)| {
+        format!("<span><i class=\"dot f-{colour}\"></i>square inside: share of {meaning}</span>")
+    };
+    let items: String = inner_squares(series, maps).into_iter().map(item).collect();
+    if items.is_empty() { items } else { format!("<p class=\"key\">{items}</p>") }
+}
+
+fn what_a_cell_is(blocks: u64) -> String {
+    if blocks == 1 {
+        return "Each cell is a 2MB block.".into();
+    }
+    format!(
+        "Each cell is {blocks} blocks of 2MB ({}), in the colour of what most of them are.",
+        bytes(blocks as f64 * 512.0 * FRAME_BYTES)
+    )
+}
+
+fn classes_of(map: &MemoryMap) -> Vec<String> {
+    let places = map.cells.iter().filter_map(|cell| map.classes.get(class_place(cell)?));
+    places.cloned().collect()
+}
+
+fn class_place(cell: &[f64]) -> Option<usize> {
+    cell.get(1).map(|&place| place as usize)
+}
+
+fn classes(present: BTreeSet<String>) -> Vec<Series> {
+    with_unknown(BLOCK_CLASSES, &present.into_iter().collect::<Vec<_>>())
+        .into_iter()
+        .map(|(key, label, colour)| Series { key, label, colour })
+        .collect()
+}
+
+fn pictures(scheme: &SchemeRuns<'_>, series: &[Series]) -> Vec<Picture> {
+    let runs = |map: &MemoryMap| {
+        let run = |cell: &Vec<f64>| {
+            let name = map.classes.get(class_place(cell)?)?;
+            let number = |place: usize| {
+                let value = cell.get(place).copied().unwrap_or(0.0);
+                if value.is_finite() { value.max(0.0) } else { 0.0 }
+            };
+            Some(CellRun {
+                cells: number(0) as u64,
+                class: series.iter().position(|one| one.key == *name)?,
+                free: number(2),
+                holes: number(3),
+                kept: number(4),
+            })
+        };
+        map.cells.iter().filter_map(run).filter(|run| run.cells > 0).collect()
+    };
+    let maps = scheme.first().memory_maps.iter().take(MOST_MAPS);
+    maps.map(|map| Picture {
+        heading: heading(map),
+        blocks_per_cell: map.blocks_per_cell.unwrap_or(1.0).clamp(1.0, 1e12) as u64,
+        runs: runs(map),
+    })
+    .collect()
+}
+
+/// When the memory looked like this.
+fn heading(map: &MemoryMap) -> String {
+    match map.instructions.as_slice() {
+        [] => String::new(),
+        [one] => format!("after {} instructions", compact(*one)),
+        [first, .., last] => {
+            format!("after {} instructions, unchanged up to {}", compact(*first), compact(*last))
+        }
+    }
+}
+
+/// The classes that cells have, and the maps with their new places.
+fn only_shown(
+    series: &[Series],
+    mut pictures: Vec<Vec<Picture>>,
+    shown: &BTreeSet<usize>,
+) -> (Vec<Series>, Vec<Vec<Picture>>) {
+    let places: Vec<usize> = shown.iter().copied().collect();
+    for run in pictures.iter_mut().flatten().flat_map(|map| &mut map.runs) {
+        run.class = places.binary_search(&run.class).expect("shown");
+    }
+    (places.iter().map(|&place| series[place].clone()).collect(), pictures)
+}
+
+fn map_figure(scheme: &SchemeRuns<'_>, series: &[Series], maps: Vec<Picture>, id: &str) -> Figure {
+    let title = format!("Physical memory: {}", scheme.name);
+    let stored = || scheme.first().memory_maps.iter().take(MOST_MAPS);
+    let names = |of: fn(&MemoryMap) -> &std::collections::BTreeMap<String, Number>| {
+        stored().flat_map(|map| of(map).keys().cloned()).collect::<BTreeSet<String>>()
+    };
+    let blocks = classes(names(|map| &map.block_classes));
+    let frames = names(|map| &map.frames);
+    let mut head = vec!["instructions".to_string()];
+    head.extend(blocks.iter().map(|one| format!("{} blocks", one.label)));
+    head.extend(frames.iter().map(|name| format!("{} memory", name.replace('_', " "))));
+    let rows =
+        stored().map(|map| {
+            let mut row = vec![Cell::text(&heading(map))];
+            row.extend(blocks.iter().map(|one| {
+                map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number)
+            }));
+            row.extend(frames.iter().map(|name| {
+                let frames = map.frames.get(name).and_then(Number::as_f64);
+                Cell::value(frames.map(|frames| frames * FRAME_BYTES), bytes)
+            }));
+            row
+        });
+    Figure {
+        id: id.to_string(),
+        name: format!("{} {title}", scheme.first().workload),
+        title: scheme.name.to_string(),
+        caption: String::new(),
+        data: Grid { head, rows: rows.collect() },
+        picture: Maps { title: &title, series, maps }.svg(),
+    }
+}
+
+/// Indices of all schemes in one chart each, and bloat scheme by scheme.
+fn over_time(comparison: &Comparison<'_>, id: &str) -> String {
+    let schemes: Vec<&SchemeRuns<'_>> = comparison
+        .schemes
+        .iter()
+        .filter(|scheme| !scheme.first().series.memory.is_empty())
+        .collect();
+    if schemes.is_empty() {
+        return String::new();
+    }
+    let fails = samples(&schemes).any(|sample| sample.fragmentation_index_2m.is_some());
+    let always = if fails { "" } else { " At every sample 2MB could still be had." };
+    let unusable = format!(
+        "Share of free memory that lies in pieces smaller than 2MB (Linux: unusable index of order 9).{always}"
+    );
+    let indices: String = [
+        index_figure(
+            &schemes,
+            &format!("{id}-unusable-index"),
+            "Free memory unusable for 2MB pages",
+            &unusable,
+            |sample| sample.unusable_index_2m,
+        ),
+        index_figure(
+            &schemes,
+            &format!("{id}-fragmentation-index"),
+            "Why no 2MB can be had",
+            "Towards 0 %: little is free. Towards 100 %: what is free lies in small pieces (Linux: fragmentation index of order 9). No line: 2MB can be had.",
+            |sample| sample.fragmentation_index_2m,
+        ),
+    ]
+    .iter()
+    .flatten()
+    .map(Figure::html)
+    .collect();
+    format!(
+        "<h2>Memory over time</h2><div class=\"figures\">{indices}</div>{}",
+        bloat(comparison, &schemes, id)
+    )
+}
+
+fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s MemorySample> + 's {
+    schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
+}
+
+/// The chart of one index; none where no scheme ever has it.
+fn index_figure(
+    schemes: &[&SchemeRuns<'_>],
+    id: &str,
+    title: &str,
+    caption: &str,
+    index: fn(&MemorySample) -> Option<f64>,
+) -> Option<Figure> {
+    let finite = |value: &f64| value.is_finite();
+    let most = samples(schemes).filter_map(index).filter(finite).reduce(f64::max)?;
+    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+    let line = |scheme: &&SchemeRuns<'_>| Line {
+        label: scheme.name.to_string(),
+        colour: palette::of_scheme(scheme.name),
+        points: scheme
+            .first()
+            .series
+            .memory
+            .iter()
+            .map(|sample| (sample.instruction, index(sample)))
+            .collect(),
+    };
+    let chart = Lines {
+        title,
+        lines: schemes.iter().map(line).collect(),
+        // A scale that makes something of a thousandth would mislead.
+        top: (last, most.clamp(0.1, 1.0)),
+        format: format::percent,
+        tick: (100.0, " %"),
+    };
+    let rows = schemes.iter().flat_map(|scheme| {
+        scheme.first().series.memory.iter().map(move |sample| {
+            vec![
+                Cell::scheme(scheme.name),
+                Cell::value(Some(sample.instruction), compact),
+                Cell::value(index(sample), format::percent),
+            ]
+        })
+    });
+    Some(Figure {
+        id: id.to_string(),
+        name: format!("{} {title}", schemes[0].first().workload),
+        title: title.to_string(),
+        caption: caption.to_string(),
+        data: Grid {
+            head: ["scheme", "instructions", "share"].map(String::from).to_vec(),
+            rows: rows.collect(),
+        },
+        picture: chart.svg(),
+    })
+}
+
+/// Touched memory and what is mapped beyond it, one chart per scheme with the same axes.
+fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> String {
+    let positive = |value: Option<f64>| value.filter(|v| v.is_finite()).unwrap_or(0.0).max(0.0);
+    let most = samples(schemes)
+        .map(|sample| positive(sample.mapped_bytes).max(positive(sample.touched_bytes)))
+        .fold(0.0, f64::max);
+    if most <= 0.0 {
+        return String::new();
+    }
+    let units = [(1024f64.powi(4), "TB"), (1024f64.powi(3), "GB"), (1024f64.powi(2), "MB")];
+    // Below ten of a unit its axis would have fractions.
+    let (unit, name) =
+        units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
+    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+    let series =
+        [("touched", "touched", "touched"), ("untouched", "mapped, not touched yet", "untouched")]
+            .map(|part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 })
+            .to_vec();
+    let parts = |sample: &MemorySample| {
+        let touched = positive(sample.touched_bytes);
+        (touched, (positive(sample.mapped_bytes) - touched).max(0.0))
+    };
+    let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
+        let memory = &scheme.first().series.memory;
+        let points = memory.iter().map(|sample| {
+            let (touched, untouched) = parts(sample);
+            (sample.instruction, vec![touched / unit, untouched / unit])
+        });
+        let title = format!("Bloat: {}", scheme.name);
+        let chart = Area {
+            title: &title,
+            series: series.clone(),
+            samples: points.collect(),
+            top: (last, most / unit),
+        };
+        let rows = memory.iter().map(|sample| {
+            vec![
+                Cell::value(Some(sample.instruction), compact),
+                Cell::value(sample.touched_bytes, bytes),
+                Cell::value(sample.mapped_bytes, bytes),
+            ]
+        });
+        Figure {
+            id: format!("{id}-bloat-{index}"),
+            name: format!("{} {title}", scheme.first().workload),
+            title: scheme.name.to_string(),
+            caption: String::new(),
+            data: Grid {
+                head: ["instructions", "touched", "mapped"].map(String::from).to_vec(),
+                rows: rows.collect(),
+            },
+            picture: chart.svg(),
+        }
+        .html()
+    };
+    let figures: String = schemes.iter().enumerate().map(one).collect();
+    format!(
+        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p><div class=\"figures linked\">{figures}</div>",
+        seeds_note(comparison),
+    )
+}

@@ -1,0 +1,145 @@
+//! What becomes of physical memory during a run: figures over time, and maps at a few moments.
+
+use perforate_os::{BlockClass, FrameClass, FreeMemory, Kernel, MemoryMap};
+
+use crate::results::{MemoryMapPicture, MemoryPoint};
+use crate::samples::Samples;
+
+/// Points of the series: every so many instructions at first, and at most so many in the end.
+const POINTS: (u64, usize) = (50_000, 64);
+/// Maps, besides the one at the end.
+const MAPS: (u64, usize) = (200_000, 4);
+/// Runs of like cells in a map; where there would be more, cells get larger.
+const MOST_RUNS: usize = 512;
+
+/// Memory touched by the program over time; the moments are those of [`MemoryHistory`].
+pub(crate) struct TouchedHistory {
+    samples: Samples<u64>,
+}
+
+impl TouchedHistory {
+    pub(crate) fn new() -> Self {
+        Self { samples: Samples::new(POINTS.0, POINTS.1) }
+    }
+
+    /// Hears of the bytes touched before each chunk.
+    pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
+        if self.samples.is_due(instruction) {
+            self.samples.add(instruction, bytes);
+        }
+    }
+
+    /// The instructions of the samples and the bytes touched until then, `bytes` in the end.
+    pub(crate) fn finish(mut self, instruction: u64, bytes: u64) -> Vec<(u64, u64)> {
+        self.samples.add_last(instruction, bytes);
+        self.samples.into_points().collect()
+    }
+}
+
+/// Samples of one scheme's physical memory.
+pub(crate) struct MemoryHistory {
+    points: Samples<MemoryPoint>,
+    /// From the start of measuring.
+    maps: Option<Samples<MemoryMapPicture>>,
+}
+
+impl MemoryHistory {
+    pub(crate) fn new() -> Self {
+        Self { points: Samples::new(POINTS.0, POINTS.1), maps: None }
+    }
+
+    /// Takes the samples that are due before a chunk.
+    pub(crate) fn observe(&mut self, instruction: u64, kernel: &Kernel) {
+        if self.points.is_due(instruction) {
+            self.points.add(instruction, point(instruction, kernel));
+        }
+        if let Some(maps) = &mut self.maps
+            && maps.is_due(instruction)
+        {
+            maps.add(instruction, picture(instruction, &kernel.memory_map()));
+        }
+    }
+
+    /// Takes the first map.
+    pub(crate) fn start_measuring(&mut self, instruction: u64, kernel: &Kernel) {
+        let mut maps = Samples::new(MAPS.0, MAPS.1);
+        maps.add(instruction, picture(instruction, &kernel.memory_map()));
+        self.maps = Some(maps);
+    }
+
+    /// Takes the last samples.
+    pub(crate) fn finish(
+        mut self,
+        instruction: u64,
+        kernel: &Kernel,
+    ) -> (Vec<MemoryPoint>, Vec<MemoryMapPicture>) {
+        self.points.add_last(instruction, point(instruction, kernel));
+        let points = self.points.into_points().map(|(_, point)| point).collect();
+        let mut pictures: Vec<MemoryMapPicture> = Vec::new();
+        if let Some(mut maps) = self.maps {
+            maps.add_last(instruction, picture(instruction, &kernel.memory_map()));
+            maps.into_points().for_each(|(_, picture)| add_picture(&mut pictures, picture));
+        }
+        (points, pictures)
+    }
+}
+
+/// A map that looks like the one before is that one at another moment.
+fn add_picture(pictures: &mut Vec<MemoryMapPicture>, picture: MemoryMapPicture) {
+    match pictures.last_mut() {
+        Some(last) if alike(last, &picture) => last.instructions.extend(picture.instructions),
+        _ => pictures.push(picture),
+    }
+}
+
+fn alike(one: &MemoryMapPicture, other: &MemoryMapPicture) -> bool {
+    one.frames == other.frames
+        && one.block_classes == other.block_classes
+        && one.cells == other.cells
+        && one.classes == other.classes
+}
+
+fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
+    let free = kernel.free_memory();
+    let order = FreeMemory::LARGE_ORDER;
+    let share = |thousandths: i64| thousandths as f64 / 1000.0;
+    MemoryPoint {
+        instruction,
+        unusable_index_2m: share(free.unusable_thousandths(order).into()),
+        fragmentation_index_2m: free.fragmentation_thousandths(order).map(share),
+        free_bytes: free.frames() * 4096,
+        mapped_bytes: kernel.mapped_bytes(),
+        touched_bytes: 0,
+    }
+}
+
+fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
+    let cells = map.cells(MOST_RUNS);
+    let mut classes: Vec<BlockClass> = cells.runs.iter().map(|run| run.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let place = |class| classes.binary_search(&class).expect("a class of a cell");
+    let runs = cells.runs.iter();
+    MemoryMapPicture {
+        instructions: vec![instruction],
+        blocks: map.blocks(),
+        blocks_per_cell: cells.blocks_per_cell,
+        frames: FrameClass::ALL
+            .into_iter()
+            .map(|class| (class.name(), map.frames(class)))
+            .filter(|&(_, frames)| frames > 0)
+            .collect(),
+        block_classes: BlockClass::ALL
+            .into_iter()
+            .map(|class| (class.name(), map.blocks_of(class)))
+            .filter(|&(_, blocks)| blocks > 0)
+            .collect(),
+        cells: runs
+            .map(|run| {
+                let place = place(run.class);
+                (run.cells, place, run.free_frames, run.hole_frames, run.kept_frames)
+            })
+            .collect(),
+        classes: classes.into_iter().map(BlockClass::name).collect(),
+    }
+}
