@@ -57,7 +57,7 @@ impl FreeMemory {
         if self.suitable(order) > 0 {
             return None;
         }
-        let wanted = u128::from(self.frames()) * 1000 >> order;
+        let wanted = (u128::from(self.frames()) * 1000) >> order;
         // No block is suitable, so there are less than 2^order frames for each.
         Some(1000 - ((1000 + wanted) / u128::from(blocks)) as i64)
     }
