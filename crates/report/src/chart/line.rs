@@ -67,7 +67,7 @@ impl Lines<'_> {
         let Some(path) = path(&line.points, place) else { return };
         let known = || line.points.iter().filter_map(|point| point.1).filter(|y| y.is_finite());
         let most = known().fold(f64::NEG_INFINITY, f64::max);
-        let last = known().last().unwrap_or(most);
+        let last = known().next_back().unwrap_or(most);
         let format = self.format;
         svg.raw(&format!(
             "<path class=\"s-{0}\" data-series=\"{1}\" fill=\"none\" stroke=\"{2}\" stroke-width=\"2.2\" stroke-linecap=\"round\" stroke-dasharray=\"{3}\" d=\"{path}\"><title>{4}</title></path>",

@@ -21,8 +21,11 @@ const GAP: f64 = 17.0;
 const BLOCK_FRAMES: f64 = 512.0;
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 2097152.0;
-/// More cells than any memory has.
-const MOST_CELLS: u64 = 1 << 40;
+/// Cells of a run and blocks of a cell, at most: more than any memory has. Their product and the
+/// largest scale stay below 2^64, and at that scale a run is one cell, whatever a file says.
+const MOST_CELLS: u64 = 1 << 36;
+const MOST_BLOCKS_PER_CELL: u64 = 1 << 26;
+const LARGEST_SCALE: u64 = 1 << 62;
 /// Shares below this are not drawn.
 const LEAST_SHARE: f64 = 0.02;
 
@@ -56,6 +59,12 @@ pub(crate) struct Picture {
     pub runs: Vec<CellRun>,
 }
 
+impl Picture {
+    fn stored_scale(&self) -> u64 {
+        self.blocks_per_cell.clamp(1, MOST_BLOCKS_PER_CELL)
+    }
+}
+
 /// Maps of one scheme, one below the other.
 pub(crate) struct Maps<'a> {
     pub title: &'a str,
@@ -69,8 +78,8 @@ pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) 
     let maps = || schemes.iter().flatten();
     let most_maps = schemes.iter().map(Vec::len).max().unwrap_or(1).max(1) as u64;
     let most_rows = (MOST_ROWS / most_maps).max(LEAST_ROWS);
-    let mut scale = maps().map(|map| map.blocks_per_cell.max(1)).max().unwrap_or(1);
-    while scale < MOST_CELLS
+    let mut scale = maps().map(Picture::stored_scale).max().unwrap_or(1);
+    while scale < LARGEST_SCALE
         && maps().any(|map| rows(&coarse(map, scale).runs, free_class) > most_rows)
     {
         scale *= 2;
@@ -80,7 +89,7 @@ pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) 
 
 /// The map with cells of `scale` blocks.
 pub(crate) fn coarse(map: &Picture, scale: u64) -> Picture {
-    let ratio = scale.div_ceil(map.blocks_per_cell.max(1)).max(1);
+    let ratio = scale.div_ceil(map.stored_scale()).max(1);
     let mut made: Vec<CellRun> = Vec::new();
     let mut open = Open::default();
     for run in &map.runs {
@@ -382,9 +391,13 @@ mod tests {
         assert_eq!(common_scale(&[vec![one.clone()]], Some(0)), 2);
         assert_eq!(common_scale(&[vec![one.clone()], vec![two]], Some(0)), 8);
         assert_eq!(common_scale(&[vec![one.clone(), one.clone(), one]], Some(0)), 8);
-        let endless = picture(vec![run(u64::MAX, 1, 0.0, 0.0); 3]);
-        let scale = common_scale(&[vec![endless.clone()]], Some(0));
-        assert!(rows(&coarse(&endless, scale).runs, Some(0)) <= MOST_ROWS);
+        // Whatever a file says, few cells are left to draw.
+        for blocks_per_cell in [0, 1, 1 << 40, u64::MAX] {
+            let endless =
+                Picture { blocks_per_cell, ..picture(vec![run(u64::MAX, 1, 0.0, 0.0); 3]) };
+            let scale = common_scale(&[vec![endless.clone()]], Some(0));
+            assert!(rows(&coarse(&endless, scale).runs, Some(0)) <= MOST_ROWS);
+        }
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn pictures(scheme: &SchemeRuns<'_>, series: &[Series]) -> Vec<Picture> {
     let maps = scheme.first().memory_maps.iter().take(MOST_MAPS);
     maps.map(|map| Picture {
         heading: heading(map),
-        blocks_per_cell: map.blocks_per_cell.unwrap_or(1.0).clamp(1.0, 1e12) as u64,
+        blocks_per_cell: map.blocks_per_cell.unwrap_or(1.0).max(1.0) as u64,
         runs: runs(map),
     })
     .collect()
@@ -239,8 +239,9 @@ fn index_figure(
     caption: &str,
     index: fn(&MemorySample) -> Option<f64>,
 ) -> Option<Figure> {
-    let finite = |value: &f64| value.is_finite();
-    let most = samples(schemes).filter_map(index).filter(finite).reduce(f64::max)?;
+    // An index is a share; anything else is not drawn.
+    let index = |sample: &MemorySample| index(sample).filter(|value| value.abs() <= 1.0);
+    let most = samples(schemes).filter_map(index).reduce(f64::max)?;
     let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
     let line = |scheme: &&SchemeRuns<'_>| Line {
         label: scheme.name.to_string(),
