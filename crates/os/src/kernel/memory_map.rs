@@ -59,12 +59,32 @@ impl Kernel {
                 uses.frames(block, &free, FrameClass::Free);
             }
         }
-        for (block, index, owner) in self.memory.recorded() {
-            uses.frames(block, &[index].into_iter().collect(), class_of(owner));
-        }
+        self.tell_recorded(uses);
         for space in self.live_spaces() {
             space.visit_frames(uses);
         }
+    }
+
+    /// Says what the frames hold whose owners are recorded, the frames of a block together.
+    fn tell_recorded(&self, uses: &mut FrameUses) {
+        let mut current = None;
+        let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
+        let mut tell = |block: Option<Frame>, sets: &mut [HoleSet]| {
+            for (&class, set) in FrameClass::ALL.iter().zip(sets) {
+                let set = std::mem::take(set);
+                if let Some(block) = block.filter(|_| !set.is_empty()) {
+                    uses.frames(block, &set, class);
+                }
+            }
+        };
+        for (block, index, owner) in self.memory.recorded() {
+            if current != Some(block) {
+                tell(current, &mut sets);
+                current = Some(block);
+            }
+            sets[class_of(owner) as usize].insert(index);
+        }
+        tell(current, &mut sets);
     }
 }
 
