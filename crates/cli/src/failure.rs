@@ -59,6 +59,7 @@ impl Failure {
                 | SimError::Size { .. }
                 | SimError::MemoryBeyondCaches { .. }
                 | SimError::Fragmentation(_)
+                | SimError::Past(_)
                 | SimError::Perforation(_)
                 | SimError::WarmupTooLong { .. }
                 | SimError::Trace(TraceError::Workload { .. }),

@@ -150,11 +150,16 @@ impl MemoryState {
     /// The same memory with a past.
     ///
     /// # Errors
-    /// If fragmentation is injected and produced by ageing at once.
+    /// If fragmentation is injected and produced by ageing at once, or a faulty frame lies outside
+    /// the memory.
     pub fn with_past(self, past: Past) -> Result<Self, SimError> {
         if past.ageing.is_some() && self.fragmentation.is_some() {
             let problem = "--age produces fragmentation, --fragmentation injects it: choose one";
             return Err(SimError::Past(problem.into()));
+        }
+        if let Some(list @ FaultMap::Frames(_)) = &past.faulty {
+            let frames = self.memory_bytes / PageSize::Size4K.bytes();
+            list.frames(frames, 0).map_err(|error| SimError::Past(format!("--faulty: {error}")))?;
         }
         Ok(Self { past, ..self })
     }

@@ -57,6 +57,38 @@ fn memory() {
     place.fails(&["explain", "--memory", "64T"], 2, "--memory");
 }
 
+#[test]
+fn pasts() {
+    let place = Place::new();
+    place.write("beyond.txt", b"99999999\n");
+    place.write("words.txt", b"12\nfoo\n");
+    for (option, expected) in [
+        ("--age=years", "there are desktop-day, kernel-build, weeks"),
+        ("--age=weeks,unusable=x", "\"x\" is not a percentage"),
+        ("--faulty=uniform=200%", "200% is not between 0% and 100%"),
+        ("--faulty=nofile.txt", "name a file with one frame number a line"),
+        ("--faulty=words.txt", "line 2 is not the number of a frame"),
+        ("--faulty=beyond.txt", "frame 99999999 lies outside the memory of 1048576 frames"),
+        ("--compaction=soon", "none, background, direct or both"),
+        ("--zones=numa", "single or x86"),
+    ] {
+        fails(&place, &["random:size=64M", "--memory", "4G", option], 2, expected);
+    }
+    let both = ["--age=weeks", "--fragmentation=portion=50%,holes=25%,clustered"];
+    fails(&place, &["random:size=64M", both[0], both[1]], 2, "choose one");
+}
+
+#[test]
+fn an_aged_memory_is_the_same_for_the_same_seed() {
+    let place = Place::new();
+    let run = ["compare", "random:size=64M", "--memory", "512M", "--age", "kernel-build,free=40%"];
+    let run = [&run[..], &["--compaction", "both", "--scheme", "thp,perforated"]].concat();
+    let run = [&run[..], &["--instructions", "60000", "--check", "--json"]].concat();
+    let lines = place.succeeds(&run);
+    assert_eq!(lines, place.succeeds(&run));
+    assert!(lines.contains("\"page_cache_bytes\""), "{lines}");
+}
+
 /// The complaint names a size, and that size does.
 #[test]
 fn more_memory_touched_than_there_is() {
