@@ -12,18 +12,8 @@ const MB: u64 = 1 << 20;
 const BASE: u64 = 0x7f00_0000_0000;
 
 fn config(memory_bytes: u64) -> KernelConfig {
-    KernelConfig {
-        memory_bytes,
-        fragmentation: None,
-        seed: 1,
-        tables: TableFormat { shadow_directories: true },
-        zones: ZoneLayout::Single,
-        faulty: None,
-        ageing: None,
-        defrag: Defrag::Never,
-        compacted: false,
-        implicit_maps: false,
-    }
+    let tables = TableFormat { shadow_directories: true };
+    KernelConfig { seed: 1, tables, ..KernelConfig::new(memory_bytes) }
 }
 
 /// Maps and touches `bytes` at [`BASE`].

@@ -168,19 +168,7 @@ fn large_blocks_run_out_before_frames_do() {
 fn impossible_memories_are_refused() {
     let make = |memory_bytes, policy: &str, shadow_directories| {
         let tables = TableFormat { shadow_directories };
-        let (fragmentation, seed, implicit_maps) = (None, 0, false);
-        let config = KernelConfig {
-            memory_bytes,
-            fragmentation,
-            seed,
-            tables,
-            implicit_maps,
-            zones: Default::default(),
-            faulty: None,
-            ageing: None,
-            defrag: Default::default(),
-            compacted: false,
-        };
+        let config = KernelConfig { tables, ..KernelConfig::new(memory_bytes) };
         Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
     };
     for (memory_bytes, reason) in
@@ -213,18 +201,7 @@ fn gigabyte_pages_where_memory_and_area_allow() {
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
-    let config = KernelConfig {
-        memory_bytes: 8 * GB,
-        fragmentation: None,
-        seed: 0,
-        tables: TableFormat::default(),
-        implicit_maps: false,
-        zones: Default::default(),
-        faulty: None,
-        ageing: None,
-        defrag: Default::default(),
-        compacted: false,
-    };
+    let config = KernelConfig::new(8 * GB);
     let mut kernel = Kernel::new(config.clone(), parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
     let start = Instant::now();
@@ -254,20 +231,7 @@ fn host_memory() {
         pages.expect("a number") * 4096
     };
     let before = resident();
-    let tables = TableFormat::default();
-    let (memory_bytes, fragmentation, seed, implicit_maps) = (8 * GB, None, 0, false);
-    let config = KernelConfig {
-        memory_bytes,
-        fragmentation,
-        seed,
-        tables,
-        implicit_maps,
-        zones: Default::default(),
-        faulty: None,
-        ageing: None,
-        defrag: Default::default(),
-        compacted: false,
-    };
+    let config = KernelConfig::new(8 * GB);
     let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
     let mut updates = Vec::new();
     kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();

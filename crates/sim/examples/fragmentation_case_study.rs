@@ -84,16 +84,12 @@ fn request(
     seed: u64,
 ) -> Result<Shares, OsError> {
     let config = KernelConfig {
-        memory_bytes: MEMORY_BYTES,
-        fragmentation: None,
         seed,
         tables: TableFormat { shadow_directories: policy != "thp" },
-        zones: Default::default(),
-        faulty: None,
         ageing: Some(ageing.parse::<Ageing>()?),
         defrag,
         compacted,
-        implicit_maps: false,
+        ..KernelConfig::new(MEMORY_BYTES)
     };
     let mut kernel = Kernel::new(config, parse_policy(policy)?)?;
     let mut updates = Vec::new();

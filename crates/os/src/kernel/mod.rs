@@ -46,7 +46,7 @@ pub struct TableFormat {
 }
 
 /// What a [`Kernel`] is made from, besides its policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelConfig {
     /// Size of physical memory in bytes, a multiple of 4096.
@@ -79,6 +79,13 @@ pub struct KernelConfig {
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
     #[serde(default)]
     pub implicit_maps: bool,
+}
+
+impl KernelConfig {
+    /// A memory of this size without a past, ordinary page tables.
+    pub fn new(memory_bytes: u64) -> Self {
+        Self { memory_bytes, ..Self::default() }
+    }
 }
 
 /// What became of a page fault.

@@ -49,16 +49,11 @@ impl Machine {
         implicit: bool,
     ) -> Self {
         let config = KernelConfig {
-            memory_bytes,
             fragmentation: fragmentation.map(|text| text.parse().expect("valid")),
             seed: 42,
             tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
             implicit_maps: implicit,
-            zones: Default::default(),
-            faulty: None,
-            ageing: None,
-            defrag: Default::default(),
-            compacted: false,
+            ..KernelConfig::new(memory_bytes)
         };
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),
