@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use machine::{BASE, GB, MB, Machine, populate};
 use perforate_os::{FaultOutcome, Kernel, KernelConfig, OsError, TableFormat, parse_policy};
-use perforate_types::AccessKind;
+use perforate_types::{AccessKind, Advice, ProgramEvent, VirtualAddress};
 
 const FRAGMENTED: &str = "portion=50%,holes=25%,clustered";
 
@@ -243,4 +243,18 @@ fn host_memory() {
     let used = resident() - before;
     eprintln!("2GB in 4KB pages: {:.1} MB of host memory", used as f64 / 1e6);
     assert!(used < 30 << 20);
+}
+
+#[test]
+fn with_madvise_only_advised_areas_get_large_pages() {
+    let mut machine = Machine::new("thp-madvise", 64 * MB);
+    machine.map(BASE, 8 * MB);
+    let start = VirtualAddress::new(BASE + 4 * MB);
+    machine.event(ProgramEvent::Advise { start, length: 4 * MB, advice: Advice::HugePage });
+    machine.write(BASE);
+    machine.write(BASE + 4 * MB);
+    assert_eq!((machine.counter("base_pages"), machine.counter("large_pages")), (1, 1));
+    machine.event(ProgramEvent::Advise { start, length: 4 * MB, advice: Advice::NoHugePage });
+    machine.write(BASE + 6 * MB);
+    assert_eq!((machine.counter("base_pages"), machine.counter("large_pages")), (2, 1));
 }

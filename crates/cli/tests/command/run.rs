@@ -98,7 +98,7 @@ fn the_smallest_machine_runs_every_scheme() {
         "--instructions",
         "30000",
     ]);
-    assert_eq!(json(&lines).len(), 9);
+    assert_eq!(json(&lines).len(), perforate_sim::scheme::ALL.len());
     let base = &json(&lines)[0]["counters"];
     assert_eq!(base["references_per_walk"], 4.0, "no walk caches: all four levels are read");
 }

@@ -11,7 +11,7 @@ use super::Kernel;
 use super::fault::is_canonical;
 use super::range::subpages_of;
 use crate::OsError;
-use crate::space::{Area, Attributes, Present, REGION_PAGES};
+use crate::space::{Area, Attributes, LargePageAdvice, Present, REGION_PAGES};
 
 /// The whole pages that a byte range touches.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
@@ -47,8 +47,13 @@ impl Kernel {
                 shared,
                 populate,
             } => {
-                let attributes =
-                    Attributes { permissions, accessible, backing, shared, no_large_pages: false };
+                let attributes = Attributes {
+                    permissions,
+                    accessible,
+                    backing,
+                    shared,
+                    large_pages: LargePageAdvice::None,
+                };
                 let pages = page_range(start, length)?;
                 self.map_area(id, pages.clone(), attributes, updates)?;
                 if populate { self.populate(id, pages, updates) } else { Ok(()) }
@@ -177,9 +182,12 @@ impl Kernel {
         match advice {
             Advice::DontNeed => self.drop_range(id, pages, updates),
             Advice::HugePage | Advice::NoHugePage => {
-                let no_large_pages = advice == Advice::NoHugePage;
+                let large_pages = match advice {
+                    Advice::HugePage => LargePageAdvice::Wanted,
+                    _ => LargePageAdvice::Refused,
+                };
                 let (space, _) = self.parts(id, updates)?;
-                space.areas.change(pages, |attributes| attributes.no_large_pages = no_large_pages);
+                space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
                 Ok(())
             }
             // Pages advised free go only under memory pressure, of which there is none here.
@@ -214,7 +222,7 @@ impl Kernel {
             accessible: true,
             backing: Backing::Heap,
             shared: false,
-            no_large_pages: false,
+            large_pages: LargePageAdvice::None,
         };
         self.map_area(id, old_end..new_end, attributes, updates)
     }

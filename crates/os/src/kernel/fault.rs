@@ -7,7 +7,7 @@ use perforate_types::{
 use super::claim::ClaimedBlock;
 use super::{FaultOutcome, FirstTouch, Kernel};
 use crate::memory::{Fragment, complement};
-use crate::space::{Area, Attributes, Effects, Large, Present, REGION_PAGES};
+use crate::space::{Area, Attributes, Effects, Large, LargePageAdvice, Present, REGION_PAGES};
 use crate::{BlockUse, HoleAllocation, OsError, PartialChange};
 
 /// How far below a stack a touch extends it, in pages: 8MB, Linux's default limit.
@@ -104,7 +104,7 @@ impl Kernel {
                 accessible: true,
                 backing: Backing::Anonymous,
                 shared: false,
-                no_large_pages: false,
+                large_pages: LargePageAdvice::None,
             };
             for gap in space.areas.gaps(first..first + REGION_PAGES) {
                 space.areas.insert(gap, attributes);
@@ -125,7 +125,9 @@ impl Kernel {
         let number = page / REGION_PAGES;
         let first = number * REGION_PAGES;
         let untouched = self.space(id)?.region(number).is_none();
-        if !untouched || !area.attributes.eligible() {
+        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
+        let refused = self.policy.needs_advice() && !advised;
+        if !untouched || refused || !area.attributes.eligible() {
             return self.map_frame(id, page, permissions, updates);
         }
         if self.policy.wants_huge() && self.bring_in_huge(id, page, area, updates)? {

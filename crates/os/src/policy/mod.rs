@@ -50,6 +50,11 @@ pub trait Policy: Send {
     /// The name it is registered under.
     fn name(&self) -> &'static str;
 
+    /// Whether only areas that the program advised (MADV_HUGEPAGE) get large pages.
+    fn needs_advice(&self) -> bool {
+        false
+    }
+
     /// Whether a 1GB page is tried before a 2MB one.
     fn wants_huge(&self) -> bool {
         false
@@ -88,7 +93,12 @@ pub const POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "thp",
         summary: "transparent large pages, always: 2MB where a whole block can be had, else 4KB",
-        make: |options| no_options(options, Thp { name: "thp" }),
+        make: |options| no_options(options, Thp::new("thp")),
+    },
+    PolicyEntry {
+        name: "thp-madvise",
+        summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
+        make: |options| no_options(options, Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
     },
     PolicyEntry {
         name: "huge-1g",
@@ -104,7 +114,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "ideal",
         summary: "thp, to be run on memory without fragmentation",
-        make: |options| no_options(options, Thp { name: "ideal" }),
+        make: |options| no_options(options, Thp::new("ideal")),
     },
 ];
 
@@ -161,6 +171,7 @@ mod tests {
         for (name, whole, fragmented) in [
             ("base-pages", BlockUse::Pages, BlockUse::Pages),
             ("thp", BlockUse::Large, BlockUse::Pages),
+            ("thp-madvise", BlockUse::Large, BlockUse::Pages),
             ("huge-1g", BlockUse::Large, BlockUse::Pages),
             ("ideal", BlockUse::Large, BlockUse::Pages),
             ("perforated", BlockUse::Large, perforated),
@@ -193,7 +204,7 @@ mod tests {
     #[test]
     fn wrong_policies_are_explained() {
         for (text, reason) in [
-            ("huge", "there are base-pages, thp, huge-1g, perforated, ideal"),
+            ("huge", "there are base-pages, thp, thp-madvise, huge-1g, perforated, ideal"),
             ("thp:size=4", "it has no option \"size\""),
             ("perforated:holes", "\"holes\" has no value"),
             ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),

@@ -19,8 +19,20 @@ pub(crate) struct Attributes {
     pub backing: Backing,
     /// MAP_SHARED: fork shares the frames for good.
     pub shared: bool,
+    /// What the program said of large pages here.
+    pub large_pages: LargePageAdvice,
+}
+
+/// What a program said of large pages for an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum LargePageAdvice {
+    /// Nothing.
+    #[default]
+    None,
+    /// MADV_HUGEPAGE.
+    Wanted,
     /// MADV_NOHUGEPAGE.
-    pub no_large_pages: bool,
+    Refused,
 }
 
 impl Attributes {
@@ -39,7 +51,7 @@ impl Attributes {
 
     /// Whether transparent large pages may back the area.
     pub(crate) fn eligible(&self) -> bool {
-        !self.no_large_pages
+        self.large_pages != LargePageAdvice::Refused
             && self.accessible
             && matches!(self.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
     }
@@ -170,7 +182,7 @@ mod tests {
         accessible: true,
         backing: Backing::Anonymous,
         shared: false,
-        no_large_pages: false,
+        large_pages: LargePageAdvice::None,
     };
 
     fn ranges(areas: &Areas) -> Vec<Range<u64>> {

@@ -16,6 +16,15 @@ pub(super) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     dimension: radix,
 };
 
+/// 2MB pages only where the program asked for them.
+pub(super) const ADVISED_LARGE_PAGES: Scheme = Scheme {
+    name: "thp-madvise",
+    summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
+    source: "Linux with transparent_hugepage=madvise",
+    policy: "thp-madvise",
+    ..TRANSPARENT_LARGE_PAGES
+};
+
 /// 1GB pages where contiguous memory can be had, else as `thp`.
 pub(super) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",

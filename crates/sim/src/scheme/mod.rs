@@ -17,6 +17,7 @@ use crate::{MemoryState, SimError};
 pub const ALL: &[&Scheme] = &[
     &base_pages::BASE_PAGES,
     &large_pages::TRANSPARENT_LARGE_PAGES,
+    &large_pages::ADVISED_LARGE_PAGES,
     &large_pages::HUGE_PAGES,
     &perforated::NAIVE,
     &perforated::ON_DEMAND,
