@@ -2,12 +2,12 @@
 //! stays becomes holes, if the policy accepts that (P §III.A, §VI). A block in which nothing
 //! stays is what direct compaction would make.
 
-use perforate_types::{Frame, HoleSet, Update, VirtualPage};
+use perforate_types::{Frame, HoleSet, SpaceId, Update};
 use serde::{Deserialize, Serialize};
 
 use super::Kernel;
 use crate::BlockUse;
-use crate::memory::{BLOCK_ORDER, Owner};
+use crate::memory::{BLOCK_ORDER, BlockContents, Owner};
 use crate::space::Present;
 
 /// What compaction and the claiming of blocks did.
@@ -114,7 +114,7 @@ impl Kernel {
             BlockUse::Large => true,
             BlockUse::Perforated(_) => self.config.tables.shadow_directories,
         };
-        if !accepted || (moves && !self.evacuate(block, updates)) {
+        if !accepted || (moves && !self.evacuate(block, &contents, updates)) {
             return None;
         }
         if !moves {
@@ -128,11 +128,12 @@ impl Kernel {
         Some(ClaimedBlock { block, holes })
     }
 
-    /// Background compaction (Linux: kcompactd): from the lowest address on, blocks in which
-    /// nothing stays are emptied into free frames of others, until those lie below them.
+    /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,
+    /// those in which nothing stays are emptied into free frames of others, as long as there are
+    /// enough outside wholly free 2MB blocks.
     ///
-    /// Linux also moves single pages out of blocks that cannot be emptied; that makes no 2MB
-    /// block and is left out.
+    /// Linux ends where its two scanners meet. It also moves single pages out of blocks that
+    /// cannot be emptied; that makes no 2MB block and is left out.
     pub fn compact(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
         let before = self.compaction;
         for number in 0..self.memory.blocks() {
@@ -146,7 +147,8 @@ impl Kernel {
                 continue;
             }
             self.note_frames_scanned();
-            if self.memory.contents(block).fixed.is_empty() && self.evacuate(block, updates) {
+            let contents = self.memory.contents(block);
+            if contents.fixed.is_empty() && self.evacuate(block, &contents, updates) {
                 self.compaction.blocks_emptied += 1;
                 self.memory.free(block, BLOCK_ORDER);
             }
@@ -173,8 +175,12 @@ impl Kernel {
 
     /// Moves all that is movable out of the block and takes its free and moved frames. Where that
     /// fails half-way, what was taken is free again and `false` is returned.
-    fn evacuate(&mut self, block: Frame, updates: &mut Vec<Update>) -> bool {
-        let contents = self.memory.contents(block);
+    fn evacuate(
+        &mut self,
+        block: Frame,
+        contents: &BlockContents,
+        updates: &mut Vec<Update>,
+    ) -> bool {
         // No whole block is broken up for it: that would be moving the problem.
         let needed = contents.movable.count() as u64;
         if self.memory.small_free_frames() < needed + contents.free.count() as u64 {
@@ -201,41 +207,34 @@ impl Kernel {
         match self.memory.owner(frame) {
             Some(Owner::Other(usage, number)) => self.memory.move_other(usage, number, frame),
             Some(Owner::Page(space, page)) => {
-                if self.memory.is_shared(frame) {
-                    return false;
-                }
-                let present = self.space(space).ok().and_then(|space| space.find(page.number()));
-                self.migrate_page(space, page, frame, present, updates)
+                !self.memory.is_shared(frame)
+                    && self.migrate_page(space, page.number(), frame, updates)
             }
             Some(Owner::Retired) | None => false,
         }
     }
 
+    /// Copies what `page` maps by an entry of its own, if that is still `from`.
     fn migrate_page(
         &mut self,
-        id: perforate_types::SpaceId,
-        page: VirtualPage,
+        id: SpaceId,
+        page: u64,
         from: Frame,
-        present: Option<Present>,
         updates: &mut Vec<Update>,
     ) -> bool {
-        let page = page.number();
         let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let effects = &mut effects;
-        match present {
-            Some(Present::Page(frame, permissions)) if frame == from => {
-                let Ok(to) = effects.memory.allocate_page() else { return false };
-                let old = space.remap_page(page, to, permissions, effects);
-                effects.memory.release(old);
-                true
-            }
-            Some(Present::Hole(frame, permissions)) if frame == from => {
-                let Ok(to) = effects.memory.allocate_page() else { return false };
-                let old = space.remap_hole(page, to, permissions, effects);
-                effects.memory.release(old);
-                true
-            }
-            _ => false,
-        }
+        let (permissions, is_hole) = match space.find(page) {
+            Some(Present::Page(frame, permissions)) if frame == from => (permissions, false),
+            Some(Present::Hole(frame, permissions)) if frame == from => (permissions, true),
+            _ => return false,
+        };
+        let Ok(to) = effects.memory.allocate_page() else { return false };
+        let old = if is_hole {
+            space.remap_hole(page, to, permissions, &mut effects)
+        } else {
+            space.remap_page(page, to, permissions, &mut effects)
+        };
+        effects.memory.release(old);
+        true
     }
 }

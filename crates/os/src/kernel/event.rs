@@ -190,7 +190,7 @@ impl Kernel {
                 space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
                 Ok(())
             }
-            // Pages advised free go only under memory pressure, of which there is none here.
+            // Pages advised free would go only under memory pressure; reclaim leaves them alone.
             Advice::Other(POPULATE_READ | POPULATE_WRITE) => self.populate(id, pages, updates),
             Advice::Free | Advice::Other(_) => Ok(()),
         }

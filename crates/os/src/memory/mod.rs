@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 
 use crate::OsError;
+pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
@@ -316,9 +317,7 @@ impl PhysicalMemory {
         if !subpages.iter().all(|index| self.zones.is_free(block.add(index as u64))) {
             return false;
         }
-        for index in subpages.iter() {
-            assert!(self.zones.take(block.add(index as u64)), "frame was free");
-        }
+        self.take_frames(block, subpages);
         true
     }
 
