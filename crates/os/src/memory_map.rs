@@ -20,6 +20,8 @@ pub enum FrameClass {
     Retired,
     /// Nobody's.
     Free,
+    /// Kept for a program that has not touched it yet (P §VI: reservation).
+    Reserved,
     /// The kernel's, but it can give it back (slab caches).
     Reclaimable,
     /// Cached contents of files.
@@ -36,10 +38,11 @@ pub enum FrameClass {
 
 impl FrameClass {
     /// Every class.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Unmovable,
         Self::Retired,
         Self::Free,
+        Self::Reserved,
         Self::Reclaimable,
         Self::PageCache,
         Self::Movable,
@@ -54,6 +57,7 @@ impl FrameClass {
             Self::Unmovable => "unmovable",
             Self::Retired => "retired",
             Self::Free => "free",
+            Self::Reserved => "reserved",
             Self::Reclaimable => "reclaimable",
             Self::PageCache => "page_cache",
             Self::Movable => "movable",
@@ -65,7 +69,7 @@ impl FrameClass {
 
     /// Whether compaction can move it or reclaim can free it.
     fn can_go(self) -> bool {
-        matches!(self, Self::Reclaimable | Self::PageCache | Self::Movable)
+        matches!(self, Self::Reserved | Self::Reclaimable | Self::PageCache | Self::Movable)
     }
 }
 

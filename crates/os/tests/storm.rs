@@ -218,6 +218,21 @@ proptest! {
     }
 
     #[test]
+    fn perforated_reserved(actions in prop::collection::vec(action(), 1..80)) {
+        storm(
+            "perforated:create=reserve",
+            Some("portion=50%,holes=25%,clustered"),
+            &actions,
+        );
+    }
+
+    #[test]
+    fn perforated_demoted(actions in prop::collection::vec(action(), 1..80)) {
+        let policy = "perforated:create=reserve,max-hole-share=1%,demote-above=1%";
+        storm(policy, Some("portion=25%,holes=1%,dispersed"), &actions);
+    }
+
+    #[test]
     fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
         storm("perforated", None, &actions);
     }

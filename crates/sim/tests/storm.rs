@@ -305,6 +305,7 @@ fn assert_map_adds_up(system: &System, seed: u64) {
     let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes", "kernel_data_bytes"];
     let kept: u64 = kept.into_iter().map(counted).sum();
     assert_eq!(bytes(FrameClass::Unmovable), kept, "seed {seed}");
+    assert_eq!(bytes(FrameClass::Reserved), counted("reserved_bytes"), "seed {seed}");
     let all: u64 = FrameClass::ALL.into_iter().map(bytes).sum();
     assert_eq!(all, counted("memory_bytes"), "seed {seed}");
 }

@@ -130,7 +130,7 @@ impl Kernel {
 
     /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,
     /// those in which nothing stays are emptied into free frames of others, as long as there are
-    /// enough outside wholly free 2MB blocks.
+    /// enough outside wholly free 2MB blocks. Holes of perforated pages are patched on the way.
     ///
     /// Linux ends where its two scanners meet. It also moves single pages out of blocks that
     /// cannot be emptied; that makes no 2MB block and is left out.
@@ -139,6 +139,9 @@ impl Kernel {
         for number in 0..self.memory.blocks() {
             let block = Frame::new(number << BLOCK_ORDER);
             self.compaction.blocks_scanned += 1;
+            if self.patch_block(block, updates) > 0 {
+                continue;
+            }
             let usable = self.memory.at_most_usable(block);
             let free = self.memory.zones().free_in_pageblock(block);
             let is_candidate =

@@ -64,6 +64,7 @@ impl Kernel {
         out.count("perforated_pages", usage.perforated_pages);
         out.count("holes_allocated", usage.holes_allocated);
         out.count("holes_unallocated", usage.holes_unallocated);
+        out.count("reserved_bytes", bytes(usage.reserved));
         out.count("page_faults", self.faults.page);
         out.count("hole_faults", self.faults.hole);
         out.count("copy_on_write_faults", self.faults.copy_on_write);
@@ -116,6 +117,7 @@ impl Kernel {
             perforated_pages: sum.perforated_pages + usage.perforated_pages,
             holes_allocated: sum.holes_allocated + usage.holes_allocated,
             holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
+            reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
         })
     }

@@ -217,24 +217,41 @@ impl Kernel {
             _ => None,
         };
         let large = Large { block, permissions };
-        let (space, mut effects) = self.parts(id, updates)?;
-        let result = match when {
-            None => space.map_large(number, block, permissions, &mut effects),
-            Some(_) => space.perforate(number, large, holes, &mut effects),
-        };
-        if result.is_err() {
+        if let Err(error) = self.map_block(id, number, large, &holes, updates) {
             self.memory.free_frames_of(block, &complement(&holes));
-            return result;
+            return Err(error);
         }
-        let in_place = complement(&holes).count() as u64;
-        self.ledger.bring_in(match when {
-            None => FirstTouch::Large,
-            Some(_) => FirstTouch::Perforated { in_place },
-        });
-        if when == Some(HoleAllocation::Eager) {
+        if when == Some(HoleAllocation::Eager) && !self.policy.reserves() {
             self.fill_holes(id, number, &holes, permissions, updates)?;
         }
         self.fill_hole(id, page, permissions, updates)
+    }
+
+    /// Maps a block except for `holes`, as an ordinary 2MB page if there are none. A policy that
+    /// reserves keeps it without mapping anything yet.
+    fn map_block(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        large: Large,
+        holes: &HoleSet,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let reserves = self.policy.reserves();
+        let in_place = complement(holes);
+        let (space, mut effects) = self.parts(id, updates)?;
+        let brought_in = if reserves {
+            space.reserve(number, large, in_place, &mut effects)?;
+            FirstTouch::Perforated { in_place: 0 }
+        } else if holes.is_empty() {
+            space.map_large(number, large.block, large.permissions, &mut effects)?;
+            FirstTouch::Large
+        } else {
+            space.perforate(number, large, *holes, &mut effects)?;
+            FirstTouch::Perforated { in_place: in_place.count() as u64 }
+        };
+        effects.ledger.bring_in(brought_in);
+        Ok(())
     }
 
     fn fill_holes(
@@ -262,18 +279,16 @@ impl Kernel {
         let Fragment { region, block } = fragment;
         let fragmentation = self.config.fragmentation.expect("there are fragments");
         let holes = fragmentation.holes(self.config.seed, region).expect("fragmented");
-        let (space, mut effects) = self.parts(id, updates)?;
         let large = Large { block, permissions };
-        if let Err(error) = space.perforate(region, large, holes, &mut effects) {
-            effects.memory.release_block(block, &complement(&holes));
-            effects.memory.park(fragment);
+        if let Err(error) = self.map_block(id, region, large, &holes, updates) {
+            self.memory.release_block(block, &complement(&holes));
+            self.memory.park(fragment);
             return Err(error);
         }
-        space.set_fragment(region, fragment);
-        let in_place = complement(&holes).count() as u64;
-        effects.ledger.bring_in(FirstTouch::Perforated { in_place });
+        self.parts(id, updates)?.0.set_fragment(region, fragment);
         // The program is not going to touch holes that it has no data at.
-        if when == HoleAllocation::Eager && fragmentation.allocated {
+        let fills = when == HoleAllocation::Eager && !self.policy.reserves();
+        if fills && fragmentation.allocated {
             self.fill_holes(id, region, &holes, permissions, updates)?;
         }
         Ok(())
@@ -296,7 +311,8 @@ impl Kernel {
         result
     }
 
-    /// Gives an unallocated hole a frame; does nothing where `page` is not one.
+    /// Gives an unallocated hole a frame, in place if that one is to be had (the hole is patched
+    /// then); does nothing where `page` is not one.
     pub(super) fn fill_hole(
         &mut self,
         id: SpaceId,
@@ -305,11 +321,14 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
-        if space.find(page) == Some(Present::EmptyHole) {
+        if space.find(page) != Some(Present::EmptyHole) {
+            return Ok(());
+        }
+        if !space.fill_in_place(page, permissions, &mut effects) {
             let frame = effects.memory.allocate_page()?;
             space.map_hole(page, frame, permissions, &mut effects);
-            effects.ledger.bring_in(FirstTouch::Hole);
         }
+        effects.ledger.bring_in(FirstTouch::Hole);
         Ok(())
     }
 

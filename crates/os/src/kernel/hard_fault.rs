@@ -11,7 +11,7 @@ use crate::space::REGION_PAGES;
 /// What became of a failing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardFault {
-    /// It was free.
+    /// It was free, or reserved and not touched yet.
     WasFree,
     /// Its data were copied elsewhere.
     Moved,
@@ -29,7 +29,7 @@ impl Kernel {
     pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
         self.note_peak();
         let outcome = self.move_away(frame, updates);
-        self.ledger.send();
+        self.conclude(updates);
         if outcome != HardFault::Uncorrected && !self.memory.retire(frame) {
             return HardFault::Uncorrected;
         }
@@ -51,10 +51,26 @@ impl Kernel {
         if self.memory.is_shared(frame) {
             return HardFault::Uncorrected;
         }
+        if self.release_reservation_of(frame, updates) {
+            return HardFault::WasFree;
+        }
         match self.large_page_around(frame) {
             Some((space, page)) => self.take_out_of_large(space, page, frame, updates),
             None => HardFault::Uncorrected,
         }
+    }
+
+    /// Gives up the reservation of a frame; returns whether there was one.
+    fn release_reservation_of(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
+        let block = frame.align_down(PageSize::Size2M);
+        let index = frame.index_in(PageSize::Size2M);
+        let found = self.processes.values().find_map(|&id| {
+            let number = self.space(id).ok()?.reserving_region(block, index)?;
+            Some((id, number))
+        });
+        let Some((id, number)) = found else { return false };
+        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
+        space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
     }
 
     /// Who translates `frame` by an ordinary or perforated 2MB page, in place. Frames fail

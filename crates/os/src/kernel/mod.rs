@@ -1,6 +1,7 @@
 //! One simulated operating system with its own memory.
 
 mod claim;
+mod conclude;
 mod contents;
 mod copy;
 mod counters;
@@ -9,6 +10,7 @@ mod fault;
 mod hard_fault;
 mod ksm;
 mod memory_map;
+mod patching;
 mod process;
 mod range;
 mod remap;
@@ -116,6 +118,8 @@ pub struct Kernel {
     contents: PageContents,
     ksm: Ksm,
     ledger: Ledger,
+    /// Sub-pages punched up to the last operation that was concluded.
+    concluded_punches: u64,
 }
 
 impl Kernel {
@@ -155,6 +159,7 @@ impl Kernel {
             contents: PageContents::default(),
             ksm: Ksm::default(),
             ledger: Ledger::new(shadow_directories),
+            concluded_punches: 0,
         };
         kernel.current = kernel.create_space()?;
         kernel.processes.insert(ProcessId(0), kernel.current);
@@ -189,7 +194,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         self.note_peak();
         let result = self.handle(space, event, updates);
-        self.ledger.send();
+        self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -205,7 +210,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
         let result = self.serve(space, page.number(), kind, updates);
-        self.ledger.send();
+        self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }
 

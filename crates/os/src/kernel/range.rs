@@ -112,6 +112,7 @@ impl AddressSpace {
                 let holes = perforated.holes;
                 let is_allocated = |index: usize| perforated.entries[index].is_present();
                 let allocated: HoleSet = holes.iter().filter(|&i| is_allocated(i)).collect();
+                self.release_reserved(number, subpages, effects);
                 for index in subpages.iter() {
                     let frame = match (holes.contains(index), allocated.contains(index)) {
                         (false, _) => self.punch(page(index), effects)?,

@@ -113,6 +113,7 @@ impl AddressSpace {
             old.release(effects);
             return Err(error);
         }
+        self.keep_reserved(target, old.reserved);
         for index in old.holes.iter() {
             let entry = old.entries[index];
             if entry.is_present() {

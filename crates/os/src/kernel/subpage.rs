@@ -32,7 +32,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         self.note_peak();
         let result = self.punch_subpage(space, page.number(), hole, updates);
-        self.ledger.send();
+        self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }
 
@@ -90,7 +90,7 @@ impl Kernel {
         result
     }
 
-    fn patch_subpage(
+    pub(super) fn patch_subpage(
         &mut self,
         space: SpaceId,
         page: VirtualPage,
@@ -119,7 +119,7 @@ impl Kernel {
             found.patch(page.number(), &mut effects);
             return Ok(());
         }
-        if !effects.memory.take(in_place) {
+        if !found.take_in_place(page.number(), &mut effects) {
             return Err(occupied);
         }
         match found.patch(page.number(), &mut effects) {

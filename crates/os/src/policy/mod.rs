@@ -64,6 +64,18 @@ pub trait Policy: Send {
     /// eligible for large pages.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
+    /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched
+    /// (P §VI). Needs page tables with shadow directories.
+    fn reserves(&self) -> bool {
+        false
+    }
+
+    /// Whether a perforated page with these holes is to become 4KB pages. Asked when sub-pages
+    /// were punched out of it.
+    fn demotes(&self, _holes: &HoleSet) -> bool {
+        false
+    }
+
     /// What becomes of a 2MB page of which a part changes. [`PartialChange::Punch`] and
     /// [`BlockUse::Perforated`] need page tables with shadow directories.
     fn partial_change(&self) -> PartialChange {
@@ -108,7 +120,8 @@ pub const POLICIES: &[PolicyEntry] = &[
     PolicyEntry {
         name: "perforated",
         summary: "2MB with holes where a block is fragmented \
-                  (options holes=eager|lazy, max-hole-share=100%, max-filter-bits=8)",
+                  (options holes=eager|lazy, max-hole-share=100%, max-filter-bits=8, \
+                  create=whole|reserve, demote-above=100%)",
         make: |options| Ok(Box::new(Perforated::from_options(options)?)),
     },
     PolicyEntry {
@@ -210,6 +223,11 @@ mod tests {
             ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),
             ("perforated:max-filter-bits=9", "max-filter-bits is 0 to 8, not \"9\""),
             ("perforated:max-hole-share=101%", "101% is not between 0% and 100%"),
+            ("perforated:create=later", "create is whole or reserve, not \"later\""),
+            (
+                "perforated:max-hole-share=25%,demote-above=20%",
+                "demote-above=20% is less than max-hole-share=25%",
+            ),
             ("perforated:colour=red", "it has no option \"colour\""),
         ] {
             let error = parse_policy(text).err().expect(text).to_string();

@@ -15,11 +15,22 @@ pub struct Perforated {
     pub max_filter_bits: u32,
     /// When hole frames are allocated.
     pub holes: HoleAllocation,
+    /// Whether a block is reserved and its sub-pages mapped as they are touched (P §VI).
+    pub reserves: bool,
+    /// A page that punching leaves with more than this share of holes becomes 4KB pages; at 1
+    /// none does. P names no threshold.
+    pub demote_above: f64,
 }
 
 impl Default for Perforated {
     fn default() -> Self {
-        Self { max_hole_share: 1.0, max_filter_bits: 8, holes: HoleAllocation::Eager }
+        Self {
+            max_hole_share: 1.0,
+            max_filter_bits: 8,
+            holes: HoleAllocation::Eager,
+            reserves: false,
+            demote_above: 1.0,
+        }
     }
 }
 
@@ -38,11 +49,35 @@ impl Perforated {
                     "lazy" => policy.holes = HoleAllocation::Lazy,
                     _ => return Err(format!("holes is eager or lazy, not \"{value}\"")),
                 },
+                "create" => match value {
+                    "whole" => policy.reserves = false,
+                    "reserve" => policy.reserves = true,
+                    _ => return Err(format!("create is whole or reserve, not \"{value}\"")),
+                },
+                "demote-above" => policy.demote_above = parse_share(value)?,
                 _ => return Err(format!("it has no option \"{key}\"")),
             }
         }
-        Ok(policy)
+        policy.check()
     }
+
+    fn check(self) -> Result<Self, String> {
+        if self.demote_above < self.max_hole_share {
+            let percent = |share: f64| share * 100.0;
+            return Err(format!(
+                "demote-above={}% is less than max-hole-share={}%: pages could be made that are \
+                 to be demoted",
+                percent(self.demote_above),
+                percent(self.max_hole_share)
+            ));
+        }
+        Ok(self)
+    }
+}
+
+/// The share of a 2MB page that is holes.
+fn share_of(holes: &HoleSet) -> f64 {
+    holes.count() as f64 / HoleSet::SUBPAGES as f64
 }
 
 impl Policy for Perforated {
@@ -57,13 +92,20 @@ impl Policy for Perforated {
         if *holes == HoleSet::FULL {
             return BlockUse::Pages; // Nothing is left to be mapped in place.
         }
-        let share = holes.count() as f64 / HoleSet::SUBPAGES as f64;
-        let few = share < self.max_hole_share || self.max_hole_share >= 1.0;
+        let few = share_of(holes) < self.max_hole_share || self.max_hole_share >= 1.0;
         if few && holes.filter().count_ones() <= self.max_filter_bits {
             BlockUse::Perforated(self.holes)
         } else {
             BlockUse::Pages
         }
+    }
+
+    fn reserves(&self) -> bool {
+        self.reserves
+    }
+
+    fn demotes(&self, holes: &HoleSet) -> bool {
+        share_of(holes) > self.demote_above
     }
 
     fn partial_change(&self) -> PartialChange {

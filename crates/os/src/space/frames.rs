@@ -28,6 +28,7 @@ impl AddressSpace {
                 Mapping::Perforated(perforated) => {
                     let in_place = complement(&perforated.holes);
                     visitor.frames(perforated.block, &in_place, FrameClass::Perforated);
+                    visitor.frames(perforated.block, &perforated.reserved, FrameClass::Reserved);
                     visit_entries(&perforated.entries[..], visitor);
                 }
             }

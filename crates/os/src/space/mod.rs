@@ -4,6 +4,7 @@
 //! says what changed. What to do when is the kernel's business.
 
 mod area;
+mod demotion;
 mod frames;
 mod huge;
 mod large;
@@ -11,6 +12,7 @@ mod number_hasher;
 mod pages;
 mod perforated;
 mod region;
+mod reservation;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
@@ -71,6 +73,8 @@ pub(crate) struct Usage {
     pub holes_allocated: u64,
     /// Holes that are not.
     pub holes_unallocated: u64,
+    /// Those of them whose in-place frames are reserved.
+    pub reserved: u64,
     /// Frames of level-1 nodes of both kinds.
     pub leaf_nodes: u64,
 }
@@ -99,6 +103,8 @@ pub(crate) struct AddressSpace {
     pub heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
     pub touched: HashMap<u64, HoleSet, BuildHasherDefault<NumberHasher>>,
+    /// 2MB regions in which sub-pages were punched since somebody looked.
+    pub punched: Vec<u64>,
     tables: Tables,
     /// By address ÷ 2MB.
     regions: BTreeMap<u64, Region>,
@@ -158,6 +164,7 @@ impl AddressSpace {
             areas: Areas::default(),
             heap_end: None,
             touched: HashMap::default(),
+            punched: Vec::new(),
             tables: Tables::new(id, shadow_directories),
             regions: BTreeMap::new(),
             huge: BTreeMap::new(),
@@ -290,7 +297,7 @@ impl AddressSpace {
             perforated.holes == HoleSet::FULL && perforated.allocated == 0
         });
         if empty {
-            self.unmap_perforated(number, effects);
+            self.unmap_perforated(number, effects).release(effects);
         }
     }
 

@@ -54,6 +54,7 @@ impl AddressSpace {
             block,
             permissions,
             holes,
+            reserved: HoleSet::EMPTY,
             node,
             allocated: 0,
             entries: no_entries(),
@@ -73,19 +74,26 @@ impl AddressSpace {
     }
 
     /// Unmaps a perforated page with its holes and returns what it was; all references are now
-    /// the caller's.
+    /// the caller's, those of reserved frames as well.
     pub(crate) fn unmap_perforated(
         &mut self,
         number: u64,
         effects: &mut Effects<'_>,
     ) -> Perforated {
+        let perforated = self.take_perforated(number, effects);
+        self.close_region(number, effects);
+        perforated
+    }
+
+    /// Unmaps a perforated page but leaves the record of its region.
+    pub(super) fn take_perforated(&mut self, number: u64, effects: &mut Effects<'_>) -> Perforated {
         let page = first_page(number);
         let region = self.regions.get_mut(&number).expect("mapped region");
         let block = match &region.mapping {
             Mapping::Perforated(perforated) => perforated.block,
             _ => unreachable!("region {number:#x} is not perforated"),
         };
-        // The record of the region goes with `close_region`; its content goes to the caller.
+        // The caller gets the content of the record and closes or refills it.
         let permissions = Permissions::READ;
         let taken =
             std::mem::replace(&mut region.mapping, Mapping::Large(Large { block, permissions }));
@@ -99,8 +107,8 @@ impl AddressSpace {
         self.usage.holes_allocated -= u64::from(perforated.allocated);
         self.usage.holes_unallocated -=
             perforated.holes.count() as u64 - u64::from(perforated.allocated);
+        self.usage.reserved -= perforated.reserved.count() as u64;
         self.remove_leaf_node(number, perforated.node, true, effects);
-        self.close_region(number, effects);
         *perforated
     }
 
@@ -122,7 +130,8 @@ impl AddressSpace {
         effects.shootdown(Shootdown::Space { space });
     }
 
-    /// Maps the unallocated hole `page`. It adds a translation, so nothing is shot down.
+    /// Maps the unallocated hole `page`. It adds a translation, so nothing is shot down. A frame
+    /// reserved for it is free then.
     pub(crate) fn map_hole(
         &mut self,
         page: u64,
@@ -131,6 +140,10 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         let index = (page % REGION_PAGES) as usize;
+        if self.perforated_mut(page / REGION_PAGES).reserved.contains(index) {
+            let frame = self.unreserve(page);
+            effects.memory.free(frame, 0);
+        }
         let perforated = self.perforated_mut(page / REGION_PAGES);
         assert!(perforated.holes.contains(index) && !perforated.entries[index].is_present());
         perforated.entries[index] = leaf(frame, permissions);
@@ -191,6 +204,7 @@ impl AddressSpace {
         let frame = perforated.in_place(index);
         let block = perforated.block;
         self.usage.holes_unallocated += 1;
+        self.punched.push(number);
         let space = self.id;
         effects.change(MappingChange::Punch { space, page: VirtualPage::new(page) });
         self.shootdown_subpage(page, block, filter_changed, effects);
@@ -261,6 +275,7 @@ impl AddressSpace {
             block,
             permissions,
             holes: HoleSet::EMPTY,
+            reserved: HoleSet::EMPTY,
             node,
             allocated: 0,
             entries: no_entries(),
@@ -312,7 +327,7 @@ impl AddressSpace {
         }
     }
 
-    fn perforated_mut(&mut self, number: u64) -> &mut Perforated {
+    pub(super) fn perforated_mut(&mut self, number: u64) -> &mut Perforated {
         match &mut self.regions.get_mut(&number).expect("mapped region").mapping {
             Mapping::Perforated(perforated) => perforated,
             _ => unreachable!("region {number:#x} is not perforated"),
@@ -344,7 +359,8 @@ fn shootdown_sharers(block: Frame, holes: &HoleSet, effects: &mut Effects<'_>) {
 impl Perforated {
     /// Gives up all references this page holds.
     pub(crate) fn release(&self, effects: &mut Effects<'_>) {
-        effects.memory.release_block(self.block, &complement(&self.holes));
+        let kept = complement(&self.holes).union(&self.reserved);
+        effects.memory.release_block(self.block, &kept);
         for index in self.holes.iter() {
             if self.entries[index].is_present() {
                 effects.memory.release(self.entries[index].frame());

@@ -59,6 +59,8 @@ pub(crate) struct Perforated {
     pub holes: HoleSet,
     /// Frame of the level-1 node behind the shadow entry.
     pub node: Frame,
+    /// Unallocated holes whose in-place frames are kept for this page (P §VI: reservation).
+    pub reserved: HoleSet,
     /// Holes that are mapped.
     pub allocated: u32,
     /// Where the holes are mapped.

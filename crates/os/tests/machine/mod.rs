@@ -211,6 +211,7 @@ impl Machine {
             + self.counter("hole_bitmap_bytes")
             + self.counter("foreign_bytes")
             + self.counter("retired_bytes")
+            + self.counter("reserved_bytes")
             + self.counter("free_bytes");
         assert_eq!(parts, self.counter("memory_bytes"));
         self.assert_map_adds_up(&frames);
@@ -247,6 +248,7 @@ impl Machine {
         let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes"];
         let kept: u64 = kept.iter().map(|name| self.counter(name)).sum();
         assert_eq!(frames(FrameClass::Unmovable), kept);
+        assert_eq!(frames(FrameClass::Reserved), self.counter("reserved_bytes"));
         let all: u64 = FrameClass::ALL.into_iter().map(frames).sum();
         assert_eq!(all, self.counter("memory_bytes"));
         let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();

@@ -23,6 +23,7 @@ pub const ALL: &[&Scheme] = &[
     &perforated::ON_DEMAND,
     &perforated::SELECTIVE,
     &perforated::LAZY,
+    &perforated::RESERVE,
     &perforated::PERFORATED,
     &ideal::IDEAL,
 ];

@@ -59,3 +59,13 @@ pub(super) const LAZY: Scheme = Scheme {
     policy: "perforated:holes=lazy",
     ..PERFORATED
 };
+
+/// Blocks are reserved whole, sub-pages mapped as they are touched: no bloat, more shootdowns
+/// (P §VI).
+pub(super) const RESERVE: Scheme = Scheme {
+    name: "perforated-reserve",
+    summary: "perforated pages that reserve a block and map what is touched (no bloat)",
+    source: "P §VI",
+    policy: "perforated:create=reserve",
+    ..PERFORATED
+};

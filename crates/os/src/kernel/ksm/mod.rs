@@ -123,7 +123,7 @@ impl Kernel {
         self.ksm.counts.scanned += pass.pages_scanned;
         pass.pages_merged = self.ksm.counts.merged - merged_before;
         self.note_scan(pass.pages_scanned);
-        self.ledger.send();
+        self.conclude(updates);
         pass
     }
 

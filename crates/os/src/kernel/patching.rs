@@ -1,0 +1,80 @@
+//! Patching holes whose data can lie in place again, and giving up reserved frames.
+
+use perforate_types::{Frame, HoleSet, SpaceId, Update, VirtualPage};
+
+use super::Kernel;
+use crate::memory::complement;
+use crate::space::{Present, REGION_PAGES};
+
+impl Kernel {
+    /// Patches the allocated holes of a perforated page whose in-place frames are free or hold
+    /// what can be moved away; returns how many. Two kinds of hole stay: unallocated ones, as
+    /// patching them would use memory that nobody touched, and those with permissions or a shared
+    /// frame of their own.
+    pub(super) fn patch_holes(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        updates: &mut Vec<Update>,
+    ) -> u64 {
+        let mut patched = 0;
+        // Frames that are free come first: what is moved away must not go there.
+        for moves in [false, true] {
+            for (page, in_place) in self.patchable(id, number) {
+                let is_free = self.memory.zones().is_free(in_place);
+                if !is_free && (!moves || !self.migrate(in_place, updates)) {
+                    continue;
+                }
+                self.note_migration(u64::from(!is_free));
+                let page = VirtualPage::new(page);
+                patched += u64::from(self.patch_subpage(id, page, updates).is_ok());
+            }
+        }
+        patched
+    }
+
+    /// Patches holes of the one perforated page that a block is mapped as.
+    pub(super) fn patch_block(&mut self, block: Frame, updates: &mut Vec<Update>) -> u64 {
+        match *self.memory.perforated_users(block) {
+            [(id, page)] => self.patch_holes(id, page.number() / REGION_PAGES, updates),
+            _ => 0,
+        }
+    }
+
+    /// Pages of holes that may be patched, and their in-place frames.
+    fn patchable(&self, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
+        let Ok(space) = self.space(id) else { return Vec::new() };
+        let Some(perforated) = space.perforated(number) else { return Vec::new() };
+        let in_place = complement(&perforated.holes);
+        if self.memory.any_shared(perforated.block, &in_place) {
+            return Vec::new();
+        }
+        let page_of = |index: usize| number * REGION_PAGES + index as u64;
+        let holes = perforated.holes.iter().map(|index| (page_of(index), index));
+        let patchable = holes.filter(|&(page, index)| match space.find(page) {
+            Some(Present::Hole(frame, permissions)) => {
+                permissions == perforated.permissions
+                    && frame != perforated.in_place(index)
+                    && !self.memory.is_shared(frame)
+            }
+            _ => false,
+        });
+        patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
+    }
+
+    /// Gives reserved frames that were not touched yet to everybody, from the lowest address of
+    /// the first address space on, until `free_frames` are free.
+    pub(super) fn break_reservations(&mut self, free_frames: u64, updates: &mut Vec<Update>) {
+        for slot in 0..self.spaces.len() {
+            let id = SpaceId(slot as u16);
+            let mut next = 0;
+            while self.memory.zones().free_frames() < free_frames {
+                let Ok((space, mut effects)) = self.parts(id, updates) else { break };
+                let region = (space.usage().reserved > 0).then(|| space.next_region(next));
+                let Some(Some(number)) = region else { break };
+                space.release_reserved(number, &HoleSet::FULL, &mut effects);
+                next = number + 1;
+            }
+        }
+    }
+}
