@@ -7,6 +7,7 @@ mod counters;
 mod event;
 mod fault;
 mod hard_fault;
+mod khugepaged;
 mod ksm;
 mod memory_map;
 mod process;
@@ -30,6 +31,8 @@ pub use claim::{CompactionCounts, Defrag};
 use contents::PageContents;
 use counters::{FaultCounts, Peak};
 pub use hard_fault::HardFault;
+use khugepaged::Khugepaged;
+pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
 pub use subpage::HoleContent;
@@ -115,6 +118,7 @@ pub struct Kernel {
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
+    khugepaged: Khugepaged,
     ledger: Ledger,
 }
 
@@ -154,6 +158,7 @@ impl Kernel {
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
+            khugepaged: Khugepaged::default(),
             ledger: Ledger::new(shadow_directories),
         };
         kernel.current = kernel.create_space()?;

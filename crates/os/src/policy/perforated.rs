@@ -2,7 +2,10 @@
 
 use perforate_types::HoleSet;
 
-use super::{BlockUse, HoleAllocation, PartialChange, Policy};
+use super::promotion::parse_hole_cost;
+use super::{
+    BlockUse, HoleAllocation, PartialChange, Policy, Promotion, PromotionChoices, PromotionRule,
+};
 use crate::fragmentation::parse_share;
 
 /// 2MB pages with holes where a block is fragmented; holes are punched instead of splitting.
@@ -15,11 +18,22 @@ pub struct Perforated {
     pub max_filter_bits: u32,
     /// When hole frames are allocated.
     pub holes: HoleAllocation,
+    /// What background promotion does.
+    pub promotion: PromotionRule,
+    /// What a hole that promotion leaves costs, in frame copies. A hole needs TLB entries of its
+    /// own for as long as the page lives; the default of 2 is a choice of ours.
+    pub hole_cost: f64,
 }
 
 impl Default for Perforated {
     fn default() -> Self {
-        Self { max_hole_share: 1.0, max_filter_bits: 8, holes: HoleAllocation::Eager }
+        Self {
+            max_hole_share: 1.0,
+            max_filter_bits: 8,
+            holes: HoleAllocation::Eager,
+            promotion: PromotionRule::Cheapest,
+            hole_cost: 2.0,
+        }
     }
 }
 
@@ -38,6 +52,8 @@ impl Perforated {
                     "lazy" => policy.holes = HoleAllocation::Lazy,
                     _ => return Err(format!("holes is eager or lazy, not \"{value}\"")),
                 },
+                "promote" => policy.promotion = PromotionRule::parse(value)?,
+                "hole-cost" => policy.hole_cost = parse_hole_cost(value)?,
                 _ => return Err(format!("it has no option \"{key}\"")),
             }
         }
@@ -68,5 +84,12 @@ impl Policy for Perforated {
 
     fn partial_change(&self) -> PartialChange {
         PartialChange::Punch
+    }
+    fn promotions(&self) -> &'static [Promotion] {
+        self.promotion.promotions()
+    }
+
+    fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
+        choices.cheapest(self.promotions(), self.hole_cost)
     }
 }
