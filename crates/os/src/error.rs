@@ -144,6 +144,17 @@ pub enum OsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Background promotion with impossible settings.
+    #[error(
+        "khugepaged \"{text}\": {reason}; write \
+         pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=1"
+    )]
+    InvalidKhugepaged {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The content of a page that is not there.
     #[error("{page:?} of address space {} is not mapped", .space.0)]
     NotMapped {

@@ -30,11 +30,11 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KsmConfig, KsmPass, TableFormat, Work,
+    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
-    PolicyEntry, Thp, parse_policy,
+    PolicyEntry, Promotion, PromotionChoices, PromotionPrice, PromotionRule, Thp, parse_policy,
 };

@@ -177,6 +177,21 @@ fn compaction_patches_holes_by_moving_what_lies_in_them() {
 }
 
 #[test]
+fn khugepaged_patches_holes_and_moves_others_only_with_defrag() {
+    for (knobs, holes) in [("defrag=0", 4), ("defrag=1", 0)] {
+        let (mut machine, _) = mixed();
+        for index in 0..4 {
+            machine.write(BASE + index * PAGE);
+        }
+        machine.kernel.set_khugepaged(knobs.parse().unwrap()).unwrap();
+        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        assert_eq!(machine.counter("holes_allocated"), holes, "{knobs}");
+        assert_eq!(machine.counter("khugepaged_holes_patched"), 4 - holes, "{knobs}");
+        machine.assert_memory_adds_up();
+    }
+}
+
+#[test]
 fn compaction_leaves_holes_that_nobody_touched() {
     let (mut machine, _) = mixed();
     machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();

@@ -4,7 +4,7 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{HardFault, HoleContent, KsmConfig, OsError};
+use perforate_os::{HardFault, HoleContent, KhugepagedConfig, KsmConfig, OsError};
 use perforate_types::{
     AccessKind, Advice, Frame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
 };
@@ -23,6 +23,7 @@ enum Action {
     Patch(u64),
     Share(u64, u16, u16),
     Ksm(u64),
+    Promote(KhugepagedConfig),
     Compact,
     HardFault(u64),
     Content(u64, u64),
@@ -90,6 +91,19 @@ fn event() -> impl Strategy<Value = ProgramEvent> {
     ]
 }
 
+fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
+    let pages = || prop_oneof![Just(0u64), Just(300), Just(511)];
+    (pages(), pages(), 1..4u64, any::<bool>()).prop_map(|(none, shared, regions, defrag)| {
+        KhugepagedConfig {
+            pages_to_scan: regions * 512,
+            max_ptes_none: none,
+            max_ptes_shared: shared,
+            defrag,
+            ..KhugepagedConfig::default()
+        }
+    })
+}
+
 fn action() -> impl Strategy<Value = Action> {
     let kind = prop_oneof![Just(AccessKind::Read), Just(AccessKind::Write)];
     let hole = prop_oneof![
@@ -104,6 +118,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => address().prop_map(Action::Patch),
         1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
         2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
+        2 => knobs().prop_map(Action::Promote),
         1 => Just(Action::Compact),
         2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
@@ -150,6 +165,12 @@ fn perform(machine: &mut Machine, action: &Action) {
             let config = KsmConfig { pages_to_scan: *pages_to_scan, max_page_sharing: 5 };
             machine.kernel.set_ksm(config).expect("valid");
             machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
+        }
+        Action::Promote(knobs) => {
+            machine.kernel.set_khugepaged(*knobs).expect("valid");
+            machine
+                .act(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))
+                .expect("cannot fail");
         }
         Action::Compact => {
             let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
@@ -230,6 +251,16 @@ proptest! {
     fn perforated_demoted(actions in prop::collection::vec(action(), 1..80)) {
         let policy = "perforated:create=reserve,max-hole-share=1%,demote-above=1%";
         storm(policy, Some("portion=25%,holes=1%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn thp_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
+        storm("thp", None, &actions);
+    }
+
+    #[test]
+    fn perforated_promoting_in_place(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated:promote=punch,hole-cost=0", None, &actions);
     }
 
     #[test]

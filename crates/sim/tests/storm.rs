@@ -6,7 +6,7 @@
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
-use perforate_os::{FrameClass, HoleContent, Kernel, KsmConfig};
+use perforate_os::{FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
@@ -50,7 +50,7 @@ struct Storm {
     next_process: u16,
     /// Sub-pages looked at within a region: few, so that events and accesses meet.
     subpages: Vec<u64>,
-    weights: [u64; 12],
+    weights: [u64; 13],
 }
 
 impl Storm {
@@ -66,8 +66,9 @@ impl Storm {
         let holes = 1 + random.below(60);
         let shape = if random.one_in(2) { "clustered" } else { "dispersed" };
         let fragmentation = format!("portion={}%,holes={holes}%,{shape}", random.below(101));
-        let perforation = ["holes=eager", "holes=lazy", "max-filter-bits=4"];
-        let perforation = perforation[random.below(3) as usize];
+        let perforation =
+            ["holes=eager", "holes=lazy,promote=punch", "max-filter-bits=4", "hole-cost=0"];
+        let perforation = perforation[random.below(4) as usize];
         let memory = format!("{}M", 64 + 2 * random.below(64));
         // Half of the storms rage over memory with a past.
         let aged = random.one_in(2);
@@ -188,6 +189,7 @@ impl Storm {
             8 => self.fork_or_exit(),
             9 => self.merge(),
             10 => self.compact_or_fail(),
+            11 => self.promote(),
             _ => self.switch(),
         }
     }
@@ -231,6 +233,23 @@ impl Storm {
         self.system.change(|kernel, updates| {
             kernel.set_ksm(config)?;
             Ok(kernel.ksm_pass(updates))
+        })?;
+        Ok(())
+    }
+
+    /// A pass of background promotion, with whatever knobs.
+    fn promote(&mut self) -> Result<(), SimError> {
+        let limit = |random: &mut Random| [0, 100, 400, 511][random.below(4) as usize];
+        let config = KhugepagedConfig {
+            pages_to_scan: 512 * (1 + self.random.below(8)),
+            max_ptes_none: limit(&mut self.random),
+            max_ptes_swap: limit(&mut self.random),
+            max_ptes_shared: limit(&mut self.random),
+            defrag: self.random.one_in(2),
+        };
+        self.system.change(|kernel, updates| {
+            kernel.set_khugepaged(config)?;
+            Ok(kernel.khugepaged_pass(updates))
         })?;
         Ok(())
     }

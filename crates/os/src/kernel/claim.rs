@@ -170,7 +170,7 @@ impl Kernel {
     }
 
     /// The frames of a block were looked at one by one.
-    fn note_frames_scanned(&mut self) {
+    pub(super) fn note_frames_scanned(&mut self) {
         let frames = HoleSet::SUBPAGES as u64;
         self.compaction.frames_scanned += frames;
         self.note_scan(frames);
@@ -178,7 +178,7 @@ impl Kernel {
 
     /// Moves all that is movable out of the block and takes its free and moved frames. Where that
     /// fails half-way, what was taken is free again and `false` is returned.
-    fn evacuate(
+    pub(super) fn evacuate(
         &mut self,
         block: Frame,
         contents: &BlockContents,

@@ -76,6 +76,7 @@ impl Kernel {
         let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
         out.ratio("large_page_coverage", coverage.0, coverage.1);
         self.ksm_counters(out);
+        self.khugepaged_counters(out);
     }
 
     /// Share of mapped memory that an entry of 2MB or more translates (holes excluded), when most

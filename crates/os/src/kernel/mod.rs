@@ -8,6 +8,7 @@ mod counters;
 mod event;
 mod fault;
 mod hard_fault;
+mod khugepaged;
 mod ksm;
 mod memory_map;
 mod patching;
@@ -32,6 +33,8 @@ pub use claim::{CompactionCounts, Defrag};
 use contents::PageContents;
 use counters::{FaultCounts, Peak};
 pub use hard_fault::HardFault;
+use khugepaged::Khugepaged;
+pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
 pub use subpage::HoleContent;
@@ -117,6 +120,7 @@ pub struct Kernel {
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
+    khugepaged: Khugepaged,
     ledger: Ledger,
     /// Sub-pages punched up to the last operation that was concluded.
     concluded_punches: u64,
@@ -158,6 +162,7 @@ impl Kernel {
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
+            khugepaged: Khugepaged::default(),
             ledger: Ledger::new(shadow_directories),
             concluded_punches: 0,
         };

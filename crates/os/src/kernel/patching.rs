@@ -7,19 +7,20 @@ use crate::memory::complement;
 use crate::space::{Present, REGION_PAGES};
 
 impl Kernel {
-    /// Patches the allocated holes of a perforated page whose in-place frames are free or hold
-    /// what can be moved away; returns how many. Two kinds of hole stay: unallocated ones, as
+    /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
+    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated ones, as
     /// patching them would use memory that nobody touched, and those with permissions or a shared
     /// frame of their own.
     pub(super) fn patch_holes(
         &mut self,
         id: SpaceId,
         number: u64,
+        moves: bool,
         updates: &mut Vec<Update>,
     ) -> u64 {
         let mut patched = 0;
         // Frames that are free come first: what is moved away must not go there.
-        for moves in [false, true] {
+        for moves in [false, true].into_iter().take(1 + usize::from(moves)) {
             for (page, in_place) in self.patchable(id, number) {
                 let is_free = self.memory.zones().is_free(in_place);
                 if !is_free && (!moves || !self.migrate(in_place, updates)) {
@@ -36,7 +37,7 @@ impl Kernel {
     /// Patches holes of the one perforated page that a block is mapped as.
     pub(super) fn patch_block(&mut self, block: Frame, updates: &mut Vec<Update>) -> u64 {
         match *self.memory.perforated_users(block) {
-            [(id, page)] => self.patch_holes(id, page.number() / REGION_PAGES, updates),
+            [(id, page)] => self.patch_holes(id, page.number() / REGION_PAGES, true, updates),
             _ => 0,
         }
     }

@@ -138,6 +138,11 @@ impl PhysicalMemory {
         self.allocate(order, MigrateType::Unmovable)
     }
 
+    /// Whether a whole 2MB block is free.
+    pub(crate) fn has_free_block(&self) -> bool {
+        (BLOCK_ORDER..=Buddy::MAX_ORDER).any(|order| self.zones.free_blocks(order) > 0)
+    }
+
     /// A whole 2MB block for pages of a program, if there is one.
     pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
@@ -151,6 +156,11 @@ impl PhysicalMemory {
     /// `page` of `space` maps this frame by an entry of its own.
     pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
         self.owners.set(frame, Owner::Page(space, page));
+    }
+
+    /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
+    pub(crate) fn forget_owner(&mut self, frame: Frame) {
+        self.owners.clear(frame, 1);
     }
 
     /// Takes a faulty frame out of use for ever; returns whether it was free.

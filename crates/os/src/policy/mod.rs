@@ -6,6 +6,7 @@
 mod base_pages;
 mod huge_1g;
 mod perforated;
+mod promotion;
 mod thp;
 
 use perforate_types::HoleSet;
@@ -14,6 +15,7 @@ use crate::OsError;
 pub use base_pages::BasePages;
 pub use huge_1g::Huge1G;
 pub use perforated::Perforated;
+pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use thp::Thp;
 
 /// When the frames of a new perforated page's holes are allocated (P §VI).
@@ -81,6 +83,21 @@ pub trait Policy: Send {
     fn partial_change(&self) -> PartialChange {
         PartialChange::Split
     }
+
+    /// The ways of background promotion that the kernel is to look for; none: it does not scan.
+    /// Ways that punch need page tables with shadow directories.
+    fn promotions(&self) -> &'static [Promotion] {
+        match self.use_block(&HoleSet::EMPTY) {
+            BlockUse::Large => &[Promotion::Collapse],
+            BlockUse::Pages | BlockUse::Perforated(_) => &[],
+        }
+    }
+
+    /// What background promotion does with a region of 4KB pages: one of the choices that there
+    /// are, or nothing.
+    fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
+        choices.cheapest(self.promotions(), 0.0)
+    }
 }
 
 /// A registered policy.
@@ -121,7 +138,8 @@ pub const POLICIES: &[PolicyEntry] = &[
         name: "perforated",
         summary: "2MB with holes where a block is fragmented \
                   (options holes=eager|lazy, max-hole-share=100%, max-filter-bits=8, \
-                  create=whole|reserve, demote-above=100%)",
+                  create=whole|reserve, demote-above=100%, \
+                  promote=cheapest|collapse|punch|never, hole-cost=2)",
         make: |options| Ok(Box::new(Perforated::from_options(options)?)),
     },
     PolicyEntry {
@@ -228,6 +246,9 @@ mod tests {
                 "perforated:max-hole-share=25%,demote-above=20%",
                 "demote-above=20% is less than max-hole-share=25%",
             ),
+            ("perforated:promote=always", "promote is collapse, punch, cheapest or never, not"),
+            ("perforated:hole-cost=-1", "hole-cost is a number of frame copies from 0 on, not"),
+            ("perforated:hole-cost=inf", "hole-cost is a number of frame copies from 0 on, not"),
             ("perforated:colour=red", "it has no option \"colour\""),
         ] {
             let error = parse_policy(text).err().expect(text).to_string();

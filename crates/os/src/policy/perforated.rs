@@ -2,7 +2,10 @@
 
 use perforate_types::HoleSet;
 
-use super::{BlockUse, HoleAllocation, PartialChange, Policy};
+use super::promotion::parse_hole_cost;
+use super::{
+    BlockUse, HoleAllocation, PartialChange, Policy, Promotion, PromotionChoices, PromotionRule,
+};
 use crate::fragmentation::parse_share;
 
 /// 2MB pages with holes where a block is fragmented; holes are punched instead of splitting.
@@ -20,6 +23,11 @@ pub struct Perforated {
     /// A page that punching leaves with more than this share of holes becomes 4KB pages; at 1
     /// none does. P names no threshold.
     pub demote_above: f64,
+    /// What background promotion does.
+    pub promotion: PromotionRule,
+    /// What a hole that promotion leaves costs, in frame copies. A hole needs TLB entries of its
+    /// own for as long as the page lives; the default of 2 is a choice of ours.
+    pub hole_cost: f64,
 }
 
 impl Default for Perforated {
@@ -30,6 +38,8 @@ impl Default for Perforated {
             holes: HoleAllocation::Eager,
             reserves: false,
             demote_above: 1.0,
+            promotion: PromotionRule::Cheapest,
+            hole_cost: 2.0,
         }
     }
 }
@@ -55,6 +65,8 @@ impl Perforated {
                     _ => return Err(format!("create is whole or reserve, not \"{value}\"")),
                 },
                 "demote-above" => policy.demote_above = parse_share(value)?,
+                "promote" => policy.promotion = PromotionRule::parse(value)?,
+                "hole-cost" => policy.hole_cost = parse_hole_cost(value)?,
                 _ => return Err(format!("it has no option \"{key}\"")),
             }
         }
@@ -110,5 +122,12 @@ impl Policy for Perforated {
 
     fn partial_change(&self) -> PartialChange {
         PartialChange::Punch
+    }
+    fn promotions(&self) -> &'static [Promotion] {
+        self.promotion.promotions()
+    }
+
+    fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
+        choices.cheapest(self.promotions(), self.hole_cost)
     }
 }

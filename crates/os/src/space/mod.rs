@@ -11,6 +11,7 @@ mod large;
 mod number_hasher;
 mod pages;
 mod perforated;
+mod promote;
 mod region;
 mod reservation;
 mod tables;
@@ -30,7 +31,7 @@ use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice};
 pub(crate) use frames::FrameVisitor;
 use number_hasher::NumberHasher;
-pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
+pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
 
 /// Pages of a 2MB region.

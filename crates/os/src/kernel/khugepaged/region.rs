@@ -1,0 +1,153 @@
+//! A region that may become a 2MB page: which it is, and what is in it.
+
+use perforate_types::{HoleSet, Permissions, SpaceId};
+
+use super::super::Kernel;
+use crate::memory::complement;
+use crate::space::{
+    AddressSpace, Area, Entries, LargePageAdvice, Mapping, Pages, REGION_PAGES, Region,
+};
+
+/// Why a region stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// More pages are absent than `max_ptes_none`.
+    Absent,
+    /// More pages are swapped out than `max_ptes_swap`.
+    Swapped,
+    /// More pages are shared than `max_ptes_shared`.
+    Shared,
+    /// A page allows other accesses than its area, writes apart.
+    Permissions,
+    /// Injected fragmentation covers it.
+    Injected,
+    /// No way that the policy wants is to be had: no block.
+    NoBlock,
+    /// The policy wanted none of the ways there were.
+    Policy,
+    /// Memory was short half-way.
+    Memory,
+}
+
+impl Refusal {
+    /// All reasons.
+    pub(super) const ALL: [Self; 8] = [
+        Self::Absent,
+        Self::Swapped,
+        Self::Shared,
+        Self::Permissions,
+        Self::Injected,
+        Self::NoBlock,
+        Self::Policy,
+        Self::Memory,
+    ];
+
+    /// Name of its counter.
+    pub(super) const fn counter(self) -> &'static str {
+        match self {
+            Self::Absent => "khugepaged_refused_absent",
+            Self::Swapped => "khugepaged_refused_swapped",
+            Self::Shared => "khugepaged_refused_shared",
+            Self::Permissions => "khugepaged_refused_permissions",
+            Self::Injected => "khugepaged_refused_injected",
+            Self::NoBlock => "khugepaged_refused_no_block",
+            Self::Policy => "khugepaged_refused_by_policy",
+            Self::Memory => "khugepaged_refused_memory",
+        }
+    }
+}
+
+/// What is in a region that 4KB pages map.
+pub(super) struct Census {
+    /// What its area allows.
+    pub permissions: Permissions,
+    /// Pages mapped.
+    pub mapped: HoleSet,
+    /// Those of them whose frame others map as well.
+    pub shared: HoleSet,
+    /// Pages that are swapped out.
+    pub swapped: HoleSet,
+    /// The entries.
+    pub entries: Entries,
+}
+
+impl Census {
+    /// Pages without a frame or a place in swap.
+    pub(super) fn absent(&self) -> HoleSet {
+        complement(&self.mapped.union(&self.swapped))
+    }
+
+    /// Whether the same pages are there in the same way, whatever frames they have.
+    pub(super) fn agrees(&self, other: &Self) -> bool {
+        let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
+        sets(self) == sets(other) && self.permissions == other.permissions
+    }
+}
+
+/// The pages of a region that are swapped out. Nothing is swapped as yet.
+fn swapped_pages(_space: &AddressSpace, _number: u64) -> HoleSet {
+    HoleSet::EMPTY
+}
+
+impl Kernel {
+    /// Whether 4KB pages map a region that may be a 2MB page.
+    pub(super) fn may_promote(&self, space: &AddressSpace, number: u64) -> bool {
+        self.pages_and_area(space, number).is_some()
+    }
+
+    /// The pages of a region that may be a 2MB page, and its area.
+    fn pages_and_area<'a>(
+        &self,
+        space: &'a AddressSpace,
+        number: u64,
+    ) -> Option<(&'a Pages, Area)> {
+        let Region { mapping: Mapping::Pages(pages), .. } = space.region(number)? else {
+            return None;
+        };
+        let first = number * REGION_PAGES;
+        let area = space.areas.find(first)?;
+        let attributes = area.attributes;
+        let advised = attributes.large_pages == LargePageAdvice::Wanted;
+        let wanted = attributes.eligible()
+            && !attributes.shared
+            && (advised || !self.policy.needs_advice())
+            && area.spans(&(first..first + REGION_PAGES));
+        wanted.then_some((pages, area))
+    }
+
+    /// What is in a region that may be a 2MB page.
+    pub(super) fn census(&self, id: SpaceId, number: u64) -> Option<Census> {
+        let space = self.space(id).ok()?;
+        let (pages, area) = self.pages_and_area(space, number)?;
+        let mapped = space.mapped_pages(number);
+        let is_shared = |&index: &usize| self.memory.is_shared(pages.entries[index].frame());
+        Some(Census {
+            permissions: area.attributes.effective(),
+            mapped,
+            shared: mapped.iter().filter(is_shared).collect(),
+            swapped: swapped_pages(space, number),
+            entries: pages.entries.clone(),
+        })
+    }
+
+    /// Whether the knobs and the injected fragmentation let the region be a 2MB page.
+    pub(super) fn check_limits(&self, number: u64, census: &Census) -> Result<(), Refusal> {
+        let knobs = &self.khugepaged.config;
+        let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
+        let seed = self.config.seed;
+        let injected = self.config.fragmentation.and_then(|f| f.holes(seed, number)).is_some();
+        // Pages that wait for their copy on write are read-only; all else is the area's.
+        let differs = census.mapped.iter().any(|index| {
+            let own = census.entries[index].permissions();
+            Permissions { write: census.permissions.write, ..own } != census.permissions
+        });
+        match () {
+            () if exceeds(&census.absent(), knobs.max_ptes_none) => Err(Refusal::Absent),
+            () if exceeds(&census.swapped, knobs.max_ptes_swap) => Err(Refusal::Swapped),
+            () if exceeds(&census.shared, knobs.max_ptes_shared) => Err(Refusal::Shared),
+            () if differs => Err(Refusal::Permissions),
+            () if injected => Err(Refusal::Injected),
+            () => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What background promotion (khugepaged) may do with a region of 4KB pages, what each way costs,
+//! and rules that choose among them.
+//!
+//! The kernel looks for the ways that [`super::Policy::promotions`] names, prices those it finds
+//! and asks [`super::Policy::promote`]. A rule sees plain numbers only; another one is a few lines
+//! in the file of a policy.
+
+use perforate_types::HoleSet;
+
+/// A way to make a region of 4KB pages a 2MB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promotion {
+    /// All pages are copied into a whole block, as Linux's khugepaged does; absent ones become
+    /// zero pages. The block may have to be compacted first.
+    Collapse,
+    /// All pages are copied into a block in which others' frames stay as holes. Pages at holes
+    /// keep the frame they have.
+    PunchAround,
+    /// Nothing is copied: the pages that lie at their own place in one block stay there, all
+    /// others become holes and keep the frame they have.
+    PunchInPlace,
+}
+
+/// What a promotion would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromotionPrice {
+    /// Frames of the region copied to another frame.
+    pub frames_copied: u64,
+    /// Frames of others copied elsewhere to get the block.
+    pub frames_migrated: u64,
+    /// Absent pages that get a frame of zeros.
+    pub frames_zeroed: u64,
+    /// Holes that the 2MB page would have.
+    pub holes: HoleSet,
+}
+
+/// What a policy may choose from; a way that is not to be had is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromotionChoices {
+    /// Pages of the region that are not mapped.
+    pub pages_absent: u64,
+    /// Pages of the region whose frame others map as well.
+    pub pages_shared: u64,
+    /// [`Promotion::Collapse`].
+    pub collapse: Option<PromotionPrice>,
+    /// [`Promotion::PunchAround`].
+    pub punch_around: Option<PromotionPrice>,
+    /// [`Promotion::PunchInPlace`].
+    pub punch_in_place: Option<PromotionPrice>,
+}
+
+impl PromotionChoices {
+    /// The price of a way.
+    pub fn price(&self, promotion: Promotion) -> Option<&PromotionPrice> {
+        match promotion {
+            Promotion::Collapse => self.collapse.as_ref(),
+            Promotion::PunchAround => self.punch_around.as_ref(),
+            Promotion::PunchInPlace => self.punch_in_place.as_ref(),
+        }
+    }
+
+    /// The way of `among` whose price counts least; of equal ones the first.
+    pub fn cheapest(&self, among: &[Promotion], hole_cost: f64) -> Option<Promotion> {
+        let mut best: Option<(f64, Promotion)> = None;
+        for &promotion in among {
+            let Some(price) = self.price(promotion) else { continue };
+            let cost = price.cost(hole_cost);
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, promotion));
+            }
+        }
+        best.map(|(_, promotion)| promotion)
+    }
+}
+
+impl PromotionPrice {
+    /// The price in frame copies: a frame zeroed counts as one copied, a hole left as `hole_cost`.
+    pub fn cost(&self, hole_cost: f64) -> f64 {
+        let frames = self.frames_copied + self.frames_migrated + self.frames_zeroed;
+        frames as f64 + hole_cost * self.holes.count() as f64
+    }
+}
+
+/// Which promotions the policy "perforated" takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromotionRule {
+    /// Whole blocks only, as Linux does.
+    Collapse,
+    /// Holes only, whichever way costs less.
+    Punch,
+    /// Whatever costs least.
+    Cheapest,
+    /// None.
+    Never,
+}
+
+impl PromotionRule {
+    /// Reads `collapse`, `punch`, `cheapest` or `never`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "collapse" => Ok(Self::Collapse),
+            "punch" => Ok(Self::Punch),
+            "cheapest" => Ok(Self::Cheapest),
+            "never" => Ok(Self::Never),
+            _ => Err(format!("promote is collapse, punch, cheapest or never, not \"{text}\"")),
+        }
+    }
+
+    /// The ways it chooses from; of equally cheap ones the first is taken.
+    pub(super) fn promotions(self) -> &'static [Promotion] {
+        use Promotion::{Collapse, PunchAround, PunchInPlace};
+        match self {
+            Self::Collapse => &[Collapse],
+            Self::Punch => &[PunchInPlace, PunchAround],
+            Self::Cheapest => &[Collapse, PunchInPlace, PunchAround],
+            Self::Never => &[],
+        }
+    }
+}
+
+/// Reads what one hole costs, in frame copies.
+pub(super) fn parse_hole_cost(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(cost) if cost.is_finite() && cost >= 0.0 => Ok(cost),
+        _ => Err(format!("hole-cost is a number of frame copies from 0 on, not \"{text}\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(copied: u64, migrated: u64, zeroed: u64, holes: usize) -> Option<PromotionPrice> {
+        Some(PromotionPrice {
+            frames_copied: copied,
+            frames_migrated: migrated,
+            frames_zeroed: zeroed,
+            holes: (0..holes).collect(),
+        })
+    }
+
+    #[test]
+    fn the_cheapest_depends_on_what_a_hole_costs() {
+        let choices = PromotionChoices {
+            collapse: price(500, 300, 12, 0),     // 812
+            punch_around: price(480, 0, 12, 20),  // 492 + 20 holes
+            punch_in_place: price(0, 0, 10, 200), // 10 + 200 holes
+            ..PromotionChoices::default()
+        };
+        let all = PromotionRule::Cheapest.promotions();
+        let chosen = |cost| choices.cheapest(all, cost);
+        assert_eq!(chosen(2.0), Some(Promotion::PunchInPlace)); // 410 < 532 < 812
+        assert_eq!(chosen(3.0), Some(Promotion::PunchAround)); // 552 < 610 < 812
+        assert_eq!(chosen(17.0), Some(Promotion::Collapse)); // 812 < 832 < 3410
+        // 492 + 16·20 = 812: of equal prices the one without holes.
+        assert_eq!(chosen(16.0), Some(Promotion::Collapse));
+        assert_eq!(
+            choices.cheapest(PromotionRule::Punch.promotions(), 17.0),
+            Some(Promotion::PunchAround)
+        );
+        assert_eq!(choices.cheapest(PromotionRule::Never.promotions(), 2.0), None);
+        let none = PromotionChoices::default();
+        assert_eq!(none.cheapest(all, 2.0), None);
+    }
+}
