@@ -2,7 +2,8 @@
 
 use clap::Args;
 use perforate_sim::{
-    Comparison, Machine, MemoryState, Past, PastOptions, Scheme, SimError, Workload,
+    Background, BackgroundOptions, Comparison, Machine, MemoryState, Past, PastOptions, Scheme,
+    SimError, Workload,
 };
 
 use crate::bundled;
@@ -38,7 +39,19 @@ pub struct PlacementOptions {
     /// Zones of memory: single or x86 (DMA, DMA32, Normal)
     #[arg(long, value_name = "LAYOUT")]
     pub zones: Option<String>,
-    /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy
+    /// Background promotion while the program runs: default, or
+    /// every=INSTRUCTIONS,pages-to-scan=4096,max-ptes-none=511,… with Linux's knobs
+    #[arg(long, value_name = "SPEC")]
+    pub khugepaged: Option<String>,
+    /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
+    /// pages-to-scan=100,max-page-sharing=256; needs --contents
+    #[arg(long, value_name = "SPEC")]
+    pub ksm: Option<String>,
+    /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8]
+    #[arg(long, value_name = "SPEC")]
+    pub contents: Option<String>,
+    /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy,
+    /// create=whole|reserve,demote-above=S%,promote=cheapest|collapse|punch|never,hole-cost=2
     #[arg(long, value_name = "SPEC")]
     pub perforation: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results
@@ -80,8 +93,14 @@ impl PlacementOptions {
             compaction: self.compaction.as_deref(),
             zones: self.zones.as_deref(),
         })?;
-        MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
-            .with_past(past)
+        let background = Background::parse(BackgroundOptions {
+            khugepaged: self.khugepaged.as_deref(),
+            ksm: self.ksm.as_deref(),
+            contents: self.contents.as_deref(),
+        })?;
+        let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
+            .with_past(past)?;
+        Ok(MemoryState { background, ..memory })
     }
 
     /// The part of the workload asked for; the default trace where none is named.

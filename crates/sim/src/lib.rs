@@ -5,6 +5,7 @@
 //! them the same instructions, decoded once. The only back edge of the data flow lives here:
 //! a page fault goes to the operating system, whose updates come back to the tables.
 
+mod background;
 mod compare;
 mod error;
 mod explain;
@@ -21,6 +22,7 @@ mod sparse;
 mod system;
 mod workload;
 
+pub use background::{Background, BackgroundOptions, Daemon};
 pub use compare::{Comparison, Progress, compare};
 pub use error::SimError;
 pub use explain::{Explained, Explanation, Situation, explain};

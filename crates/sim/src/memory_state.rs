@@ -6,7 +6,7 @@ use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, OsError, ZoneLayout}
 use perforate_types::PageSize;
 use serde::Serialize;
 
-use crate::SimError;
+use crate::{Background, SimError};
 
 /// Size and injected fragmentation of the simulated memory; the same for every scheme of a
 /// comparison, except that an ideal scheme sees no fragmentation.
@@ -22,6 +22,8 @@ pub struct MemoryState {
     /// What happened to the memory before the program starts.
     #[serde(flatten)]
     pub past: Past,
+    /// Kernel threads beside the program.
+    pub background: Background,
 }
 
 /// What happened to memory before the program starts, and how hard the operating system tries to
@@ -144,7 +146,13 @@ impl MemoryState {
             perforate_os::parse_policy(&format!("perforated:{options}"))
                 .map_err(|error| SimError::Perforation(error.to_string()))?;
         }
-        Ok(Self { memory_bytes, fragmentation, perforation, past: Past::default() })
+        Ok(Self {
+            memory_bytes,
+            fragmentation,
+            perforation,
+            past: Past::default(),
+            background: Background::default(),
+        })
     }
 
     /// The same memory with a past.
@@ -173,6 +181,7 @@ impl MemoryState {
             None => format!("{memory} of memory"),
         };
         let phrases = std::iter::once(state).chain(self.past.describe());
+        let phrases = phrases.chain(self.background.describe());
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

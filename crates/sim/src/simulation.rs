@@ -7,6 +7,7 @@ use perforate_types::{
     ProgramEvent, Steps, VirtualAddress,
 };
 
+use crate::background::Alarms;
 use crate::memory_history::MemoryHistory;
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
@@ -95,6 +96,7 @@ pub struct Simulation {
     /// What the second-level TLB held over time (P Fig. 8).
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
+    alarms: Alarms,
 }
 
 /// How far a chunk was run.
@@ -145,6 +147,7 @@ impl Simulation {
             fetch_line: u64::MAX,
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
             memory: MemoryHistory::new(),
+            alarms: Alarms::new(&scheme.background(memory)),
         })
     }
 
@@ -218,7 +221,13 @@ impl Simulation {
         let mut accesses = &chunk.accesses[position.access..];
         let done_before = position.instruction;
         while position.instruction < end {
-            let mut next = end;
+            let now = self.done + (position.instruction - done_before) as u64;
+            if now >= self.alarms.next() {
+                self.fetch_line = u64::MAX;
+                self.alarms.ring(now, &mut self.system)?;
+            }
+            let until_alarm = usize::try_from(self.alarms.next() - now).unwrap_or(usize::MAX);
+            let mut next = end.min(position.instruction.saturating_add(until_alarm));
             if let Some((at, event)) = chunk.events.get(position.event) {
                 if *at as usize <= position.instruction {
                     self.event(event)?;

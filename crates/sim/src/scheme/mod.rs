@@ -11,7 +11,7 @@ use perforate_mmu::{Dimension, PerforatedVariant, Radix};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 
 use crate::memory_state::Past;
-use crate::{MemoryState, SimError};
+use crate::{Background, MemoryState, SimError};
 
 /// Every scheme there is, in the order reports show them.
 pub const ALL: &[&Scheme] = &[
@@ -103,7 +103,15 @@ impl Scheme {
             defrag: past.defrag,
             compacted: past.compacted,
         };
-        Kernel::new(config, parse_policy(&self.policy_text(memory))?)
+        let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;
+        self.background(memory).set_up(&mut kernel)?;
+        Ok(kernel)
+    }
+
+    /// The kernel threads it runs with: none on ideal memory, which has nothing to mend and must
+    /// not lose its large pages to merging.
+    pub(crate) fn background(&self, memory: &MemoryState) -> Background {
+        if self.ideal_memory { Background::default() } else { memory.background.clone() }
     }
 
     /// The policy with the comparison's own options for perforated pages, which come last and so

@@ -1,0 +1,224 @@
+//! Kernel threads that run beside the program: khugepaged, KSM and kcompactd.
+//!
+//! Linux wakes them by the clock. Here they wake after so many instructions of the program, so
+//! that runs without a clock have them too. A run simulates milliseconds, in which Linux's
+//! khugepaged, with its ten seconds of sleep, would never run; so the periods are short, and a
+//! choice of the user.
+
+use std::str::FromStr;
+
+use perforate_os::{ContentDistribution, Kernel, KhugepagedConfig, KsmConfig, OsError};
+use serde::Serialize;
+
+use crate::{SimError, System};
+
+/// Instructions between two passes where none are named.
+const PERIOD: u64 = 1_000_000;
+
+/// A kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Daemon<C> {
+    /// Instructions of the program between two passes.
+    pub every: u64,
+    /// Its knobs.
+    #[serde(flatten)]
+    pub knobs: C,
+}
+
+/// What runs beside the program.
+#[derive(Clone, Debug, PartialEq, Default, Serialize)]
+pub struct Background {
+    /// Background promotion.
+    pub khugepaged: Option<Daemon<KhugepagedConfig>>,
+    /// Same-page merging.
+    pub ksm: Option<Daemon<KsmConfig>>,
+    /// What is on the pages, for merging.
+    pub contents: Option<ContentDistribution>,
+}
+
+/// The texts of the options that make a [`Background`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackgroundOptions<'a> {
+    /// `--khugepaged`: `default` or `[every=N,]pages-to-scan=4096,…`.
+    pub khugepaged: Option<&'a str>,
+    /// `--ksm`: `default` or `[every=N,]pages-to-scan=100,…`.
+    pub ksm: Option<&'a str>,
+    /// `--contents`: `zero=5%,duplicate=20%,distinct=64,…`.
+    pub contents: Option<&'a str>,
+}
+
+impl Background {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// What cannot be read, and contents or merging without the other.
+    pub fn parse(options: BackgroundOptions<'_>) -> Result<Self, SimError> {
+        let wrong = |problem: &str| Err(SimError::Past(problem.into()));
+        match (options.ksm, options.contents) {
+            (Some(_), None) => {
+                return wrong("--ksm needs --contents: without them no two pages are equal");
+            }
+            (None, Some(_)) => return wrong("--contents without --ksm has no effect"),
+            _ => {}
+        }
+        let contents = options.contents.map(str::parse).transpose();
+        let contents = contents.map_err(|error| named("--contents", error))?;
+        Ok(Self {
+            khugepaged: parse_daemon("--khugepaged", options.khugepaged)?,
+            ksm: parse_daemon("--ksm", options.ksm)?,
+            contents,
+        })
+    }
+
+    /// Short phrases for headings.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let mut phrases = Vec::new();
+        let every = |name: &str, every: u64| format!("{name} every {every} instructions");
+        phrases.extend(self.khugepaged.map(|daemon| every("khugepaged", daemon.every)));
+        phrases.extend(self.ksm.map(|daemon| every("same-page merging", daemon.every)));
+        phrases
+    }
+
+    /// Tells the kernel of the knobs.
+    pub(crate) fn set_up(&self, kernel: &mut Kernel) -> Result<(), OsError> {
+        if let Some(daemon) = self.khugepaged {
+            kernel.set_khugepaged(daemon.knobs)?;
+        }
+        if let Some(daemon) = self.ksm {
+            kernel.set_ksm(daemon.knobs)?;
+        }
+        self.contents.map_or(Ok(()), |contents| kernel.set_content_distribution(contents))
+    }
+}
+
+fn named(option: &str, error: OsError) -> SimError {
+    SimError::Past(format!("{option}: {error}"))
+}
+
+/// Reads `default`, or knobs with `every=N` among them.
+fn parse_daemon<C: FromStr<Err = OsError>>(
+    option: &str,
+    text: Option<&str>,
+) -> Result<Option<Daemon<C>>, SimError> {
+    let Some(text) = text.filter(|text| *text != "none") else { return Ok(None) };
+    let mut every = PERIOD;
+    let mut knobs = Vec::new();
+    for word in text.split(',').filter(|word| *word != "default") {
+        let Some(number) = word.strip_prefix("every=") else {
+            knobs.push(word);
+            continue;
+        };
+        every = number.parse().ok().filter(|&every| every > 0).ok_or_else(|| {
+            let expected = "a number of instructions from 1 on";
+            SimError::Past(format!("{option}: every is {expected}, not \"{number}\""))
+        })?;
+    }
+    let knobs = knobs.join(",").parse().map_err(|error| named(option, error))?;
+    Ok(Some(Daemon { every, knobs }))
+}
+
+/// When which kernel thread wakes next.
+pub(crate) struct Alarms {
+    threads: Vec<Alarm>,
+    /// The earliest of their times; [`u64::MAX`] without threads.
+    next: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Alarm {
+    thread: Thread,
+    every: u64,
+    next: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Thread {
+    Khugepaged,
+    Ksm,
+}
+
+impl Alarms {
+    /// Every thread wakes first after its own period.
+    pub(crate) fn new(background: &Background) -> Self {
+        let khugepaged = background.khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every));
+        let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every));
+        let threads = [khugepaged, ksm].into_iter().flatten();
+        let threads: Vec<_> =
+            threads.map(|(thread, every)| Alarm { thread, every, next: every }).collect();
+        let mut alarms = Self { threads, next: 0 };
+        alarms.find_next();
+        alarms
+    }
+
+    /// The instruction before which the next thread wakes.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Runs the threads that wake now, before instruction `now`.
+    ///
+    /// # Errors
+    /// A change that the oracle refuses.
+    #[cold]
+    pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
+        for alarm in self.threads.iter_mut().filter(|alarm| alarm.next <= now) {
+            alarm.next = now + alarm.every;
+            system.change(|kernel, updates| {
+                match alarm.thread {
+                    Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
+                    Thread::Ksm => drop(kernel.ksm_pass(updates)),
+                }
+                Ok(())
+            })?;
+        }
+        self.find_next();
+        Ok(())
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_and_knobs() {
+        let options = BackgroundOptions {
+            khugepaged: Some("every=5000,max-ptes-none=0"),
+            ksm: Some("default"),
+            contents: Some("zero=10%"),
+        };
+        let background = Background::parse(options).unwrap();
+        let khugepaged = background.khugepaged.unwrap();
+        assert_eq!((khugepaged.every, khugepaged.knobs.max_ptes_none), (5000, 0));
+        assert_eq!(khugepaged.knobs.pages_to_scan, 4096, "the rest is as in Linux");
+        assert_eq!(background.ksm.unwrap().every, 1_000_000);
+        assert_eq!(Alarms::new(&background).next(), 5000);
+        assert_eq!(Alarms::new(&Background::default()).next(), u64::MAX);
+        assert_eq!(Background::parse(BackgroundOptions::default()).unwrap(), Background::default());
+    }
+
+    #[test]
+    fn wrong_knobs_name_the_option() {
+        let none = BackgroundOptions::default();
+        for (options, problem) in [
+            (
+                BackgroundOptions { khugepaged: Some("every=0"), ..none },
+                "--khugepaged: every is a number of instructions from 1 on, not \"0\"",
+            ),
+            (
+                BackgroundOptions { khugepaged: Some("max-ptes-none=512"), ..none },
+                "max-ptes-none is at most 511, not 512",
+            ),
+            (BackgroundOptions { ksm: Some("default"), ..none }, "--ksm needs --contents"),
+            (BackgroundOptions { contents: Some("zero=1%"), ..none }, "has no effect"),
+        ] {
+            let error = Background::parse(options).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}
