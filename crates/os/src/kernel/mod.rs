@@ -12,6 +12,7 @@ mod memory_map;
 mod process;
 mod range;
 mod remap;
+mod shared;
 mod subpage;
 mod work;
 
@@ -32,6 +33,7 @@ use counters::{FaultCounts, Peak};
 pub use hard_fault::HardFault;
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
+pub use shared::SharedPlace;
 pub use subpage::HoleContent;
 pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
@@ -116,6 +118,8 @@ pub struct Kernel {
     contents: PageContents,
     ksm: Ksm,
     ledger: Ledger,
+    /// Objects that shared mappings made so far.
+    shared_objects: u64,
 }
 
 impl Kernel {
@@ -154,6 +158,7 @@ impl Kernel {
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
+            shared_objects: 0,
             ledger: Ledger::new(shadow_directories),
         };
         kernel.current = kernel.create_space()?;
