@@ -174,6 +174,38 @@ pub enum OsError {
         /// The page.
         page: VirtualPage,
     },
+    /// Data of shared memory that would move for one of those who map it.
+    #[error(
+        "{page:?} of address space {} is shared memory that others map too: its data stay where \
+         they are",
+        .space.0
+    )]
+    SharedMemory {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// A page that is private in a 2MB page of shared memory, or the other way round.
+    #[error("{page:?} of address space {} is not shared as the rest of its 2MB page is", .space.0)]
+    SharingDiffers {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
+    /// Private memory that was to be shared while a page of it waits for its copy.
+    #[error(
+        "{page:?} of address space {} has its frame in common with others until a write copies \
+         it: it cannot become shared memory",
+        .space.0
+    )]
+    CopyOnWrite {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
     /// A patch that would allow more than the area does.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {

@@ -30,7 +30,7 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work,
+    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};

@@ -2,9 +2,9 @@
 
 mod machine;
 
-use machine::{BASE, GB, MB, Machine, fork, map, populate, switch, unmap};
+use machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
 use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent};
-use perforate_types::{AccessKind, ProcessId, ProgramEvent};
+use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
 /// The classes of all blocks as (number, class), runs together.
 fn blocks(machine: &Machine) -> Vec<(u64, BlockClass)> {
@@ -124,4 +124,23 @@ fn a_large_memory_costs_what_is_in_it() {
     assert_eq!(map.cells(1).blocks_per_cell, 32 << 20);
     machine.event(switch(1));
     assert_eq!(machine.kernel.memory_map(), map);
+}
+
+/// All its sub-pages have entries of their own, so compaction can empty the block behind them.
+#[test]
+fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
+    let mut machine = Machine::new("perforated", 64 * MB);
+    // Frames fail, which leaves small free pieces to move to.
+    for frame in [0, 8192] {
+        let failing = Frame::new(frame);
+        machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates))).unwrap();
+    }
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(unmap(BASE, 4096));
+    machine.event(protect(BASE + 4096, 2 * MB - 4096, Permissions::READ));
+    assert_eq!(machine.counter("holes_allocated"), 511);
+    machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
+    assert_eq!(machine.counter("compaction_frames_migrated"), 511);
+    machine.assert_memory_adds_up();
 }

@@ -3,7 +3,7 @@
 
 mod machine;
 
-use machine::{BASE, MB, Machine, fork, map, populate, protect, switch, unmap};
+use machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_os::{HardFault, HoleContent, KhugepagedConfig, KsmConfig, OsError};
 use perforate_types::{
     AccessKind, Advice, Frame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
@@ -61,6 +61,7 @@ fn event() -> impl Strategy<Value = ProgramEvent> {
         4 => (range(), any::<bool>()).prop_map(|((start, length), all)| {
             if all { populate(start, length) } else { map(start, length) }
         }),
+        3 => range().prop_map(|(start, length)| map_shared(start, length)),
         3 => range().prop_map(|(start, length)| unmap(start, length)),
         3 => (range(), permissions(), any::<bool>()).prop_map(
             |((start, length), permissions, accessible)| {
@@ -137,6 +138,7 @@ fn perform(machine: &mut Machine, action: &Action) {
             | Err(
                 OsError::NotLarge { .. }
                 | OsError::AlreadyHole { .. }
+                | OsError::SharedMemory { .. }
                 | OsError::NoShadowDirectories,
             ) => {}
             Err(error) => panic!("{error}"),
@@ -146,6 +148,8 @@ fn perform(machine: &mut Machine, action: &Action) {
             | Err(
                 OsError::NotHole { .. }
                 | OsError::Occupied { .. }
+                | OsError::SharedMemory { .. }
+                | OsError::SharingDiffers { .. }
                 | OsError::PermissionsDiffer { .. },
             ) => {}
             Err(error) => panic!("{error}"),
@@ -157,7 +161,12 @@ fn perform(machine: &mut Machine, action: &Action) {
             let (Some(from), Some(to)) = (find(*from), find(*to)) else { return };
             let page = machine::page(*address);
             match machine.act(|kernel, updates| kernel.share(from, page, to, updates)) {
-                Ok(()) | Err(OsError::NotLarge { .. } | OsError::Occupied { .. }) => {}
+                Ok(())
+                | Err(
+                    OsError::NotLarge { .. }
+                    | OsError::Occupied { .. }
+                    | OsError::CopyOnWrite { .. },
+                ) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -202,10 +211,9 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     }
     machine.assert_memory_adds_up();
     machine.assert_account();
-    if !actions.iter().any(|action| matches!(action, Action::Share(..))) {
-        machine.assert_copies_on_write();
-        machine.assert_frames_have_one_content();
-    }
+    machine.assert_copies_on_write();
+    machine.assert_shared_memory_is_one();
+    machine.assert_frames_have_one_content();
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });
     }

@@ -1,5 +1,5 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
-//! patches, forks, shared perforated pages, merged pages and context switches, with every
+//! patches, forks, shared memory and shared perforated pages, merged pages and context switches, with every
 //! translation compared with the oracle. And the proof that this would find a bug: planted defects
 //! are caught.
 //!
@@ -98,7 +98,7 @@ impl Storm {
             subpages,
             weights,
         };
-        storm.event(storm_map(0, REGIONS * 512, Permissions::READ_WRITE)).unwrap();
+        storm.map_arena().unwrap();
         storm
     }
 
@@ -108,6 +108,12 @@ impl Storm {
             Err(SimError::Os { .. }) => Ok(()),
             outcome => outcome,
         }
+    }
+
+    /// A new arena, of shared memory in half of the cases.
+    fn map_arena(&mut self) -> Result<(), SimError> {
+        let shared = self.random.one_in(2);
+        self.event(storm_map(0, REGIONS * 512, Permissions::READ_WRITE, shared))
     }
 
     fn page(&mut self) -> u64 {
@@ -170,10 +176,11 @@ impl Storm {
             0 => {
                 let permissions = self.permissions();
                 let first = (start.value() - ARENA) / 4096;
-                self.event(storm_map(first, length / 4096, permissions))
+                let shared = self.random.one_in(3);
+                self.event(storm_map(first, length / 4096, permissions, shared))
             }
             1 if self.random.one_in(3) => self.event(ProgramEvent::Unmap { start, length }),
-            1 => self.event(storm_map(0, REGIONS * 512, Permissions::READ_WRITE)),
+            1 => self.map_arena(),
             2 => {
                 let (permissions, accessible) = (self.permissions(), !self.random.one_in(8));
                 self.event(ProgramEvent::Protect { start, length, permissions, accessible })
@@ -288,14 +295,14 @@ impl Storm {
     }
 }
 
-fn storm_map(first: u64, pages: u64, permissions: Permissions) -> ProgramEvent {
+fn storm_map(first: u64, pages: u64, permissions: Permissions, shared: bool) -> ProgramEvent {
     ProgramEvent::Map {
         start: VirtualAddress::new(ARENA + first * 4096),
         length: pages * 4096,
         permissions,
         accessible: true,
         backing: Backing::Anonymous,
-        shared: false,
+        shared,
         populate: false,
     }
 }

@@ -109,12 +109,7 @@ impl Kernel {
         self.note_frames_scanned();
         let contents = self.memory.contents(block);
         let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
-        let accepted = match self.policy.use_block(&holes) {
-            BlockUse::Pages => false,
-            BlockUse::Large => true,
-            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
-        };
-        if !accepted || (moves && !self.evacuate(block, &contents, updates)) {
+        if !self.accepts(&holes) || (moves && !self.evacuate(block, &contents, updates)) {
             return None;
         }
         if !moves {
@@ -126,6 +121,15 @@ impl Kernel {
             &mut self.compaction.blocks_perforated
         } += 1;
         Some(ClaimedBlock { block, holes })
+    }
+
+    /// Whether the policy makes a 2MB page with these holes.
+    pub(super) fn accepts(&self, holes: &HoleSet) -> bool {
+        match self.policy.use_block(holes) {
+            BlockUse::Pages => false,
+            BlockUse::Large => true,
+            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
+        }
     }
 
     /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,

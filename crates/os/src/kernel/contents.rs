@@ -125,7 +125,7 @@ impl Kernel {
         let found = self.space(space)?;
         let frame = found.find(number).and_then(|present| present.frame());
         let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
-        let private = found.areas.find(number).is_none_or(|area| !area.attributes.shared);
+        let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
         self.contents.are_kept = true;
         if self.contents.identity(space, number) == identity {
             return Ok(());
@@ -134,7 +134,26 @@ impl Kernel {
             return Err(OsError::SharedContent { space, page });
         }
         self.contents.given.insert((space, number), identity);
+        self.spread_content(space, number);
         Ok(())
+    }
+
+    /// What is on a page of shared memory is there for all who map it.
+    pub(super) fn spread_content(&mut self, space: SpaceId, page: u64) {
+        if self.contents.are_kept {
+            for (other, there) in self.mapped_elsewhere(space, page) {
+                self.contents.copy(space, page..page + 1, other, there);
+            }
+        }
+    }
+
+    /// A page of shared memory has the content that others see there.
+    pub(super) fn receive_content(&mut self, space: SpaceId, page: u64) {
+        if self.contents.are_kept
+            && let Some(&(other, there)) = self.mapped_elsewhere(space, page).first()
+        {
+            self.contents.copy(other, there..there + 1, space, page);
+        }
     }
 
     /// Content of a mapped page; `None` where nothing is mapped.

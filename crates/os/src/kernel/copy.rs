@@ -1,4 +1,4 @@
-//! The same frames in two address spaces: fork and sharing.
+//! The same frames in two address spaces: fork.
 
 use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry, Permissions, SpaceId, Update};
 
@@ -51,7 +51,7 @@ impl AddressSpace {
 
     /// What both may do with a page that this space allows `permissions` for.
     fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
-        let shared = self.areas.find(page).is_some_and(|area| area.attributes.shared);
+        let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
@@ -129,42 +129,6 @@ impl AddressSpace {
             if permissions != entry.permissions() {
                 self.remap_hole(page, entry.frame(), permissions, effects);
             }
-        }
-        Ok(())
-    }
-
-    /// `other`, which maps nothing there, maps the same 2MB with its own holes: those whose data
-    /// are not in place. Holes that differ in permissions only are this space's alone (P Fig. 1).
-    pub(super) fn share_region(
-        &mut self,
-        number: u64,
-        other: &mut Self,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let Some(perforated) = self.perforated(number) else {
-            let Large { block, permissions } = self.large(number);
-            other.map_large(number, block, permissions, effects)?;
-            effects.memory.share_block(block, &HoleSet::FULL);
-            return Ok(());
-        };
-        let Large { block, permissions } =
-            Large { block: perforated.block, permissions: perforated.permissions };
-        let entries = perforated.entries.clone();
-        let elsewhere = |index: &usize| {
-            let entry = entries[*index];
-            !entry.is_present() || entry.frame() != block.add(*index as u64)
-        };
-        let holes: HoleSet = perforated.holes.iter().filter(elsewhere).collect();
-        if holes.is_empty() {
-            other.map_large(number, block, permissions, effects)?;
-        } else {
-            other.perforate(number, Large { block, permissions }, holes, effects)?;
-        }
-        effects.memory.share_block(block, &complement(&holes));
-        for (index, entry) in allocated_holes(&holes, &entries) {
-            let page = number * REGION_PAGES + index as u64;
-            other.map_hole(page, entry.frame(), entry.permissions(), effects);
-            effects.memory.share(entry.frame());
         }
         Ok(())
     }

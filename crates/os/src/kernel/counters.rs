@@ -12,6 +12,8 @@ use crate::space::{REGION_PAGES, Usage};
 pub(super) struct FaultCounts {
     /// First touches of a page or region.
     pub page: u64,
+    /// Touches, by a fault or in advance, for which others had the frames of shared memory.
+    pub shared_memory: u64,
     /// First touches of a lazily allocated hole.
     pub hole: u64,
     /// Writes to a page mapped read-only for copy-on-write.
@@ -66,6 +68,7 @@ impl Kernel {
         out.count("holes_unallocated", usage.holes_unallocated);
         out.count("reserved_bytes", bytes(usage.reserved));
         out.count("page_faults", self.faults.page);
+        out.count("shared_memory_joins", self.faults.shared_memory);
         out.count("hole_faults", self.faults.hole);
         out.count("copy_on_write_faults", self.faults.copy_on_write);
         out.count("spurious_faults", self.faults.spurious);

@@ -47,14 +47,14 @@ impl Kernel {
                 shared,
                 populate,
             } => {
+                let pages = page_range(start, length)?;
                 let attributes = Attributes {
                     permissions,
                     accessible,
                     backing,
-                    shared,
+                    object: shared.then(|| self.new_object(pages.start)),
                     large_pages: LargePageAdvice::None,
                 };
-                let pages = page_range(start, length)?;
                 self.map_area(id, pages.clone(), attributes, updates)?;
                 if populate { self.populate(id, pages, updates) } else { Ok(()) }
             }
@@ -221,7 +221,7 @@ impl Kernel {
             permissions: Permissions::READ_WRITE,
             accessible: true,
             backing: Backing::Heap,
-            shared: false,
+            object: None,
             large_pages: LargePageAdvice::None,
         };
         self.map_area(id, old_end..new_end, attributes, updates)

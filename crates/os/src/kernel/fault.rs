@@ -40,7 +40,7 @@ impl Kernel {
         let (present, is_open) = self.space(id)?.look_up(page);
         match present {
             None => {
-                if is_open {
+                if is_open && !area.attributes.is_shared() {
                     self.map_frame(id, page, area.attributes.effective(), updates)?;
                 } else {
                     self.bring_in(id, page, area, updates)?;
@@ -103,7 +103,7 @@ impl Kernel {
                 permissions: Permissions::ALL,
                 accessible: true,
                 backing: Backing::Anonymous,
-                shared: false,
+                object: None,
                 large_pages: LargePageAdvice::None,
             };
             for gap in space.areas.gaps(first..first + REGION_PAGES) {
@@ -121,13 +121,13 @@ impl Kernel {
         area: Area,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        if area.attributes.is_shared() && self.join_shared(id, page, area, updates)? {
+            return Ok(());
+        }
         let permissions = area.attributes.effective();
         let number = page / REGION_PAGES;
         let first = number * REGION_PAGES;
-        let untouched = self.space(id)?.region(number).is_none();
-        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
-        let refused = self.policy.needs_advice() && !advised;
-        if !untouched || refused || !area.attributes.eligible() {
+        if !self.may_be_large(id, number, &area)? {
             return self.map_frame(id, page, permissions, updates);
         }
         if self.policy.wants_huge() && self.bring_in_huge(id, page, area, updates)? {
@@ -165,6 +165,20 @@ impl Kernel {
         }
     }
 
+    /// Whether pages of 2MB or more may back a region's first touch, as far as program and policy
+    /// are concerned.
+    pub(super) fn may_be_large(
+        &self,
+        id: SpaceId,
+        number: u64,
+        area: &Area,
+    ) -> Result<bool, OsError> {
+        let untouched = self.space(id)?.region(number).is_none();
+        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
+        let refused = self.policy.needs_advice() && !advised;
+        Ok(untouched && !refused && area.attributes.eligible())
+    }
+
     /// A 1GB page, if the area spans it, nothing is mapped in it, none of its regions is
     /// fragmented and contiguous memory can be had.
     fn bring_in_huge(
@@ -180,6 +194,7 @@ impl Kernel {
         let pages = number << 18..(number + 1) << 18;
         if !area.spans(&pages)
             || !self.space(id)?.is_gigabyte_empty(page)
+            || self.others_map_any(id, &area, &pages)
             || self
                 .config
                 .fragmentation
@@ -294,7 +309,7 @@ impl Kernel {
         Ok(())
     }
 
-    fn map_frame(
+    pub(super) fn map_frame(
         &mut self,
         id: SpaceId,
         page: u64,
@@ -320,6 +335,9 @@ impl Kernel {
         permissions: Permissions,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        if self.space(id)?.areas.any_shared() && self.join_hole(id, page, permissions, updates)? {
+            return Ok(());
+        }
         let (space, mut effects) = self.parts(id, updates)?;
         if space.find(page) != Some(Present::EmptyHole) {
             return Ok(());
@@ -348,7 +366,7 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         let effects = &mut effects;
         let copies = |frame: Frame, effects: &Effects<'_>| {
-            !attributes.shared && effects.memory.is_shared(frame)
+            !attributes.is_shared() && effects.memory.is_shared(frame)
         };
         match space.find(page).expect("present") {
             Present::Page(frame, _) if copies(frame, effects) => {
@@ -371,7 +389,7 @@ impl Kernel {
             Present::Large(frame, _) => {
                 let block = frame.align_down(PageSize::Size2M);
                 if !effects.memory.any_shared(block, &perforate_types::HoleSet::FULL)
-                    || attributes.shared
+                    || attributes.is_shared()
                 {
                     space.protect_large(number, permissions, effects);
                 } else if partial == PartialChange::Split {
@@ -384,14 +402,14 @@ impl Kernel {
             Present::InPlace(frame, _) => {
                 let in_place = complement(&space.perforated(number).expect("perforated").holes);
                 let block = frame.align_down(PageSize::Size2M);
-                if !effects.memory.any_shared(block, &in_place) || attributes.shared {
+                if !effects.memory.any_shared(block, &in_place) || attributes.is_shared() {
                     space.protect_perforated(number, permissions, effects);
                 } else {
                     space.copy_subpage(page, copies(frame, effects), permissions, effects)?;
                 }
             }
             Present::Huge(..)
-                if attributes.shared
+                if attributes.is_shared()
                     || !effects.memory.any_shared_huge(space.huge_block(page >> 18)) =>
             {
                 space.protect_huge(page >> 18, permissions, effects);

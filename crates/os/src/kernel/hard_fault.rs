@@ -46,7 +46,10 @@ impl Kernel {
         if let Some(Owner::Page(..) | Owner::Other(..)) = self.memory.owner(frame) {
             let moved = self.migrate(frame, updates);
             self.note_migration(u64::from(moved));
-            return if moved { HardFault::Moved } else { HardFault::Uncorrected };
+            if moved {
+                return HardFault::Moved;
+            }
+            // The owner may have left while the frame stays a part of somebody's 2MB page.
         }
         if self.memory.is_shared(frame) {
             return HardFault::Uncorrected;

@@ -102,6 +102,10 @@ fn class_of(owner: Owner) -> FrameClass {
 
 impl FrameVisitor for FrameUses {
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass) {
+        // The block of a perforated page with nothing left in place may be free by now.
+        if frames.is_empty() {
+            return;
+        }
         let number = block.number() >> BLOCK_ORDER;
         let all = || BlockUse::Frames(Box::new([FrameClass::Unmovable; 512]));
         let known = self.blocks.entry(number).or_insert_with(all);

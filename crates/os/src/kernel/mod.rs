@@ -15,6 +15,7 @@ mod patching;
 mod process;
 mod range;
 mod remap;
+mod shared;
 mod subpage;
 mod work;
 
@@ -37,6 +38,7 @@ use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
+pub use shared::SharedPlace;
 pub use subpage::HoleContent;
 pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
@@ -124,6 +126,8 @@ pub struct Kernel {
     ledger: Ledger,
     /// Sub-pages punched up to the last operation that was concluded.
     concluded_punches: u64,
+    /// Objects that shared mappings made so far.
+    shared_objects: u64,
 }
 
 impl Kernel {
@@ -163,6 +167,7 @@ impl Kernel {
             contents: PageContents::default(),
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
+            shared_objects: 0,
             ledger: Ledger::new(shadow_directories),
             concluded_punches: 0,
         };

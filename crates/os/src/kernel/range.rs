@@ -69,7 +69,7 @@ impl Kernel {
 /// write copies it.
 fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
     let permissions = attributes.effective();
-    let write = permissions.write && (attributes.shared || !is_shared);
+    let write = permissions.write && (attributes.is_shared() || !is_shared);
     Permissions { write, ..permissions }
 }
 

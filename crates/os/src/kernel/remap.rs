@@ -44,10 +44,13 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         for part in space.areas.within(moved.clone()) {
             let start = part.start - from.start + to.start;
-            space.areas.insert(start..start + (part.end - part.start), part.attributes);
+            space.areas.insert(
+                start..start + (part.end - part.start),
+                part.attributes.moved(from.start, to.start),
+            );
         }
         if length < to.end - to.start {
-            space.areas.insert(to.start + length..to.end, attributes);
+            space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
         }
         space.move_range(&moved, to.start, &mut effects)?;
         self.unmap_area(id, from, updates)

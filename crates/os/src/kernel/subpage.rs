@@ -4,7 +4,7 @@ use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::{Mapping, Present, REGION_PAGES};
+use crate::space::{Present, REGION_PAGES};
 
 /// What becomes of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ impl Kernel {
     ///
     /// # Errors
     /// If the tables have no shadow directories, the page is not part of a 2MB page or is a hole
-    /// already, or memory runs out.
+    /// already, the data of shared memory were to move for one address space alone, or memory
+    /// runs out.
     pub fn punch(
         &mut self,
         space: SpaceId,
@@ -56,18 +57,24 @@ impl Kernel {
             }
             _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
         };
+        let frame = present.and_then(Present::frame).expect("it is mapped");
+        let others_map_it = effects.memory.is_shared(frame);
+        let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
         match hole {
             HoleContent::Unallocated => {
                 let frame = space.punch(page, &mut effects)?;
                 effects.memory.release(frame);
                 Ok(())
             }
-            HoleContent::Moved => space.copy_subpage(page, true, permissions, &mut effects),
+            HoleContent::Moved => {
+                if !private && others_map_it {
+                    return Err(OsError::SharedMemory { space: place.0, page: place.1 });
+                }
+                space.copy_subpage(page, true, permissions, &mut effects)
+            }
             HoleContent::Permissions(permissions) => {
                 // Private data that others also see are copied before they can be written.
-                let frame = present.and_then(Present::frame).expect("it is mapped");
-                let private = space.areas.find(page).is_none_or(|area| !area.attributes.shared);
-                let copies = permissions.write && private && effects.memory.is_shared(frame);
+                let copies = permissions.write && private && others_map_it;
                 space.copy_subpage(page, copies, permissions, &mut effects)
             }
         }
@@ -77,8 +84,9 @@ impl Kernel {
     /// 2MB page again.
     ///
     /// # Errors
-    /// If the page is not a hole, its in-place frame is used by somebody else, or the 2MB mapping
-    /// allows more than the program may do there.
+    /// If the page is not a hole, its in-place frame is used by somebody else, the 2MB mapping
+    /// allows more than the program may do there, the page is private and the rest shared or the
+    /// other way round, or others map the shared memory elsewhere.
     pub fn patch(
         &mut self,
         space: SpaceId,
@@ -97,6 +105,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let occupied = OsError::Occupied { space, page };
+        let elsewhere = self.frame_elsewhere(space, page.number());
         let (found, mut effects) = self.parts(space, updates)?;
         let present = found.find(page.number());
         if !matches!(present, Some(Present::Hole(..) | Present::EmptyHole)) {
@@ -108,6 +117,9 @@ impl Kernel {
         if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
             return Err(OsError::PermissionsDiffer { space, page });
         }
+        if !found.is_shared_as_in_place(page.number()) {
+            return Err(OsError::SharingDiffers { space, page });
+        }
         if let Some(Present::Hole(frame, permissions)) = present
             && frame == in_place
         {
@@ -117,6 +129,15 @@ impl Kernel {
                 return Err(occupied);
             }
             found.patch(page.number(), &mut effects);
+            return Ok(());
+        }
+        if let Some(frame) = elsewhere {
+            if present != Some(Present::EmptyHole) || frame != in_place {
+                return Err(OsError::SharedMemory { space, page });
+            }
+            effects.memory.share(frame);
+            found.patch(page.number(), &mut effects);
+            self.receive_content(space, page.number());
             return Ok(());
         }
         if !found.take_in_place(page.number(), &mut effects) {
@@ -130,41 +151,5 @@ impl Kernel {
             None => effects.ledger.done.frames_zeroed_4k += 1,
         }
         Ok(())
-    }
-
-    /// Maps the 2MB page at `page` of `from` in `to` as well, at the same address, each space
-    /// with its own holes from then on (P-2). Both see it as shared memory (MAP_SHARED).
-    ///
-    /// # Errors
-    /// If there is no 2MB page at `page`, something is mapped there in `to`, or memory runs out.
-    pub fn share(
-        &mut self,
-        from: SpaceId,
-        page: VirtualPage,
-        to: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let number = page.number() / REGION_PAGES;
-        let pages = number * REGION_PAGES..(number + 1) * REGION_PAGES;
-        match self.space(from)?.region(number).map(|region| &region.mapping) {
-            Some(Mapping::Large(_) | Mapping::Perforated(_)) => {}
-            _ => return Err(OsError::NotLarge { space: from, page }),
-        }
-        let target = self.space(to)?;
-        let mapped = target.region(number).is_some() || target.find(page.number()).is_some();
-        if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
-            return Err(OsError::Occupied { space: to, page });
-        }
-        self.unmerge(from, pages.clone(), updates).map_err(|error| self.with_estimate(error))?;
-        self.contents.copy(from, pages.clone(), to, pages.start);
-        let result = self.with_two_spaces(from, to, updates, |source, target, effects| {
-            source.areas.change(pages.clone(), |attributes| attributes.shared = true);
-            for area in source.areas.within(pages) {
-                target.areas.insert(area.start..area.end, area.attributes);
-            }
-            source.share_region(number, target, effects)
-        });
-        self.ledger.send();
-        result.map_err(|error| self.with_estimate(error))
     }
 }

@@ -224,6 +224,12 @@ impl Ledger {
         }
     }
 
+    /// Memory that others map already was mapped here as well: nothing is cleared.
+    #[inline]
+    pub(crate) fn join(&mut self, what: FirstTouch) {
+        self.brought_in = what;
+    }
+
     /// A fault was served by what was brought in last.
     #[inline]
     pub(crate) fn first_touch(&mut self) {

@@ -1,6 +1,6 @@
 //! Areas: the ranges a process may touch (Linux: vm_area_struct), in an ordered map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{Backing, Permissions};
@@ -17,10 +17,31 @@ pub(crate) struct Attributes {
     pub accessible: bool,
     /// What lies behind.
     pub backing: Backing,
-    /// MAP_SHARED: fork shares the frames for good.
-    pub shared: bool,
+    /// MAP_SHARED: what the pages are pages of. Whoever maps the same maps the same frames.
+    pub object: Option<SharedObject>,
     /// What the program said of large pages here.
     pub large_pages: LargePageAdvice,
+}
+
+/// The memory of one shared mapping (MAP_SHARED), as an area maps it.
+///
+/// Every mmap makes an object of its own: traces name no files, so two mappings of one file are
+/// two objects. An object has no frames: they live as long as somebody maps them, while Linux
+/// keeps those of a file or of shared anonymous memory in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedObject {
+    /// Which.
+    pub id: u64,
+    /// The virtual page at which the object's page 0 lies, or would lie: an area may hold a later
+    /// part only. Modulo 2⁶⁴, as a stack or a moved part may reach below it.
+    pub base: u64,
+}
+
+impl SharedObject {
+    /// The page of the object that lies at virtual page `page`.
+    pub(crate) fn page_at(self, page: u64) -> u64 {
+        page.wrapping_sub(self.base)
+    }
 }
 
 /// What a program said of large pages for an area.
@@ -36,6 +57,20 @@ pub(crate) enum LargePageAdvice {
 }
 
 impl Attributes {
+    /// Whether the memory is shared (MAP_SHARED): fork shares it for good, writes never copy.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.object.is_some()
+    }
+
+    /// As an area has them whose page `from` moved to `to` (mremap).
+    pub(crate) fn moved(self, from: u64, to: u64) -> Self {
+        let moved = |object: SharedObject| {
+            let base = object.base.wrapping_add(to).wrapping_sub(from);
+            SharedObject { base, ..object }
+        };
+        Self { object: self.object.map(moved), ..self }
+    }
+
     /// Permissions as a page-table entry has them.
     pub(crate) fn effective(&self) -> Permissions {
         if self.accessible { self.permissions } else { INACCESSIBLE }
@@ -80,6 +115,8 @@ impl Area {
 pub(crate) struct Areas {
     /// First page → page after the last, attributes.
     map: BTreeMap<u64, (u64, Attributes)>,
+    /// Object and first page of the areas that are shared.
+    shared: BTreeSet<(u64, u64)>,
     pages: u64,
 }
 
@@ -99,6 +136,19 @@ impl Areas {
     pub(crate) fn next_above(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(page + 1..).next()?;
         Some(Area { start, end, attributes })
+    }
+
+    /// Whether any area is shared.
+    pub(crate) fn any_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// The areas that map a shared object.
+    pub(crate) fn of_object(&self, id: u64) -> impl Iterator<Item = Area> + '_ {
+        self.shared.range((id, 0)..=(id, u64::MAX)).map(|&(_, start)| {
+            let (end, attributes) = self.map[&start];
+            Area { start, end, attributes }
+        })
     }
 
     /// All areas in order, cut to `pages`.
@@ -143,22 +193,38 @@ impl Areas {
         if let Some(after) = self.find(end)
             && after.attributes == attributes
         {
-            self.map.remove(&end);
+            self.take(end);
             end = after.end;
         }
+        self.put(start, end, attributes);
+    }
+
+    /// Writes the record of an area, over that of one with the same start and attributes.
+    fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
+        if let Some(object) = attributes.object {
+            self.shared.insert((object.id, start));
+        }
+    }
+
+    /// Takes the record of the area away that starts at `start`.
+    fn take(&mut self, start: u64) {
+        let (_, attributes) = self.map.remove(&start).expect("an area");
+        if let Some(object) = attributes.object {
+            self.shared.remove(&(object.id, start));
+        }
     }
 
     /// Takes `pages` out of all areas.
     pub(crate) fn remove(&mut self, pages: Range<u64>) {
         for part in self.within(pages) {
             let whole = self.find(part.start).expect("area of a part");
-            self.map.remove(&whole.start);
+            self.take(whole.start);
             if whole.start < part.start {
-                self.map.insert(whole.start, (part.start, whole.attributes));
+                self.put(whole.start, part.start, whole.attributes);
             }
             if part.end < whole.end {
-                self.map.insert(part.end, (whole.end, whole.attributes));
+                self.put(part.end, whole.end, whole.attributes);
             }
             self.pages -= part.end - part.start;
         }
@@ -181,7 +247,7 @@ mod tests {
         permissions: Permissions::READ_WRITE,
         accessible: true,
         backing: Backing::Anonymous,
-        shared: false,
+        object: None,
         large_pages: LargePageAdvice::None,
     };
 
@@ -196,7 +262,8 @@ mod tests {
         areas.insert(30..40, DATA);
         areas.insert(20..30, DATA);
         assert_eq!(ranges(&areas), vec![10..40; 1]);
-        areas.insert(40..50, Attributes { shared: true, ..DATA });
+        let object = Some(SharedObject { id: 1, base: 40 });
+        areas.insert(40..50, Attributes { object, ..DATA });
         assert_eq!(ranges(&areas), [10..40, 40..50]);
         assert_eq!(areas.pages(), 40);
     }
@@ -213,5 +280,33 @@ mod tests {
         assert_eq!(areas.find(20), None);
         assert!(!areas.find(29).unwrap().attributes.accessible);
         assert_eq!(areas.pages(), 25);
+    }
+
+    #[test]
+    fn parts_of_an_object_are_found_wherever_they_lie() {
+        let of = |id, base| Attributes { object: Some(SharedObject { id, base }), ..DATA };
+        let found = |areas: &Areas, id| -> Vec<Range<u64>> {
+            areas.of_object(id).map(|area| area.start..area.end).collect()
+        };
+        let mut areas = Areas::default();
+        areas.insert(10..20, of(7, 10));
+        areas.insert(20..30, of(8, 20));
+        assert_eq!(found(&areas, 7), vec![10..20; 1], "another object is not a part of it");
+        areas.remove(13..15);
+        areas.insert(25..26, DATA);
+        assert_eq!(found(&areas, 7), [10..13, 15..20]);
+        assert_eq!(found(&areas, 8), [20..25, 26..30]);
+        // Pages 15..20 move to 40: the object's page 5 lies at 40, so page 0 would at 35.
+        let moved = of(7, 10).moved(15, 40);
+        assert_eq!(moved, of(7, 35));
+        areas.remove(15..20);
+        areas.insert(40..45, moved);
+        assert_eq!(found(&areas, 7), [10..13, 40..45]);
+        assert_eq!(areas.find(41).unwrap().attributes.object.unwrap().page_at(41), 6);
+        // Back where it was it is one area with what lies before it, as no base differs.
+        areas.insert(13..20, moved.moved(40, 15));
+        assert_eq!(found(&areas, 7), [10..20, 40..45]);
+        areas.remove(0..100);
+        assert!(!areas.any_shared());
     }
 }

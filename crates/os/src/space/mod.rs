@@ -28,7 +28,7 @@ use perforate_types::{
 use crate::OsError;
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
-pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice};
+pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
 pub(crate) use frames::FrameVisitor;
 use number_hasher::NumberHasher;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};

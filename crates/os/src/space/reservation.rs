@@ -39,7 +39,7 @@ impl AddressSpace {
     ) -> bool {
         let index = (page % REGION_PAGES) as usize;
         let perforated = self.perforated(page / REGION_PAGES).expect("it has a hole");
-        let belongs = perforated.permissions == permissions;
+        let belongs = perforated.permissions == permissions && self.is_shared_as_in_place(page);
         let frame = perforated.in_place(index);
         if perforated.reserved.contains(index) {
             self.unreserve(page);

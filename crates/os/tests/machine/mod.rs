@@ -14,8 +14,8 @@ use perforate_os::{
     parse_policy,
 };
 use perforate_types::{
-    AccessKind, Backing, Counters, Frame, MappingChange, Permissions, ProcessId, ProgramEvent,
-    Shootdown, SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Counters, Frame, MappingChange, Permissions, ProcessId,
+    ProgramEvent, Shootdown, SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 pub const MB: u64 = 1 << 20;
@@ -160,13 +160,39 @@ impl Machine {
         frames
     }
 
-    /// Without shared memory, a frame that several pages map is read-only in all of them.
+    /// A frame that several pages map is read-only in all that are private.
     pub fn assert_copies_on_write(&self) {
         let frames = self.mapped_frames();
         for space in self.spaces() {
             for (page, (frame, permissions)) in self.oracle.mappings(space) {
-                let is_shared = frames[&frame.number()] > 1;
-                assert!(!(is_shared && permissions.write), "{page:?} writes a shared frame");
+                let others = frames[&frame.number()] > 1;
+                let private = self.kernel.shared_place(space, page).is_none();
+                assert!(
+                    !(others && private && permissions.write),
+                    "{page:?} of {space:?} writes a frame that others map"
+                );
+            }
+        }
+    }
+
+    /// Pages that are pages of the same place of shared memory map the same frame, and no other
+    /// page maps it.
+    pub fn assert_shared_memory_is_one(&self) {
+        let mut frames = BTreeMap::new();
+        let mut places = BTreeMap::new();
+        for space in self.spaces() {
+            for (page, (frame, _)) in self.oracle.mappings(space) {
+                let place = self.kernel.shared_place(space, page);
+                let frame = frame.number();
+                let first = *places.entry(frame).or_insert(place);
+                assert!(
+                    first == place || (first.is_none() && place.is_none()),
+                    "{page:?} of {space:?}: frame {frame:#x} is {first:?} and {place:?}"
+                );
+                if let Some(place) = place {
+                    let first = *frames.entry(place).or_insert(frame);
+                    assert_eq!(first, frame, "{page:?} of {space:?}: {place:?} is two frames");
+                }
             }
         }
     }
@@ -284,6 +310,26 @@ pub fn populate(start: u64, length: u64) -> ProgramEvent {
         }
         _ => unreachable!(),
     }
+}
+
+/// MAP_SHARED.
+pub fn map_shared(start: u64, length: u64) -> ProgramEvent {
+    match map(start, length) {
+        ProgramEvent::Map { start, length, permissions, accessible, backing, populate, .. } => {
+            let shared = true;
+            ProgramEvent::Map { start, length, permissions, accessible, backing, shared, populate }
+        }
+        _ => unreachable!(),
+    }
+}
+
+pub fn advise(start: u64, length: u64, advice: Advice) -> ProgramEvent {
+    ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
+}
+
+pub fn remap(from: u64, from_length: u64, to: u64, to_length: u64) -> ProgramEvent {
+    let (from, to) = (VirtualAddress::new(from), VirtualAddress::new(to));
+    ProgramEvent::Remap { from, from_length, to, to_length }
 }
 
 pub fn unmap(start: u64, length: u64) -> ProgramEvent {

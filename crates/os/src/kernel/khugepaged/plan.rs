@@ -7,7 +7,7 @@ use perforate_types::{Frame, HoleSet, PageSize};
 use super::super::Kernel;
 use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
-use crate::{BlockUse, Promotion, PromotionChoices, PromotionPrice};
+use crate::{Promotion, PromotionChoices, PromotionPrice};
 
 /// A way that was found.
 #[derive(Clone, Copy)]
@@ -151,15 +151,6 @@ impl Kernel {
             if empties { holes.is_empty() } else { !holes.is_empty() && self.accepts(holes) };
         let needed = (contents.movable.count() + contents.free.count()) as u64;
         (suits && needed <= self.memory.small_free_frames()).then_some(contents)
-    }
-
-    /// Whether the policy makes a 2MB page with these holes.
-    fn accepts(&self, holes: &HoleSet) -> bool {
-        match self.policy.use_block(holes) {
-            BlockUse::Pages => false,
-            BlockUse::Large => true,
-            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
-        }
     }
 
     /// In the block in which most of the region's pages lie, those at their own place stay, and

@@ -109,7 +109,7 @@ impl Kernel {
         let attributes = area.attributes;
         let advised = attributes.large_pages == LargePageAdvice::Wanted;
         let wanted = attributes.eligible()
-            && !attributes.shared
+            && !attributes.is_shared()
             && (advised || !self.policy.needs_advice())
             && area.spans(&(first..first + REGION_PAGES));
         wanted.then_some((pages, area))

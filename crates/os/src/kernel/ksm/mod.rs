@@ -161,7 +161,7 @@ impl Kernel {
         let attributes = space.areas.find(page)?.attributes;
         let anonymous =
             matches!(attributes.backing, Backing::Anonymous | Backing::Heap | Backing::Stack);
-        let mergeable = anonymous && attributes.accessible && !attributes.shared;
+        let mergeable = anonymous && attributes.accessible && !attributes.is_shared();
         let frame = present.frame()?;
         mergeable.then_some((present, frame))
     }
@@ -349,6 +349,7 @@ impl Kernel {
     /// A write found the page read-only, as `before`: it has content of its own now.
     pub(super) fn note_write(&mut self, id: SpaceId, page: u64, before: Present) {
         self.contents.write(id, page);
+        self.spread_content(id, page);
         if let Some((_, frame)) = self.ksm.merged.remove(&(id, page)) {
             self.ksm.counts.written += u64::from(before.frame() == Some(frame));
         }
