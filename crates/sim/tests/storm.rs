@@ -6,7 +6,7 @@
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
-use perforate_os::{FrameClass, HoleContent, Kernel, KsmConfig};
+use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KsmConfig};
 use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
@@ -75,7 +75,9 @@ impl Storm {
         let past = PastOptions {
             age: aged.then_some("kernel-build,free=60%"),
             faulty: random.one_in(2).then_some("uniform=0.1%"),
-            compaction: Some(["none", "background", "direct", "both"][random.below(4) as usize]),
+            compaction: Some(["none", "background"][random.below(2) as usize]),
+            defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
+            swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
             zones: Some(["single", "x86"][random.below(2) as usize]),
         };
         let memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))

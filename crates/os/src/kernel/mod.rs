@@ -4,6 +4,7 @@ mod claim;
 mod contents;
 mod copy;
 mod counters;
+mod deferral;
 mod event;
 mod fault;
 mod hard_fault;
@@ -11,6 +12,7 @@ mod ksm;
 mod memory_map;
 mod process;
 mod range;
+mod reclaim;
 mod remap;
 mod subpage;
 mod work;
@@ -23,7 +25,7 @@ use perforate_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Effects};
+use crate::space::{AddressSpace, Effects, REGION_PAGES};
 use crate::{Ageing, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout, ageing};
 use claim::ClaimCursor;
 pub use claim::{CompactionCounts, Defrag};
@@ -32,6 +34,7 @@ use counters::{FaultCounts, Peak};
 pub use hard_fault::HardFault;
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
+use reclaim::Reclaim;
 pub use subpage::HoleContent;
 pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
@@ -69,6 +72,9 @@ pub struct KernelConfig {
     /// What a fault does for a 2MB page when no whole block is free.
     #[serde(default)]
     pub defrag: Defrag,
+    /// Swap space in bytes; without any, no memory of programs is swapped out.
+    #[serde(default)]
+    pub swap_bytes: u64,
     /// Whether background compaction had its time before the program started.
     #[serde(default)]
     pub compacted: bool,
@@ -112,6 +118,7 @@ pub struct Kernel {
     faults: FaultCounts,
     claims: ClaimCursor,
     compaction: CompactionCounts,
+    reclaim: Reclaim,
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
@@ -140,6 +147,7 @@ impl Kernel {
         if let Some(ageing) = &config.ageing {
             ageing::age(&mut memory, ageing, config.seed)?;
         }
+        memory.set_swap_bytes(config.swap_bytes);
         let shadow_directories = config.tables.shadow_directories;
         let mut kernel = Self {
             config,
@@ -151,6 +159,7 @@ impl Kernel {
             faults: FaultCounts::default(),
             claims: ClaimCursor::default(),
             compaction: CompactionCounts::default(),
+            reclaim: Reclaim::default(),
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
@@ -188,6 +197,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.note_peak();
+        self.relieve(None, updates);
         let result = self.handle(space, event, updates);
         self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
@@ -204,7 +214,12 @@ impl Kernel {
         kind: AccessKind,
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let result = self.serve(space, page.number(), kind, updates);
+        let (page, place) = (page.number(), (space, page.number() / REGION_PAGES));
+        self.relieve(Some(place), updates);
+        let mut result = self.serve(space, page, kind, updates);
+        while self.relieves(&result, place, updates) {
+            result = self.serve(space, page, kind, updates);
+        }
         self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
     }

@@ -58,6 +58,7 @@ impl Kernel {
         };
         match hole {
             HoleContent::Unallocated => {
+                space.forget_advice(&(page..page + 1));
                 let frame = space.punch(page, &mut effects)?;
                 effects.memory.release(frame);
                 Ok(())
@@ -122,10 +123,14 @@ impl Kernel {
         if !effects.memory.take(in_place) {
             return Err(occupied);
         }
+        let is_swapped = found.is_swapped(page.number());
         match found.patch(page.number(), &mut effects) {
             Some(frame) => {
                 effects.ledger.done.frames_copied += 1;
                 effects.memory.release(frame);
+            }
+            None if is_swapped => {
+                self.end_swap(space, page.number(), updates)?;
             }
             None => effects.ledger.done.frames_zeroed_4k += 1,
         }
@@ -155,6 +160,7 @@ impl Kernel {
         if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
             return Err(OsError::Occupied { space: to, page });
         }
+        self.swap_region_in(from, number, updates).map_err(|error| self.with_estimate(error))?;
         self.unmerge(from, pages.clone(), updates).map_err(|error| self.with_estimate(error))?;
         self.contents.copy(from, pages.clone(), to, pages.start);
         let result = self.with_two_spaces(from, to, updates, |source, target, effects| {
