@@ -20,6 +20,8 @@ const ARENA: u64 = 0x7f00_0000_0000;
 /// 2MB regions in the arena.
 const REGIONS: u64 = 6;
 const EVENTS: u64 = 12_000;
+/// MADV_POPULATE_WRITE: the pages are touched at once.
+const POPULATE_WRITE: Advice = Advice::Other(23);
 
 /// splitmix64.
 struct Random(u64);
@@ -68,9 +70,10 @@ impl Storm {
         let fragmentation = format!("portion={}%,holes={holes}%,{shape}", random.below(101));
         let perforation = ["holes=eager", "holes=lazy", "max-filter-bits=4"];
         let perforation = perforation[random.below(3) as usize];
-        let memory = format!("{}M", 64 + 2 * random.below(64));
-        // Half of the storms rage over memory with a past.
+        // Half of the storms rage over memory with a past, some others over too little.
         let aged = random.one_in(2);
+        let least = if !aged && random.one_in(2) { 4 } else { 64 };
+        let memory = format!("{}M", least + 2 * random.below(least));
         let fragmentation = if aged { "none" } else { &fragmentation };
         let past = PastOptions {
             age: aged.then_some("kernel-build,free=60%"),
@@ -181,7 +184,9 @@ impl Storm {
             }
             3 => {
                 let advice = [Advice::DontNeed, Advice::NoHugePage, Advice::HugePage, Advice::Free]
-                    [self.random.below(4) as usize];
+                    .get(self.random.below(6) as usize)
+                    .copied()
+                    .unwrap_or(POPULATE_WRITE);
                 self.event(ProgramEvent::Advise { start, length, advice })
             }
             4 | 5 => self.punch(page),

@@ -98,6 +98,20 @@ fn an_aged_memory_is_the_same_for_the_same_seed() {
     assert!(lines.contains("\"page_cache_bytes\""), "{lines}");
 }
 
+/// What memory alone is too small for fits into memory and swap.
+#[test]
+fn swap_makes_room() {
+    let place = Place::new();
+    let run = ["run", "random:size=64M", "--memory", "32M", "--fragmentation", "none"];
+    let run = [&run[..], &["--scheme", "thp", "--instructions", "60000", "--check"]].concat();
+    place.fails(&run, 1, "memory");
+    let counters = place.succeeds(&[&run[..], &["--swap", "64M", "--json"]].concat());
+    for counter in ["\"swap_ins\":0,", "\"swap_outs\":0,", "\"work_faults_swap\":0,"] {
+        assert!(!counters.contains(counter), "{counters}");
+    }
+    assert!(counters.contains("\"operating_system_cycles_swapping\":"), "{counters}");
+}
+
 /// The complaint names a size, and that size does.
 #[test]
 fn more_memory_touched_than_there_is() {
