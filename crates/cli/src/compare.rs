@@ -23,6 +23,7 @@ const FOLDER: &str = "results";
 #[command(after_help = "Examples:
   perforate compare                                   a bundled trace of a real program
   perforate compare random --memory 4G --fragmentation portion=50%,holes=25%,clustered
+  perforate compare random:size=1G --memory 768M --swap 2G --instructions 2000000
   perforate compare my.trace --scheme all --functional --check
   perforate compare random:size=1G,others=7 --machine ice-lake-sp --seeds 5
   perforate compare -- ls -lR /usr                    record a program, then compare")]

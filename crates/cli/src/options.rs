@@ -21,6 +21,10 @@ pub struct PlacementOptions {
     /// Physical memory [default: 16G]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
+    /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
+    /// short [default: none]
+    #[arg(long, value_name = "SIZE")]
+    pub swap: Option<String>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
     /// and if wanted ,unallocated or ,unusable=U%
     /// [default: portion=50%,holes=25%,clustered; none with --age]
@@ -33,9 +37,13 @@ pub struct PlacementOptions {
     /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line
     #[arg(long, value_name = "SPEC|FILE")]
     pub faulty: Option<String>,
-    /// Compaction: none, background (before the run), direct (in page faults) or both
+    /// Compaction before the run: none or background [default: none]
     #[arg(long, value_name = "WHEN")]
     pub compaction: Option<String>,
+    /// Compaction in page faults, as Linux's transparent_hugepage/defrag: always, defer,
+    /// defer+madvise, madvise or never [default: never]
+    #[arg(long, value_name = "MODE")]
+    pub defrag: Option<String>,
     /// Zones of memory: single or x86 (DMA, DMA32, Normal)
     #[arg(long, value_name = "LAYOUT")]
     pub zones: Option<String>,
@@ -91,6 +99,8 @@ impl PlacementOptions {
             age: self.age.as_deref(),
             faulty: self.faulty.as_deref(),
             compaction: self.compaction.as_deref(),
+            defrag: self.defrag.as_deref(),
+            swap: self.swap.as_deref(),
             zones: self.zones.as_deref(),
         })?;
         let background = Background::parse(BackgroundOptions {

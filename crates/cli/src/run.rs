@@ -15,6 +15,7 @@ use crate::output::{Bar, ResultFolder, notes, print, write_text};
 #[command(after_help = "Examples:
   perforate run random --scheme perforated
   perforate run redis --scheme thp --functional --check
+  perforate run random:size=1G --scheme thp --memory 768M --swap 2G --functional
   perforate run my.trace --scheme 4k --json | jq .counters.walks")]
 pub struct RunArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`)

@@ -4,7 +4,9 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
-use perforate_os::{HardFault, HoleContent, KhugepagedConfig, KsmConfig, OsError};
+use perforate_os::{
+    Defrag, HardFault, HoleContent, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
+};
 use perforate_types::{
     AccessKind, Advice, Frame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
 };
@@ -25,6 +27,7 @@ enum Action {
     Ksm(u64),
     Promote(KhugepagedConfig),
     Compact,
+    Background,
     HardFault(u64),
     Content(u64, u64),
 }
@@ -54,6 +57,7 @@ fn permissions() -> impl Strategy<Value = Permissions> {
 fn event() -> impl Strategy<Value = ProgramEvent> {
     let advice = prop_oneof![
         2 => Just(Advice::DontNeed),
+        2 => Just(Advice::Free),
         1 => Just(Advice::NoHugePage),
         1 => Just(Advice::HugePage),
     ];
@@ -121,6 +125,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
         2 => knobs().prop_map(Action::Promote),
         1 => Just(Action::Compact),
+        1 => Just(Action::Background),
         2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
     ]
@@ -185,6 +190,10 @@ fn perform(machine: &mut Machine, action: &Action) {
             let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
             done.expect("cannot fail");
         }
+        Action::Background => {
+            let done = machine.act(|kernel, updates| Ok(kernel.background_pass(updates)));
+            done.expect("cannot fail");
+        }
         Action::HardFault(frame) => {
             let failing = Frame::new(*frame);
             let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates)));
@@ -200,6 +209,53 @@ fn perform(machine: &mut Machine, action: &Action) {
             }
         }
     }
+}
+
+/// What the storm is about to do may fail for want of memory; then nothing is lost either.
+fn perform_if_possible(machine: &mut Machine, action: &Action) {
+    let tolerate = |result: Result<(), OsError>| match result {
+        Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
+        Err(error) => panic!("{error}"),
+    };
+    let exists = machine.spaces().contains(&machine.kernel.current());
+    match action {
+        Action::Event(event) if exists => {
+            tolerate(machine.act(|kernel, updates| kernel.event(event, updates)));
+        }
+        Action::Access(address, kind) if exists => {
+            let (space, page) = (machine.kernel.current(), machine::page(*address));
+            let fault = |kernel: &mut perforate_os::Kernel, updates: &mut Vec<_>| {
+                kernel.fault(space, page, *kind, updates).map(|_| ())
+            };
+            tolerate(machine.act(fault));
+        }
+        Action::Punch(..) | Action::Share(..) => {} // They fail alike; the others do.
+        action => perform(machine, action),
+    }
+}
+
+/// A storm over less memory than it touches, with swap or without.
+fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
+    let config = KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) };
+    let mut machine = Machine::configured(policy, config);
+    let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
+    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
+    // Memory is full from the start.
+    perform_if_possible(&mut machine, &Action::Event(populate(BASE, SPAN)));
+    for action in actions {
+        perform_if_possible(&mut machine, action);
+        machine.assert_memory_adds_up();
+    }
+    machine.assert_account();
+    machine.assert_copies_on_write();
+    machine.assert_frames_have_one_content();
+    for process in 0..4 {
+        machine.event(ProgramEvent::Exit { process: ProcessId(process) });
+    }
+    for counter in ["mapped_bytes", "page_table_bytes", "swapped_bytes"] {
+        assert_eq!(machine.counter(counter), 0, "{counter}");
+    }
+    machine.assert_memory_adds_up();
 }
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
@@ -274,6 +330,26 @@ proptest! {
     #[test]
     fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
         storm("perforated", None, &actions);
+    }
+
+    #[test]
+    fn swapped_base_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("base-pages", 64 * MB, Defrag::Never, &actions);
+    }
+
+    #[test]
+    fn swapped_large_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("thp", 7 * MB, Defrag::Always, &actions);
+    }
+
+    #[test]
+    fn swapped_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated", 64 * MB, Defrag::Defer, &actions);
+    }
+
+    #[test]
+    fn freed_without_swap(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated:holes=lazy", 0, Defrag::DeferMadvise, &actions);
     }
 }
 

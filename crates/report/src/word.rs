@@ -51,6 +51,7 @@ pub(crate) const WORK_PARTS: &[Part] = &[
     ("shootdowns", "shootdowns", "hole"),
     ("scanning", "scanning", "queue"),
     ("migration", "migration", "wait"),
+    ("swapping", "swapping", "bitmap"),
     ("context_switches", "context switches", "tlb"),
 ];
 

@@ -40,6 +40,8 @@ pub struct Past {
     pub defrag: Defrag,
     /// Whether background compaction had its time.
     pub compacted: bool,
+    /// Swap space in bytes; none: no memory of the program is swapped out.
+    pub swap_bytes: u64,
 }
 
 /// The texts of the options that make a [`Past`].
@@ -49,8 +51,12 @@ pub struct PastOptions<'a> {
     pub age: Option<&'a str>,
     /// `--faulty`: `uniform=S%`, `clustered=S%`, or a file with one frame number a line.
     pub faulty: Option<&'a str>,
-    /// `--compaction`: `none`, `background`, `direct` or `both`.
+    /// `--compaction`: `none` or `background`.
     pub compaction: Option<&'a str>,
+    /// `--defrag`: a mode of [`Defrag`].
+    pub defrag: Option<&'a str>,
+    /// `--swap`: a size.
+    pub swap: Option<&'a str>,
     /// `--zones`: `single` or `x86`.
     pub zones: Option<&'a str>,
 }
@@ -62,16 +68,9 @@ impl Past {
     /// What cannot be read, with what would be right.
     pub fn parse(options: PastOptions<'_>) -> Result<Self, SimError> {
         let past = |error: OsError| SimError::Past(error.to_string());
-        let (compacted, defrag) = match options.compaction {
-            None | Some("none") => (false, Defrag::Never),
-            Some("background") => (true, Defrag::Never),
-            Some("direct") => (false, Defrag::Always),
-            Some("both") => (true, Defrag::Always),
-            Some(other) => {
-                let problem = "is none, background, direct or both";
-                return Err(SimError::Past(format!("--compaction {problem}, not \"{other}\"")));
-            }
-        };
+        let compacted = read_compaction(options.compaction)?;
+        let defrag = options.defrag.map_or(Ok(Defrag::Never), read_defrag)?;
+        let swap_bytes = options.swap.map_or(Ok(0), read_swap)?;
         let zones = match options.zones {
             None | Some("single") => ZoneLayout::Single,
             Some("x86") => ZoneLayout::X86,
@@ -81,7 +80,7 @@ impl Past {
         };
         let ageing = options.age.map(str::parse).transpose().map_err(past)?;
         let faulty = options.faulty.map(read_fault_map).transpose()?;
-        Ok(Self { zones, faulty, ageing, defrag, compacted })
+        Ok(Self { zones, faulty, ageing, defrag, compacted, swap_bytes })
     }
 
     /// Short phrases for headings.
@@ -89,14 +88,45 @@ impl Past {
         let mut phrases = Vec::new();
         phrases.extend(self.ageing.as_ref().map(|ageing| format!("aged: {ageing}")));
         phrases.extend(self.faulty.as_ref().map(|faulty| format!("faulty: {faulty}")));
-        match (self.compacted, self.defrag) {
-            (false, Defrag::Never) => {}
-            (true, Defrag::Never) => phrases.push("compacted in the background".into()),
-            (false, Defrag::Always) => phrases.push("direct compaction".into()),
-            (true, Defrag::Always) => phrases.push("background and direct compaction".into()),
+        if self.compacted {
+            phrases.push("compacted in the background".into());
+        }
+        if self.defrag != Defrag::Never {
+            phrases.push(format!("defrag {}", self.defrag.name()));
+        }
+        if self.swap_bytes > 0 {
+            phrases.push(format!("{} of swap", format_size(self.swap_bytes)));
         }
         phrases
     }
+}
+
+fn read_compaction(text: Option<&str>) -> Result<bool, SimError> {
+    let problem = match text {
+        None | Some("none") => return Ok(false),
+        Some("background") => return Ok(true),
+        Some(old @ ("direct" | "both")) => {
+            format!("not \"{old}\": compaction in page faults is --defrag always")
+        }
+        Some(other) => format!("not \"{other}\""),
+    };
+    Err(SimError::Past(format!("--compaction is none or background, {problem}")))
+}
+
+fn read_defrag(text: &str) -> Result<Defrag, SimError> {
+    Defrag::find(text).ok_or_else(|| {
+        let modes = Defrag::ALL.map(Defrag::name).join(", ");
+        SimError::Past(format!("--defrag is one of {modes}, not \"{text}\""))
+    })
+}
+
+fn read_swap(text: &str) -> Result<u64, SimError> {
+    let bytes = parse_size("--swap", text)?;
+    if bytes > MemoryState::MAXIMUM_BYTES {
+        let problem = "at most 64T of swap can be simulated";
+        return Err(SimError::Size { option: "--swap", text: text.into(), problem });
+    }
+    Ok(bytes)
 }
 
 /// A share, or a file that lists frames.

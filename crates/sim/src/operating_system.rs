@@ -50,6 +50,10 @@ pub struct OperatingSystemCosts {
     /// Moving one frame's content under its page, besides the copy, the entries and the
     /// shootdown.
     pub migrate_frame_ns: f64,
+    /// Reading one page from swap, besides its fault and its entry.
+    pub swap_in_ns: f64,
+    /// Writing one page to swap, besides its entry and its shootdown.
+    pub swap_out_ns: f64,
     /// Running another process.
     pub context_switch_ns: f64,
     /// Invalidating one TLB entry.
@@ -84,6 +88,8 @@ impl Default for OperatingSystemCosts {
             patch_ns: 100.0,
             scan_frame_ns: 10.0,
             migrate_frame_ns: 2_625.0,
+            swap_in_ns: 90_000.0,
+            swap_out_ns: 4_000.0,
             context_switch_ns: 1_500.0,
             invalidate_entry_ns: 158.0,
             flush_space_ns: 158.0,
@@ -111,6 +117,8 @@ pub struct OperatingSystemCycles {
     pub scanning: u64,
     /// Moving frames under their pages.
     pub migration: u64,
+    /// Writing pages to swap and waiting for those that are read.
+    pub swapping: u64,
     /// Changing the running process.
     pub context_switches: u64,
 }
@@ -137,7 +145,7 @@ impl OperatingSystemCosts {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 20] {
+    fn times(&self) -> [(&'static str, f64); 22] {
         [
             ("fault_4k_ns", self.fault_4k_ns),
             ("fault_2m_ns", self.fault_2m_ns),
@@ -154,6 +162,8 @@ impl OperatingSystemCosts {
             ("patch_ns", self.patch_ns),
             ("scan_frame_ns", self.scan_frame_ns),
             ("migrate_frame_ns", self.migrate_frame_ns),
+            ("swap_in_ns", self.swap_in_ns),
+            ("swap_out_ns", self.swap_out_ns),
             ("context_switch_ns", self.context_switch_ns),
             ("invalidate_entry_ns", self.invalidate_entry_ns),
             ("flush_space_ns", self.flush_space_ns),
@@ -168,8 +178,11 @@ impl OperatingSystemCosts {
             let ns: f64 = parts.iter().map(|&(count, each_ns)| count as f64 * each_ns).sum();
             (ns * frequency_ghz).round() as u64
         };
-        let small_faults =
-            work.faults_4k + work.faults_hole + work.faults_copy_on_write + work.faults_other;
+        let small_faults = work.faults_4k
+            + work.faults_hole
+            + work.faults_copy_on_write
+            + work.faults_swap
+            + work.faults_other;
         OperatingSystemCycles {
             faults: cycles(&[
                 (small_faults, self.fault_4k_ns),
@@ -197,6 +210,10 @@ impl OperatingSystemCosts {
             ]),
             scanning: cycles(&[(work.frames_scanned, self.scan_frame_ns)]),
             migration: cycles(&[(work.frames_migrated, self.copy_4k_ns + self.migrate_frame_ns)]),
+            swapping: cycles(&[
+                (work.pages_swapped_in, self.swap_in_ns),
+                (work.pages_swapped_out, self.swap_out_ns),
+            ]),
             context_switches: cycles(&[(work.context_switches, self.context_switch_ns)]),
         }
     }
@@ -235,7 +252,7 @@ impl OperatingSystemCosts {
 
 impl OperatingSystemCycles {
     /// Cause and cycles.
-    pub fn by_cause(&self) -> [(&'static str, u64); 8] {
+    pub fn by_cause(&self) -> [(&'static str, u64); 9] {
         [
             ("faults", self.faults),
             ("zeroing", self.zeroing),
@@ -244,6 +261,7 @@ impl OperatingSystemCycles {
             ("shootdowns", self.shootdowns),
             ("scanning", self.scanning),
             ("migration", self.migration),
+            ("swapping", self.swapping),
             ("context_switches", self.context_switches),
         ]
     }
@@ -269,6 +287,7 @@ mod tests {
             faults_hole: 1,
             faults_copy_on_write: 1,
             faults_other: 1,
+            faults_swap: 2,
             frames_zeroed_4k: 3,
             frames_zeroed_tables: 4,
             blocks_zeroed_2m: 1,
@@ -281,6 +300,8 @@ mod tests {
             subpages_patched: 1,
             frames_scanned: 100,
             frames_migrated: 2,
+            pages_swapped_in: 2,
+            pages_swapped_out: 512,
             context_switches: 5,
             shootdown_batches: 3,
             entries_invalidated: 6,
@@ -288,8 +309,8 @@ mod tests {
             ..Work::default()
         };
         let cycles = costs.cycles(&work, 2.0);
-        // 6 small faults of 2625 ns, 2 large ones of 12,975 ns.
-        assert_eq!(cycles.faults, 2 * (6 * 2_625 + 2 * 12_975));
+        // 8 small faults of 2625 ns, 2 large ones of 12,975 ns.
+        assert_eq!(cycles.faults, 2 * (8 * 2_625 + 2 * 12_975));
         assert_eq!(cycles.zeroing, 2 * (7 * 850 + 452_000));
         assert_eq!(cycles.copying, 2 * 2 * 850);
         // 16 entries of 25 ns, one split, four sub-pages of 100 ns.
@@ -298,8 +319,9 @@ mod tests {
         assert_eq!(cycles.shootdowns, 2 * 7 * 158 + 3 * (2 * 2_100 + 75));
         assert_eq!(cycles.scanning, 2 * 100 * 10);
         assert_eq!(cycles.migration, 2 * 2 * (850 + 2_625));
+        assert_eq!(cycles.swapping, 2 * (2 * 90_000 + 512 * 4_000));
         assert_eq!(cycles.context_switches, 2 * 5 * 1_500);
-        assert_eq!(cycles.total(), 1_055_487);
+        assert_eq!(cycles.total(), 5_521_987);
         // Nobody to interrupt, nobody to wait for.
         let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);

@@ -6,7 +6,7 @@
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
-use perforate_os::{FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
+use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
@@ -20,6 +20,8 @@ const ARENA: u64 = 0x7f00_0000_0000;
 /// 2MB regions in the arena.
 const REGIONS: u64 = 6;
 const EVENTS: u64 = 12_000;
+/// MADV_POPULATE_WRITE: the pages are touched at once.
+const POPULATE_WRITE: Advice = Advice::Other(23);
 
 /// splitmix64.
 struct Random(u64);
@@ -69,14 +71,17 @@ impl Storm {
         let perforation =
             ["holes=eager", "holes=lazy,promote=punch", "max-filter-bits=4", "hole-cost=0"];
         let perforation = perforation[random.below(4) as usize];
-        let memory = format!("{}M", 64 + 2 * random.below(64));
-        // Half of the storms rage over memory with a past.
+        // Half of the storms rage over memory with a past, some others over too little.
         let aged = random.one_in(2);
+        let least = if !aged && random.one_in(2) { 4 } else { 64 };
+        let memory = format!("{}M", least + 2 * random.below(least));
         let fragmentation = if aged { "none" } else { &fragmentation };
         let past = PastOptions {
             age: aged.then_some("kernel-build,free=60%"),
             faulty: random.one_in(2).then_some("uniform=0.1%"),
-            compaction: Some(["none", "background", "direct", "both"][random.below(4) as usize]),
+            compaction: Some(["none", "background"][random.below(2) as usize]),
+            defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
+            swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
             zones: Some(["single", "x86"][random.below(2) as usize]),
         };
         let memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
@@ -187,7 +192,9 @@ impl Storm {
             }
             3 => {
                 let advice = [Advice::DontNeed, Advice::NoHugePage, Advice::HugePage, Advice::Free]
-                    [self.random.below(4) as usize];
+                    .get(self.random.below(6) as usize)
+                    .copied()
+                    .unwrap_or(POPULATE_WRITE);
                 self.event(ProgramEvent::Advise { start, length, advice })
             }
             4 | 5 => self.punch(page),

@@ -69,7 +69,12 @@ fn pasts() {
         ("--faulty=nofile.txt", "name a file with one frame number a line"),
         ("--faulty=words.txt", "line 2 is not the number of a frame"),
         ("--faulty=beyond.txt", "frame 99999999 lies outside the memory of 1048576 frames"),
-        ("--compaction=soon", "none, background, direct or both"),
+        ("--compaction=soon", "--compaction is none or background, not \"soon\""),
+        ("--compaction=both", "compaction in page faults is --defrag always"),
+        ("--compaction=direct", "compaction in page faults is --defrag always"),
+        ("--defrag=later", "always, defer, defer+madvise, madvise, never, not \"later\""),
+        ("--swap=much", "not a whole number of bytes"),
+        ("--swap=65T", "at most 64T of swap"),
         ("--zones=numa", "single or x86"),
     ] {
         fails(&place, &["random:size=64M", "--memory", "4G", option], 2, expected);
@@ -82,11 +87,29 @@ fn pasts() {
 fn an_aged_memory_is_the_same_for_the_same_seed() {
     let place = Place::new();
     let run = ["compare", "random:size=64M", "--memory", "512M", "--age", "kernel-build,free=40%"];
-    let run = [&run[..], &["--compaction", "both", "--scheme", "thp,perforated"]].concat();
+    let run = [
+        &run[..],
+        &["--compaction", "background", "--defrag", "always", "--scheme", "thp,perforated"],
+    ]
+    .concat();
     let run = [&run[..], &["--instructions", "60000", "--check", "--json"]].concat();
     let lines = place.succeeds(&run);
     assert_eq!(lines, place.succeeds(&run));
     assert!(lines.contains("\"page_cache_bytes\""), "{lines}");
+}
+
+/// What memory alone is too small for fits into memory and swap.
+#[test]
+fn swap_makes_room() {
+    let place = Place::new();
+    let run = ["run", "random:size=64M", "--memory", "32M", "--fragmentation", "none"];
+    let run = [&run[..], &["--scheme", "thp", "--instructions", "60000", "--check"]].concat();
+    place.fails(&run, 1, "memory");
+    let counters = place.succeeds(&[&run[..], &["--swap", "64M", "--json"]].concat());
+    for counter in ["\"swap_ins\":0,", "\"swap_outs\":0,", "\"work_faults_swap\":0,"] {
+        assert!(!counters.contains(counter), "{counters}");
+    }
+    assert!(counters.contains("\"operating_system_cycles_swapping\":"), "{counters}");
 }
 
 /// The complaint names a size, and that size does.

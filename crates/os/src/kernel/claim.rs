@@ -6,6 +6,7 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 use serde::{Deserialize, Serialize};
 
 use super::Kernel;
+use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::{BLOCK_ORDER, BlockContents, Owner};
 use crate::space::Present;
@@ -33,24 +34,75 @@ pub enum Defrag {
     /// Nothing is moved; a block is perforated only if its frames are free or stay.
     #[default]
     Never,
+    /// Direct compaction only in areas that the program advised (MADV_HUGEPAGE).
+    Madvise,
+    /// Direct compaction in advised areas; elsewhere kcompactd is woken.
+    #[serde(rename = "defer+madvise")]
+    DeferMadvise,
+    /// kcompactd is woken, and the fault goes without.
+    Defer,
     /// Direct compaction: movable contents of a suitable block are copied elsewhere.
     Always,
+}
+
+impl Defrag {
+    /// All modes.
+    pub const ALL: [Self; 5] =
+        [Self::Always, Self::Defer, Self::DeferMadvise, Self::Madvise, Self::Never];
+
+    /// Linux's name of the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Defer => "defer",
+            Self::DeferMadvise => "defer+madvise",
+            Self::Madvise => "madvise",
+            Self::Never => "never",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Whether a fault moves contents itself, in an area that is advised or not.
+    const fn is_direct(self, advised: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Madvise | Self::DeferMadvise => advised,
+            Self::Never | Self::Defer => false,
+        }
+    }
+
+    /// Whether a fault wakes kcompactd.
+    const fn wakes(self, advised: bool) -> bool {
+        match self {
+            Self::Defer => true,
+            Self::DeferMadvise => !advised,
+            Self::Never | Self::Madvise | Self::Always => false,
+        }
+    }
 }
 
 /// Where a search for blocks goes on, so that no block is looked at again too soon.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClaimCursor {
     next_block: u64,
-    /// Searches of all blocks in vain since the last that found one, at most
-    /// [`MOST_DEFERRED_SHIFT`].
-    failures: u32,
-    /// Claims still to be refused without a search.
-    deferred: u32,
+    /// Searches of all blocks that move contents, and that move nothing.
+    direct: Deferral,
+    in_place: Deferral,
+    /// Whether kcompactd was woken since it ran last.
+    kcompactd_woken: bool,
+    /// Passes of kcompactd that emptied nothing.
+    kcompactd: Deferral,
 }
 
-/// After the n-th fruitless search in a row, 2ⁿ − 1 claims are refused without one, at most 63
-/// (Linux: `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
-const MOST_DEFERRED_SHIFT: u32 = 6;
+impl ClaimCursor {
+    fn deferral(&mut self, direct: bool) -> &mut Deferral {
+        if direct { &mut self.direct } else { &mut self.in_place }
+    }
+}
 
 /// A block taken for a program: all its frames but the holes are the taker's.
 pub(super) struct ClaimedBlock {
@@ -65,43 +117,50 @@ impl Kernel {
     }
 
     /// A block for a 2MB page of a program, whole or with holes as the policy accepts them.
-    pub(super) fn claim_block(&mut self, updates: &mut Vec<Update>) -> Option<ClaimedBlock> {
+    /// `advised`: the program asked for large pages there.
+    pub(super) fn claim_block(
+        &mut self,
+        advised: bool,
+        updates: &mut Vec<Update>,
+    ) -> Option<ClaimedBlock> {
         if let Some(block) = self.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
         }
-        if !self.may_claim() {
+        if self.config.defrag.wakes(advised) && self.claims.kcompactd.is_due() {
+            self.claims.kcompactd_woken = true;
+        }
+        let direct = self.config.defrag.is_direct(advised);
+        if !self.may_claim(direct) {
             return None;
         }
         let blocks = self.memory.blocks();
         for _ in 0..blocks {
             let block = Frame::new(self.claims.next_block << BLOCK_ORDER);
             self.claims.next_block = (self.claims.next_block + 1) % blocks;
-            if let Some(claimed) = self.try_claim(block, updates) {
-                self.claims.failures = 0;
+            if let Some(claimed) = self.try_claim(block, direct, updates) {
+                self.claims.deferral(direct).reset();
                 return Some(claimed);
             }
         }
-        self.claims.failures = (self.claims.failures + 1).min(MOST_DEFERRED_SHIFT);
-        self.claims.deferred = (1 << self.claims.failures) - 1;
+        self.claims.deferral(direct).failed();
         None
     }
 
     /// Whether a search can find anything at all and is not deferred.
-    fn may_claim(&mut self) -> bool {
+    fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::Perforated(_));
-        if self.config.defrag == Defrag::Never && !perforates {
-            return false;
-        }
-        let deferred = self.claims.deferred > 0;
-        self.claims.deferred = self.claims.deferred.saturating_sub(1);
-        !deferred
+        (direct || perforates) && self.claims.deferral(direct).is_due()
     }
 
     /// Takes the block if the policy accepts what stays in it as holes.
-    fn try_claim(&mut self, block: Frame, updates: &mut Vec<Update>) -> Option<ClaimedBlock> {
+    fn try_claim(
+        &mut self,
+        block: Frame,
+        moves: bool,
+        updates: &mut Vec<Update>,
+    ) -> Option<ClaimedBlock> {
         self.compaction.blocks_scanned += 1;
-        let moves = self.config.defrag == Defrag::Always;
         let usable = self.memory.at_most_usable(block);
         if usable == 0 {
             return None;
@@ -132,6 +191,22 @@ impl Kernel {
         }
     }
 
+    /// What runs beside the programs, to be called now and then: kcompactd, if a fault has woken it.
+    /// After passes that emptied nothing it sleeps through some calls for it, as faults do without
+    /// their searches.
+    pub fn background_pass(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
+        if !std::mem::take(&mut self.claims.kcompactd_woken) {
+            return CompactionCounts::default();
+        }
+        let done = self.compact(updates);
+        if done.blocks_emptied > 0 {
+            self.claims.kcompactd.reset();
+        } else {
+            self.claims.kcompactd.failed();
+        }
+        done
+    }
+
     /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,
     /// those in which nothing stays are emptied into free frames of others, as long as there are
     /// enough outside wholly free 2MB blocks. Holes of perforated pages are patched on the way.
@@ -160,8 +235,8 @@ impl Kernel {
                 self.memory.free(block, BLOCK_ORDER);
             }
         }
-        self.claims.failures = 0;
-        self.claims.deferred = 0;
+        self.claims.direct.reset();
+        self.claims.in_place.reset();
         self.ledger.send();
         let after = self.compaction;
         CompactionCounts {

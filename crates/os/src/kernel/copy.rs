@@ -35,6 +35,7 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         child.areas = self.areas.clone();
         child.heap_end = self.heap_end;
+        self.share_swapped(child, &mut effects.memory.swap);
         let everything = 0..1 << 52;
         for number in self.huge_within(&everything) {
             self.copy_huge(number, child, effects)?;

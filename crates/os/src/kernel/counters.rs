@@ -51,6 +51,11 @@ impl Kernel {
         out.count("reclaims", pressure.reclaims);
         out.count("reclaimed_page_cache_bytes", bytes(pressure.page_cache_frames));
         out.count("reclaimed_slab_bytes", bytes(pressure.slab_frames));
+        let swap = &self.memory.swap;
+        out.count("reclaimed_advised_bytes", bytes(self.reclaim.advised_pages));
+        out.count("swapped_bytes", bytes(swap.used_slots()));
+        out.count("swap_outs", self.ledger.done.pages_swapped_out);
+        out.count("swap_ins", self.ledger.done.pages_swapped_in);
         out.count("compaction_blocks_scanned", self.compaction.blocks_scanned);
         out.count("compaction_frames_scanned", self.compaction.frames_scanned);
         out.count("compaction_frames_migrated", self.compaction.frames_migrated);

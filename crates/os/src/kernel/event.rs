@@ -130,7 +130,12 @@ impl Kernel {
                 for index in subpages_of(&(part.start..part.end), number).iter() {
                     if !untouched.contains(index) {
                         let page = number * REGION_PAGES + index as u64;
-                        self.populate_page(id, page, area, updates)?;
+                        self.relieve(Some((id, number)), updates);
+                        let mut result = self.populate_page(id, page, area, updates);
+                        while self.relieves(&result, (id, number), updates) {
+                            result = self.populate_page(id, page, area, updates);
+                        }
+                        result?;
                     }
                 }
             }
@@ -161,7 +166,10 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.ledger.clears = area.attributes.backing != Backing::File;
-        match self.space(id)?.find(page) {
+        let present = self.space(id)?.find(page);
+        match present {
+            None | Some(Present::EmptyHole)
+                if self.swap_in(id, page, area, AccessKind::Read, updates)? => {}
             None => self.bring_in(id, page, area, updates)?,
             Some(Present::EmptyHole) => {
                 self.fill_hole(id, page, area.attributes.effective(), updates)?;
@@ -190,9 +198,9 @@ impl Kernel {
                 space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
                 Ok(())
             }
-            // Pages advised free would go only under memory pressure; reclaim leaves them alone.
+            Advice::Free => self.advise_free(id, pages, updates),
             Advice::Other(POPULATE_READ | POPULATE_WRITE) => self.populate(id, pages, updates),
-            Advice::Free | Advice::Other(_) => Ok(()),
+            Advice::Other(_) => Ok(()),
         }
     }
 

@@ -39,6 +39,9 @@ impl Kernel {
         self.ledger.clears = area.attributes.backing != Backing::File;
         let (present, is_open) = self.space(id)?.look_up(page);
         match present {
+            None | Some(Present::EmptyHole) if self.swap_in(id, page, area, kind, updates)? => {
+                self.ledger.done.faults_swap += 1;
+            }
             None => {
                 if is_open && !area.attributes.is_shared() {
                     self.map_frame(id, page, area.attributes.effective(), updates)?;
@@ -57,6 +60,7 @@ impl Kernel {
             }
             Some(present) if kind == AccessKind::Write && !present.permissions().write => {
                 self.make_writable(id, page, area.attributes, updates)?;
+                self.parts(id, updates)?.0.forget_advice(&(page..page + 1));
                 self.note_write(id, page, present);
                 self.faults.copy_on_write += 1;
                 self.ledger.done.faults_copy_on_write += 1;
@@ -138,7 +142,7 @@ impl Kernel {
         }
         let seed = self.config.seed;
         match self.config.fragmentation.and_then(|f| f.holes(seed, number)) {
-            None => self.bring_in_whole(id, page, permissions, updates),
+            None => self.bring_in_whole(id, page, area, updates),
             Some(holes) => match self.policy.use_block(&holes) {
                 BlockUse::Perforated(when) if self.config.tables.shadow_directories => {
                     match self.memory.allocate_fragment(number, &holes) {
@@ -173,7 +177,10 @@ impl Kernel {
         number: u64,
         area: &Area,
     ) -> Result<bool, OsError> {
-        let untouched = self.space(id)?.region(number).is_none();
+        let space = self.space(id)?;
+        // What is swapped comes back as 4KB pages.
+        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let untouched = space.region(number).is_none() && !space.any_swapped(region);
         let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
         let refused = self.policy.needs_advice() && !advised;
         Ok(untouched && !refused && area.attributes.eligible())
@@ -216,11 +223,13 @@ impl Kernel {
         &mut self,
         id: SpaceId,
         page: u64,
-        permissions: Permissions,
+        area: Area,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        let permissions = area.attributes.effective();
+        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
         let claimed = match self.policy.use_block(&HoleSet::EMPTY) {
-            BlockUse::Large => self.claim_block(updates),
+            BlockUse::Large => self.claim_block(advised, updates),
             BlockUse::Pages | BlockUse::Perforated(_) => None,
         };
         let Some(ClaimedBlock { block, holes }) = claimed else {

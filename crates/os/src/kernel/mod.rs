@@ -5,6 +5,7 @@ mod conclude;
 mod contents;
 mod copy;
 mod counters;
+mod deferral;
 mod event;
 mod fault;
 mod hard_fault;
@@ -14,6 +15,7 @@ mod memory_map;
 mod patching;
 mod process;
 mod range;
+mod reclaim;
 mod remap;
 mod shared;
 mod subpage;
@@ -27,7 +29,7 @@ use perforate_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Effects};
+use crate::space::{AddressSpace, Effects, REGION_PAGES};
 use crate::{Ageing, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout, ageing};
 use claim::ClaimCursor;
 pub use claim::{CompactionCounts, Defrag};
@@ -38,6 +40,7 @@ use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
+use reclaim::Reclaim;
 pub use shared::SharedPlace;
 pub use subpage::HoleContent;
 pub use work::Work;
@@ -76,6 +79,9 @@ pub struct KernelConfig {
     /// What a fault does for a 2MB page when no whole block is free.
     #[serde(default)]
     pub defrag: Defrag,
+    /// Swap space in bytes; without any, no memory of programs is swapped out.
+    #[serde(default)]
+    pub swap_bytes: u64,
     /// Whether background compaction had its time before the program started.
     #[serde(default)]
     pub compacted: bool,
@@ -119,6 +125,7 @@ pub struct Kernel {
     faults: FaultCounts,
     claims: ClaimCursor,
     compaction: CompactionCounts,
+    reclaim: Reclaim,
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
@@ -152,6 +159,7 @@ impl Kernel {
         if let Some(ageing) = &config.ageing {
             ageing::age(&mut memory, ageing, config.seed)?;
         }
+        memory.set_swap_bytes(config.swap_bytes);
         let shadow_directories = config.tables.shadow_directories;
         let mut kernel = Self {
             config,
@@ -163,6 +171,7 @@ impl Kernel {
             faults: FaultCounts::default(),
             claims: ClaimCursor::default(),
             compaction: CompactionCounts::default(),
+            reclaim: Reclaim::default(),
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
@@ -203,6 +212,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.note_peak();
+        self.relieve(None, updates);
         let result = self.handle(space, event, updates);
         self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
@@ -219,7 +229,12 @@ impl Kernel {
         kind: AccessKind,
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let result = self.serve(space, page.number(), kind, updates);
+        let (page, place) = (page.number(), (space, page.number() / REGION_PAGES));
+        self.relieve(Some(place), updates);
+        let mut result = self.serve(space, page, kind, updates);
+        while self.relieves(&result, place, updates) {
+            result = self.serve(space, page, kind, updates);
+        }
         self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }

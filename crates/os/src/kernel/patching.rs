@@ -64,8 +64,13 @@ impl Kernel {
     }
 
     /// Gives reserved frames that were not touched yet to everybody, from the lowest address of
-    /// the first address space on, until `free_frames` are free.
-    pub(super) fn break_reservations(&mut self, free_frames: u64, updates: &mut Vec<Update>) {
+    /// the first address space on, until `free_frames` are free. Returns whether there were any.
+    pub(super) fn break_reservations(
+        &mut self,
+        free_frames: u64,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let mut released = 0;
         for slot in 0..self.spaces.len() {
             let id = SpaceId(slot as u16);
             let mut next = 0;
@@ -73,9 +78,10 @@ impl Kernel {
                 let Ok((space, mut effects)) = self.parts(id, updates) else { break };
                 let region = (space.usage().reserved > 0).then(|| space.next_region(next));
                 let Some(Some(number)) = region else { break };
-                space.release_reserved(number, &HoleSet::FULL, &mut effects);
+                released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
                 next = number + 1;
             }
         }
+        released > 0
     }
 }

@@ -96,6 +96,9 @@ impl Kernel {
             return Ok(());
         }
         self.exit(child, updates)?;
+        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
+        let tables = self.space(parent)?.table_frames();
+        self.make_room(self.memory.high_watermark() + tables, None, updates);
         let space = self.create_space()?;
         self.processes.insert(child, space);
         self.contents.fork(parent, space);

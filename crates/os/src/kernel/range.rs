@@ -34,6 +34,7 @@ impl Kernel {
         self.contents.forget(id, &pages);
         let partial = self.partial_change();
         let (space, mut effects) = self.parts(id, updates)?;
+        space.forget_reclaimed(&pages, &mut effects.memory.swap);
         for number in space.huge_within(&pages) {
             if covers_gigabyte(&pages, number) {
                 let block = space.unmap_huge(number, &mut effects);
@@ -74,7 +75,9 @@ fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
 }
 
 impl AddressSpace {
-    fn drop_subpages(
+    /// Unmaps these sub-pages of a region and gives up their frames. A 2MB page is split or
+    /// punched unless all of it goes; only that can fail, and before anything has changed.
+    pub(super) fn drop_subpages(
         &mut self,
         number: u64,
         subpages: &HoleSet,

@@ -52,6 +52,7 @@ impl Kernel {
         if length < to.end - to.start {
             space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
         }
+        space.move_reclaimed(&moved, to.start);
         space.move_range(&moved, to.start, &mut effects)?;
         self.unmap_area(id, from, updates)
     }

@@ -307,6 +307,7 @@ impl Kernel {
         if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
             return Err(OsError::Occupied { space: to, page });
         }
+        self.swap_region_in(from, number, updates)?;
         self.unmerge(from, pages.clone(), updates)?;
         if let Some(page) = self.waits_for_copy(from, &pages)? {
             return Err(OsError::CopyOnWrite { space: from, page: VirtualPage::new(page) });

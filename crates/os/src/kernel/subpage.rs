@@ -62,6 +62,7 @@ impl Kernel {
         let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
         match hole {
             HoleContent::Unallocated => {
+                space.forget_advice(&(page..page + 1));
                 let frame = space.punch(page, &mut effects)?;
                 effects.memory.release(frame);
                 Ok(())
@@ -143,10 +144,14 @@ impl Kernel {
         if !found.take_in_place(page.number(), &mut effects) {
             return Err(occupied);
         }
+        let is_swapped = found.is_swapped(page.number());
         match found.patch(page.number(), &mut effects) {
             Some(frame) => {
                 effects.ledger.done.frames_copied += 1;
                 effects.memory.release(frame);
+            }
+            None if is_swapped => {
+                self.end_swap(space, page.number(), updates)?;
             }
             None => effects.ledger.done.frames_zeroed_4k += 1,
         }

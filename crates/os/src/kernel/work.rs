@@ -54,6 +54,8 @@ account! {
     faults_hole,
     /// Writes to a page that was read-only, whether a frame was copied or not.
     faults_copy_on_write,
+    /// Faults that read a page from swap (Linux: major faults).
+    faults_swap,
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
     faults_other,
     /// 4KB frames of anonymous memory cleared one by one.
@@ -84,6 +86,10 @@ account! {
     frames_scanned,
     /// Frames whose content moved to another frame under the same page.
     frames_migrated,
+    /// Pages written to swap.
+    pages_swapped_out,
+    /// Pages read from swap, by faults or before a page is populated, shared or patched.
+    pages_swapped_in,
     /// Times another process began to run.
     context_switches,
     /// Shootdowns of 4KB translations.

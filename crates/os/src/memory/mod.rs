@@ -11,6 +11,7 @@ mod pageblock;
 mod pressure;
 mod references;
 mod runs;
+mod swap;
 mod zones;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use owners::Owners;
 pub use pressure::Pressure;
 use pressure::Watermarks;
 use references::References;
+pub(crate) use swap::Swap;
 pub use zones::{Zone, ZoneLayout, Zones};
 
 /// Bytes of a frame.
@@ -53,6 +55,8 @@ pub(crate) struct PhysicalMemory {
     others: Others,
     watermarks: Watermarks,
     pressure: Pressure,
+    /// Where pages go that have no frame.
+    pub(crate) swap: Swap,
     retired_frames: u64,
     hole_bitmap: Option<Frame>,
     hole_bitmap_frames: u64,
@@ -94,6 +98,7 @@ impl PhysicalMemory {
             others: Others::default(),
             watermarks: Watermarks::of(usable),
             pressure: Pressure::default(),
+            swap: Swap::default(),
             retired_frames: 0,
             hole_bitmap: with_hole_bitmap.then(|| Frame::new(usable)),
             hole_bitmap_frames,
@@ -101,6 +106,11 @@ impl PhysicalMemory {
             parked: HashMap::new(),
             perforated: HashMap::new(),
         })
+    }
+
+    /// The swap space has so many bytes.
+    pub(crate) fn set_swap_bytes(&mut self, bytes: u64) {
+        self.swap = Swap::new(bytes);
     }
 
     /// Size of the memory in bytes.

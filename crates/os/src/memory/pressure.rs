@@ -43,7 +43,7 @@ impl PhysicalMemory {
     /// An aligned run of 2^order frames; page cache and slab make room if memory is short or, for
     /// more than one frame, in too small pieces.
     pub(super) fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
-        if self.zones.free_frames() < self.watermarks.low_frames {
+        if self.is_short() {
             self.reclaim();
         }
         loop {
@@ -56,8 +56,25 @@ impl PhysicalMemory {
         }
     }
 
-    /// Reclaims until the high watermark.
-    fn reclaim(&mut self) {
+    /// Whether less memory is free than the low watermark.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.zones.free_frames() < self.watermarks.low_frames
+    }
+
+    /// Free frames at which reclaim ends.
+    pub(crate) fn high_watermark(&self) -> u64 {
+        self.watermarks.high_frames
+    }
+
+    /// Frames of page cache and slab that can be dropped.
+    pub(crate) fn reclaimable_frames(&self) -> u64 {
+        let reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
+        reclaimable.map(|usage| self.others.frames(usage)).sum()
+    }
+
+    /// Drops page cache, then slab, until the high watermark.
+    pub(crate) fn reclaim(&mut self) {
         let mut reclaimed = false;
         while self.zones.free_frames() < self.watermarks.high_frames && self.reclaim_oldest() {
             reclaimed = true;

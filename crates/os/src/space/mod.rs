@@ -12,6 +12,7 @@ mod number_hasher;
 mod pages;
 mod perforated;
 mod promote;
+mod reclaimed;
 mod region;
 mod reservation;
 mod tables;
@@ -31,6 +32,7 @@ use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
 pub(crate) use frames::FrameVisitor;
 use number_hasher::NumberHasher;
+use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
 
@@ -112,6 +114,7 @@ pub(crate) struct AddressSpace {
     /// 1GB pages by address ÷ 1GB.
     huge: BTreeMap<u64, Large>,
     usage: Usage,
+    reclaimed: Reclaimed,
 }
 
 /// The present translation of one page.
@@ -170,6 +173,7 @@ impl AddressSpace {
             regions: BTreeMap::new(),
             huge: BTreeMap::new(),
             usage: Usage::default(),
+            reclaimed: Reclaimed::default(),
         }
     }
 
@@ -260,9 +264,12 @@ impl AddressSpace {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// Whether nothing is mapped in the 1GB around `page`.
+    /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.
     pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
-        !self.tables.has_directory(page) && !self.huge.contains_key(&(page >> 18))
+        let pages = page >> 18 << 18..((page >> 18) + 1) << 18;
+        !self.tables.has_directory(page)
+            && !self.huge.contains_key(&(page >> 18))
+            && !self.any_swapped(pages)
     }
 
     /// A frame for a level-1 node, taken before anything else changes.

@@ -258,6 +258,9 @@ impl AddressSpace {
         } else {
             self.usage.holes_unallocated -= 1;
         }
+        if entry.frame() == block.add(index as u64) {
+            effects.memory.forget_owner(entry.frame());
+        }
         let space = self.id;
         effects.change(MappingChange::Patch { space, page: VirtualPage::new(page) });
         self.shootdown_subpage(page, block, filter_changed, effects);

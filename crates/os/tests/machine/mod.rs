@@ -50,10 +50,18 @@ impl Machine {
     ) -> Self {
         let config = KernelConfig {
             fragmentation: fragmentation.map(|text| text.parse().expect("valid")),
-            seed: 42,
-            tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
             implicit_maps: implicit,
             ..KernelConfig::new(memory_bytes)
+        };
+        Self::configured(policy, config)
+    }
+
+    /// The seed and the format of the tables are set here.
+    pub fn configured(policy: &str, config: KernelConfig) -> Self {
+        let config = KernelConfig {
+            seed: 42,
+            tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
+            ..config
         };
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),

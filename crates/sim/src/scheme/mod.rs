@@ -101,6 +101,7 @@ impl Scheme {
             faulty: past.faulty,
             ageing: past.ageing,
             defrag: past.defrag,
+            swap_bytes: memory.past.swap_bytes,
             compacted: past.compacted,
         };
         let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;

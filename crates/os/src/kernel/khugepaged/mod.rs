@@ -151,8 +151,12 @@ impl Kernel {
         number: u64,
         updates: &mut Vec<Update>,
     ) -> Result<(), Refusal> {
-        let census = self.census(id, number).expect("the scanner found it");
+        let mut census = self.census(id, number).expect("the scanner found it");
         self.check_limits(number, &census)?;
+        if !census.swapped.is_empty() {
+            self.swap_region_in(id, number, updates).map_err(|_| Refusal::Memory)?;
+            census = self.census(id, number).expect("it is still mapped by 4KB pages");
+        }
         let plan = self.plan(&census)?;
         if !self.carry_out((id, number), &census, &plan, updates) {
             return Err(Refusal::Memory);

@@ -84,11 +84,6 @@ impl Census {
     }
 }
 
-/// The pages of a region that are swapped out. Nothing is swapped as yet.
-fn swapped_pages(_space: &AddressSpace, _number: u64) -> HoleSet {
-    HoleSet::EMPTY
-}
-
 impl Kernel {
     /// Whether 4KB pages map a region that may be a 2MB page.
     pub(super) fn may_promote(&self, space: &AddressSpace, number: u64) -> bool {
@@ -125,7 +120,7 @@ impl Kernel {
             permissions: area.attributes.effective(),
             mapped,
             shared: mapped.iter().filter(is_shared).collect(),
-            swapped: swapped_pages(space, number),
+            swapped: space.swapped_pages(number),
             entries: pages.entries.clone(),
         })
     }

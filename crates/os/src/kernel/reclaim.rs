@@ -1,0 +1,368 @@
+//! Reclaim of program memory (Linux: `mm/vmscan.c`).
+//!
+//! An allocation that finds memory short drops page cache and slab by itself (`memory/pressure.rs`).
+//! Where that is not enough, the kernel takes memory from programs before it serves a fault or an
+//! event, up to the high watermark: first frames that are only reserved, then pages that were
+//! advised free (MADV_FREE), then private anonymous memory, which goes to swap if there is any.
+//!
+//! Choices of ours:
+//! - The kernel sees no TLB and so no accessed bits: victims are chosen by a clock without them, 2MB
+//!   region after region, address space after address space, and a region goes as a whole. It
+//!   comes back page by page, as 4KB pages.
+//! - Nor are there dirty bits. A page that was advised free goes even if it was written since,
+//!   where Linux would keep it; only a write that faults takes the advice back.
+//! - Pages that others map too stay, as do 1GB pages, shared and file memory.
+//! - Two processes that swap the same page in after a fork get a frame each, without a swap cache.
+
+use std::ops::Range;
+
+use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
+
+use super::Kernel;
+use super::deferral::Deferral;
+use super::range::subpages_of;
+use crate::OsError;
+use crate::memory::complement;
+use crate::space::{AddressSpace, Area, Attributes, Mapping, Present, REGION_PAGES};
+
+/// A 2MB region of an address space.
+type Place = (SpaceId, u64);
+
+/// State and figures of reclaim.
+#[derive(Default)]
+pub(super) struct Reclaim {
+    /// Space and region that the next victim is looked for from.
+    hand: (usize, u64),
+    /// Rounds of the clock without a victim.
+    rounds: Deferral,
+    /// Pages given up that had been advised free.
+    pub(super) advised_pages: u64,
+}
+
+/// Whether pages are private anonymous memory.
+fn is_private_anonymous(attributes: &Attributes) -> bool {
+    !attributes.is_shared()
+        && matches!(attributes.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
+}
+
+impl Kernel {
+    /// Takes memory from programs if it is short. Whoever is about to touch a page names its
+    /// region, which is the last to go.
+    #[inline]
+    pub(super) fn relieve(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) {
+        if self.memory.is_short() {
+            self.make_room(self.memory.high_watermark(), avoid, updates);
+        }
+    }
+
+    /// Takes memory from programs until this many frames are free, if dropping page cache and slab
+    /// does not do.
+    #[cold]
+    pub(super) fn make_room(
+        &mut self,
+        free_frames: u64,
+        avoid: Option<Place>,
+        updates: &mut Vec<Update>,
+    ) {
+        if self.break_reservations(free_frames, updates) && self.free_frames() >= free_frames {
+            return;
+        }
+        let others = self.memory.reclaimable_frames();
+        if self.free_frames() + others >= free_frames || !self.may_reclaim() {
+            return;
+        }
+        if !self.reclaim.rounds.is_due() {
+            return;
+        }
+        self.note_peak();
+        if others > 0 {
+            self.memory.reclaim();
+        }
+        while self.free_frames() < free_frames && self.reclaim_region(avoid, updates) {}
+    }
+
+    /// After an operation on a page of `place` that failed for want of memory: takes memory from
+    /// programs and returns whether there was any to take, so that the operation may be tried
+    /// again. It ends, as what is taken either is gone or fills up the swap.
+    pub(super) fn relieves<T>(
+        &mut self,
+        result: &Result<T, OsError>,
+        place: Place,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        if !matches!(result, Err(OsError::OutOfMemory { .. })) {
+            return false;
+        }
+        if self.break_reservations(self.memory.high_watermark(), updates) {
+            return true;
+        }
+        if !self.may_reclaim() {
+            return false;
+        }
+        self.note_peak();
+        self.reclaim_region(Some(place), updates)
+    }
+
+    /// Whether there is anything to take, at a glance.
+    fn may_reclaim(&self) -> bool {
+        self.memory.swap.free_slots() > 0 || self.live_spaces().any(AddressSpace::is_advised_free)
+    }
+
+    fn free_frames(&self) -> u64 {
+        self.memory.zones().free_frames()
+    }
+
+    /// Takes one region's pages; returns whether any frame is free now that was not.
+    fn reclaim_region(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) -> bool {
+        if self.drop_advised(updates) || self.swap_out_next(avoid, updates) {
+            self.reclaim.rounds.reset();
+            return true;
+        }
+        // The region of the fault itself, if nothing else is left: its page is not mapped yet, or
+        // will be found swapped.
+        if avoid.is_some_and(|place| self.swap_out(place, updates)) {
+            return true;
+        }
+        self.reclaim.rounds.failed();
+        false
+    }
+
+    /// Drops the pages of a region that were advised free. The advice is forgotten even where a
+    /// page stays since others map it too.
+    fn drop_advised(&mut self, updates: &mut Vec<Update>) -> bool {
+        for slot in 0..self.spaces.len() {
+            let id = SpaceId(slot as u16);
+            while let Some((number, advised)) =
+                self.spaces[slot].as_mut().and_then(|space| space.take_advised())
+            {
+                let mut pages = self.reclaimable(id, number);
+                pages = pages.iter().filter(|&index| advised.contains(index)).collect();
+                if self.take_out(id, number, &pages, updates) {
+                    for index in pages.iter() {
+                        let page = number * REGION_PAGES + index as u64;
+                        self.contents.forget(id, &(page..page + 1));
+                    }
+                    self.reclaim.advised_pages += pages.count() as u64;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Swaps out the next region of the clock in which there is anything to swap.
+    fn swap_out_next(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) -> bool {
+        let start = self.reclaim.hand;
+        let mut wrapped = false;
+        while self.memory.swap.free_slots() > 0 {
+            let Some((slot, number)) = self.region_from(self.reclaim.hand) else {
+                if wrapped {
+                    return false;
+                }
+                wrapped = true;
+                self.reclaim.hand = (0, 0);
+                continue;
+            };
+            if wrapped && (slot, number) >= start {
+                return false;
+            }
+            self.reclaim.hand = (slot, number + 1);
+            let place = (SpaceId(slot as u16), number);
+            if Some(place) != avoid && self.swap_out(place, updates) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The first mapped region from there on.
+    fn region_from(&self, (slot, number): (usize, u64)) -> Option<(usize, u64)> {
+        (slot..self.spaces.len()).find_map(|candidate| {
+            let from = if candidate == slot { number } else { 0 };
+            let found = self.spaces[candidate].as_ref()?.next_region(from)?;
+            Some((candidate, found))
+        })
+    }
+
+    /// Writes what can be reclaimed of a region to swap, as much as there is room for.
+    fn swap_out(&mut self, (id, number): Place, updates: &mut Vec<Update>) -> bool {
+        let room = usize::try_from(self.memory.swap.free_slots()).unwrap_or(usize::MAX);
+        let pages: HoleSet = self.reclaimable(id, number).iter().take(room).collect();
+        if !self.take_out(id, number, &pages, updates) {
+            return false;
+        }
+        let Ok((space, effects)) = self.parts(id, updates) else { return false };
+        for index in pages.iter() {
+            let slot = effects.memory.swap.take().expect("there was room");
+            space.set_swapped(number * REGION_PAGES + index as u64, slot);
+        }
+        effects.ledger.done.pages_swapped_out += pages.count() as u64;
+        true
+    }
+
+    /// Unmaps these pages and frees their frames; returns whether it could be done and there were
+    /// any. A 2MB page of which only a part goes is split or punched, for which a frame may be
+    /// missing.
+    fn take_out(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        pages: &HoleSet,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        if pages.is_empty() {
+            return false;
+        }
+        let partial = self.partial_change();
+        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
+        let first = number * REGION_PAGES;
+        let stays = |index: usize| {
+            let present = space.find(first + index as u64).and_then(Present::frame);
+            present.is_some() && !pages.contains(index)
+        };
+        let whole = !(0..HoleSet::SUBPAGES).any(stays);
+        let pages = if whole { HoleSet::FULL } else { *pages };
+        space.drop_subpages(number, &pages, partial, &mut effects).is_ok()
+    }
+
+    /// The mapped pages of a region that are private anonymous memory of nobody else and have no
+    /// permissions of their own, which swap would not remember. What a 2MB page translates in
+    /// place stays together.
+    fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
+        let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
+        let in_place_stays = match space.region(number).map(|region| &region.mapping) {
+            None => return HoleSet::EMPTY,
+            Some(Mapping::Pages(_)) => false,
+            Some(Mapping::Large(large)) => self.memory.any_shared(large.block, &HoleSet::FULL),
+            Some(Mapping::Perforated(perforated)) => {
+                self.memory.any_shared(perforated.block, &complement(&perforated.holes))
+            }
+        };
+        let first = number * REGION_PAGES;
+        let mut pages = HoleSet::EMPTY;
+        for area in space.areas.within(first..first + REGION_PAGES) {
+            if !is_private_anonymous(&area.attributes) {
+                continue;
+            }
+            let allowed = area.attributes.effective();
+            for index in subpages_of(&(area.start..area.end), number).iter() {
+                let Some(present) = space.find(first + index as u64) else { continue };
+                let Some(frame) = present.frame() else { continue };
+                let stays = match present {
+                    Present::Large(..) | Present::InPlace(..) => in_place_stays,
+                    _ => self.memory.is_shared(frame),
+                };
+                let own = present.permissions();
+                if !stays && own.execute == allowed.execute && own.user == allowed.user {
+                    pages.insert(index);
+                }
+            }
+        }
+        pages
+    }
+
+    /// MADV_FREE: the mapped pages may be dropped when memory is short; swapped ones are dropped at
+    /// once, as in Linux.
+    pub(super) fn advise_free(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (space, effects) = self.parts(id, updates)?;
+        let areas = space.areas.within(pages);
+        let mut dropped = Vec::new();
+        for area in areas.iter().filter(|area| is_private_anonymous(&area.attributes)) {
+            let pages = area.start..area.end;
+            if space.any_swapped(pages.clone()) {
+                for number in pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES) {
+                    let swapped = space.swapped_pages(number);
+                    let of_region =
+                        swapped.iter().map(|index| number * REGION_PAGES + index as u64);
+                    dropped.extend(of_region.filter(|page| pages.contains(page)));
+                }
+                space.forget_reclaimed(&pages, &mut effects.memory.swap);
+            }
+            for number in space.regions_within(&pages) {
+                let is_mapped = |index: &usize| {
+                    let present = space.find(number * REGION_PAGES + *index as u64);
+                    present.and_then(Present::frame).is_some()
+                };
+                let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
+                space.advise_free(number, &mapped);
+            }
+        }
+        for page in dropped {
+            self.contents.forget(id, &(page..page + 1));
+        }
+        Ok(())
+    }
+
+    /// Brings `page` in from swap if it is there, as a 4KB page or as an allocated hole; returns
+    /// whether it was.
+    #[inline]
+    pub(super) fn swap_in(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        area: Area,
+        kind: AccessKind,
+        updates: &mut Vec<Update>,
+    ) -> Result<bool, OsError> {
+        if !self.space(id)?.is_swapped(page) {
+            return Ok(false);
+        }
+        self.read_from_swap(id, page, area, kind, updates).map(|()| true)
+    }
+
+    fn read_from_swap(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        area: Area,
+        kind: AccessKind,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.ledger.clears = false;
+        let permissions = area.attributes.effective();
+        match self.space(id)?.find(page) {
+            Some(_) => self.fill_hole(id, page, permissions, updates)?,
+            None => self.map_frame(id, page, permissions, updates)?,
+        }
+        let is_shared = self.end_swap(id, page, updates)?;
+        // What would have been a copy on write had the page stayed.
+        if is_shared && kind == AccessKind::Write {
+            self.contents.write(id, page);
+        }
+        Ok(())
+    }
+
+    /// The content of a swapped page is in memory again; returns whether its slot is kept by
+    /// another address space.
+    pub(super) fn end_swap(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        updates: &mut Vec<Update>,
+    ) -> Result<bool, OsError> {
+        let (space, effects) = self.parts(id, updates)?;
+        let slot = space.take_swapped(page);
+        effects.ledger.done.pages_swapped_in += 1;
+        Ok(effects.memory.swap.release(slot))
+    }
+
+    /// Brings in all of a region that is swapped, before others share it.
+    pub(super) fn swap_region_in(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        for index in self.space(id)?.swapped_pages(number).iter() {
+            let page = number * REGION_PAGES + index as u64;
+            let Some(area) = self.space(id)?.areas.find(page) else { continue };
+            self.swap_in(id, page, area, AccessKind::Read, updates)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Swap space: slots of 4KB, each with the content of a page that has no frame.
+
+use std::collections::BTreeMap;
+
+use super::FRAME_BYTES;
+
+/// Which slots are in use, and by how many pages.
+#[derive(Debug, Default)]
+pub(crate) struct Swap {
+    slots: u64,
+    used: u64,
+    /// The number the next slot will have. Numbers are not used again: only how many slots are in
+    /// use matters, not where on the device they lie.
+    next: u64,
+    /// Slots that more than one page refers to, with the number of pages: after a fork.
+    shared: BTreeMap<u64, u64>,
+}
+
+impl Swap {
+    /// Swap space of so many bytes; what is left of a 4KB slot is not used.
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { slots: bytes / FRAME_BYTES, ..Self::default() }
+    }
+
+    /// Slots that nothing is in.
+    pub(crate) fn free_slots(&self) -> u64 {
+        self.slots - self.used
+    }
+
+    /// Slots in use.
+    pub(crate) fn used_slots(&self) -> u64 {
+        self.used
+    }
+
+    /// A slot for one page; `None` if swap is full.
+    pub(crate) fn take(&mut self) -> Option<u64> {
+        if self.free_slots() == 0 {
+            return None;
+        }
+        self.used += 1;
+        self.next += 1;
+        Some(self.next)
+    }
+
+    /// One more page refers to the slot.
+    pub(crate) fn share(&mut self, slot: u64) {
+        *self.shared.entry(slot).or_insert(1) += 1;
+    }
+
+    /// One page less refers to the slot; the last one frees it. Returns whether others still do.
+    pub(crate) fn release(&mut self, slot: u64) -> bool {
+        let Some(pages) = self.shared.get_mut(&slot) else {
+            self.used -= 1;
+            return false;
+        };
+        *pages -= 1;
+        if *pages == 1 {
+            self.shared.remove(&slot);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_slot_is_free_after_its_last_page() {
+        let mut swap = Swap::new(3 * 4096 - 1);
+        assert_eq!(swap.free_slots(), 2, "half a slot is none");
+        let first = swap.take().unwrap();
+        let second = swap.take().unwrap();
+        assert_eq!(swap.take(), None);
+        swap.share(first);
+        swap.share(first);
+        assert_eq!(swap.used_slots(), 2, "sharing takes no room");
+        assert!(swap.release(first) && swap.release(first));
+        assert!(!swap.release(second));
+        assert_eq!(swap.used_slots(), 1);
+        assert!(!swap.release(first));
+        assert_eq!(swap.free_slots(), 2);
+    }
+}

@@ -1,0 +1,138 @@
+//! Pages of an address space that memory pressure took or may take: swapped ones, and those that
+//! the program advised free (MADV_FREE).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::HoleSet;
+
+use super::{AddressSpace, REGION_PAGES};
+use crate::memory::Swap;
+
+/// What memory pressure took of an address space, and what it may take without asking.
+#[derive(Default)]
+pub(crate) struct Reclaimed {
+    /// Slot of every page whose content is in swap. Such a page is not mapped: nothing is at its
+    /// place, or an unallocated hole.
+    swapped: BTreeMap<u64, u64>,
+    /// Mapped pages that the program advised free, by address ÷ 2MB; no set is empty.
+    advised: BTreeMap<u64, HoleSet>,
+}
+
+impl AddressSpace {
+    /// Whether the content of `page` is in swap.
+    #[inline]
+    pub(crate) fn is_swapped(&self, page: u64) -> bool {
+        let swapped = &self.reclaimed.swapped;
+        !swapped.is_empty() && swapped.contains_key(&page)
+    }
+
+    /// Whether the content of any of these pages is in swap.
+    #[inline]
+    pub(crate) fn any_swapped(&self, pages: Range<u64>) -> bool {
+        let swapped = &self.reclaimed.swapped;
+        !swapped.is_empty() && swapped.range(pages).next().is_some()
+    }
+
+    /// The pages of 2MB region `number` whose content is in swap.
+    pub(crate) fn swapped_pages(&self, number: u64) -> HoleSet {
+        let pages = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        self.reclaimed
+            .swapped
+            .range(pages)
+            .map(|(page, _)| (page % REGION_PAGES) as usize)
+            .collect()
+    }
+
+    /// The content of `page`, which is mapped no more, is in this slot now.
+    pub(crate) fn set_swapped(&mut self, page: u64, slot: u64) {
+        assert!(self.reclaimed.swapped.insert(page, slot).is_none(), "swapped twice");
+    }
+
+    /// `page` has its content in memory again; its slot's reference is now the caller's.
+    pub(crate) fn take_swapped(&mut self, page: u64) -> u64 {
+        self.reclaimed.swapped.remove(&page).expect("swapped page")
+    }
+
+    /// What was swapped of these pages is gone, and so is the advice on them; returns how many
+    /// were swapped.
+    pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>, swap: &mut Swap) -> u64 {
+        self.forget_advice(pages);
+        let mut gone = 0;
+        while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
+            self.reclaimed.swapped.remove(&page);
+            swap.release(slot);
+            gone += 1;
+        }
+        gone
+    }
+
+    /// fork: the child, which has nothing, refers to the same slots. Its pages are not advised
+    /// free: it shares their frames, and those stay.
+    pub(crate) fn share_swapped(&self, child: &mut Self, swap: &mut Swap) {
+        for &slot in self.reclaimed.swapped.values() {
+            swap.share(slot);
+        }
+        child.reclaimed.swapped = self.reclaimed.swapped.clone();
+    }
+
+    /// mremap: what is said of `pages` is said of those from `to` on instead, of which nothing is
+    /// said yet.
+    pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
+        let target = |page: u64| page - pages.start + to;
+        while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
+            self.reclaimed.swapped.remove(&page);
+            self.set_swapped(target(page), slot);
+        }
+        for page in self.advised_within(pages) {
+            self.forget_advice(&(page..page + 1));
+            let to = target(page);
+            self.advise_free(
+                to / REGION_PAGES,
+                &[(to % REGION_PAGES) as usize].into_iter().collect(),
+            );
+        }
+    }
+
+    /// Remembers that the program advised these mapped pages of a region free.
+    pub(crate) fn advise_free(&mut self, number: u64, pages: &HoleSet) {
+        if !pages.is_empty() {
+            let advised = self.reclaimed.advised.entry(number).or_default();
+            *advised = advised.union(pages);
+        }
+    }
+
+    /// The pages are in use again, or gone.
+    pub(crate) fn forget_advice(&mut self, pages: &Range<u64>) {
+        if self.reclaimed.advised.is_empty() {
+            return;
+        }
+        for page in self.advised_within(pages) {
+            let number = page / REGION_PAGES;
+            let advised = self.reclaimed.advised.get_mut(&number).expect("advised region");
+            advised.remove((page % REGION_PAGES) as usize);
+            if advised.is_empty() {
+                self.reclaimed.advised.remove(&number);
+            }
+        }
+    }
+
+    fn advised_within(&self, pages: &Range<u64>) -> Vec<u64> {
+        let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
+        let advised = self.reclaimed.advised.range(regions);
+        let of_region = |(&number, set): (&u64, &HoleSet)| {
+            set.iter().map(move |index| number * REGION_PAGES + index as u64).collect::<Vec<_>>()
+        };
+        advised.flat_map(of_region).filter(|page| pages.contains(page)).collect()
+    }
+
+    /// Whether the program advised anything free that is still mapped.
+    pub(crate) fn is_advised_free(&self) -> bool {
+        !self.reclaimed.advised.is_empty()
+    }
+
+    /// Takes the advice on the first region there is.
+    pub(crate) fn take_advised(&mut self) -> Option<(u64, HoleSet)> {
+        self.reclaimed.advised.pop_first()
+    }
+}
