@@ -129,18 +129,18 @@ fn a_large_memory_costs_what_is_in_it() {
 /// All its sub-pages have entries of their own, so compaction can empty the block behind them.
 #[test]
 fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
-    let mut machine = Machine::new("perforated", 64 * MB);
-    // Frames fail, which leaves small free pieces to move to.
-    for frame in [0, 8192] {
-        let failing = Frame::new(frame);
-        machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates))).unwrap();
-    }
-    machine.map(BASE, 2 * MB);
-    machine.write(BASE);
-    machine.event(unmap(BASE, 4096));
-    machine.event(protect(BASE + 4096, 2 * MB - 4096, Permissions::READ));
+    let mut machine = Machine::new("perforated", 256 * MB);
+    // A frame fails, which leaves small free pieces to move to.
+    machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(0), updates))).unwrap();
+    // Others lie beside the broken block and the bitmap, the third beside a free block.
+    machine.event(populate(BASE, 6 * MB));
+    let third = BASE + 4 * MB;
+    machine.event(unmap(third, 4096));
+    machine.event(protect(third + 4096, 2 * MB - 4096, Permissions::READ));
     assert_eq!(machine.counter("holes_allocated"), 511);
+    let free = machine.kernel.memory_map().frames(FrameClass::Free);
     machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
     assert_eq!(machine.counter("compaction_frames_migrated"), 511);
+    assert_eq!(machine.kernel.memory_map().frames(FrameClass::Free), free);
     machine.assert_memory_adds_up();
 }

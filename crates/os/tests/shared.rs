@@ -155,14 +155,18 @@ fn a_gigabyte_is_joined_as_one() {
 
 #[test]
 fn an_address_that_is_not_congruent_gets_4kb_pages_of_the_block() {
-    let mut machine = parent_and_child("thp", 4 * MB);
-    let to = BASE + 32 * MB + PAGE;
-    machine.event(switch(1));
-    machine.event(remap(BASE, 4 * MB, to, 4 * MB));
-    let block = touch(&mut machine, 0, BASE);
-    assert_eq!(touch(&mut machine, 1, to + 20 * PAGE), block + 20);
-    assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (1, 1));
-    assert_sound(&machine);
+    for policy in ["thp", "perforated"] {
+        let mut machine = parent_and_child(policy, 4 * MB);
+        let to = BASE + 32 * MB + PAGE;
+        machine.event(switch(1));
+        machine.event(remap(BASE, 4 * MB, to, 4 * MB));
+        touch(&mut machine, 0, BASE);
+        let block = touch(&mut machine, 0, BASE + 2 * MB);
+        // The child's second region is all its area's, but begins with page 511 of the object.
+        assert_eq!(touch(&mut machine, 1, to + 2 * MB + 20 * PAGE), block + 20);
+        assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (2, 1));
+        assert_sound(&machine);
+    }
 }
 
 #[test]
@@ -177,6 +181,21 @@ fn no_large_page_is_made_over_what_others_have() {
     // The region behind it is free for one.
     touch(&mut machine, 0, BASE + 2 * MB);
     assert_eq!(machine.counter("large_pages"), 1);
+    assert_sound(&machine);
+}
+
+#[test]
+fn no_gigabyte_is_made_over_what_others_have() {
+    let mut machine = Machine::new("huge-1g", 4 * GB);
+    machine.event(map_shared(GB, GB));
+    machine.event(fork(1));
+    machine.event(switch(1));
+    machine.event(unmap(GB + 2 * MB, GB - 2 * MB));
+    let small = touch(&mut machine, 1, GB + 5 * PAGE);
+    // The child has the first 2MB only, as a 2MB page. The parent touches what lies behind.
+    touch(&mut machine, 0, GB + 8 * MB);
+    assert_eq!((machine.counter("huge_pages"), machine.counter("large_pages")), (0, 2));
+    assert_eq!(touch(&mut machine, 0, GB + 5 * PAGE), small);
     assert_sound(&machine);
 }
 

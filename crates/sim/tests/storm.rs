@@ -1,7 +1,7 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
-//! patches, forks, shared memory and shared perforated pages, merged pages and context switches, with every
-//! translation compared with the oracle. And the proof that this would find a bug: planted defects
-//! are caught.
+//! patches, forks, shared memory and shared perforated pages, merged pages and context switches,
+//! with every translation compared with the oracle. And the proof that this would find a bug:
+//! planted defects are caught.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
 
