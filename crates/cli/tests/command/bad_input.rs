@@ -73,7 +73,7 @@ fn pasts() {
         ("--compaction=both", "compaction in page faults is --defrag always"),
         ("--compaction=direct", "compaction in page faults is --defrag always"),
         ("--defrag=later", "always, defer, defer+madvise, madvise, never, not \"later\""),
-        ("--swap=much", "not a whole number of bytes"),
+        ("--swap=much", "--swap \"much\": unknown unit"),
         ("--swap=65T", "at most 64T of swap"),
         ("--zones=numa", "single or x86"),
     ] {
