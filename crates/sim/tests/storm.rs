@@ -11,8 +11,8 @@ use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent, SpaceId,
-    ThreadId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
+    SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 /// First address of the arena in which everything happens.
