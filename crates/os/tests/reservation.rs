@@ -148,7 +148,7 @@ fn mixed() -> (Machine, u64) {
     machine.event(dont_need(BASE, 4 * PAGE));
     // 4KB pages of somebody else fill the gaps, as they take the smallest free runs first.
     let mut next = BASE + 16 * MB;
-    while machine.counter("free_bytes") % (2 * MB) != 0 || next == BASE + 16 * MB {
+    while !machine.counter("free_bytes").is_multiple_of(2 * MB) || next == BASE + 16 * MB {
         machine.event(populate(next, PAGE));
         next += PAGE;
     }

@@ -8,7 +8,7 @@ use perforate_os::{
     Defrag, HardFault, HoleContent, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
 };
 use perforate_types::{
-    AccessKind, Advice, Frame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
+    AccessKind, Advice, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, VirtualAddress,
 };
 use proptest::prelude::*;
 
@@ -26,6 +26,7 @@ enum Action {
     Share(u64, u16, u16),
     Ksm(u64),
     Promote(KhugepagedConfig),
+    PagesInPlace(u64),
     Compact,
     Background,
     HardFault(u64),
@@ -124,11 +125,34 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
         2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
         2 => knobs().prop_map(Action::Promote),
+        1 => (0..4u64).prop_map(|region| Action::PagesInPlace(BASE + region * 2 * MB)),
         1 => Just(Action::Compact),
         1 => Just(Action::Background),
         2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
     ]
+}
+
+/// Touches a new region page by page, so that most pages come to lie at their own place in a
+/// block: frames are taken downwards, so the next page is the one below the last frame's place.
+fn pages_in_place(machine: &mut Machine, start: u64) {
+    machine.event(map(start, 2 * MB));
+    let advise = |machine: &mut Machine, advice| {
+        let (start, length) = (VirtualAddress::new(start), 2 * MB);
+        machine.event(ProgramEvent::Advise { start, length, advice });
+    };
+    advise(machine, Advice::NoHugePage);
+    let (mut touched, mut next) = (HoleSet::EMPTY, 0);
+    for _ in 0..500 {
+        while !touched.insert(next) {
+            next = (next + 511) % 512;
+        }
+        let address = start + next as u64 * PAGE;
+        machine.write(address);
+        let frame = machine.frame(address).expect("just written");
+        next = (frame as usize + 511) % 512;
+    }
+    advise(machine, Advice::HugePage);
 }
 
 fn perform(machine: &mut Machine, action: &Action) {
@@ -186,6 +210,7 @@ fn perform(machine: &mut Machine, action: &Action) {
                 .act(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))
                 .expect("cannot fail");
         }
+        Action::PagesInPlace(start) => pages_in_place(machine, *start),
         Action::Compact => {
             let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
             done.expect("cannot fail");
@@ -259,7 +284,8 @@ fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
 }
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
-    let mut machine = Machine::with(policy, 256 * MB, fragmentation, false);
+    // Three frames more than whole blocks: as many as hole bitmaps take.
+    let mut machine = Machine::with(policy, 256 * MB + 3 * PAGE, fragmentation, false);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {

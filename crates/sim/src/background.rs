@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-use perforate_os::{ContentDistribution, Kernel, KhugepagedConfig, KsmConfig, OsError};
+use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
 use serde::Serialize;
 
 use crate::{SimError, System};
@@ -135,14 +135,17 @@ struct Alarm {
 enum Thread {
     Khugepaged,
     Ksm,
+    /// Background compaction, if page faults wake it.
+    Kcompactd,
 }
 
 impl Alarms {
     /// Every thread wakes first after its own period.
-    pub(crate) fn new(background: &Background) -> Self {
+    pub(crate) fn new(background: &Background, defrag: Defrag) -> Self {
         let khugepaged = background.khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every));
         let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every));
-        let threads = [khugepaged, ksm].into_iter().flatten();
+        let kcompactd = defrag.wakes_kcompactd().then_some((Thread::Kcompactd, PERIOD));
+        let threads = [khugepaged, ksm, kcompactd].into_iter().flatten();
         let threads: Vec<_> =
             threads.map(|(thread, every)| Alarm { thread, every, next: every }).collect();
         let mut alarms = Self { threads, next: 0 };
@@ -168,6 +171,7 @@ impl Alarms {
                 match alarm.thread {
                     Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
                     Thread::Ksm => drop(kernel.ksm_pass(updates)),
+                    Thread::Kcompactd => drop(kernel.background_pass(updates)),
                 }
                 Ok(())
             })?;
@@ -197,8 +201,10 @@ mod tests {
         assert_eq!((khugepaged.every, khugepaged.knobs.max_ptes_none), (5000, 0));
         assert_eq!(khugepaged.knobs.pages_to_scan, 4096, "the rest is as in Linux");
         assert_eq!(background.ksm.unwrap().every, 1_000_000);
-        assert_eq!(Alarms::new(&background).next(), 5000);
-        assert_eq!(Alarms::new(&Background::default()).next(), u64::MAX);
+        assert_eq!(Alarms::new(&background, Defrag::Never).next(), 5000);
+        let none = Background::default();
+        assert_eq!(Alarms::new(&none, Defrag::Always).next(), u64::MAX);
+        assert_eq!(Alarms::new(&none, Defrag::Defer).next(), 1_000_000);
         assert_eq!(Background::parse(BackgroundOptions::default()).unwrap(), Background::default());
     }
 

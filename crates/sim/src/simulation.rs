@@ -147,7 +147,7 @@ impl Simulation {
             fetch_line: u64::MAX,
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
             memory: MemoryHistory::new(),
-            alarms: Alarms::new(&scheme.background(memory)),
+            alarms: Alarms::new(&scheme.background(memory), memory.past.defrag),
         })
     }
 

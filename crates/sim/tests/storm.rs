@@ -11,8 +11,8 @@ use perforate_sim::{
     Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions, scheme,
 };
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, PageSize, Permissions, ProcessId, ProgramEvent, SpaceId,
-    ThreadId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
+    SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 /// First address of the arena in which everything happens.
@@ -74,7 +74,9 @@ impl Storm {
         // Half of the storms rage over memory with a past, some others over too little.
         let aged = random.one_in(2);
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
-        let memory = format!("{}M", least + 2 * random.below(least));
+        // Some end with a whole block below the hole bitmaps, some do not.
+        let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
+        let memory = format!("{kilobytes}K");
         let fragmentation = if aged { "none" } else { &fragmentation };
         let past = PastOptions {
             age: aged.then_some("kernel-build,free=60%"),
@@ -251,8 +253,12 @@ impl Storm {
         Ok(())
     }
 
-    /// A pass of background promotion, with whatever knobs.
+    /// A pass of background promotion, with whatever knobs; now and then after a region was
+    /// touched page by page.
     fn promote(&mut self) -> Result<(), SimError> {
+        if self.random.one_in(4) {
+            self.touch_pages()?;
+        }
         let limit = |random: &mut Random| [0, 100, 400, 511][random.below(4) as usize];
         let config = KhugepagedConfig {
             pages_to_scan: 512 * (1 + self.random.below(8)),
@@ -266,6 +272,29 @@ impl Storm {
             Ok(kernel.khugepaged_pass(updates))
         })?;
         Ok(())
+    }
+
+    /// Most of a region's pages, in an order that puts them at their own place in a block: frames
+    /// are taken downwards, so the next page is the one below the last frame's place.
+    fn touch_pages(&mut self) -> Result<(), SimError> {
+        let region = self.random.below(REGIONS) * 512;
+        let start = VirtualAddress::new(ARENA + region * 4096);
+        let advise = |advice| ProgramEvent::Advise { start, length: 2 << 20, advice };
+        self.event(storm_map(region, 512, Permissions::READ_WRITE, false))?;
+        self.event(advise(Advice::NoHugePage))?;
+        let (mut touched, mut next) = (HoleSet::EMPTY, 0);
+        for _ in 0..500 {
+            while !touched.insert(next) {
+                next = (next + 511) % 512;
+            }
+            let address = VirtualAddress::new(start.value() + next as u64 * 4096);
+            match self.system.translate(AccessKind::Write, address) {
+                Ok(Some(found)) => next = (found.physical.value() / 4096 + 511) as usize % 512,
+                Err(SimError::Os { .. }) | Ok(None) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.event(advise(Advice::HugePage))
     }
 
     /// Background compaction, or a frame that fails.

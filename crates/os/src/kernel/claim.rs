@@ -75,6 +75,11 @@ impl Defrag {
         }
     }
 
+    /// Whether any fault wakes kcompactd.
+    pub const fn wakes_kcompactd(self) -> bool {
+        self.wakes(false) || self.wakes(true)
+    }
+
     /// Whether a fault wakes kcompactd.
     const fn wakes(self, advised: bool) -> bool {
         match self {

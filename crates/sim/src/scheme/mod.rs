@@ -109,10 +109,13 @@ impl Scheme {
         Ok(kernel)
     }
 
-    /// The kernel threads it runs with: none on ideal memory, which has nothing to mend and must
-    /// not lose its large pages to merging.
+    /// The kernel threads it runs with. An ideal scheme must not lose its large pages to merging.
     pub(crate) fn background(&self, memory: &MemoryState) -> Background {
-        if self.ideal_memory { Background::default() } else { memory.background.clone() }
+        let background = memory.background.clone();
+        if self.ideal_memory {
+            return Background { ksm: None, contents: None, ..background };
+        }
+        background
     }
 
     /// The policy with the comparison's own options for perforated pages, which come last and so

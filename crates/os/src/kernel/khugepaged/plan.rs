@@ -49,8 +49,8 @@ impl Search {
         deferred
     }
 
-    fn found(&mut self, number: u64) {
-        *self = Self { next_block: number, ..Self::default() };
+    fn found(&mut self, next_block: u64) {
+        *self = Self { next_block, ..Self::default() };
     }
 
     fn failed(&mut self) {
@@ -118,7 +118,9 @@ impl Kernel {
             let block = Frame::new(number << BLOCK_ORDER);
             self.compaction.blocks_scanned += 1;
             if let Some(contents) = self.usable(block, promotion) {
-                self.search(promotion).found(number);
+                // The next search begins behind it: should it not be had after all, others are
+                // tried first.
+                self.search(promotion).found((number + 1) % blocks);
                 return Some(Source::Used(block, contents));
             }
         }
