@@ -1,14 +1,14 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
-use perforate_sim::{AGEING_PRESETS, Machine, scheme};
+use perforate_sim::{AGEING_PRESETS, Machine, PERFORATION_OPTIONS, scheme};
 use perforate_trace::WORKLOADS;
 
 use crate::bundled;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// List schemes, workloads, machines or ways to age memory.
+/// List schemes, workloads, machines, ways to age memory or options of perforated pages.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
@@ -25,6 +25,8 @@ enum What {
     Machines,
     /// What ages memory
     Ageing,
+    /// Options of the policy for perforated pages
+    Perforation,
 }
 
 /// Prints the lists.
@@ -34,6 +36,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Workloads, workloads),
         (What::Machines, machines),
         (What::Ageing, ageing),
+        (What::Perforation, perforation),
     ];
     let wanted: Vec<String> = sections
         .iter()
@@ -99,6 +102,15 @@ fn ageing() -> String {
     let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
     for preset in AGEING_PRESETS {
         text += &format!("  {:<14} {}\n", preset.name, preset.summary);
+    }
+    text
+}
+
+fn perforation() -> String {
+    let mut text = "Policy for perforated pages (--perforation KEY=VALUE,…) [default]\n".to_owned();
+    for option in PERFORATION_OPTIONS {
+        let key = format!("{}={}", option.name, option.values);
+        text += &format!("  {key:<38} {} [{}]\n", option.help, option.default);
     }
     text
 }

@@ -19,48 +19,48 @@ pub struct PlacementOptions {
     #[arg(long, value_name = "NAME|FILE", default_value = Machine::DEFAULT)]
     pub machine: String,
     /// Physical memory [default: 16G]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
     pub memory: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
     /// short [default: none]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
     pub swap: Option<String>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
     /// and if wanted ,unallocated or ,unusable=U%
     /// [default: portion=50%,holes=25%,clustered; none with --age]
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = "Memory")]
     pub fragmentation: Option<String>,
     /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,free=F%]
     /// (see `perforate list ageing`)
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = "Memory")]
     pub age: Option<String>,
     /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line
-    #[arg(long, value_name = "SPEC|FILE")]
+    #[arg(long, value_name = "SPEC|FILE", help_heading = "Memory")]
     pub faulty: Option<String>,
     /// Compaction before the run: none or background [default: none]
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", help_heading = "Operating system")]
     pub compaction: Option<String>,
     /// Compaction in page faults, as Linux's transparent_hugepage/defrag: always, defer,
     /// defer+madvise, madvise or never [default: never]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", help_heading = "Operating system")]
     pub defrag: Option<String>,
     /// Zones of memory: single or x86 (DMA, DMA32, Normal)
-    #[arg(long, value_name = "LAYOUT")]
+    #[arg(long, value_name = "LAYOUT", help_heading = "Memory")]
     pub zones: Option<String>,
     /// Background promotion while the program runs: default, or
     /// every=INSTRUCTIONS,pages-to-scan=4096,max-ptes-none=511,… with Linux's knobs
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub khugepaged: Option<String>,
     /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
     /// pages-to-scan=100,max-page-sharing=256; needs --contents
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub ksm: Option<String>,
     /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8]
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub contents: Option<String>,
-    /// Policy for perforated pages: max-hole-share=25%,max-filter-bits=4,holes=eager|lazy,
-    /// create=whole|reserve,demote-above=S%,promote=cheapest|collapse|punch|never,hole-cost=2
-    #[arg(long, value_name = "SPEC")]
+    /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4,holes=lazy
+    /// (see `perforate list perforation`)
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results
     #[arg(long, default_value_t = 1)]

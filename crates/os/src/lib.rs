@@ -35,6 +35,7 @@ pub use kernel::{
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use policy::{
-    BasePages, BlockUse, HoleAllocation, Huge1G, POLICIES, PartialChange, Perforated, Policy,
-    PolicyEntry, Promotion, PromotionChoices, PromotionPrice, PromotionRule, Thp, parse_policy,
+    BasePages, BlockUse, HoleAllocation, Huge1G, PERFORATION_OPTIONS, POLICIES, PartialChange,
+    Perforated, PerforationOption, Policy, PolicyEntry, Promotion, PromotionChoices,
+    PromotionPrice, PromotionRule, Thp, parse_policy,
 };

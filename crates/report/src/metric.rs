@@ -3,6 +3,7 @@
 use crate::RunResult;
 use crate::comparison::{Comparison, Spread};
 use crate::format;
+use crate::word::{Part, WORK_PARTS};
 
 /// One figure of a scheme.
 pub(crate) struct Metric {
@@ -109,12 +110,31 @@ fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
 /// All figures that say something about this comparison.
 pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed(comparison);
-    for &(group, label, is_main, form, figure) in FIGURES {
-        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
-        found.push(Metric { label: label.to_string(), group, is_main, form, values });
-    }
+    found.extend(rows(comparison, OPERATING_SYSTEM));
+    found.extend(operating_system_parts(comparison));
+    found.extend(rows(comparison, FIGURES));
     found.retain(Metric::says_something);
     found
+}
+
+fn rows(comparison: &Comparison<'_>, figures: &[Row]) -> Vec<Metric> {
+    let metric = |&(group, label, is_main, form, figure): &Row| {
+        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        Metric { label: label.to_string(), group, is_main, form, values }
+    };
+    figures.iter().map(metric).collect()
+}
+
+/// What the operating system's share of cycles is made of.
+fn operating_system_parts(comparison: &Comparison<'_>) -> Vec<Metric> {
+    let metric = |&(name, label, _): &Part| {
+        let counter = format!("operating_system_cycles_{name}");
+        let share = |run: &RunResult| share_of_cycles(run, &counter);
+        let values = comparison.schemes.iter().map(|scheme| scheme.spread(share)).collect();
+        let label = format!("of it: {label}");
+        Metric { label, group: WITH_WORK, is_main: false, form: Form::Percent, values }
+    };
+    WORK_PARTS.iter().map(metric).collect()
 }
 
 /// Instructions per cycle with the operating system's work.
@@ -174,22 +194,17 @@ fn sum(run: &RunResult, prefix: &str) -> Option<f64> {
 
 type Row = (&'static str, &'static str, bool, Form, Figure);
 
-const FIGURES: &[Row] = &[
+/// What the operating system's work adds in all.
+const OPERATING_SYSTEM: &[Row] = &[
     (WITH_WORK, "cycles of OS work", false, Form::Count, |run| {
         run.counter("operating_system_cycles")
     }),
     (WITH_WORK, "OS work, share of cycles", true, Form::Percent, |run| {
         share_of_cycles(run, "operating_system_cycles")
     }),
-    (WITH_WORK, "of it: faults", false, Form::Percent, |run| {
-        share_of_cycles(run, "operating_system_cycles_faults")
-    }),
-    (WITH_WORK, "of it: clearing", false, Form::Percent, |run| {
-        share_of_cycles(run, "operating_system_cycles_zeroing")
-    }),
-    (WITH_WORK, "of it: shootdowns", false, Form::Percent, |run| {
-        share_of_cycles(run, "operating_system_cycles_shootdowns")
-    }),
+];
+
+const FIGURES: &[Row] = &[
     (WITH_WORK, "faults served", false, Form::Count, |run| sum(run, "work_faults_")),
     (WITH_WORK, "shootdowns", false, Form::Count, |run| sum(run, "work_shootdowns_")),
     ("Run", "instructions", false, Form::Count, |run| run.instructions),
@@ -236,9 +251,15 @@ const FIGURES: &[Row] = &[
     ("L2 TLB at end", "hole bitmap", false, Form::Percent, |run| share_at_end(run, "bitmap")),
     ("Memory", "mapped", false, Form::Bytes, |run| run.counter("mapped_bytes")),
     ("Memory", "touched", false, Form::Bytes, |run| run.counter("touched_bytes")),
+    ("Memory", "reserved", false, Form::Bytes, |run| run.counter("reserved_bytes")),
+    ("Memory", "swapped out", false, Form::Bytes, |run| run.counter("swapped_bytes")),
+    ("Memory", "saved by merging", false, Form::Bytes, |run| run.counter("ksm_saved_bytes")),
     ("Memory", "page tables", true, Form::Bytes, |run| run.counter("page_table_bytes")),
     ("Memory", "hole bitmap", false, Form::Bytes, |run| run.counter("hole_bitmap_bytes")),
     ("Memory", "page faults", false, Form::Count, |run| run.counter("page_faults")),
     ("Memory", "large pages", false, Form::Count, |run| run.counter("large_pages")),
     ("Memory", "perforated pages", false, Form::Count, |run| run.counter("perforated_pages")),
+    ("Memory", "made by khugepaged", false, Form::Count, |run| sum(run, "khugepaged_pages_made_")),
+    ("Memory", "holes patched", false, Form::Count, |run| run.counter("work_subpages_patched")),
+    ("Memory", "2MB pages split", false, Form::Count, |run| run.counter("work_large_pages_split")),
 ];

@@ -29,7 +29,7 @@ pub use explain::{Explained, Explanation, Situation, explain};
 pub use machine::Machine;
 pub use memory_state::{MemoryState, Past, PastOptions, parse_size};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
-pub use perforate_os::AGEING_PRESETS;
+pub use perforate_os::{AGEING_PRESETS, PERFORATION_OPTIONS};
 pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use scheme::Scheme;
 pub use simulation::{RunOptions, Simulation};

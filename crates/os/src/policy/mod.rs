@@ -14,7 +14,7 @@ use perforate_types::HoleSet;
 use crate::OsError;
 pub use base_pages::BasePages;
 pub use huge_1g::Huge1G;
-pub use perforated::Perforated;
+pub use perforated::{PERFORATION_OPTIONS, Perforated, PerforationOption};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use thp::Thp;
 
@@ -136,10 +136,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     },
     PolicyEntry {
         name: "perforated",
-        summary: "2MB with holes where a block is fragmented \
-                  (options holes=eager|lazy, max-hole-share=100%, max-filter-bits=8, \
-                  create=whole|reserve, demote-above=100%, \
-                  promote=cheapest|collapse|punch|never, hole-cost=2)",
+        summary: "2MB with holes where a block is fragmented (see its options)",
         make: |options| Ok(Box::new(Perforated::from_options(options)?)),
     },
     PolicyEntry {
@@ -230,6 +227,13 @@ mod tests {
         assert_eq!(policy.use_block(&(0..4).map(|region| region * 64).collect()), lazy);
         let five = (0..5).map(|region| region * 64).collect();
         assert_eq!(policy.use_block(&five), BlockUse::Pages);
+    }
+
+    #[test]
+    fn listed_options_exist_and_take_their_defaults() {
+        for option in PERFORATION_OPTIONS {
+            parse_policy(&format!("perforated:{}={}", option.name, option.default)).unwrap();
+        }
     }
 
     #[test]

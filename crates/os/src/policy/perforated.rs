@@ -44,6 +44,38 @@ impl Default for Perforated {
     }
 }
 
+/// An option of the policy, for lists.
+pub struct PerforationOption {
+    /// Its key.
+    pub name: &'static str,
+    /// Its values.
+    pub values: &'static str,
+    /// The value where none is given.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+const fn option(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> PerforationOption {
+    PerforationOption { name, values, default, help }
+}
+
+/// All options of the policy "perforated".
+pub const PERFORATION_OPTIONS: &[PerforationOption] = &[
+    option("max-hole-share", "S%", "100%", "perforate blocks of which others hold less than this"),
+    option("max-filter-bits", "0-8", "8", "perforate blocks with at most so many filter bits set"),
+    option("holes", "eager|lazy", "eager", "when the frames of holes are allocated"),
+    option("create", "whole|reserve", "whole", "map a block at once, or what of it is touched"),
+    option("demote-above", "S%", "100%", "make 4KB pages of those with more holes than this"),
+    option("promote", "cheapest|collapse|punch|never", "cheapest", "what khugepaged does"),
+    option("hole-cost", "N", "2", "what a hole counts in that choice, in frame copies"),
+];
+
 impl Perforated {
     pub(super) fn from_options(options: &[(&str, &str)]) -> Result<Self, String> {
         let mut policy = Self::default();

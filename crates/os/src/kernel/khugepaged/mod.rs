@@ -187,8 +187,8 @@ impl Kernel {
         }
         out.count("khugepaged_pages_scanned", counts.scanned);
         out.count("khugepaged_full_scans", counts.full_scans);
-        out.count("khugepaged_pages_collapsed", counts.collapsed);
-        out.count("khugepaged_pages_perforated", counts.perforated);
+        out.count("khugepaged_pages_made_whole", counts.collapsed);
+        out.count("khugepaged_pages_made_perforated", counts.perforated);
         for (promotion, name) in [
             (Promotion::Collapse, "khugepaged_promoted_by_collapse"),
             (Promotion::PunchAround, "khugepaged_promoted_around_others"),
