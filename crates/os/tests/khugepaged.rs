@@ -98,7 +98,7 @@ fn thp_copies_a_region_into_a_whole_block() {
     assert_eq!((work.frames_scanned, work.shootdown_batches, work.spaces_flushed), (512, 1, 1));
     // The region is no business of the scanner any more.
     assert_eq!(pass(&mut machine).pages_scanned, 0);
-    assert_eq!(counters(&machine, ["full_scans", "pages_collapsed"]), [2, 1]);
+    assert_eq!(counters(&machine, ["full_scans", "pages_made_whole"]), [2, 1]);
 }
 
 #[test]

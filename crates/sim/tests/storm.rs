@@ -364,7 +364,13 @@ fn assert_map_adds_up(system: &System, seed: u64) {
     let counted = |name| counters.get(name).unwrap_or_else(|| panic!("{name}")) as u64;
     let bytes = |class| map.frames(class) * 4096;
     assert_eq!(bytes(FrameClass::Free), counted("free_bytes"), "seed {seed}");
-    let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes", "kernel_data_bytes"];
+    let kept = [
+        "page_table_bytes",
+        "hole_bitmap_bytes",
+        "foreign_bytes",
+        "kernel_data_bytes",
+        "balloon_bytes",
+    ];
     let kept: u64 = kept.into_iter().map(counted).sum();
     assert_eq!(bytes(FrameClass::Unmovable), kept, "seed {seed}");
     assert_eq!(bytes(FrameClass::Reserved), counted("reserved_bytes"), "seed {seed}");

@@ -95,7 +95,7 @@ fn class_of(owner: Owner) -> FrameClass {
         Owner::Other(OtherUse::Anonymous, _) => FrameClass::Movable,
         Owner::Other(OtherUse::PageCache, _) => FrameClass::PageCache,
         Owner::Other(OtherUse::Slab, _) => FrameClass::Reclaimable,
-        Owner::Other(OtherUse::Kernel, _) => FrameClass::Unmovable,
+        Owner::Other(OtherUse::Kernel | OtherUse::Balloon, _) => FrameClass::Unmovable,
         Owner::Retired => FrameClass::Retired,
     }
 }

@@ -1,5 +1,6 @@
 //! One simulated operating system with its own memory.
 
+mod balloon;
 mod claim;
 mod conclude;
 mod contents;

@@ -18,22 +18,25 @@ pub enum OtherUse {
     Slab,
     /// Kernel data: stays.
     Kernel,
+    /// Pages that a balloon driver holds so that the hypervisor can use them elsewhere: stay (a
+    /// driver without balloon compaction).
+    Balloon,
 }
 
 impl OtherUse {
     /// Number of uses, for arrays indexed by `use as usize`.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
 
     /// All uses, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] =
-        [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel];
+        [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon];
 
     /// The pageblocks it is put in.
     pub const fn migrate_type(self) -> MigrateType {
         match self {
             Self::Anonymous | Self::PageCache => MigrateType::Movable,
             Self::Slab => MigrateType::Reclaimable,
-            Self::Kernel => MigrateType::Unmovable,
+            Self::Kernel | Self::Balloon => MigrateType::Unmovable,
         }
     }
 
@@ -44,6 +47,7 @@ impl OtherUse {
             Self::PageCache => "page_cache_bytes",
             Self::Slab => "slab_bytes",
             Self::Kernel => "kernel_data_bytes",
+            Self::Balloon => "balloon_bytes",
         }
     }
 
@@ -93,6 +97,11 @@ impl Others {
         self.frames[other.usage as usize] -= other.frames.len() as u64;
         self.by_use[other.usage as usize].remove(&number);
         Some(other)
+    }
+
+    /// The first frame of what has this number.
+    pub(super) fn first_frame(&self, number: u64) -> Option<Frame> {
+        self.all.get(&number)?.frames.first().copied()
     }
 
     /// The oldest thing of a use.

@@ -28,8 +28,9 @@ const PAGE: u64 = 1;
 const OTHER: u64 = 2;
 const RETIRED: u64 = 3;
 const SPACE_SHIFT: u32 = 48;
-/// Above the kind, two bits say which of the four uses it is.
-const NUMBER_SHIFT: u32 = KIND_BITS + 2;
+/// Above the kind, three bits say which use it is.
+const USE_BITS: u32 = 3;
+const NUMBER_SHIFT: u32 = KIND_BITS + USE_BITS;
 const PAGE_MASK: u64 = (1 << 36) - 1;
 
 /// An [`Owner`] in one word; 0 for none.
@@ -51,7 +52,7 @@ fn decode(word: u64) -> Option<Owner> {
             Some(Owner::Page(space, VirtualPage::new(word >> KIND_BITS & PAGE_MASK)))
         }
         OTHER => {
-            let usage = OtherUse::ALL[(word >> KIND_BITS) as usize % OtherUse::COUNT];
+            let usage = OtherUse::ALL[(word >> KIND_BITS) as usize & ((1 << USE_BITS) - 1)];
             Some(Owner::Other(usage, word >> NUMBER_SHIFT))
         }
         RETIRED => Some(Owner::Retired),

@@ -151,6 +151,19 @@ impl PhysicalMemory {
         other.frames.len() as u64
     }
 
+    /// The only frame of the oldest thing of a use, which is given up.
+    pub(crate) fn remove_oldest_frame(&mut self, usage: OtherUse) -> Option<Frame> {
+        let oldest = self.others.oldest(usage)?;
+        let frame = self.others.first_frame(oldest);
+        self.remove_other(oldest);
+        frame
+    }
+
+    /// The first frame of what has this number.
+    pub(crate) fn other_frame(&self, number: u64) -> Option<Frame> {
+        self.others.first_frame(number)
+    }
+
     /// The oldest thing of a use that is not older than `number`, else the oldest of all.
     pub(crate) fn other_from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         self.others.from(usage, number)

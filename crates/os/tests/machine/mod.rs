@@ -245,6 +245,7 @@ impl Machine {
             + self.counter("hole_bitmap_bytes")
             + self.counter("foreign_bytes")
             + self.counter("retired_bytes")
+            + self.counter("balloon_bytes")
             + self.counter("reserved_bytes")
             + self.counter("free_bytes");
         assert_eq!(parts, self.counter("memory_bytes"));
@@ -279,7 +280,7 @@ impl Machine {
         let map = self.kernel.memory_map();
         let frames = |class| map.frames(class) * 4096;
         assert_eq!(frames(FrameClass::Free), self.counter("free_bytes"));
-        let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes"];
+        let kept = ["page_table_bytes", "hole_bitmap_bytes", "foreign_bytes", "balloon_bytes"];
         let kept: u64 = kept.iter().map(|name| self.counter(name)).sum();
         assert_eq!(frames(FrameClass::Unmovable), kept);
         assert_eq!(frames(FrameClass::Reserved), self.counter("reserved_bytes"));
