@@ -1,8 +1,8 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
 use perforate_types::{
-    Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions, PhysicalAddress,
-    Purpose, SpaceId, Steps, Unit, VirtualPage,
+    AccessKind, Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, Unit, VirtualPage,
 };
 
 use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
@@ -137,9 +137,14 @@ impl Radix {
         self.memory.set_entry(address, entry.with_permissions(permissions));
     }
 
-    /// Sets the accessed bit (and the dirty bit for a write) of the entry at `address`.
-    pub(crate) fn mark(&mut self, address: PhysicalAddress, write: bool) -> PageTableEntry {
-        let entry = self.memory.entry(address);
+    /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
+    #[inline]
+    pub(crate) fn mark(
+        &mut self,
+        address: PhysicalAddress,
+        entry: PageTableEntry,
+        write: bool,
+    ) -> PageTableEntry {
         let marked = entry.with_accessed(write);
         if marked != entry {
             self.memory.set_entry(address, marked);
@@ -165,6 +170,7 @@ impl Radix {
     }
 
     /// Reads the entry of `level` in `node` as the walker does.
+    #[inline]
     pub(crate) fn read(
         &mut self,
         address: PhysicalAddress,
@@ -190,10 +196,12 @@ impl Radix {
             let address = entry_in(node, level, request.page);
             let entry = self.read(address, purpose(level), steps)?;
             if level == 1 || entry.is_large() {
-                let entry = self.mark(address, false);
-                return Ok(Descent::Leaf(level, entry));
+                let has_holes = level == 2 && entry.filter() != 0;
+                let dirtied =
+                    request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
+                return Ok(Descent::Leaf(level, self.mark(address, entry, dirtied)));
             }
-            self.mark(address, false);
+            self.mark(address, entry, false);
             node = entry.frame();
             fill(request, level, Directory::Ordinary, node, caches, steps);
             level -= 1;
@@ -254,13 +262,14 @@ impl Dimension for Radix {
             }
             MappingChange::Map { space, page, size, frame, permissions } => {
                 let address = self.existing_entry(space, page, leaf_level(size));
-                assert!(!self.memory.entry(address).is_present(), "{page:?} is mapped already");
-                self.memory.set_entry(address, PageTableEntry::leaf(frame, size, permissions));
+                let leaf = PageTableEntry::leaf(frame, size, permissions);
+                let before = self.memory.replace_entry(address, leaf);
+                assert!(!before.is_present(), "{page:?} is mapped already");
             }
             MappingChange::Unmap { space, page, size } => {
                 let address = self.existing_entry(space, page, leaf_level(size));
-                assert!(self.memory.entry(address).is_present(), "{page:?} is not mapped");
-                self.memory.set_entry(address, PageTableEntry::ABSENT);
+                let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
+                assert!(before.is_present(), "{page:?} is not mapped");
             }
             MappingChange::Protect { space, page, size, permissions } => {
                 self.set_permissions(space, page, size, permissions);
@@ -290,7 +299,7 @@ impl Dimension for Radix {
             let Some(address) = self.entry_address(space, page, level) else { continue };
             let entry = self.memory.entry(address);
             if entry.is_present() && (level == 1 || entry.is_large()) {
-                self.mark(address, true);
+                self.mark(address, entry, true);
                 return;
             }
         }

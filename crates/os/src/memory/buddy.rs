@@ -12,7 +12,7 @@
 //! simplifications of Linux: what is left of a block stolen without a claim stays with its
 //! pageblock's type, and a pair that becomes wholly free counts as movable again.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use perforate_types::{Frame, HoleSet};
 
@@ -160,7 +160,8 @@ impl Buddy {
             .own_block(order, kind, end)
             .or_else(|| self.open(kind, end))
             .or_else(|| self.steal(order, kind, end))?;
-        let index = self.change(number, |block| block.allocate(from_order, order, end));
+        let index = self
+            .change(number, |block| (block.allocate(from_order, order, end), order..=from_order));
         self.free_frames -= 1 << order;
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
@@ -283,7 +284,7 @@ impl Buddy {
         if self.block(number).is_none() {
             self.open_pair(number / 2, MigrateType::Movable);
         }
-        assert!(self.change(number, |block| block.take(index)), "frame was free");
+        self.change(number, |block| ((), 0..=block.take(index)));
         self.free_frames -= 1;
         true
     }
@@ -307,7 +308,7 @@ impl Buddy {
         if self.block(number).is_none() {
             self.put(number, Box::new(Pageblock::FULL));
         }
-        self.change(number, |block| block.free(order, index >> order));
+        self.change(number, |block| ((), order..=block.free(order, index >> order)));
         self.close_pair(number / 2);
     }
 
@@ -323,30 +324,31 @@ impl Buddy {
         }
     }
 
-    /// Changes a pageblock and keeps lists and counts in step.
-    fn change<T>(&mut self, number: u64, act: impl FnOnce(&mut Pageblock) -> T) -> T {
+    /// Changes a pageblock and keeps lists and counts in step. `act` also says which orders it
+    /// may have changed the free blocks of.
+    #[inline]
+    fn change<T>(
+        &mut self,
+        number: u64,
+        act: impl FnOnce(&mut Pageblock) -> (T, RangeInclusive<u32>),
+    ) -> T {
         let (group, index) = (number as usize / GROUP, number as usize % GROUP);
         let group = self.groups[group].as_mut().expect("pageblock with state");
         let kind = group.types[index] as usize;
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
-        let result = act(block);
+        let (result, orders) = act(block);
         let after = block.counts();
-        let mut any_left = 0;
-        for order in 0..=PAGEBLOCK_ORDER as usize {
-            any_left |= after[order];
-            if before[order] == after[order] {
-                continue;
-            }
+        for order in *orders.start() as usize..*orders.end() as usize + 1 {
             let count = &mut self.counts[kind][order];
             *count = *count + u64::from(after[order]) - u64::from(before[order]);
-            if before[order] == 0 {
-                self.lists[kind][order].insert(number);
-            } else if after[order] == 0 {
-                self.lists[kind][order].remove(number);
+            match (before[order], after[order]) {
+                (0, 1..) => self.lists[kind][order].insert(number),
+                (1.., 0) => self.lists[kind][order].remove(number),
+                _ => {}
             }
         }
-        if any_left == 0 {
+        if block.is_full() {
             group.pageblocks[index] = None;
             self.with_state -= 1;
         }

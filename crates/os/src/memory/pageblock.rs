@@ -38,6 +38,11 @@ impl Pageblock {
         pageblock
     }
 
+    /// Whether no frame is free.
+    pub(super) fn is_full(&self) -> bool {
+        self.counts == Self::FULL.counts
+    }
+
     /// Free blocks of each order.
     pub(super) fn counts(&self) -> [u16; PAGEBLOCK_ORDER as usize + 1] {
         self.counts
@@ -84,18 +89,19 @@ impl Pageblock {
         (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
-    /// Takes exactly frame `index`; returns whether it was free.
-    pub(super) fn take(&mut self, index: usize) -> bool {
-        let Some(found) = self.free_order(index) else { return false };
+    /// Takes exactly frame `index`, which is free; returns the order of the block it was part of.
+    pub(super) fn take(&mut self, index: usize) -> u32 {
+        let found = self.free_order(index).expect("a free frame");
         self.clear(found, index >> found);
         for order in (0..found).rev() {
             self.set(order, (index >> order) ^ 1);
         }
-        true
+        found
     }
 
-    /// Gives back block `index` of `order`, merging it with its free buddies.
-    pub(super) fn free(&mut self, order: u32, index: usize) {
+    /// Gives back block `index` of `order`, merging it with its free buddies; returns the order of
+    /// the block that it is part of now.
+    pub(super) fn free(&mut self, order: u32, index: usize) -> u32 {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);
         while order < PAGEBLOCK_ORDER && self.get(order, index ^ 1) {
@@ -104,6 +110,7 @@ impl Pageblock {
             order += 1;
         }
         self.set(order, index);
+        order
     }
 
     fn find(&self, order: u32, end: End) -> Option<usize> {

@@ -7,14 +7,13 @@ mod area;
 mod frames;
 mod huge;
 mod large;
-mod number_hasher;
+mod number_map;
 mod pages;
 mod perforated;
 mod region;
 mod tables;
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::{
@@ -27,7 +26,7 @@ use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice};
 pub(crate) use frames::FrameVisitor;
-use number_hasher::NumberHasher;
+use number_map::NumberMap;
 pub(crate) use region::{Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
 
@@ -98,10 +97,10 @@ pub(crate) struct AddressSpace {
     /// End of the heap, in pages, once there is one.
     pub heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
-    pub touched: HashMap<u64, HoleSet, BuildHasherDefault<NumberHasher>>,
+    pub touched: NumberMap<HoleSet>,
     tables: Tables,
     /// By address ÷ 2MB.
-    regions: BTreeMap<u64, Region>,
+    regions: NumberMap<Region>,
     /// 1GB pages by address ÷ 1GB.
     huge: BTreeMap<u64, Large>,
     usage: Usage,
@@ -157,9 +156,9 @@ impl AddressSpace {
             id,
             areas: Areas::default(),
             heap_end: None,
-            touched: HashMap::default(),
+            touched: NumberMap::default(),
             tables: Tables::new(id, shadow_directories),
-            regions: BTreeMap::new(),
+            regions: NumberMap::default(),
             huge: BTreeMap::new(),
             usage: Usage::default(),
         }
@@ -227,18 +226,18 @@ impl AddressSpace {
             Mapping::Perforated(page) => page.block == block && !page.holes.contains(index),
             Mapping::Pages(_) => false,
         };
-        self.regions.iter().find(|(_, region)| translates(region)).map(|(&number, _)| number)
+        self.regions.iter().find(|(_, region)| translates(region)).map(|(number, _)| number)
     }
 
     /// Numbers of the mapped 2MB regions that touch `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
         let last = pages.end.div_ceil(REGION_PAGES);
-        self.regions.range(pages.start / REGION_PAGES..last).map(|(&number, _)| number).collect()
+        self.regions.range(pages.start / REGION_PAGES..last).map(|(number, _)| number).collect()
     }
 
     /// Number of the first mapped 2MB region from `number` on.
     pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
-        self.regions.range(number..).next().map(|(&number, _)| number)
+        self.regions.range(number..u64::MAX).next().map(|(number, _)| number)
     }
 
     /// Numbers of the 1GB pages that touch `pages`.
