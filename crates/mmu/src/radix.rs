@@ -17,6 +17,9 @@ const ROOT: Level = 4;
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
+    /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
+    /// are mapped in runs.
+    latest: Option<(SpaceId, u64, Frame)>,
 }
 
 /// Level whose entries map pages of `size`.
@@ -96,7 +99,33 @@ impl Radix {
             .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
     }
 
+    /// Where the entry of a 4KB page lies, whose node must exist.
+    fn existing_page_entry(&mut self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
+        let region = page.number() / PageSize::Size2M.pages();
+        if let Some((latest_space, latest_region, node)) = self.latest
+            && (latest_space, latest_region) == (space, region)
+        {
+            return entry_in(node, 1, page);
+        }
+        let address = self.existing_entry(space, page, 1);
+        self.latest = Some((space, region, address.page()));
+        address
+    }
+
+    fn existing_leaf(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+    ) -> PhysicalAddress {
+        match size {
+            PageSize::Size4K => self.existing_page_entry(space, page),
+            _ => self.existing_entry(space, page, leaf_level(size)),
+        }
+    }
+
     fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
+        self.latest = None;
         self.memory.clear_frame(frame);
         if level == ROOT {
             let index = usize::from(space.0);
@@ -113,6 +142,7 @@ impl Radix {
     }
 
     fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
+        self.latest = None;
         if level == ROOT {
             let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
             self.memory.clear_frame(root);
@@ -131,7 +161,7 @@ impl Radix {
         size: PageSize,
         permissions: Permissions,
     ) {
-        let address = self.existing_entry(space, page, leaf_level(size));
+        let address = self.existing_leaf(space, page, size);
         let entry = self.memory.entry(address);
         assert!(entry.is_present(), "{page:?} is protected but not mapped");
         self.memory.set_entry(address, entry.with_permissions(permissions));
@@ -153,6 +183,7 @@ impl Radix {
     }
 
     /// Finds where a walk starts: a walk-cache hit, or the root.
+    #[inline]
     pub(crate) fn start_walk(
         &self,
         request: &WalkRequest,
@@ -184,6 +215,7 @@ impl Radix {
 
     /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
     /// is known.
+    #[inline]
     pub(crate) fn descend(
         &mut self,
         request: &WalkRequest,
@@ -261,13 +293,13 @@ impl Dimension for Radix {
                 self.remove_table(space, level, page);
             }
             MappingChange::Map { space, page, size, frame, permissions } => {
-                let address = self.existing_entry(space, page, leaf_level(size));
+                let address = self.existing_leaf(space, page, size);
                 let leaf = PageTableEntry::leaf(frame, size, permissions);
                 let before = self.memory.replace_entry(address, leaf);
                 assert!(!before.is_present(), "{page:?} is mapped already");
             }
             MappingChange::Unmap { space, page, size } => {
-                let address = self.existing_entry(space, page, leaf_level(size));
+                let address = self.existing_leaf(space, page, size);
                 let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
                 assert!(before.is_present(), "{page:?} is not mapped");
             }

@@ -241,7 +241,7 @@ impl Kernel {
 
     fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
         let slot = self.spaces.get(usize::from(space.0));
-        slot.and_then(Option::as_deref).ok_or(OsError::UnknownSpace { space })
+        slot.and_then(Option::as_deref).ok_or_else(|| OsError::UnknownSpace { space })
     }
 
     /// An address space and what operations on it act on besides.
@@ -251,7 +251,8 @@ impl Kernel {
         updates: &'a mut Vec<Update>,
     ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
         let slot = self.spaces.get_mut(usize::from(space.0));
-        let found = slot.and_then(Option::as_deref_mut).ok_or(OsError::UnknownSpace { space })?;
+        let found = slot.and_then(Option::as_deref_mut);
+        let found = found.ok_or_else(|| OsError::UnknownSpace { space })?;
         let (memory, ledger) = (&mut self.memory, &mut self.ledger);
         Ok((found, Effects { memory, updates, ledger }))
     }

@@ -168,12 +168,11 @@ impl Buddy {
 
     /// The smallest sufficient free block in a pageblock of this type.
     fn own_block(&self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
-        let lists = &self.lists[kind as usize];
-        (order..=PAGEBLOCK_ORDER).find_map(|from| {
-            let list = &lists[from as usize];
-            let number = if end == End::Highest { list.last() } else { list.first() };
-            number.map(|number| (number, from))
-        })
+        let counts = &self.counts[kind as usize];
+        let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
+        let list = &self.lists[kind as usize][from as usize];
+        let number = if end == End::Highest { list.last() } else { list.first() };
+        number.map(|number| (number, from))
     }
 
     /// Opens a wholly free pair of pageblocks for this type; returns the one to use.

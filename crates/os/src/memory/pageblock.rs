@@ -114,27 +114,22 @@ impl Pageblock {
     }
 
     fn find(&self, order: u32, end: End) -> Option<usize> {
-        let (first, last) = (first_bit(order), first_bit(order + 1) - 1);
-        let word = |place: usize| {
-            let mut word = self.bits[place];
-            if place == first / 64 {
-                word &= u64::MAX << (first % 64);
-            }
-            if place == last / 64 {
-                word &= u64::MAX >> (63 - last % 64);
-            }
-            word
+        let (first, blocks) = (first_bit(order), PAGEBLOCK_FRAMES as usize >> order);
+        let pick = |word: u64| match end {
+            End::Lowest => word.trailing_zeros() as usize,
+            End::Highest => 63 - word.leading_zeros() as usize,
         };
-        let mut places = first / 64..=last / 64;
-        let bit = match end {
-            End::Lowest => places
-                .find(|&place| word(place) != 0)
-                .map(|place| 64 * place + word(place).trailing_zeros() as usize),
-            End::Highest => places
-                .rfind(|&place| word(place) != 0)
-                .map(|place| 64 * place + 63 - word(place).leading_zeros() as usize),
-        };
-        bit.map(|bit| bit - first)
+        // Small orders have whole words, all others share the last.
+        if blocks < 64 {
+            let word = self.bits[15] >> (first % 64) & ((1 << blocks) - 1);
+            return (word != 0).then(|| pick(word));
+        }
+        let words = &self.bits[first / 64..][..blocks / 64];
+        let place = match end {
+            End::Lowest => words.iter().position(|&word| word != 0),
+            End::Highest => words.iter().rposition(|&word| word != 0),
+        }?;
+        Some(64 * place + pick(words[place]))
     }
 
     fn get(&self, order: u32, index: usize) -> bool {

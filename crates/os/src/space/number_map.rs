@@ -18,6 +18,12 @@ struct Group<V> {
     used: u32,
 }
 
+impl<V> Default for Group<V> {
+    fn default() -> Self {
+        Self { values: [const { None }; GROUP as usize], used: 0 }
+    }
+}
+
 impl<V> Default for NumberMap<V> {
     fn default() -> Self {
         Self { groups: BTreeMap::new() }
@@ -50,10 +56,8 @@ impl<V> NumberMap<V> {
 
     /// Gives a number a value; returns the one it had.
     pub(crate) fn insert(&mut self, number: u64, value: V) -> Option<V> {
-        let (group, index) = split(number);
-        let group = self.groups.entry(group).or_insert_with(|| {
-            Box::new(Group { values: [const { None }; GROUP as usize], used: 0 })
-        });
+        let (key, index) = split(number);
+        let group = self.groups.entry(key).or_default();
         let old = group.values[index].replace(Box::new(value));
         group.used += u32::from(old.is_none());
         old.map(|old| *old)
@@ -104,10 +108,12 @@ impl<V: Default> NumberMap<V> {
     /// The value of a number, made if it has none.
     #[inline]
     pub(crate) fn get_or_default(&mut self, number: u64) -> &mut V {
-        if !self.contains_key(&number) {
-            self.insert(number, V::default());
-        }
-        self.get_mut(&number).expect("just made")
+        let (key, index) = split(number);
+        let group = self.groups.entry(key).or_default();
+        group.values[index].get_or_insert_with(|| {
+            group.used += 1;
+            Box::default()
+        })
     }
 }
 
