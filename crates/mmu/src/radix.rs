@@ -183,7 +183,7 @@ impl Radix {
     }
 
     /// Finds where a walk starts: a walk-cache hit, or the root.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_walk(
         &self,
         request: &WalkRequest,
@@ -215,7 +215,7 @@ impl Radix {
 
     /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
     /// is known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn descend(
         &mut self,
         request: &WalkRequest,

@@ -296,12 +296,12 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
         let frame = effects.memory.allocate_page()?;
-        let result = space.map_page(page, frame, permissions, &mut effects);
-        match &result {
-            Ok(()) => effects.ledger.bring_in(FirstTouch::Page),
-            Err(_) => effects.memory.free(frame, 0),
+        if let Err(error) = space.map_page(page, frame, permissions, &mut effects) {
+            effects.memory.free(frame, 0);
+            return Err(error);
         }
-        result
+        effects.ledger.bring_in(FirstTouch::Page);
+        Ok(())
     }
 
     /// Gives an unallocated hole a frame; does nothing where `page` is not one.

@@ -337,11 +337,12 @@ impl Buddy {
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
         let (result, orders) = act(block);
-        let after = block.counts();
+        // Read one by one: they have just been written one by one.
         for order in *orders.start() as usize..*orders.end() as usize + 1 {
+            let (before, after) = (before[order], block.count(order));
             let count = &mut self.counts[kind][order];
-            *count = *count + u64::from(after[order]) - u64::from(before[order]);
-            match (before[order], after[order]) {
+            *count = *count + u64::from(after) - u64::from(before);
+            match (before, after) {
                 (0, 1..) => self.lists[kind][order].insert(number),
                 (1.., 0) => self.lists[kind][order].remove(number),
                 _ => {}

@@ -21,6 +21,8 @@ pub(super) struct Pageblock {
     bits: [u64; 16],
     /// Free blocks of each order.
     counts: [u16; PAGEBLOCK_ORDER as usize + 1],
+    /// Free blocks of all orders.
+    blocks: u16,
 }
 
 const fn first_bit(order: u32) -> usize {
@@ -29,7 +31,8 @@ const fn first_bit(order: u32) -> usize {
 
 impl Pageblock {
     /// A pageblock without free frames.
-    pub(super) const FULL: Self = Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1] };
+    pub(super) const FULL: Self =
+        Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1], blocks: 0 };
 
     /// A pageblock that is one free block.
     pub(super) fn whole() -> Self {
@@ -40,7 +43,12 @@ impl Pageblock {
 
     /// Whether no frame is free.
     pub(super) fn is_full(&self) -> bool {
-        self.counts == Self::FULL.counts
+        self.blocks == 0
+    }
+
+    /// Free blocks of one order.
+    pub(super) fn count(&self, order: usize) -> u16 {
+        self.counts[order]
     }
 
     /// Free blocks of each order.
@@ -141,11 +149,13 @@ impl Pageblock {
         let bit = first_bit(order) + index;
         self.bits[bit / 64] |= 1 << (bit % 64);
         self.counts[order as usize] += 1;
+        self.blocks += 1;
     }
 
     fn clear(&mut self, order: u32, index: usize) {
         let bit = first_bit(order) + index;
         self.bits[bit / 64] &= !(1 << (bit % 64));
         self.counts[order as usize] -= 1;
+        self.blocks -= 1;
     }
 }
