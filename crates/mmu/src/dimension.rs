@@ -33,6 +33,8 @@ pub struct WalkRequest {
     pub space: SpaceId,
     /// Page wanted.
     pub page: VirtualPage,
+    /// Whether it is for a store.
+    pub write: bool,
 }
 
 /// A perforated page as its tables hold it, for pictures and tests.
@@ -60,8 +62,9 @@ pub trait Dimension: Send {
     fn apply(&mut self, change: &MappingChange);
 
     /// Walks to the leaf that covers the page, appending look-ups and reads to `steps`, and sets
-    /// accessed bits on the way. The dirty bit is set by [`Self::mark_dirty`] once the access is
-    /// known to be allowed.
+    /// accessed bits on the way; for a store, the dirty bit of the leaf too, if it allows stores.
+    /// A leaf with holes is no more than marked accessed: the sub-page may be one of them, and
+    /// [`Self::mark_dirty`] comes when that is known.
     ///
     /// # Errors
     /// [`NotMapped`] where an entry on the way is not present.

@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
-    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, PhysicalAddress, Purpose,
-    SpaceId, Steps, VirtualPage,
+    AccessKind, Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, VirtualPage,
 };
 
 use crate::dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
@@ -290,13 +290,14 @@ impl Dimension for PerforatedRadix {
             let Descent::Node(directory) = above else { return Err(NotMapped) };
             let shadow = entry_in(directory, 2, request.page).add(PageSize::Size4K.bytes());
             let entry = self.radix.read(shadow, Purpose::Shadow, steps)?;
-            self.radix.mark(shadow, false);
+            self.radix.mark(shadow, entry, false);
             fill(&request, 2, Directory::Shadow, entry.frame(), caches, steps);
             entry.frame()
         };
         let address = entry_in(holes, 1, request.page);
-        self.radix.read(address, Purpose::Hole, steps)?;
-        Ok(Descent::Leaf(1, self.radix.mark(address, false)).reach())
+        let entry = self.radix.read(address, Purpose::Hole, steps)?;
+        let dirtied = request.write && entry.permissions().allow(AccessKind::Write);
+        Ok(Descent::Leaf(1, self.radix.mark(address, entry, dirtied)).reach())
     }
 
     /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
@@ -310,7 +311,8 @@ impl Dimension for PerforatedRadix {
         let hole = self.pages.get(&(space, first)).is_some_and(|own| own.holes.contains(index));
         if hole {
             let address = entry_in(self.hole_node(space, page), 1, page);
-            self.radix.mark(address, true);
+            let entry = self.radix.memory().entry(address);
+            self.radix.mark(address, entry, true);
         } else {
             self.radix.mark_dirty(space, page);
         }

@@ -1,8 +1,8 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
 use perforate_types::{
-    Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions, PhysicalAddress,
-    Purpose, SpaceId, Steps, Unit, VirtualPage,
+    AccessKind, Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, Unit, VirtualPage,
 };
 
 use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
@@ -17,6 +17,9 @@ const ROOT: Level = 4;
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
+    /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
+    /// are mapped in runs.
+    latest: Option<(SpaceId, u64, Frame)>,
 }
 
 /// Level whose entries map pages of `size`.
@@ -96,7 +99,33 @@ impl Radix {
             .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
     }
 
+    /// Where the entry of a 4KB page lies, whose node must exist.
+    fn existing_page_entry(&mut self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
+        let region = page.number() / PageSize::Size2M.pages();
+        if let Some((latest_space, latest_region, node)) = self.latest
+            && (latest_space, latest_region) == (space, region)
+        {
+            return entry_in(node, 1, page);
+        }
+        let address = self.existing_entry(space, page, 1);
+        self.latest = Some((space, region, address.page()));
+        address
+    }
+
+    fn existing_leaf(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+    ) -> PhysicalAddress {
+        match size {
+            PageSize::Size4K => self.existing_page_entry(space, page),
+            _ => self.existing_entry(space, page, leaf_level(size)),
+        }
+    }
+
     fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
+        self.latest = None;
         self.memory.clear_frame(frame);
         if level == ROOT {
             let index = usize::from(space.0);
@@ -113,6 +142,7 @@ impl Radix {
     }
 
     fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
+        self.latest = None;
         if level == ROOT {
             let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
             self.memory.clear_frame(root);
@@ -131,15 +161,20 @@ impl Radix {
         size: PageSize,
         permissions: Permissions,
     ) {
-        let address = self.existing_entry(space, page, leaf_level(size));
+        let address = self.existing_leaf(space, page, size);
         let entry = self.memory.entry(address);
         assert!(entry.is_present(), "{page:?} is protected but not mapped");
         self.memory.set_entry(address, entry.with_permissions(permissions));
     }
 
-    /// Sets the accessed bit (and the dirty bit for a write) of the entry at `address`.
-    pub(crate) fn mark(&mut self, address: PhysicalAddress, write: bool) -> PageTableEntry {
-        let entry = self.memory.entry(address);
+    /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
+    #[inline]
+    pub(crate) fn mark(
+        &mut self,
+        address: PhysicalAddress,
+        entry: PageTableEntry,
+        write: bool,
+    ) -> PageTableEntry {
         let marked = entry.with_accessed(write);
         if marked != entry {
             self.memory.set_entry(address, marked);
@@ -148,6 +183,7 @@ impl Radix {
     }
 
     /// Finds where a walk starts: a walk-cache hit, or the root.
+    #[inline(always)]
     pub(crate) fn start_walk(
         &self,
         request: &WalkRequest,
@@ -165,6 +201,7 @@ impl Radix {
     }
 
     /// Reads the entry of `level` in `node` as the walker does.
+    #[inline]
     pub(crate) fn read(
         &mut self,
         address: PhysicalAddress,
@@ -178,6 +215,7 @@ impl Radix {
 
     /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
     /// is known.
+    #[inline(always)]
     pub(crate) fn descend(
         &mut self,
         request: &WalkRequest,
@@ -190,10 +228,12 @@ impl Radix {
             let address = entry_in(node, level, request.page);
             let entry = self.read(address, purpose(level), steps)?;
             if level == 1 || entry.is_large() {
-                let entry = self.mark(address, false);
-                return Ok(Descent::Leaf(level, entry));
+                let has_holes = level == 2 && entry.filter() != 0;
+                let dirtied =
+                    request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
+                return Ok(Descent::Leaf(level, self.mark(address, entry, dirtied)));
             }
-            self.mark(address, false);
+            self.mark(address, entry, false);
             node = entry.frame();
             fill(request, level, Directory::Ordinary, node, caches, steps);
             level -= 1;
@@ -253,14 +293,15 @@ impl Dimension for Radix {
                 self.remove_table(space, level, page);
             }
             MappingChange::Map { space, page, size, frame, permissions } => {
-                let address = self.existing_entry(space, page, leaf_level(size));
-                assert!(!self.memory.entry(address).is_present(), "{page:?} is mapped already");
-                self.memory.set_entry(address, PageTableEntry::leaf(frame, size, permissions));
+                let address = self.existing_leaf(space, page, size);
+                let leaf = PageTableEntry::leaf(frame, size, permissions);
+                let before = self.memory.replace_entry(address, leaf);
+                assert!(!before.is_present(), "{page:?} is mapped already");
             }
             MappingChange::Unmap { space, page, size } => {
-                let address = self.existing_entry(space, page, leaf_level(size));
-                assert!(self.memory.entry(address).is_present(), "{page:?} is not mapped");
-                self.memory.set_entry(address, PageTableEntry::ABSENT);
+                let address = self.existing_leaf(space, page, size);
+                let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
+                assert!(before.is_present(), "{page:?} is not mapped");
             }
             MappingChange::Protect { space, page, size, permissions } => {
                 self.set_permissions(space, page, size, permissions);
@@ -290,7 +331,7 @@ impl Dimension for Radix {
             let Some(address) = self.entry_address(space, page, level) else { continue };
             let entry = self.memory.entry(address);
             if entry.is_present() && (level == 1 || entry.is_large()) {
-                self.mark(address, true);
+                self.mark(address, entry, true);
                 return;
             }
         }

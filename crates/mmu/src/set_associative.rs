@@ -109,6 +109,17 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(slot)
     }
 
+    /// Like [`Self::look_up`], but asks the place first where the key is most likely: large sets
+    /// take long to compare.
+    #[inline]
+    pub(crate) fn look_up_near(&mut self, likely: usize, index: u64, key: u64) -> Option<usize> {
+        if self.key(likely) != key {
+            return self.look_up(index, key);
+        }
+        self.touch(likely);
+        Some(likely)
+    }
+
     #[inline]
     fn key(&self, slot: usize) -> u64 {
         self.groups[slot / GROUP].keys[slot % GROUP]

@@ -39,8 +39,13 @@ impl TableMemory {
 
     /// Writes the aligned 64-bit word at `address`.
     pub fn set_word(&mut self, address: PhysicalAddress, value: u64) {
+        *self.word_mut(address) = value;
+    }
+
+    #[inline]
+    fn word_mut(&mut self, address: PhysicalAddress) -> &mut u64 {
         let place = self.place(address.page()).unwrap_or_else(|| self.allocate(address.page()));
-        self.contents[place][(address.value() as usize & 0xfff) / 8] = value;
+        &mut self.contents[place][(address.value() as usize & 0xfff) / 8]
     }
 
     /// The page-table entry at `address`.
@@ -54,6 +59,16 @@ impl TableMemory {
         self.set_word(address, entry.bits());
     }
 
+    /// Writes the page-table entry at `address`; returns what was there.
+    pub fn replace_entry(
+        &mut self,
+        address: PhysicalAddress,
+        entry: PageTableEntry,
+    ) -> PageTableEntry {
+        let before = std::mem::replace(self.word_mut(address), entry.bits());
+        PageTableEntry::from_bits(before)
+    }
+
     /// Sets a whole frame to zero.
     pub fn clear_frame(&mut self, frame: Frame) {
         if let Some(place) = self.place(frame) {
@@ -65,6 +80,7 @@ impl TableMemory {
         }
     }
 
+    #[cold]
     fn allocate(&mut self, frame: Frame) -> usize {
         let number = frame.number() as usize;
         if self.groups.len() <= number / GROUP {

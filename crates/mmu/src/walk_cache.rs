@@ -23,6 +23,8 @@ pub struct WalkCaches {
     caches: [Cache; 3],
     /// First slot of each.
     first_slots: [usize; 3],
+    /// Where each was hit last.
+    latest: [usize; 3],
 }
 
 /// What a look-up found.
@@ -51,7 +53,7 @@ impl WalkCaches {
         let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
-        Self { caches, first_slots: [0, level2, level2 + level3] }
+        Self { caches, first_slots: [0, level2, level2 + level3], latest: [0; 3] }
     }
 
     /// Number of slots of all levels.
@@ -74,8 +76,11 @@ impl WalkCaches {
     ) -> Option<WalkStart> {
         for level in 2..=4 {
             let kind = if level == 2 { directory } else { Directory::Ordinary };
-            let Some(cache) = &mut self.caches[usize::from(level) - 2] else { continue };
-            if let Some(slot) = cache.look_up(0, key(space, page, level, kind)) {
+            let index = usize::from(level) - 2;
+            let Some(cache) = &mut self.caches[index] else { continue };
+            let key = key(space, page, level, kind);
+            if let Some(slot) = cache.look_up_near(self.latest[index], 0, key) {
+                self.latest[index] = slot;
                 let node = cache.value(slot);
                 return Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) });
             }

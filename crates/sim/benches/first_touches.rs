@@ -1,14 +1,22 @@
-//! First touches against the steady state, without a clock, one JSON line per scheme:
+//! What first touches cost against the steady state, one JSON line per scheme:
 //! `cargo bench -p perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
 //!
-//! Two programs: one stores once to every page, then does so again (every store of the first round
-//! may fault, every store of the second walks); the other fills new memory word by word, then does
-//! so again. Shares are the speed of the first round over that of the second.
+//! Each program runs over new memory once and then again: what may fault in the first round walks
+//! in the second. Shares are the speed of the first round over that of the second.
+//!
+//! - *touching*: one store to every page and nothing else, translated without a clock. No program
+//!   is worse; a fault as dear as a walk would leave 50 % (and includes the walk that fails).
+//! - *run*: the same with three other instructions to each store, as a whole run: counted only, or
+//!   timed, which is what runs do unless they are told otherwise.
+//! - *filling*: every word of every page, as a program that fills its new memory.
 
 use std::time::{Duration, Instant};
 
-use perforate_sim::{Machine, MemoryState, Scheme, System, SystemOptions};
-use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_sim::{
+    Machine, MemoryState, RunOptions, Scheme, Simulation, System, SystemOptions, Workload,
+    open_workload,
+};
+use perforate_types::{AccessKind, Backing, Chunk, Permissions, ProgramEvent, VirtualAddress};
 
 const START: u64 = 0x7f00_0000_0000;
 /// Memory touched, page by page.
@@ -16,6 +24,10 @@ const TOUCHED_BYTES: u64 = 2 << 30;
 const PAGE_BYTES: u64 = 4096;
 /// Stores to each page where a program fills its new memory word by word.
 const STORES_PER_PAGE: u64 = PAGE_BYTES / 8;
+/// Instructions to each store of the whole runs, itself included.
+const INSTRUCTIONS_PER_STORE: u64 = 4;
+const OPTIONS: SystemOptions =
+    SystemOptions { check: false, implicit_maps: false, counts_only: true };
 
 fn main() {
     let wanted: Vec<String> =
@@ -51,19 +63,59 @@ fn measure(scheme: &str) {
             "faults_perforated": faults.faults_perforated,
             "first_touch_ns_per_page": per_page(first),
             "walk_ns_per_page": per_page(walks),
+            "fault_over_walk": share(first.saturating_sub(walks), walks),
             "touching_speed_over_walking": share(walks, first),
+            "run_speed_over_steady": whole_run(scheme, true, share),
+            "timed_run_speed_over_steady": whole_run(scheme, false, share),
             "filling_speed_over_refilling": share(steady_whole, first_whole),
         })
     );
 }
 
-fn new_system(scheme: &str) -> System {
-    let memory = MemoryState::parse(Some("8G"), Some("portion=50%,holes=25%,clustered"), None);
-    let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
+/// Speed of the first round of a whole run over that of the second.
+fn whole_run(scheme: &str, functional: bool, share: impl Fn(Duration, Duration) -> f64) -> f64 {
+    let name = format!("stride:size={TOUCHED_BYTES},stride={PAGE_BYTES},writes=1,others=3");
+    let workload = Workload { name, skip: 0, instructions: None };
+    let mut source = open_workload(&workload, &memory(), 1).expect("a right workload");
+    let system = SystemOptions { counts_only: functional, ..OPTIONS };
+    let options = RunOptions { functional, system, warmup: 0 };
     let scheme = Scheme::find(scheme).expect("a scheme");
-    let options = SystemOptions { check: false, implicit_maps: false, counts_only: true };
-    let memory = memory.expect("a right memory");
-    let mut system = System::new(&machine, scheme, &memory, 1, options).expect("a system");
+    let mut simulation =
+        Simulation::new(&machine(), scheme, &memory(), 1, options).expect("a simulation");
+    let mut chunk = Chunk::default();
+    let mut round = |rounds: u64| {
+        let mut elapsed = Duration::ZERO;
+        while simulation.instructions()
+            < rounds * TOUCHED_BYTES / PAGE_BYTES * INSTRUCTIONS_PER_STORE
+        {
+            source.next_chunk(&mut chunk).expect("an endless workload");
+            for (_, event) in &mut chunk.events {
+                if let ProgramEvent::Map { populate, .. } = event {
+                    *populate = false;
+                }
+            }
+            let start = Instant::now();
+            simulation.run(&chunk).expect("a run");
+            elapsed += start.elapsed();
+        }
+        elapsed
+    };
+    let first = round(1);
+    share(round(2), first)
+}
+
+fn machine() -> Machine {
+    Machine::load(Machine::DEFAULT).expect("a bundled machine")
+}
+
+fn memory() -> MemoryState {
+    let fragmentation = "portion=50%,holes=25%,clustered";
+    MemoryState::parse(Some("8G"), Some(fragmentation), None).expect("a right memory")
+}
+
+fn new_system(scheme: &str) -> System {
+    let scheme = Scheme::find(scheme).expect("a scheme");
+    let mut system = System::new(&machine(), scheme, &memory(), 1, OPTIONS).expect("a system");
     let map = ProgramEvent::Map {
         start: VirtualAddress::new(START),
         length: TOUCHED_BYTES,

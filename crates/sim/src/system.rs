@@ -173,47 +173,51 @@ impl System {
             self.refused += 1;
             return Ok(None);
         }
-        match self.mmu.translate(kind, address, &mut self.steps) {
-            Ok(translated) if self.oracle.is_none() => Ok(Some(translated)),
-            result => self.settle(kind, address, result),
+        let mut faults = 0;
+        loop {
+            match self.mmu.translate(kind, address, &mut self.steps) {
+                Ok(translated) if self.oracle.is_none() => return Ok(Some(translated)),
+                result => {
+                    self.check(kind, address, &result)?;
+                    match result {
+                        Ok(translated) => return Ok(Some(translated)),
+                        Err(fault) if faults == FAULTS_PER_ACCESS => {
+                            return Err(self.stuck(kind, address, fault));
+                        }
+                        Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
+                        Err(_) => faults += 1,
+                    }
+                }
+            }
         }
     }
 
-    /// Checks a translation or serves its page fault.
+    /// Has the operating system serve the page fault of an access; returns whether the access may
+    /// be tried again.
     #[cold]
     #[inline(never)]
-    fn settle(
-        &mut self,
-        kind: AccessKind,
-        address: VirtualAddress,
-        mut result: Result<Translated, PageFault>,
-    ) -> Result<Option<Translated>, SimError> {
-        for _ in 0..FAULTS_PER_ACCESS {
-            self.check(kind, address, &result)?;
-            if let Ok(translated) = result {
-                return Ok(Some(translated));
-            }
-            let space = self.kernel.current();
-            let page = address.page();
-            let outcome =
-                self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
-            if outcome == FaultOutcome::Segfault {
-                self.refused += 1;
-                return Ok(None);
-            }
-            result = self.mmu.translate(kind, address, &mut self.steps);
-        }
-        self.check(kind, address, &result)?;
-        result.map(Some).map_err(|fault| SimError::StuckFault {
+    fn serve_fault(&mut self, kind: AccessKind, address: VirtualAddress) -> Result<bool, SimError> {
+        let space = self.kernel.current();
+        let page = address.page();
+        let outcome = self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
+        self.refused += u64::from(outcome == FaultOutcome::Segfault);
+        Ok(outcome == FaultOutcome::Mapped)
+    }
+
+    #[cold]
+    fn stuck(&self, kind: AccessKind, address: VirtualAddress, fault: PageFault) -> SimError {
+        SimError::StuckFault {
             scheme: self.scheme.into(),
             seed: self.seed,
             instruction: self.instruction,
             kind,
             address,
             fault,
-        })
+        }
     }
 
+    #[cold]
+    #[inline(never)]
     fn check(
         &mut self,
         kind: AccessKind,

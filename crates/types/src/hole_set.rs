@@ -71,7 +71,14 @@ impl HoleSet {
 
     /// Indices of the holes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..Self::SUBPAGES).filter(|&index| self.contains(index))
+        self.words.iter().enumerate().flat_map(|(region, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let index = (left != 0).then(|| region * 64 + left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(index)
+            })
+        })
     }
 }
 

@@ -259,7 +259,8 @@ impl Mmu {
     }
 
     fn walk_request(&self, request: Request) -> WalkRequest {
-        WalkRequest { space: self.space, page: request.page }
+        let write = request.kind == AccessKind::Write;
+        WalkRequest { space: self.space, page: request.page, write }
     }
 
     fn entry(&self, kind: EntryKind, reach: &Reach) -> L2Entry {

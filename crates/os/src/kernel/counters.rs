@@ -134,7 +134,7 @@ impl Kernel {
     /// Counts a page as touched.
     pub(super) fn touch(&mut self, space: perforate_types::SpaceId, page: u64) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
-            let set = space.touched.entry(page / REGION_PAGES).or_default();
+            let set = space.touched.get_or_default(page / REGION_PAGES);
             self.faults.touched_pages += u64::from(set.insert((page % REGION_PAGES) as usize));
         }
     }

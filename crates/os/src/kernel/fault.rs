@@ -30,12 +30,16 @@ impl Kernel {
         kind: AccessKind,
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let area = self.area_for(id, page, updates)?;
-        let Some(area) = area.filter(|area| area.attributes.effective().allow(kind)) else {
-            self.faults.segmentation += 1;
-            self.ledger.done.faults_other += 1;
-            return Ok(FaultOutcome::Segfault);
+        let area = match self.space(id)?.areas.find(page) {
+            Some(area) => area,
+            None => match self.make_area(id, page, updates)? {
+                Some(area) => area,
+                None => return Ok(self.refuse()),
+            },
         };
+        if !area.attributes.effective().allow(kind) {
+            return Ok(self.refuse());
+        }
         self.ledger.clears = area.attributes.backing != Backing::File;
         let (present, is_open) = self.space(id)?.look_up(page);
         match present {
@@ -67,9 +71,7 @@ impl Kernel {
             }
             Some(present) if !present.permissions().allow(kind) => {
                 // A hole punched with permissions of its own allows less than its area (P Fig. 1).
-                self.faults.segmentation += 1;
-                self.ledger.done.faults_other += 1;
-                return Ok(FaultOutcome::Segfault);
+                return Ok(self.refuse());
             }
             Some(_) => {
                 self.faults.spurious += 1;
@@ -79,8 +81,17 @@ impl Kernel {
         Ok(FaultOutcome::Mapped)
     }
 
-    /// The area of a page; a stack may grow, an implicit area may be made.
-    fn area_for(
+    /// The program may not do that.
+    #[cold]
+    fn refuse(&mut self) -> FaultOutcome {
+        self.faults.segmentation += 1;
+        self.ledger.done.faults_other += 1;
+        FaultOutcome::Segfault
+    }
+
+    /// An area for a page that has none: a stack may grow, an implicit area may be made.
+    #[cold]
+    fn make_area(
         &mut self,
         id: SpaceId,
         page: u64,
@@ -88,9 +99,6 @@ impl Kernel {
     ) -> Result<Option<Area>, OsError> {
         let implicit_maps = self.config.implicit_maps;
         let (space, _) = self.parts(id, updates)?;
-        if let Some(area) = space.areas.find(page) {
-            return Ok(Some(area));
-        }
         if !is_canonical(page) {
             return Ok(None);
         }
@@ -327,12 +335,12 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
         let frame = effects.memory.allocate_page()?;
-        let result = space.map_page(page, frame, permissions, &mut effects);
-        match &result {
-            Ok(()) => effects.ledger.bring_in(FirstTouch::Page),
-            Err(_) => effects.memory.free(frame, 0),
+        if let Err(error) = space.map_page(page, frame, permissions, &mut effects) {
+            effects.memory.free(frame, 0);
+            return Err(error);
         }
-        result
+        effects.ledger.bring_in(FirstTouch::Page);
+        Ok(())
     }
 
     /// Gives an unallocated hole a frame, in place if that one is to be had (the hole is patched

@@ -271,8 +271,10 @@ impl Kernel {
     }
 
     fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
-        let slot = self.spaces.get(usize::from(space.0));
-        slot.and_then(Option::as_deref).ok_or(OsError::UnknownSpace { space })
+        match self.spaces.get(usize::from(space.0)) {
+            Some(Some(found)) => Ok(found),
+            _ => Err(OsError::UnknownSpace { space }),
+        }
     }
 
     /// An address space and what operations on it act on besides.
@@ -281,8 +283,9 @@ impl Kernel {
         space: SpaceId,
         updates: &'a mut Vec<Update>,
     ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
-        let slot = self.spaces.get_mut(usize::from(space.0));
-        let found = slot.and_then(Option::as_deref_mut).ok_or(OsError::UnknownSpace { space })?;
+        let Some(Some(found)) = self.spaces.get_mut(usize::from(space.0)) else {
+            return Err(OsError::UnknownSpace { space });
+        };
         let (memory, ledger) = (&mut self.memory, &mut self.ledger);
         Ok((found, Effects { memory, updates, ledger }))
     }

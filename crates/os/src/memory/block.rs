@@ -63,8 +63,42 @@ impl PhysicalMemory {
 
     /// Gives back these frames of the block, which have one owner.
     pub(crate) fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
-        for index in frames.iter() {
-            self.free(block.add(index as u64), 0);
+        for (index, order) in aligned_runs(frames) {
+            self.free(block.add(index as u64), order);
         }
+    }
+}
+
+/// A set as aligned runs of 2^order frames, each as long as can be: place and order.
+fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32)> {
+    let mut left = *frames;
+    std::iter::from_fn(move || {
+        let first = left.iter().next()?;
+        let mut order = 0;
+        while order < BLOCK_ORDER
+            && first.is_multiple_of(2 << order)
+            && (first + (1 << order)..first + (2 << order)).all(|index| left.contains(index))
+        {
+            order += 1;
+        }
+        (first..first + (1 << order)).for_each(|index| {
+            left.remove(index);
+        });
+        Some((first, order))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_aligned_and_as_long_as_can_be() {
+        let runs = |frames: &HoleSet| aligned_runs(frames).collect::<Vec<_>>();
+        assert_eq!(runs(&HoleSet::FULL), [(0, 9)]);
+        assert_eq!(runs(&HoleSet::EMPTY), []);
+        // 3..=11 and 256..=511: 3, 4–7, 8–11, and half of the block.
+        let frames = (3..12).chain(256..512).collect();
+        assert_eq!(runs(&frames), [(3, 0), (4, 2), (8, 2), (256, 8)]);
     }
 }

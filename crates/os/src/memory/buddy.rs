@@ -12,7 +12,7 @@
 //! simplifications of Linux: what is left of a block stolen without a claim stays with its
 //! pageblock's type, and a pair that becomes wholly free counts as movable again.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use perforate_types::{Frame, HoleSet};
 
@@ -160,19 +160,19 @@ impl Buddy {
             .own_block(order, kind, end)
             .or_else(|| self.open(kind, end))
             .or_else(|| self.steal(order, kind, end))?;
-        let index = self.change(number, |block| block.allocate(from_order, order, end));
+        let index = self
+            .change(number, |block| (block.allocate(from_order, order, end), order..=from_order));
         self.free_frames -= 1 << order;
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
     /// The smallest sufficient free block in a pageblock of this type.
     fn own_block(&self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
-        let lists = &self.lists[kind as usize];
-        (order..=PAGEBLOCK_ORDER).find_map(|from| {
-            let list = &lists[from as usize];
-            let number = if end == End::Highest { list.last() } else { list.first() };
-            number.map(|number| (number, from))
-        })
+        let counts = &self.counts[kind as usize];
+        let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
+        let list = &self.lists[kind as usize][from as usize];
+        let number = if end == End::Highest { list.last() } else { list.first() };
+        number.map(|number| (number, from))
     }
 
     /// Opens a wholly free pair of pageblocks for this type; returns the one to use.
@@ -283,7 +283,7 @@ impl Buddy {
         if self.block(number).is_none() {
             self.open_pair(number / 2, MigrateType::Movable);
         }
-        assert!(self.change(number, |block| block.take(index)), "frame was free");
+        self.change(number, |block| ((), 0..=block.take(index)));
         self.free_frames -= 1;
         true
     }
@@ -307,7 +307,7 @@ impl Buddy {
         if self.block(number).is_none() {
             self.put(number, Box::new(Pageblock::FULL));
         }
-        self.change(number, |block| block.free(order, index >> order));
+        self.change(number, |block| ((), order..=block.free(order, index >> order)));
         self.close_pair(number / 2);
     }
 
@@ -323,30 +323,32 @@ impl Buddy {
         }
     }
 
-    /// Changes a pageblock and keeps lists and counts in step.
-    fn change<T>(&mut self, number: u64, act: impl FnOnce(&mut Pageblock) -> T) -> T {
+    /// Changes a pageblock and keeps lists and counts in step. `act` also says which orders it
+    /// may have changed the free blocks of.
+    #[inline]
+    fn change<T>(
+        &mut self,
+        number: u64,
+        act: impl FnOnce(&mut Pageblock) -> (T, RangeInclusive<u32>),
+    ) -> T {
         let (group, index) = (number as usize / GROUP, number as usize % GROUP);
         let group = self.groups[group].as_mut().expect("pageblock with state");
         let kind = group.types[index] as usize;
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
-        let result = act(block);
-        let after = block.counts();
-        let mut any_left = 0;
-        for order in 0..=PAGEBLOCK_ORDER as usize {
-            any_left |= after[order];
-            if before[order] == after[order] {
-                continue;
-            }
+        let (result, orders) = act(block);
+        // Read one by one: they have just been written one by one.
+        for order in *orders.start() as usize..*orders.end() as usize + 1 {
+            let (before, after) = (before[order], block.count(order));
             let count = &mut self.counts[kind][order];
-            *count = *count + u64::from(after[order]) - u64::from(before[order]);
-            if before[order] == 0 {
-                self.lists[kind][order].insert(number);
-            } else if after[order] == 0 {
-                self.lists[kind][order].remove(number);
+            *count = *count + u64::from(after) - u64::from(before);
+            match (before, after) {
+                (0, 1..) => self.lists[kind][order].insert(number),
+                (1.., 0) => self.lists[kind][order].remove(number),
+                _ => {}
             }
         }
-        if any_left == 0 {
+        if block.is_full() {
             group.pageblocks[index] = None;
             self.with_state -= 1;
         }

@@ -255,8 +255,8 @@ impl PhysicalMemory {
 
     /// One mapping less of each frame of the block that is in `subpages`.
     pub(crate) fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
-        if *subpages == HoleSet::FULL && !self.references.has_shared(block) {
-            self.free(block, BLOCK_ORDER);
+        if !self.references.has_shared(block) {
+            self.free_frames_of(block, subpages);
             return;
         }
         for index in subpages.iter() {

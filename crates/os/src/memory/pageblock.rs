@@ -21,6 +21,8 @@ pub(super) struct Pageblock {
     bits: [u64; 16],
     /// Free blocks of each order.
     counts: [u16; PAGEBLOCK_ORDER as usize + 1],
+    /// Free blocks of all orders.
+    blocks: u16,
 }
 
 const fn first_bit(order: u32) -> usize {
@@ -29,13 +31,24 @@ const fn first_bit(order: u32) -> usize {
 
 impl Pageblock {
     /// A pageblock without free frames.
-    pub(super) const FULL: Self = Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1] };
+    pub(super) const FULL: Self =
+        Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1], blocks: 0 };
 
     /// A pageblock that is one free block.
     pub(super) fn whole() -> Self {
         let mut pageblock = Self::FULL;
         pageblock.set(PAGEBLOCK_ORDER, 0);
         pageblock
+    }
+
+    /// Whether no frame is free.
+    pub(super) fn is_full(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// Free blocks of one order.
+    pub(super) fn count(&self, order: usize) -> u16 {
+        self.counts[order]
     }
 
     /// Free blocks of each order.
@@ -84,18 +97,19 @@ impl Pageblock {
         (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
-    /// Takes exactly frame `index`; returns whether it was free.
-    pub(super) fn take(&mut self, index: usize) -> bool {
-        let Some(found) = self.free_order(index) else { return false };
+    /// Takes exactly frame `index`, which is free; returns the order of the block it was part of.
+    pub(super) fn take(&mut self, index: usize) -> u32 {
+        let found = self.free_order(index).expect("a free frame");
         self.clear(found, index >> found);
         for order in (0..found).rev() {
             self.set(order, (index >> order) ^ 1);
         }
-        true
+        found
     }
 
-    /// Gives back block `index` of `order`, merging it with its free buddies.
-    pub(super) fn free(&mut self, order: u32, index: usize) {
+    /// Gives back block `index` of `order`, merging it with its free buddies; returns the order of
+    /// the block that it is part of now.
+    pub(super) fn free(&mut self, order: u32, index: usize) -> u32 {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);
         while order < PAGEBLOCK_ORDER && self.get(order, index ^ 1) {
@@ -104,30 +118,26 @@ impl Pageblock {
             order += 1;
         }
         self.set(order, index);
+        order
     }
 
     fn find(&self, order: u32, end: End) -> Option<usize> {
-        let (first, last) = (first_bit(order), first_bit(order + 1) - 1);
-        let word = |place: usize| {
-            let mut word = self.bits[place];
-            if place == first / 64 {
-                word &= u64::MAX << (first % 64);
-            }
-            if place == last / 64 {
-                word &= u64::MAX >> (63 - last % 64);
-            }
-            word
+        let (first, blocks) = (first_bit(order), PAGEBLOCK_FRAMES as usize >> order);
+        let pick = |word: u64| match end {
+            End::Lowest => word.trailing_zeros() as usize,
+            End::Highest => 63 - word.leading_zeros() as usize,
         };
-        let mut places = first / 64..=last / 64;
-        let bit = match end {
-            End::Lowest => places
-                .find(|&place| word(place) != 0)
-                .map(|place| 64 * place + word(place).trailing_zeros() as usize),
-            End::Highest => places
-                .rfind(|&place| word(place) != 0)
-                .map(|place| 64 * place + 63 - word(place).leading_zeros() as usize),
-        };
-        bit.map(|bit| bit - first)
+        // Small orders have whole words, all others share the last.
+        if blocks < 64 {
+            let word = self.bits[15] >> (first % 64) & ((1 << blocks) - 1);
+            return (word != 0).then(|| pick(word));
+        }
+        let words = &self.bits[first / 64..][..blocks / 64];
+        let place = match end {
+            End::Lowest => words.iter().position(|&word| word != 0),
+            End::Highest => words.iter().rposition(|&word| word != 0),
+        }?;
+        Some(64 * place + pick(words[place]))
     }
 
     fn get(&self, order: u32, index: usize) -> bool {
@@ -139,11 +149,13 @@ impl Pageblock {
         let bit = first_bit(order) + index;
         self.bits[bit / 64] |= 1 << (bit % 64);
         self.counts[order as usize] += 1;
+        self.blocks += 1;
     }
 
     fn clear(&mut self, order: u32, index: usize) {
         let bit = first_bit(order) + index;
         self.bits[bit / 64] &= !(1 << (bit % 64));
         self.counts[order as usize] -= 1;
+        self.blocks -= 1;
     }
 }

@@ -127,6 +127,7 @@ impl Areas {
     }
 
     /// The area that holds `page`.
+    #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(..=page).next_back()?;
         (page < end).then_some(Area { start, end, attributes })

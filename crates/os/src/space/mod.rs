@@ -8,7 +8,7 @@ mod demotion;
 mod frames;
 mod huge;
 mod large;
-mod number_hasher;
+mod number_map;
 mod pages;
 mod perforated;
 mod promote;
@@ -17,8 +17,7 @@ mod region;
 mod reservation;
 mod tables;
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::{
@@ -31,7 +30,7 @@ use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
 pub(crate) use frames::FrameVisitor;
-use number_hasher::NumberHasher;
+use number_map::NumberMap;
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
@@ -105,12 +104,12 @@ pub(crate) struct AddressSpace {
     /// End of the heap, in pages, once there is one.
     pub heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
-    pub touched: HashMap<u64, HoleSet, BuildHasherDefault<NumberHasher>>,
+    pub touched: NumberMap<HoleSet>,
     /// 2MB regions in which sub-pages were punched since somebody looked.
     pub punched: Vec<u64>,
     tables: Tables,
     /// By address ÷ 2MB.
-    regions: BTreeMap<u64, Region>,
+    regions: NumberMap<Region>,
     /// 1GB pages by address ÷ 1GB.
     huge: BTreeMap<u64, Large>,
     usage: Usage,
@@ -167,10 +166,10 @@ impl AddressSpace {
             id,
             areas: Areas::default(),
             heap_end: None,
-            touched: HashMap::default(),
+            touched: NumberMap::default(),
             punched: Vec::new(),
             tables: Tables::new(id, shadow_directories),
-            regions: BTreeMap::new(),
+            regions: NumberMap::default(),
             huge: BTreeMap::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
@@ -239,18 +238,18 @@ impl AddressSpace {
             Mapping::Perforated(page) => page.block == block && !page.holes.contains(index),
             Mapping::Pages(_) => false,
         };
-        self.regions.iter().find(|(_, region)| translates(region)).map(|(&number, _)| number)
+        self.regions.iter().find(|(_, region)| translates(region)).map(|(number, _)| number)
     }
 
     /// Numbers of the mapped 2MB regions that touch `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
         let last = pages.end.div_ceil(REGION_PAGES);
-        self.regions.range(pages.start / REGION_PAGES..last).map(|(&number, _)| number).collect()
+        self.regions.range(pages.start / REGION_PAGES..last).map(|(number, _)| number).collect()
     }
 
     /// Number of the first mapped 2MB region from `number` on.
     pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
-        self.regions.range(number..).next().map(|(&number, _)| number)
+        self.regions.range(number..u64::MAX).next().map(|(number, _)| number)
     }
 
     /// Numbers of the 1GB pages that touch `pages`.

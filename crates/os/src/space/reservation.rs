@@ -89,7 +89,7 @@ impl AddressSpace {
             Mapping::Perforated(page) => page.block == block && page.reserved.contains(index),
             Mapping::Large(_) | Mapping::Pages(_) => false,
         };
-        self.regions.iter().find(|(_, region)| keeps(&region.mapping)).map(|(&number, _)| number)
+        self.regions.iter().find(|(_, region)| keeps(&region.mapping)).map(|(number, _)| number)
     }
 
     /// The in-place frame of a sub-page is reserved no more; it is the caller's.
