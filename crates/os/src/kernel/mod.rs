@@ -31,7 +31,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Effects, REGION_PAGES};
-use crate::{Ageing, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout, ageing};
+use crate::{
+    Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout,
+    ageing,
+};
 use claim::ClaimCursor;
 pub use claim::{CompactionCounts, Defrag};
 use contents::PageContents;
@@ -132,6 +135,7 @@ pub struct Kernel {
     ksm: Ksm,
     khugepaged: Khugepaged,
     ledger: Ledger,
+    aged: Option<AgeingOutcome>,
     /// Sub-pages punched up to the last operation that was concluded.
     concluded_punches: u64,
     /// Objects that shared mappings made so far.
@@ -157,9 +161,10 @@ impl Kernel {
         if let Some(faulty) = &config.faulty {
             memory.retire_all(&faulty.frames(config.memory_bytes / FRAME_BYTES, config.seed)?);
         }
-        if let Some(ageing) = &config.ageing {
-            ageing::age(&mut memory, ageing, config.seed)?;
-        }
+        let aged = match &config.ageing {
+            Some(ageing) => Some(ageing::age(&mut memory, ageing, config.seed)?),
+            None => None,
+        };
         memory.set_swap_bytes(config.swap_bytes);
         let shadow_directories = config.tables.shadow_directories;
         let mut kernel = Self {
@@ -179,6 +184,7 @@ impl Kernel {
             khugepaged: Khugepaged::default(),
             shared_objects: 0,
             ledger: Ledger::new(shadow_directories),
+            aged,
             concluded_punches: 0,
         };
         kernel.current = kernel.create_space()?;
@@ -259,6 +265,11 @@ impl Kernel {
     /// Living processes and their address spaces.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
         self.processes.iter().map(|(&process, &space)| (process, space))
+    }
+
+    /// What ageing did to the memory before the first process started.
+    pub fn ageing_outcome(&self) -> Option<AgeingOutcome> {
+        self.aged
     }
 
     /// Free frames, by zone.

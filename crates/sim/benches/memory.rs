@@ -1,0 +1,84 @@
+//! What simulated memory costs its host, one JSON line each:
+//! `cargo bench -p perforate-sim --bench memory`.
+//!
+//! - *boot*: 1TB of memory that nobody uses yet.
+//! - *full*: 64GB of 1TB mapped by 4KB pages, and what all of it would take in proportion.
+//! - *ageing*: operations (allocations and frees of runs of frames) a second of every preset.
+
+use std::time::Instant;
+
+use perforate_os::{AGEING_PRESETS, Kernel, KernelConfig, parse_policy};
+use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+
+const MEMORY_BYTES: u64 = 1 << 40;
+const MAPPED_BYTES: u64 = 64 << 30;
+const AGED_BYTES: u64 = 8 << 30;
+
+fn main() {
+    let (before, start) = (resident_bytes(), Instant::now());
+    let mut kernel = boot(KernelConfig::new(MEMORY_BYTES));
+    let boot_seconds = start.elapsed().as_secs_f64();
+    let booted = resident_bytes() - before;
+    populate(&mut kernel);
+    let mapped = resident_bytes() - before;
+    let per_frame = (mapped - booted) as f64 / (MAPPED_BYTES / 4096) as f64;
+    println!(
+        "{}",
+        serde_json::json!({
+            "memory_bytes": MEMORY_BYTES,
+            "boot_seconds": boot_seconds,
+            "boot_host_bytes": booted,
+            "host_bytes_with_64g_in_4k_pages": mapped,
+            "host_bytes_per_mapped_frame": per_frame,
+            "host_bytes_with_all_in_4k_pages": (per_frame * (MEMORY_BYTES / 4096) as f64) as u64,
+        })
+    );
+    drop(kernel);
+    for preset in AGEING_PRESETS {
+        let ageing = Some(preset.name.parse().expect("a preset"));
+        let start = Instant::now();
+        let kernel = boot(KernelConfig { ageing, ..KernelConfig::new(AGED_BYTES) });
+        let seconds = start.elapsed().as_secs_f64();
+        let operations = kernel.ageing_outcome().expect("it was aged").operations;
+        println!(
+            "{}",
+            serde_json::json!({
+                "ageing": preset.name,
+                "memory_bytes": AGED_BYTES,
+                "operations": operations,
+                "seconds": seconds,
+                "operations_per_second": (operations as f64 / seconds) as u64,
+            })
+        );
+    }
+}
+
+fn boot(config: KernelConfig) -> Kernel {
+    Kernel::new(config, parse_policy("base-pages").expect("a policy")).expect("it boots")
+}
+
+/// Maps memory by 4KB pages; the updates are dropped region by region, as nobody listens.
+fn populate(kernel: &mut Kernel) {
+    const STEP: u64 = 1 << 30;
+    let mut updates = Vec::new();
+    for start in (0..MAPPED_BYTES).step_by(STEP as usize) {
+        let map = ProgramEvent::Map {
+            start: VirtualAddress::new((1 << 40) + start),
+            length: STEP,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: true,
+        };
+        kernel.event(&map, &mut updates).expect("there is room");
+        updates.clear();
+    }
+}
+
+/// Memory of this process; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
