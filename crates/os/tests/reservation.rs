@@ -140,8 +140,8 @@ fn a_touch_after_dropping_patches_while_the_frame_is_free() {
 }
 
 /// Two programs, of which the second has frames in the block of the first.
-fn mixed() -> (Machine, u64) {
-    let mut machine = Machine::new("perforated", 64 * MB);
+fn mixed(policy: &str) -> (Machine, u64) {
+    let mut machine = Machine::new(policy, 64 * MB);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     let block = machine.frame(BASE).unwrap();
@@ -157,7 +157,7 @@ fn mixed() -> (Machine, u64) {
 
 #[test]
 fn compaction_patches_holes_by_moving_what_lies_in_them() {
-    let (mut machine, block) = mixed();
+    let (mut machine, block) = mixed("perforated");
     for index in 0..4 {
         machine.write(BASE + index * PAGE);
         assert!(machine.frame(BASE + index * PAGE).unwrap() / 512 != block / 512);
@@ -177,23 +177,40 @@ fn compaction_patches_holes_by_moving_what_lies_in_them() {
 }
 
 #[test]
-fn khugepaged_patches_holes_and_moves_others_only_with_defrag() {
-    for (knobs, holes) in [("defrag=0", 4), ("defrag=1", 0)] {
-        let (mut machine, _) = mixed();
+fn khugepaged_patches_holes_at_a_price_below_what_they_cost() {
+    for (policy, knobs, left) in [
+        ("perforated", "defrag=1", 4), // Two copies are not less than the two that a hole counts.
+        ("perforated:hole-cost=3", "defrag=1", 0),
+        ("perforated:hole-cost=3", "defrag=0", 4),
+    ] {
+        let (mut machine, _) = mixed(policy);
         for index in 0..4 {
             machine.write(BASE + index * PAGE);
         }
         machine.kernel.set_khugepaged(knobs.parse().unwrap()).unwrap();
         machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
-        assert_eq!(machine.counter("holes_allocated"), holes, "{knobs}");
-        assert_eq!(machine.counter("khugepaged_holes_patched"), 4 - holes, "{knobs}");
+        assert_eq!(machine.counter("holes_allocated"), left, "{policy} {knobs}");
+        assert_eq!(machine.counter("khugepaged_holes_patched"), 4 - left, "{policy} {knobs}");
         machine.assert_memory_adds_up();
     }
 }
 
 #[test]
+fn khugepaged_patches_what_is_free_if_that_is_worth_a_copy() {
+    for (policy, left) in [("perforated", 0), ("perforated:hole-cost=1", 4)] {
+        let (mut machine, _) = mixed(policy);
+        for index in 0..4 {
+            machine.write(BASE + index * PAGE);
+        }
+        machine.event(unmap(BASE + 16 * MB, 32 * MB));
+        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        assert_eq!(machine.counter("holes_allocated"), left, "{policy}");
+    }
+}
+
+#[test]
 fn compaction_leaves_holes_that_nobody_touched() {
-    let (mut machine, _) = mixed();
+    let (mut machine, _) = mixed("perforated");
     machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
     assert_eq!(machine.counter("holes_unallocated"), 4);
     machine.assert_memory_adds_up();

@@ -205,6 +205,9 @@ const OPERATING_SYSTEM: &[Row] = &[
 ];
 
 const FIGURES: &[Row] = &[
+    (WITH_WORK, "in background, ÷ cycles", false, Form::Percent, |run| {
+        share_of_cycles(run, "operating_system_background_cycles")
+    }),
     (WITH_WORK, "faults served", false, Form::Count, |run| sum(run, "work_faults_")),
     (WITH_WORK, "shootdowns", false, Form::Count, |run| sum(run, "work_shootdowns_")),
     ("Run", "instructions", false, Form::Count, |run| run.instructions),

@@ -167,7 +167,7 @@ impl Alarms {
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         for alarm in self.threads.iter_mut().filter(|alarm| alarm.next <= now) {
             alarm.next = now + alarm.every;
-            system.change(|kernel, updates| {
+            system.change_in_background(|kernel, updates| {
                 match alarm.thread {
                     Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
                     Thread::Ksm => drop(kernel.ksm_pass(updates)),

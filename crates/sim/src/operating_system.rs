@@ -227,10 +227,12 @@ impl OperatingSystemCosts {
     }
 
     /// Writes the work of the measured interval and, where there is a clock, what it took: by
-    /// cause, in all, and the instructions per cycle that are left.
+    /// cause, in all, and the instructions per cycle that are left. What kernel threads did in the
+    /// `background` took the program no time.
     pub(crate) fn record(
         &self,
         work: &Work,
+        background: &Work,
         frequency_ghz: f64,
         steady: Option<(u64, u64)>,
         out: &mut Counters,
@@ -239,7 +241,9 @@ impl OperatingSystemCosts {
         let processors = u64::from(self.interrupted_processors);
         out.count("work_processors_interrupted", work.shootdown_batches * processors);
         let Some((instructions, steady_cycles)) = steady else { return };
-        let cycles = self.cycles(work, frequency_ghz);
+        let cycles = self.cycles(&(*work - *background), frequency_ghz);
+        let background = self.cycles(background, frequency_ghz).total();
+        out.count("operating_system_background_cycles", background);
         for (cause, cycles) in cycles.by_cause() {
             out.count(format!("operating_system_cycles_{cause}"), cycles);
         }

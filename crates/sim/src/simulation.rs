@@ -351,7 +351,8 @@ impl Simulation {
             core.counters(&mut counters);
         }
         let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
-        self.costs.record(&self.system.work(), self.frequency_ghz, steady, &mut counters);
+        let (work, background) = (self.system.work(), self.system.background_work());
+        self.costs.record(&work, &background, self.frequency_ghz, steady, &mut counters);
         let pages = self.system.mmu().dimension().perforated_pages();
         let contents = self.samples.into_points();
         let l2_tlb_contents =

@@ -42,6 +42,8 @@ pub struct System {
     refused: u64,
     /// The kernel's account when measuring started.
     work_before: Work,
+    /// What of the work since then other processors did.
+    background: Work,
 }
 
 impl System {
@@ -74,6 +76,7 @@ impl System {
             instruction: 0,
             refused: 0,
             work_before: Work::default(),
+            background: Work::default(),
         };
         system.mmu.switch(system.kernel.current());
         Ok(system)
@@ -104,11 +107,32 @@ impl System {
     pub fn start_measuring(&mut self) {
         self.mmu.reset_counters();
         self.work_before = self.kernel.work();
+        self.background = Work::default();
     }
 
     /// What the operating system did since measuring started.
     pub fn work(&self) -> Work {
         self.kernel.work() - self.work_before
+    }
+
+    /// What of that kernel threads did on other processors, their shootdowns apart: these
+    /// interrupt the program.
+    pub fn background_work(&self) -> Work {
+        self.background
+    }
+
+    /// As [`Self::change`], by a kernel thread on another processor.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_in_background(
+        &mut self,
+        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
+    ) -> Result<(), SimError> {
+        let before = self.kernel.work();
+        let result = self.change(act);
+        self.background += (self.kernel.work() - before).apart_from_shootdowns();
+        result
     }
 
     /// The operating system.

@@ -90,13 +90,29 @@ impl Defrag {
     }
 }
 
+/// Blocks with fewer holes are taken first: these are the least usable frames of a block, one
+/// bound after the other. The first is P §III.C's 25 % of holes.
+const LEAST_USABLE: [u64; 4] = [384, 256, 128, 1];
+
 /// Where a search for blocks goes on, so that no block is looked at again too soon.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ClaimCursor {
+struct Search {
+    /// Searches of all blocks in vain.
+    deferral: Deferral,
     next_block: u64,
-    /// Searches of all blocks that move contents, and that move nothing.
-    direct: Deferral,
-    in_place: Deferral,
+    /// Place in [`LEAST_USABLE`] of the bound that has been met last.
+    bound: usize,
+    /// Blocks looked at since better ones were looked for.
+    looked_at: u64,
+}
+
+/// The searches for blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClaimCursor {
+    /// For blocks whose contents are moved.
+    direct: Search,
+    /// For blocks in which everything stays.
+    in_place: Search,
     /// Whether kcompactd was woken since it ran last.
     kcompactd_woken: bool,
     /// Passes of kcompactd that emptied nothing.
@@ -104,8 +120,25 @@ pub(super) struct ClaimCursor {
 }
 
 impl ClaimCursor {
-    fn deferral(&mut self, direct: bool) -> &mut Deferral {
+    fn search(&mut self, direct: bool) -> &mut Search {
         if direct { &mut self.direct } else { &mut self.in_place }
+    }
+}
+
+impl Search {
+    /// The bound to begin with: after a round over all `blocks` there may be better ones again.
+    fn first_bound(&mut self, blocks: u64) -> usize {
+        if self.looked_at >= blocks {
+            (self.looked_at, self.bound) = (0, 0);
+        }
+        self.bound
+    }
+
+    fn next_block(&mut self, blocks: u64) -> Frame {
+        let block = Frame::new(self.next_block << BLOCK_ORDER);
+        self.next_block = (self.next_block + 1) % blocks;
+        self.looked_at += 1;
+        block
     }
 }
 
@@ -139,15 +172,21 @@ impl Kernel {
             return None;
         }
         let blocks = self.memory.blocks();
-        for _ in 0..blocks {
-            let block = Frame::new(self.claims.next_block << BLOCK_ORDER);
-            self.claims.next_block = (self.claims.next_block + 1) % blocks;
-            if let Some(claimed) = self.try_claim(block, direct, updates) {
-                self.claims.deferral(direct).reset();
-                return Some(claimed);
+        for bound in self.claims.search(direct).first_bound(blocks)..LEAST_USABLE.len() {
+            for _ in 0..blocks {
+                let block = self.claims.search(direct).next_block(blocks);
+                let claimed = self.try_claim(block, direct, LEAST_USABLE[bound], updates);
+                if claimed.is_some() {
+                    let search = self.claims.search(direct);
+                    search.deferral.reset();
+                    search.bound = bound;
+                    return claimed;
+                }
             }
+            self.claims.search(direct).looked_at = 0;
         }
-        self.claims.deferral(direct).failed();
+        self.claims.search(direct).bound = 0;
+        self.claims.search(direct).deferral.failed();
         None
     }
 
@@ -155,19 +194,25 @@ impl Kernel {
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::Perforated(_));
-        (direct || perforates) && self.claims.deferral(direct).is_due()
+        (direct || perforates) && self.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if the policy accepts what stays in it as holes.
+    /// Takes the block if it has at least so many usable frames and the policy accepts what stays
+    /// in it as holes.
     fn try_claim(
         &mut self,
         block: Frame,
         moves: bool,
+        least_usable: u64,
         updates: &mut Vec<Update>,
     ) -> Option<ClaimedBlock> {
         self.compaction.blocks_scanned += 1;
-        let usable = self.memory.at_most_usable(block);
-        if usable == 0 {
+        let usable = if moves {
+            self.memory.at_most_usable(block)
+        } else {
+            self.memory.zones().free_in_pageblock(block).count() as u64
+        };
+        if usable < least_usable {
             return None;
         }
         self.note_frames_scanned();
@@ -240,8 +285,8 @@ impl Kernel {
                 self.memory.free(block, BLOCK_ORDER);
             }
         }
-        self.claims.direct.reset();
-        self.claims.in_place.reset();
+        self.claims.direct.deferral.reset();
+        self.claims.in_place.deferral.reset();
         self.ledger.send();
         let after = self.compaction;
         CompactionCounts {

@@ -4,7 +4,7 @@
 //! written, shootdowns sent. Changes and shootdowns are counted where they are told, so whatever
 //! makes them is counted.
 
-use std::ops::Sub;
+use std::ops::{AddAssign, Sub};
 
 use perforate_types::{Counters, MappingChange, Shootdown};
 
@@ -36,6 +36,12 @@ macro_rules! account {
             /// The work between an earlier moment and this one.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+
+        impl AddAssign for Work {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$name += more.$name;)*
             }
         }
     };
@@ -111,6 +117,21 @@ account! {
 }
 
 impl Work {
+    /// The work but for its shootdowns: what another processor can do without interrupting the
+    /// programs.
+    pub fn apart_from_shootdowns(self) -> Self {
+        Self {
+            shootdowns_page: 0,
+            shootdowns_bitmap: 0,
+            shootdowns_large: 0,
+            shootdowns_space: 0,
+            shootdown_batches: 0,
+            entries_invalidated: 0,
+            spaces_flushed: 0,
+            ..self
+        }
+    }
+
     /// Writes every figure under `work_…`.
     pub fn record(&self, out: &mut Counters) {
         for (name, value) in self.iter() {

@@ -78,6 +78,12 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
+    /// data, and what has to move out of their place.
+    fn patches(&self, _frames_copied: u64) -> bool {
+        true
+    }
+
     /// What becomes of a 2MB page of which a part changes. [`PartialChange::Punch`] and
     /// [`BlockUse::Perforated`] need page tables with shadow directories.
     fn partial_change(&self) -> PartialChange {

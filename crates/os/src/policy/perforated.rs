@@ -25,7 +25,8 @@ pub struct Perforated {
     pub demote_above: f64,
     /// What background promotion does.
     pub promotion: PromotionRule,
-    /// What a hole that promotion leaves costs, in frame copies. A hole needs TLB entries of its
+    /// What a hole that promotion leaves costs, in frame copies; khugepaged patches holes at a
+    /// lower price. A hole needs TLB entries of its
     /// own for as long as the page lives; the default of 2 is a choice of ours.
     pub hole_cost: f64,
 }
@@ -73,7 +74,7 @@ pub const PERFORATION_OPTIONS: &[PerforationOption] = &[
     option("create", "whole|reserve", "whole", "map a block at once, or what of it is touched"),
     option("demote-above", "S%", "100%", "make 4KB pages of those with more holes than this"),
     option("promote", "cheapest|collapse|punch|never", "cheapest", "what khugepaged does"),
-    option("hole-cost", "N", "2", "what a hole counts in that choice, in frame copies"),
+    option("hole-cost", "N", "2", "what a hole counts against copying or patching, in frames"),
 ];
 
 impl Perforated {
@@ -150,6 +151,10 @@ impl Policy for Perforated {
 
     fn demotes(&self, holes: &HoleSet) -> bool {
         share_of(holes) > self.demote_above
+    }
+
+    fn patches(&self, frames_copied: u64) -> bool {
+        self.promotion != PromotionRule::Never && (frames_copied as f64) < self.hole_cost
     }
 
     fn partial_change(&self) -> PartialChange {

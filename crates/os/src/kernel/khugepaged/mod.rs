@@ -102,8 +102,7 @@ impl Kernel {
             self.khugepaged.cursor = (usize::from(id.0), number + 1);
             pass.pages_scanned += REGION_PAGES;
             if self.is_perforated(id, number) {
-                let moves = self.khugepaged.config.defrag;
-                self.khugepaged.counts.patched += self.patch_holes(id, number, moves, updates);
+                self.khugepaged.counts.patched += self.patch_cheap_holes(id, number, updates);
             } else if let Err(refusal) = self.consider(id, number, updates) {
                 self.khugepaged.counts.refused[refusal as usize] += 1;
             }
@@ -116,6 +115,16 @@ impl Kernel {
         pass.regions_perforated = counts.perforated - perforated;
         self.note_scan(pass.pages_scanned);
         pass
+    }
+
+    /// Patches the holes of a page whose price the policy accepts: one copy where the frame in
+    /// place is free, two where it has to be made free.
+    fn patch_cheap_holes(&mut self, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> u64 {
+        if !self.policy.patches(1) {
+            return 0;
+        }
+        let moves = self.khugepaged.config.defrag && self.policy.patches(2);
+        self.patch_holes(id, number, moves, updates)
     }
 
     fn is_perforated(&self, id: SpaceId, number: u64) -> bool {
