@@ -27,19 +27,18 @@ pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
             log_choose + count as f64 * hit.ln() + (REGION_PAGES - count) as f64 * (-hit).ln_1p();
         at_most += log_share.exp();
     }
-    regions as f64 * (1.0 - at_most)
+    regions as f64 * (1.0 - at_most).max(0.0)
 }
 
 /// Walks per 1000 even reads of a heap of which `split` regions are mapped by 4KB pages and the
-/// rest by 2MB pages, on a TLB of `entries` of which `others` hold what somebody else uses: every
-/// 2MB page stays in it, as each is read 512 times as often as a 4KB page, and 4KB pages have the
-/// rest.
-pub fn walks_per_1000(regions: u64, split: f64, entries: u64, others: f64) -> f64 {
+/// rest by 2MB pages, on a TLB of `entries`: every 2MB page stays in it, as each is read 512 times
+/// as often as a 4KB page, and 4KB pages have the rest.
+pub fn walks_per_1000(regions: u64, split: f64, entries: u64) -> f64 {
     if split == 0.0 {
         return 0.0;
     }
     let whole = regions as f64 - split;
-    let room = (entries as f64 - whole - others).max(0.0);
+    let room = (entries as f64 - whole).max(0.0);
     let pages = split * REGION_PAGES as f64;
     1000.0 * split / regions as f64 * (1.0 - room / pages).max(0.0)
 }

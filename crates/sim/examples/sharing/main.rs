@@ -120,11 +120,9 @@ fn checks(setup: &Setup<'_>, figures: &[Vec<Figures>]) -> String {
     let split = expected::places_hit(regions, changes);
     let copies = setup.case != Case::ChildProtects;
     let writes_in_parent = setup.case == Case::ParentWrites;
-    // The other process's 2MB pages take entries as well, as far as it has any.
-    let others = if writes_in_parent { regions as f64 } else { 0.0 };
     let line = |what: &str, closed: f64, of: &[Figures], figure: &dyn Fn(&Figures) -> f64| {
         let values: Vec<f64> = of.iter().map(figure).collect();
-        format!("\n  {what:<62}{:>8}{:>21}", table::short(closed), table::spread(&values))
+        format!("\n  {what:<62}{:>8}{:>21}", table::short(closed, false), table::spread(&values))
     };
     let mut text = format!("closed forms {:>59}{:>21}", "expected", "counted");
     let written = expected::places_hit(pages, changes);
@@ -143,32 +141,36 @@ fn checks(setup: &Setup<'_>, figures: &[Vec<Figures>]) -> String {
         f.changes.work.large_pages_split as f64
     });
     let reader = |f: &Figures| match writes_in_parent {
-        true => f.parent.walks_per_1000,
+        // Alone, as turns with the child make a TLB cold that 4KB pages of both fill.
+        true => f.parent_alone.walks_per_1000,
         false => f.child.walks_per_1000,
     };
-    let all = expected::walks_per_1000(regions, regions as f64, entries, 0.0);
+    let all = expected::walks_per_1000(regions, regions as f64, entries);
     text += &line("walks/1000 reads of the changer, 4k", all, base, &reader);
-    let some = expected::walks_per_1000(regions, split, entries, others);
+    let some = expected::walks_per_1000(regions, split, entries);
     text += &line("walks/1000 reads of the changer, thp", some, thp, &reader);
     text
 }
 
 fn choices(machine: &Machine) -> String {
+    let tags = if machine.tlb.tagged { "tagged by process" } else { "flushed at each switch" };
     format!(
         "\
 Choices of ours (the paper draws Fig. 1 and gives no numbers for it):
-- machine {}: TLBs {}; costs of the OS from its file, in a plain sum; no time
-  is modelled, so a change and a read cost no cycles of their own;
-- the heap is mapped in full before the fork, all of memory is free and nothing else runs;
-- changes hit any page of the heap evenly, some twice; each is an operation of its own, so its
-  shootdowns are not joined with those of others;
-- the processes read any page of the heap evenly, in turns of 10000 reads; misses are per 1000 reads,
-  so they are MPKI of a program that only reads; walks to holes are no L2 misses, but count as walks;
-- khugepaged has all the time it wants, after the child's end only, with Linux's limits;
-- \"2MB pages split\" counts pages given up with more than 25 % of holes; their punches are counted
-  as well; \"memory beyond one heap\" is page tables of all processes and copies.",
+- machine {}: TLBs {tags}, one core for both processes; costs of the
+  operating system from its file, in a plain sum; reads and changes take no time of their own;
+- the heap is mapped in full before the fork, the rest of memory is free, nothing else runs;
+- changes hit any page of the heap evenly, some pages twice; each is an operation of its own, so
+  its shootdowns are not joined with those of others;
+- the processes read any page of the heap evenly, in turns of {}; misses are per 1000 reads, the
+  MPKI of a program that only reads; walks to holes are no L2 misses but count as walks;
+- after each switch the TLB is cold where 4KB pages of the other process filled it;
+- khugepaged has all the time it wants, after the child's end only, with Linux's limits; it
+  looks for used blocks to punch around even where whole blocks are free, and scanning them counts;
+- \"demote > 25%\" gives 2MB pages with more holes up (counted as split, its punches as punched);
+- \"memory beyond heap\" is page tables of all processes and copies.",
         machine.name,
-        if machine.tlb.tagged { "tagged by process" } else { "flushed at each switch" }
+        study::SLICE
     )
 }
 

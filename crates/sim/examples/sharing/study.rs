@@ -17,7 +17,7 @@ const HEAP_START: u64 = 0x7f00_0000_0000;
 const PARENT: u16 = 0;
 const CHILD: u16 = 1;
 /// Reads of one process before the other runs.
-const SLICE: u64 = 10_000;
+pub const SLICE: u64 = 50_000;
 /// Keeps the reads apart from the writes of the same seed.
 const READS_SEED: u64 = 0x5265_6164;
 
@@ -229,7 +229,7 @@ impl Study<'_> {
         }
     }
 
-    /// The processes read any page of the heap in turns; what the later two thirds cost each.
+    /// The processes read any page of the heap in turns; what two thirds of the reads cost each, the first third apart.
     fn read<const N: usize>(&mut self, processes: [u16; N]) -> Result<[Reads; N], SimError> {
         let pages = self.setup.regions * REGION_PAGES;
         let mut counts = [(0, 0); N];

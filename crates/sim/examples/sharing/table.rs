@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::study::{Case, Figures, Moment, Reads};
 
-const LABEL_COLUMNS: usize = 31;
-const COLUMNS: usize = 17;
+const LABEL_COLUMNS: usize = 28;
+const COLUMNS: usize = 18;
 
 /// One row of a table.
 struct Row {
@@ -52,15 +52,15 @@ const ROWS: &[Row] = &[
     row("  perforated pages", ALL, |f| f.shared.perforated_pages as f64),
     row("  4KB pages", ALL, |f| f.shared.base_pages as f64),
     row("  page tables, MB", ALL, |f| f.shared.table_bytes as f64 / MB),
-    row("  memory beyond one heap, MB", ALL, |f| beyond_mb(&f.shared)),
-    row("  parent: L2 misses/1000 reads", ALL, |f| f.parent.misses_per_1000),
+    row("  memory beyond heap, MB", ALL, |f| beyond_mb(&f.shared)),
+    row("  parent: L2 misses/1000", ALL, |f| f.parent.misses_per_1000),
     row("    walks, holes included", ALL, |f| f.parent.walks_per_1000),
-    row("  child: L2 misses/1000 reads", ALL, |f| f.child.misses_per_1000),
+    row("  child: L2 misses/1000", ALL, |f| f.child.misses_per_1000),
     row("    walks, holes included", ALL, |f| f.child.walks_per_1000),
     part("after the child's end", PRIVATE),
     row("  OS cycles of the end", PRIVATE, |f| f.exit.cycles as f64),
-    row("  memory beyond one heap, MB", PRIVATE, |f| beyond_mb(&f.alone)),
-    row("  parent: L2 misses/1000 reads", PRIVATE, |f| misses(&f.parent_alone)),
+    row("  memory beyond heap, MB", PRIVATE, |f| beyond_mb(&f.alone)),
+    row("  parent: L2 misses/1000", PRIVATE, |f| misses(&f.parent_alone)),
     row("    walks, holes included", PRIVATE, |f| f.parent_alone.walks_per_1000),
     part("after khugepaged", MENDED),
     row("  frames scanned", MENDED, |f| f.khugepaged.work.frames_scanned as f64),
@@ -73,8 +73,8 @@ const ROWS: &[Row] = &[
     row("  OS cycles", MENDED, |f| f.khugepaged.cycles as f64),
     row("  2MB pages", MENDED, |f| f.mended.large_pages as f64),
     row("  perforated pages", MENDED, |f| f.mended.perforated_pages as f64),
-    row("  memory beyond one heap, MB", MENDED, |f| beyond_mb(&f.mended)),
-    row("  parent: L2 misses/1000 reads", MENDED, |f| misses(&f.parent_mended)),
+    row("  memory beyond heap, MB", MENDED, |f| beyond_mb(&f.mended)),
+    row("  parent: L2 misses/1000", MENDED, |f| misses(&f.parent_mended)),
     row("    walks, holes included", MENDED, |f| f.parent_mended.walks_per_1000),
 ];
 
@@ -108,12 +108,14 @@ pub fn table(case: Case, columns: &[(&str, &[Figures])]) -> String {
 pub fn spread(values: &[f64]) -> String {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    let ends = [values[0], values[values.len() / 2], values[values.len() - 1]].map(short);
+    let are_whole = values.iter().all(|value| value.fract() == 0.0);
+    let ends = [values[0], values[values.len() / 2], values[values.len() - 1]];
+    let ends = ends.map(|value| short(value, are_whole));
     if ends[0] == ends[2] { ends[0].clone() } else { ends.join("–") }
 }
 
-/// A number in at most five characters.
-pub fn short(value: f64) -> String {
+/// A number in at most five characters, whole ones below 1000 without decimals.
+pub fn short(value: f64, is_whole: bool) -> String {
     if value.is_nan() {
         return String::new();
     }
@@ -126,7 +128,7 @@ pub fn short(value: f64) -> String {
         value => (value / 1e12, "T"),
     };
     match scaled {
-        whole if unit.is_empty() && whole.fract() == 0.0 => format!("{whole}"),
+        whole if unit.is_empty() && is_whole => format!("{whole:.0}"),
         small if small < 9.995 => format!("{small:.2}{unit}"),
         middling if middling < 99.95 => format!("{middling:.1}{unit}"),
         large => format!("{large:.0}{unit}"),
