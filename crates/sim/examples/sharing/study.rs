@@ -229,7 +229,8 @@ impl Study<'_> {
         }
     }
 
-    /// The processes read any page of the heap in turns; what two thirds of the reads cost each, the first third apart.
+    /// The processes read any page of the heap in turns; the first third of the reads warms the
+    /// TLBs up and is not counted.
     fn read<const N: usize>(&mut self, processes: [u16; N]) -> Result<[Reads; N], SimError> {
         let pages = self.setup.regions * REGION_PAGES;
         let mut counts = [(0, 0); N];
