@@ -69,6 +69,44 @@ fn copy_on_write_punches_perforated_pages_and_splits_conventional_ones() {
     }
 }
 
+/// What the parent wrote while its child lived comes back in place once nobody else maps the block,
+/// although nothing in place was written since. A hole with permissions of its own stays, and so
+/// does everything while the child lives.
+#[test]
+fn background_promotion_patches_what_was_copied_on_write() {
+    let mut machine = Machine::new("perforated", 64 * MB);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 2 * MB);
+    machine.event(protect(BASE + 5 * 4096, 4096, Permissions::READ));
+    let frames = [9, 300].map(|subpage| machine.frame(BASE + subpage * 4096).unwrap());
+    machine.event(fork(1));
+    for subpage in [9, 300] {
+        machine.write(BASE + subpage * 4096);
+    }
+    let pass = |machine: &mut Machine| {
+        let before = machine.kernel.work();
+        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        machine.assert_memory_adds_up();
+        machine.assert_copies_on_write();
+        machine.assert_account();
+        machine.kernel.work() - before
+    };
+    let work = pass(&mut machine);
+    assert_eq!((work.subpages_patched, work.pages_protected), (0, 0));
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    let work = pass(&mut machine);
+    assert_eq!((work.subpages_patched, work.frames_copied, work.pages_protected), (2, 2, 1));
+    assert_eq!([9, 300].map(|subpage| machine.frame(BASE + subpage * 4096).unwrap()), frames);
+    assert_eq!((machine.counter("perforated_pages"), machine.counter("holes_allocated")), (1, 1));
+    // The other page was not written: it waits for its first write and costs nothing before.
+    machine.write(BASE + 2 * MB);
+    assert_eq!(machine.updates[0], protected(BASE + 2 * MB, PageSize::Size2M, RW));
+    // The whole page is writable again, but for what the program protected.
+    machine.write(BASE);
+    assert_eq!(machine.updates, []);
+}
+
 #[test]
 fn a_shared_block_outlives_its_first_owner_and_holes_are_their_own() {
     let mut machine = Machine::new("perforated", 64 * MB);

@@ -7,11 +7,12 @@
 //! finds; what follows from the model is what becomes of large pages and of TLB misses. The two
 //! machines are two processes here; their memory is not translated twice.
 
+mod case_study;
+
+use case_study::{Random, map_populated, switch};
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions};
-use perforate_types::{
-    AccessKind, Backing, Counters, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress,
-};
+use perforate_types::{AccessKind, Counters, VirtualAddress};
 
 const SEEDS: u64 = 5;
 /// 2 × 1290 × 2MB are the paper's 5.16 GB (of 1000MB).
@@ -53,27 +54,15 @@ enum Pattern {
     Skewed,
 }
 
-/// The same numbers for every scheme and before and after merging.
-struct Random(u64);
-
-impl Random {
-    fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn page(&mut self, pattern: Pattern) -> u64 {
-        let fraction = self.fraction();
-        match pattern {
-            Pattern::Uniform => (fraction * HEAP_PAGES as f64) as u64,
-            Pattern::Skewed => {
-                let rank = (HEAP_PAGES as f64).powf(fraction) as u64 % HEAP_PAGES;
-                // A prime that does not divide the number of pages takes each rank elsewhere.
-                rank * 2_654_435_761 % HEAP_PAGES
-            }
+/// The page that is read next.
+fn next_page(random: &mut Random, pattern: Pattern) -> u64 {
+    let fraction = random.fraction();
+    match pattern {
+        Pattern::Uniform => (fraction * HEAP_PAGES as f64) as u64,
+        Pattern::Skewed => {
+            let rank = (HEAP_PAGES as f64).powf(fraction) as u64 % HEAP_PAGES;
+            // A prime that does not divide the number of pages takes each rank elsewhere.
+            rank * 2_654_435_761 % HEAP_PAGES
         }
     }
 }
@@ -223,15 +212,7 @@ fn study(
     })?;
     for process in 0..2 {
         system.event(&switch(process))?;
-        system.event(&ProgramEvent::Map {
-            start: VirtualAddress::new(HEAP_START),
-            length: HEAP_PAGES * 4096,
-            permissions: Permissions::READ_WRITE,
-            accessible: true,
-            backing: Backing::Anonymous,
-            shared: false,
-            populate: true,
-        })?;
+        system.event(&map_populated(HEAP_START, HEAP_PAGES * 4096, false))?;
     }
     let before = figures(&system);
     let misses = |system: &mut System| -> Result<[f64; 2], SimError> {
@@ -278,7 +259,7 @@ fn count_misses(system: &mut System, pattern: Pattern, seed: u64) -> Result<f64,
         if access % SLICE == 0 {
             system.event(&switch((access / SLICE % 2) as u16))?;
         }
-        let address = VirtualAddress::new(HEAP_START + random.page(pattern) * 4096);
+        let address = VirtualAddress::new(HEAP_START + next_page(&mut random, pattern) * 4096);
         system.translate(AccessKind::Read, address)?;
     }
     let walks = figures(system).get("walks").expect("a counter") - at_start;
@@ -289,8 +270,4 @@ fn figures(system: &System) -> Counters {
     let mut counters = Counters::default();
     system.record(1, &mut counters);
     counters
-}
-
-fn switch(process: u16) -> ProgramEvent {
-    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
 }

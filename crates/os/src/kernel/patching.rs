@@ -1,6 +1,6 @@
 //! Patching holes whose data can lie in place again, and giving up reserved frames.
 
-use perforate_types::{Frame, HoleSet, SpaceId, Update, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update, VirtualPage};
 
 use super::Kernel;
 use crate::memory::complement;
@@ -12,6 +12,54 @@ impl Kernel {
     /// patching them would use memory that nobody touched, and those with permissions or a shared
     /// frame of their own.
     pub(super) fn patch_holes(
+        &mut self,
+        id: SpaceId,
+        number: u64,
+        moves: bool,
+        updates: &mut Vec<Update>,
+    ) -> u64 {
+        let mut patched = self.patch_alike(id, number, moves, updates);
+        if self.end_copy_on_write(id, number, updates) {
+            patched += self.patch_alike(id, number, moves, updates);
+        }
+        patched
+    }
+
+    /// Makes a perforated page writable that waits for its copy on write although nobody else
+    /// maps it any more, if holes that were written keep permissions of their own only for that.
+    /// Returns whether it did so.
+    fn end_copy_on_write(&mut self, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
+        let Some(permissions) = self.permissions_after_copies(id, number) else { return false };
+        let (space, mut effects) = self.parts(id, updates).expect("it was just looked at");
+        space.protect_perforated(number, permissions, &mut effects);
+        true
+    }
+
+    fn permissions_after_copies(&self, id: SpaceId, number: u64) -> Option<Permissions> {
+        let space = self.space(id).ok()?;
+        let perforated = space.perforated(number)?;
+        let in_place = complement(&perforated.holes);
+        // All sub-pages in place are of one area.
+        let first = in_place.iter().next()? as u64;
+        let area = space.areas.find(number * REGION_PAGES + first)?.attributes;
+        let permissions = area.effective();
+        let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
+        if !waits || self.memory.any_shared(perforated.block, &in_place) {
+            return None;
+        }
+        let was_written = |index| match space.find(number * REGION_PAGES + index as u64) {
+            Some(Present::Hole(frame, own)) => {
+                own == permissions
+                    && frame != perforated.in_place(index)
+                    && !self.memory.is_shared(frame)
+            }
+            _ => false,
+        };
+        perforated.holes.iter().any(was_written).then_some(permissions)
+    }
+
+    /// Patches the holes whose permissions are those of the page.
+    fn patch_alike(
         &mut self,
         id: SpaceId,
         number: u64,
