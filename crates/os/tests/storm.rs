@@ -136,23 +136,22 @@ fn action() -> impl Strategy<Value = Action> {
 /// Touches a new region page by page, so that most pages come to lie at their own place in a
 /// block: frames are taken downwards, so the next page is the one below the last frame's place.
 fn pages_in_place(machine: &mut Machine, start: u64) {
-    machine.event(map(start, 2 * MB));
-    let advise = |machine: &mut Machine, advice| {
-        let (start, length) = (VirtualAddress::new(start), 2 * MB);
-        machine.event(ProgramEvent::Advise { start, length, advice });
+    let event = |machine: &mut Machine, event| {
+        perform_if_possible(machine, &Action::Event(event));
     };
-    advise(machine, Advice::NoHugePage);
+    event(machine, map(start, 2 * MB));
+    event(machine, machine::advise(start, 2 * MB, Advice::NoHugePage));
     let (mut touched, mut next) = (HoleSet::EMPTY, 0);
     for _ in 0..500 {
         while !touched.insert(next) {
             next = (next + 511) % 512;
         }
         let address = start + next as u64 * PAGE;
-        machine.write(address);
-        let frame = machine.frame(address).expect("just written");
+        perform_if_possible(machine, &Action::Access(address, AccessKind::Write));
+        let frame = machine.frame(address).unwrap_or_default();
         next = (frame as usize + 511) % 512;
     }
-    advise(machine, Advice::HugePage);
+    event(machine, machine::advise(start, 2 * MB, Advice::HugePage));
 }
 
 fn perform(machine: &mut Machine, action: &Action) {
@@ -290,6 +289,7 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {
         perform(&mut machine, action);
+        machine.kernel.check_invariants().expect("records agree");
     }
     machine.assert_memory_adds_up();
     machine.assert_account();
