@@ -253,7 +253,14 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
             };
             tolerate(machine.act(fault));
         }
-        Action::Punch(..) | Action::Share(..) => {} // They fail alike; the others do.
+        // They may be impossible for other reasons as well.
+        Action::Punch(address, hole) if exists => drop(machine.punch(*address, *hole)),
+        Action::Share(address, from, to) => {
+            let (page, spaces) = (machine::page(*address), machine.spaces());
+            let space = |place: u16| spaces.get(usize::from(place)).copied();
+            let (Some(from), Some(to)) = (space(*from), space(*to)) else { return };
+            drop(machine.act(|kernel, updates| kernel.share(from, page, to, updates)));
+        }
         action => perform(machine, action),
     }
 }
@@ -371,6 +378,17 @@ proptest! {
     #[test]
     fn swapped_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
         pressure("perforated", 64 * MB, Defrag::Defer, &actions);
+    }
+
+    #[test]
+    fn swapped_reserved_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated:create=reserve", 16 * MB, Defrag::Always, &actions);
+    }
+
+    #[test]
+    fn swapped_demoted_pages(actions in prop::collection::vec(action(), 1..80)) {
+        let policy = "perforated:create=reserve,max-hole-share=5%,demote-above=5%";
+        pressure(policy, 4 * MB, Defrag::Madvise, &actions);
     }
 
     #[test]
