@@ -163,38 +163,6 @@ impl PhysicalMemory {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
     }
 
-    /// What a frame holds, as far as it can be moved or freed.
-    pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
-        self.owners.get(frame)
-    }
-
-    /// `page` of `space` maps this frame by an entry of its own.
-    pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
-        self.owners.set(frame, Owner::Page(space, page));
-    }
-
-    /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
-    pub(crate) fn forget_owner(&mut self, frame: Frame) {
-        self.owners.clear(frame, 1);
-    }
-
-    /// As [`Self::forget_owner`], of these frames of a block that have one mapping.
-    pub(crate) fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
-        if self.owners.recorded(block) > 0 {
-            for index in subpages.iter() {
-                let frame = block.add(index as u64);
-                if !self.is_shared(frame) {
-                    self.forget_owner(frame);
-                }
-            }
-        }
-    }
-
-    /// Whether records of owners may be out of date since this was last asked.
-    pub(crate) fn take_owners_left(&mut self) -> bool {
-        std::mem::take(&mut self.owners_left)
-    }
-
     /// Takes a faulty frame out of use for ever; returns whether it was free.
     pub(crate) fn retire(&mut self, frame: Frame) -> bool {
         let taken = self.zones.take(frame);
