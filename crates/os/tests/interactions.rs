@@ -179,3 +179,22 @@ fn what_is_punched_out_loses_its_content() {
     machine.read(BASE);
     assert_ne!(machine.kernel.content(space, page(BASE)), Some(5));
 }
+
+/// Free memory is plenty and in single frames, a level-2 node and its shadow are a pair.
+#[test]
+fn reserved_frames_make_room_for_a_pair() {
+    let mut machine = Machine::new("perforated:create=reserve", 4 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    for frame in (0..1022).step_by(2) {
+        if machine.kernel.zones().is_free(Frame::new(frame)) {
+            assert_eq!(hard_fault(&mut machine, frame), HardFault::WasFree);
+        }
+    }
+    assert!(machine.counter("free_bytes") > MB / 2);
+    let reserved = machine.counter("reserved_bytes");
+    machine.map(BASE + GB, PAGE);
+    machine.write(BASE + GB);
+    assert!(machine.counter("reserved_bytes") < reserved);
+    assert_sound(&machine);
+}
