@@ -79,6 +79,7 @@ fn memory_adds_up_after_ageing_and_use() {
             .map(|name| counter(&kernel, name))
             .sum();
         assert_eq!(others, 128 * MB, "{layout:?}");
+        kernel.check_invariants().expect("records agree");
         let zones: u64 = kernel
             .zones()
             .iter()
@@ -99,6 +100,7 @@ fn aged_coverage(policy: &str, defrag: Defrag, compacts: bool) -> (f64, Compacti
         kernel.compact(&mut Vec::new());
     }
     touch(&mut kernel, 128 * MB);
+    kernel.check_invariants().expect("records agree");
     (kernel.large_page_coverage(), kernel.compaction())
 }
 
@@ -135,6 +137,7 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
     // Eight blocks half full fit into four.
     assert_eq!(after, free_blocks + 4, "{done:?}");
     assert_eq!((done.blocks_emptied, done.frames_migrated), (4, 4 * 256));
+    kernel.check_invariants().expect("records agree");
 }
 
 #[test]
@@ -150,6 +153,7 @@ fn pressure_drops_page_cache_before_memory_runs_out() {
     touch(&mut kernel, 64 * MB);
     assert!(counter(&kernel, "page_cache_bytes") < cached - 48 * MB);
     assert!(counter(&kernel, "reclaims") > 0);
+    kernel.check_invariants().expect("records agree");
 }
 
 #[test]

@@ -136,23 +136,22 @@ fn action() -> impl Strategy<Value = Action> {
 /// Touches a new region page by page, so that most pages come to lie at their own place in a
 /// block: frames are taken downwards, so the next page is the one below the last frame's place.
 fn pages_in_place(machine: &mut Machine, start: u64) {
-    machine.event(map(start, 2 * MB));
-    let advise = |machine: &mut Machine, advice| {
-        let (start, length) = (VirtualAddress::new(start), 2 * MB);
-        machine.event(ProgramEvent::Advise { start, length, advice });
+    let event = |machine: &mut Machine, event| {
+        perform_if_possible(machine, &Action::Event(event));
     };
-    advise(machine, Advice::NoHugePage);
+    event(machine, map(start, 2 * MB));
+    event(machine, machine::advise(start, 2 * MB, Advice::NoHugePage));
     let (mut touched, mut next) = (HoleSet::EMPTY, 0);
     for _ in 0..500 {
         while !touched.insert(next) {
             next = (next + 511) % 512;
         }
         let address = start + next as u64 * PAGE;
-        machine.write(address);
-        let frame = machine.frame(address).expect("just written");
+        perform_if_possible(machine, &Action::Access(address, AccessKind::Write));
+        let frame = machine.frame(address).unwrap_or_default();
         next = (frame as usize + 511) % 512;
     }
-    advise(machine, Advice::HugePage);
+    event(machine, machine::advise(start, 2 * MB, Advice::HugePage));
 }
 
 fn perform(machine: &mut Machine, action: &Action) {
@@ -254,7 +253,14 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
             };
             tolerate(machine.act(fault));
         }
-        Action::Punch(..) | Action::Share(..) => {} // They fail alike; the others do.
+        // They may be impossible for other reasons as well.
+        Action::Punch(address, hole) if exists => drop(machine.punch(*address, *hole)),
+        Action::Share(address, from, to) => {
+            let (page, spaces) = (machine::page(*address), machine.spaces());
+            let space = |place: u16| spaces.get(usize::from(place)).copied();
+            let (Some(from), Some(to)) = (space(*from), space(*to)) else { return };
+            drop(machine.act(|kernel, updates| kernel.share(from, page, to, updates)));
+        }
         action => perform(machine, action),
     }
 }
@@ -290,6 +296,7 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {
         perform(&mut machine, action);
+        machine.kernel.check_invariants().expect("records agree");
     }
     machine.assert_memory_adds_up();
     machine.assert_account();
@@ -371,6 +378,17 @@ proptest! {
     #[test]
     fn swapped_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
         pressure("perforated", 64 * MB, Defrag::Defer, &actions);
+    }
+
+    #[test]
+    fn swapped_reserved_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated:create=reserve", 16 * MB, Defrag::Always, &actions);
+    }
+
+    #[test]
+    fn swapped_demoted_pages(actions in prop::collection::vec(action(), 1..80)) {
+        let policy = "perforated:create=reserve,max-hole-share=5%,demote-above=5%";
+        pressure(policy, 4 * MB, Defrag::Madvise, &actions);
     }
 
     #[test]

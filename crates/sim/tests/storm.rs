@@ -1,9 +1,12 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
-//! patches, forks, shared memory and shared perforated pages, merged pages and context switches,
-//! with every translation compared with the oracle. And the proof that this would find a bug:
+//! patches, moves, forks, shared memory and shared perforated pages, merged and promoted pages,
+//! swap, failing frames and context switches, with every translation compared with the oracle and
+//! the kernel's records counted anew now and then. And the proof that this would find a bug:
 //! planted defects are caught.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test storm` replays it.
+//! A long storm, 10⁷ events and more over all schemes: `STORM_SEEDS=100 cargo test --release -p
+//! perforate-sim --test storm every_scheme -- --nocapture`; `STORM_EVENTS` makes each longer.
 
 use perforate_mmu::{Sabotage, TlbGeometry};
 use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
@@ -19,7 +22,12 @@ use perforate_types::{
 const ARENA: u64 = 0x7f00_0000_0000;
 /// 2MB regions in the arena.
 const REGIONS: u64 = 6;
+/// Events of one storm, where `STORM_EVENTS` does not say otherwise.
 const EVENTS: u64 = 12_000;
+/// Storms of each scheme, where `STORM_SEEDS` does not say otherwise.
+const SEEDS: u64 = 48;
+/// Events after which the kernel's records are looked at.
+const CHECKED_EVERY: u64 = 400;
 /// MADV_POPULATE_WRITE: the pages are touched at once.
 const POPULATE_WRITE: Advice = Advice::Other(23);
 
@@ -52,7 +60,7 @@ struct Storm {
     next_process: u16,
     /// Sub-pages looked at within a region: few, so that events and accesses meet.
     subpages: Vec<u64>,
-    weights: [u64; 13],
+    weights: [u64; 14],
 }
 
 impl Storm {
@@ -68,9 +76,15 @@ impl Storm {
         let holes = 1 + random.below(60);
         let shape = if random.one_in(2) { "clustered" } else { "dispersed" };
         let fragmentation = format!("portion={}%,holes={holes}%,{shape}", random.below(101));
-        let perforation =
-            ["holes=eager", "holes=lazy,promote=punch", "max-filter-bits=4", "hole-cost=0"];
-        let perforation = perforation[random.below(4) as usize];
+        let perforation = [
+            "holes=eager",
+            "holes=lazy,promote=punch",
+            "max-filter-bits=4",
+            "hole-cost=0",
+            "create=reserve",
+            "create=reserve,max-hole-share=10%,demote-above=10%",
+        ];
+        let perforation = perforation[random.below(6) as usize];
         // Half of the storms rage over memory with a past, some others over too little.
         let aged = random.one_in(2);
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
@@ -206,8 +220,16 @@ impl Storm {
             9 => self.merge(),
             10 => self.compact_or_fail(),
             11 => self.promote(),
+            12 => self.remap(start, length),
             _ => self.switch(),
         }
+    }
+
+    /// Pages move, by whole regions or not; to where they lie already, which is refused, as well.
+    fn remap(&mut self, from: VirtualAddress, from_length: u64) -> Result<(), SimError> {
+        let (to, to_length) = self.range();
+        let to_length = if self.random.one_in(2) { from_length } else { to_length };
+        self.event(ProgramEvent::Remap { from, from_length, to, to_length })
     }
 
     fn punch(&mut self, page: VirtualPage) -> Result<(), SimError> {
@@ -301,12 +323,12 @@ impl Storm {
     fn compact_or_fail(&mut self) -> Result<(), SimError> {
         let frames = self.system.kernel().config().memory_bytes / 4096;
         let failing = Frame::new(self.random.below(frames));
-        let compacts = self.random.one_in(8);
+        let choice = self.random.below(8);
         self.system.change(|kernel, updates| {
-            if compacts {
-                kernel.compact(updates);
-            } else {
-                kernel.hard_fault(failing, updates);
+            match choice {
+                0 => drop(kernel.compact(updates)),
+                1 => drop(kernel.background_pass(updates)),
+                _ => drop(kernel.hard_fault(failing, updates)),
             }
             Ok(())
         })
@@ -343,14 +365,38 @@ fn storm_map(first: u64, pages: u64, permissions: Permissions, shared: bool) -> 
     }
 }
 
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    let is_number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is a number"));
+    std::env::var(name).map_or(otherwise, is_number)
+}
+
+/// Names the storm if a panic ends it.
+struct Replay {
+    scheme: &'static str,
+    seed: u64,
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{} with STORM_SEED={}", self.scheme, self.seed);
+        }
+    }
+}
+
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(), SimError> {
+    let _replay = Replay { scheme: scheme.name, seed };
     let mut storm = Storm::new(scheme, seed);
     if let Some(defect) = defect {
         storm.system.mmu_mut().sabotage(defect);
     }
-    for event in 0..EVENTS {
+    for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.system.at_instruction(event);
         storm.step()?;
+        if event % CHECKED_EVERY == 0 {
+            storm.system.kernel().check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
     }
     assert_map_adds_up(&storm.system, seed);
     Ok(())
@@ -382,14 +428,17 @@ fn assert_map_adds_up(system: &System, seed: u64) {
 fn every_scheme_agrees_with_the_oracle() {
     let seeds = match std::env::var("STORM_SEED") {
         Ok(seed) => vec![seed.parse().expect("STORM_SEED is a number")],
-        Err(_) => (0..48).collect(),
+        Err(_) => (0..number("STORM_SEEDS", SEEDS)).collect(),
     };
+    let mut events = 0;
     for scheme in scheme::ALL {
         for &seed in &seeds {
             run(scheme, seed, None)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
+            events += number("STORM_EVENTS", EVENTS);
         }
     }
+    eprintln!("{events} events, {} storms of each of {} schemes", seeds.len(), scheme::ALL.len());
 }
 
 /// Seeds until a planted defect is caught, at most 60.

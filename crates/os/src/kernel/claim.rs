@@ -265,6 +265,7 @@ impl Kernel {
     /// cannot be emptied; that makes no 2MB block and is left out.
     pub fn compact(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
         let before = self.compaction;
+        self.refresh_owners();
         for number in 0..self.memory.blocks() {
             let block = Frame::new(number << BLOCK_ORDER);
             self.compaction.blocks_scanned += 1;
@@ -331,6 +332,16 @@ impl Kernel {
             self.note_migration(1);
         }
         true
+    }
+
+    /// Records anew what frames hold, if a frame may have lost the one of its mappings that was
+    /// recorded: after a fork, mostly. Page faults do without, as all mappings are looked through.
+    pub(super) fn refresh_owners(&mut self) {
+        if self.memory.take_owners_left() {
+            for space in self.spaces.iter().flatten() {
+                space.record_owners(&mut self.memory);
+            }
+        }
     }
 
     /// Copies what the frame holds to another frame; the frame is free then. Returns whether it

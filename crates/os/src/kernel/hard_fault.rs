@@ -28,11 +28,13 @@ impl Kernel {
     /// `frame` is failing; it is taken out of use if its data can be moved.
     pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
         self.note_peak();
-        let outcome = self.move_away(frame, updates);
-        self.conclude(updates);
+        self.refresh_owners();
+        let mut outcome = self.move_away(frame, updates);
+        // At once: a page that is demoted needs a frame for a node, and must not get this one.
         if outcome != HardFault::Uncorrected && !self.memory.retire(frame) {
-            return HardFault::Uncorrected;
+            outcome = HardFault::Uncorrected;
         }
+        self.conclude(updates);
         outcome
     }
 
@@ -96,7 +98,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> HardFault {
         if self.partial_change() == PartialChange::Punch {
-            let punched = self.punch(id, page, HoleContent::Moved, updates);
+            let punched = self.punch_subpage(id, page.number(), HoleContent::Moved, updates);
             return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
         }
         let number = page.number() / REGION_PAGES;

@@ -10,6 +10,7 @@ mod deferral;
 mod event;
 mod fault;
 mod hard_fault;
+mod invariants;
 mod khugepaged;
 mod ksm;
 mod memory_map;

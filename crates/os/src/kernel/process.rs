@@ -84,7 +84,7 @@ impl Kernel {
     }
 
     /// The running process's child starts with a copy of its memory: frames are shared, private
-    /// ones read-only until a write copies them.
+    /// ones read-only until a write copies them. Where memory runs out there is no child.
     pub(super) fn fork(
         &mut self,
         parent: SpaceId,
@@ -102,8 +102,12 @@ impl Kernel {
         let space = self.create_space()?;
         self.processes.insert(child, space);
         self.contents.fork(parent, space);
-        self.with_two_spaces(parent, space, updates, |parent, child, effects| {
+        let copied = self.with_two_spaces(parent, space, updates, |parent, child, effects| {
             parent.copy_to(child, effects)
-        })
+        });
+        if copied.is_err() {
+            self.exit(child, updates)?;
+        }
+        copied
     }
 }

@@ -228,7 +228,8 @@ impl AddressSpace {
             let (block, mapping_permissions) = self.two_megabytes(number);
             let is_hole = matches!(present, crate::space::Present::Hole(..));
             let belongs = permissions == mapping_permissions;
-            if is_hole && belongs && frame == in_place(block, index) {
+            let is_at_home = is_hole && frame == in_place(block, index);
+            if is_at_home && belongs && self.is_shared_as_in_place(page) {
                 self.patch(page, effects);
             } else if present.permissions() == permissions || (!is_hole && belongs) {
                 continue;

@@ -93,7 +93,9 @@ impl Kernel {
         if !matches!(result, Err(OsError::OutOfMemory { .. })) {
             return false;
         }
-        if self.break_reservations(self.memory.high_watermark(), updates) {
+        // What is free may lie in too small pieces: more than that is asked for.
+        let wanted = self.free_frames() + self.memory.high_watermark();
+        if self.break_reservations(wanted, updates) {
             return true;
         }
         if !self.may_reclaim() {

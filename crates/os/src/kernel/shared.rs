@@ -283,8 +283,9 @@ impl Kernel {
         to: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        self.note_peak();
         let result = self.share_region(from, page, to, updates);
-        self.ledger.send();
+        self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }
 

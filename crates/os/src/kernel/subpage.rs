@@ -37,7 +37,7 @@ impl Kernel {
         result.map_err(|error| self.with_estimate(error))
     }
 
-    fn punch_subpage(
+    pub(super) fn punch_subpage(
         &mut self,
         id: SpaceId,
         page: u64,
@@ -65,6 +65,7 @@ impl Kernel {
                 space.forget_advice(&(page..page + 1));
                 let frame = space.punch(page, &mut effects)?;
                 effects.memory.release(frame);
+                self.contents.forget(id, &(page..page + 1));
                 Ok(())
             }
             HoleContent::Moved => {

@@ -218,10 +218,15 @@ impl Ledger {
         self.entries_waiting += 1;
     }
 
+    /// Whether shootdowns are not sent yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.entries_waiting > 0 || self.flush_waiting
+    }
+
     /// The operation is over: what is to be shot down for it goes out together.
     #[inline]
     pub(crate) fn send(&mut self) {
-        if self.entries_waiting == 0 && !self.flush_waiting {
+        if !self.is_waiting() {
             return;
         }
         self.done.shootdown_batches += 1;

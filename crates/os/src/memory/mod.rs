@@ -3,6 +3,7 @@
 
 mod block;
 mod buddy;
+mod check;
 mod migrate_type;
 mod number_set;
 mod others;
@@ -21,6 +22,7 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 use crate::OsError;
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
+pub(crate) use check::{Recount, expect};
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;
@@ -52,6 +54,8 @@ pub(crate) struct PhysicalMemory {
     zones: Zones,
     references: References,
     owners: Owners,
+    /// Whether one of several mappings of a frame went, perhaps the recorded one.
+    owners_left: bool,
     others: Others,
     watermarks: Watermarks,
     pressure: Pressure,
@@ -95,6 +99,7 @@ impl PhysicalMemory {
             zones: Zones::new(usable, layout),
             references: References::default(),
             owners: Owners::default(),
+            owners_left: false,
             others: Others::default(),
             watermarks: Watermarks::of(usable),
             pressure: Pressure::default(),
@@ -158,21 +163,6 @@ impl PhysicalMemory {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
     }
 
-    /// What a frame holds, as far as it can be moved or freed.
-    pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
-        self.owners.get(frame)
-    }
-
-    /// `page` of `space` maps this frame by an entry of its own.
-    pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
-        self.owners.set(frame, Owner::Page(space, page));
-    }
-
-    /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
-    pub(crate) fn forget_owner(&mut self, frame: Frame) {
-        self.owners.clear(frame, 1);
-    }
-
     /// Takes a faulty frame out of use for ever; returns whether it was free.
     pub(crate) fn retire(&mut self, frame: Frame) -> bool {
         let taken = self.zones.take(frame);
@@ -215,6 +205,9 @@ impl PhysicalMemory {
 
     /// Gives back an aligned 1GB run.
     pub(crate) fn free_huge(&mut self, frame: Frame) {
+        for block in blocks_of_huge(frame) {
+            self.owners.clear(block, 1 << BLOCK_ORDER);
+        }
         self.zones.free_run(frame, PageSize::Size1G.pages());
     }
 
@@ -250,6 +243,8 @@ impl PhysicalMemory {
     pub(crate) fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
             self.free(frame, 0);
+        } else if !self.references.is_shared(frame) {
+            self.owners_left = true;
         }
     }
 
@@ -323,6 +318,13 @@ impl PhysicalMemory {
     /// The region's mapping is gone; the foreign frames stay.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
+    }
+
+    /// Fragmented blocks that no address space uses now.
+    pub(crate) fn parked_fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
+        self.parked.iter().flat_map(|(&region, blocks)| {
+            blocks.iter().map(move |&block| Fragment { region, block })
+        })
     }
 
     fn unpark(&mut self, region: u64, place: usize) {

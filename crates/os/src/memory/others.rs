@@ -115,6 +115,13 @@ impl Others {
         later.copied().or_else(|| self.oldest(usage))
     }
 
+    /// Every frame, with the number and the use of what has it.
+    pub(super) fn all_frames(&self) -> impl Iterator<Item = (u64, OtherUse, Frame)> + '_ {
+        self.all.iter().flat_map(|(&number, other)| {
+            other.frames.iter().map(move |&frame| (number, other.usage, frame))
+        })
+    }
+
     /// Frames of a use.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]

@@ -3,8 +3,9 @@
 //! A frame without a record here is free, or holds what stays where it is: nodes of page tables,
 //! injected foreign data, the inside of a large page.
 
-use perforate_types::{Frame, SpaceId, VirtualPage};
+use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
 
+use super::PhysicalMemory;
 use super::migrate_type::PAGEBLOCK_FRAMES;
 use super::others::OtherUse;
 
@@ -15,7 +16,8 @@ const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A 4KB page or a hole of a program, the one that mapped the frame last.
+    /// A 4KB page or a hole of a program, the one that mapped the frame last. Where several map a
+    /// frame it may be gone while another stays; see [`PhysicalMemory::take_owners_left`].
     Page(SpaceId, VirtualPage),
     /// Part of something the rest of the system has: for what, and its number.
     Other(OtherUse, u64),
@@ -135,6 +137,40 @@ impl Owners {
         let (group, block, _) = split(block);
         let group = self.groups.get(group).and_then(Option::as_ref);
         group.and_then(|group| group[block].as_ref()).map_or(0, |block| block.recorded.into())
+    }
+}
+
+impl PhysicalMemory {
+    /// What a frame holds, as far as it can be moved or freed.
+    pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
+        self.owners.get(frame)
+    }
+
+    /// `page` of `space` maps this frame by an entry of its own.
+    pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
+        self.owners.set(frame, Owner::Page(space, page));
+    }
+
+    /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
+    pub(crate) fn forget_owner(&mut self, frame: Frame) {
+        self.owners.clear(frame, 1);
+    }
+
+    /// As [`Self::forget_owner`], of these frames of a block that have one mapping.
+    pub(crate) fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
+        if self.owners.recorded(block) > 0 {
+            for index in subpages.iter() {
+                let frame = block.add(index as u64);
+                if !self.is_shared(frame) {
+                    self.forget_owner(frame);
+                }
+            }
+        }
+    }
+
+    /// Whether records of owners may be out of date since this was last asked.
+    pub(crate) fn take_owners_left(&mut self) -> bool {
+        std::mem::take(&mut self.owners_left)
     }
 }
 

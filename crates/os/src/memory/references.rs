@@ -44,6 +44,11 @@ impl References {
         false
     }
 
+    /// Mappings beyond the first, of all frames.
+    pub(super) fn total(&self) -> u64 {
+        self.blocks.values().map(|block| block.total).sum()
+    }
+
     /// Whether the frame has more than one mapping.
     pub(super) fn is_shared(&self, frame: Frame) -> bool {
         let number = frame.align_down(PageSize::Size2M).number();

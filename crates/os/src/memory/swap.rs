@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::FRAME_BYTES;
+use super::{FRAME_BYTES, expect};
 
 /// Which slots are in use, and by how many pages.
 #[derive(Debug, Default)]
@@ -58,6 +58,12 @@ impl Swap {
             self.shared.remove(&slot);
         }
         true
+    }
+    /// Compares the records with how many pages refer to each slot.
+    pub(super) fn check(&self, pages_of_slots: &BTreeMap<u64, u64>) -> Result<(), String> {
+        expect("slots", self.used, pages_of_slots.len() as u64)?;
+        let shared = pages_of_slots.iter().filter(|&(_, &pages)| pages > 1);
+        expect("shared slots", &self.shared, &shared.map(|(&slot, &pages)| (slot, pages)).collect())
     }
 }
 

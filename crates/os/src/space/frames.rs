@@ -2,9 +2,9 @@
 
 use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
 
-use super::{AddressSpace, Mapping};
+use super::{AddressSpace, Mapping, REGION_PAGES};
 use crate::FrameClass;
-use crate::memory::complement;
+use crate::memory::{PhysicalMemory, complement};
 
 /// Hears of mapped frames.
 pub(crate) trait FrameVisitor {
@@ -31,6 +31,33 @@ impl AddressSpace {
                     visitor.frames(perforated.block, &perforated.reserved, FrameClass::Reserved);
                     visit_entries(&perforated.entries[..], visitor);
                 }
+            }
+        }
+    }
+}
+
+impl AddressSpace {
+    /// Records which page has which frame alone by an entry of its own, and that frames which are
+    /// in place in a 2MB page have no such entry.
+    pub(crate) fn record_owners(&self, memory: &mut PhysicalMemory) {
+        for (&number, region) in &self.regions {
+            let in_place = match &region.mapping {
+                Mapping::Pages(_) => None,
+                Mapping::Large(large) => Some((large.block, HoleSet::FULL)),
+                Mapping::Perforated(page) => Some((page.block, complement(&page.holes))),
+            };
+            if let Some((block, subpages)) = in_place {
+                memory.forget_owners(block, &subpages);
+            }
+            for (page, entry) in region.mapping.entries(number) {
+                if !memory.is_shared(entry.frame()) {
+                    memory.set_owner(entry.frame(), self.id, page);
+                }
+            }
+        }
+        for huge in self.huge.values() {
+            for index in 0..512 {
+                memory.forget_owners(huge.block.add(index * REGION_PAGES), &HoleSet::FULL);
             }
         }
     }

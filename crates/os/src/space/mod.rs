@@ -4,6 +4,7 @@
 //! says what changed. What to do when is the kernel's business.
 
 mod area;
+mod check;
 mod demotion;
 mod frames;
 mod huge;
@@ -261,6 +262,11 @@ impl AddressSpace {
     /// Remembers that a region's first touch took a fragmented block.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
+    }
+
+    /// The fragmented blocks of its regions.
+    pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
+        self.regions.values().filter_map(|region| region.fragment)
     }
 
     /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.

@@ -19,6 +19,13 @@ pub(crate) struct Reclaimed {
     advised: BTreeMap<u64, HoleSet>,
 }
 
+impl Reclaimed {
+    /// Swapped pages and their slots.
+    pub(super) fn swapped(&self) -> &BTreeMap<u64, u64> {
+        &self.swapped
+    }
+}
+
 impl AddressSpace {
     /// Whether the content of `page` is in swap.
     #[inline]

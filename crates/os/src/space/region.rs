@@ -1,7 +1,8 @@
 //! What is mapped in one 2MB region of an address space.
 
-use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions};
+use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
+use super::first_page;
 use crate::memory::Fragment;
 
 /// The 4KB entries of a level-1 node; 8 bytes per page.
@@ -27,6 +28,22 @@ pub(crate) enum Mapping {
     Large(Large),
     /// By a 2MB page with holes.
     Perforated(Box<Perforated>),
+}
+
+impl Mapping {
+    /// The 4KB entries that are present, and the pages of region `number` that they translate.
+    pub(crate) fn entries(
+        &self,
+        number: u64,
+    ) -> impl Iterator<Item = (VirtualPage, PageTableEntry)> + '_ {
+        let entries = match self {
+            Self::Pages(pages) => &pages.entries[..],
+            Self::Large(_) => &[],
+            Self::Perforated(perforated) => &perforated.entries[..],
+        };
+        let present = entries.iter().enumerate().filter(|(_, entry)| entry.is_present());
+        present.map(move |(index, &entry)| (first_page(number).add(index as u64), entry))
+    }
 }
 
 /// A level-1 node with its 4KB pages.

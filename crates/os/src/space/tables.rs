@@ -46,6 +46,20 @@ impl Tables {
         u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
     }
 
+    /// Every frame of a node, one by one.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Frame> + '_ {
+        let pair = 1 << self.directory_order();
+        let directories =
+            self.level2.values().flat_map(move |node| (0..pair).map(|index| node.frame.add(index)));
+        let above = self.root.iter().chain(self.level3.values()).map(|node| node.frame);
+        above.chain(directories)
+    }
+
+    /// Entries of all level-2 nodes that are in use.
+    pub(crate) fn attached_regions(&self) -> usize {
+        self.level2.values().map(|node| node.entries as usize).sum()
+    }
+
     /// Whether there is a level-2 node for the 1GB around `page`.
     pub(crate) fn has_directory(&self, page: u64) -> bool {
         self.level2.contains_key(&(page >> 18))

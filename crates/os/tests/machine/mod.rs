@@ -252,6 +252,7 @@ impl Machine {
         self.assert_map_adds_up(&frames);
         let mapped: u64 = frames.values().map(|&count| u64::from(count)).sum();
         assert_eq!(self.counter("mapped_bytes"), mapped * 4096);
+        self.kernel.check_invariants().expect("records agree");
     }
 }
 

@@ -90,6 +90,7 @@ impl Kernel {
     /// address spaces. A region for which memory is short stays as it is.
     pub fn khugepaged_pass(&mut self, updates: &mut Vec<Update>) -> KhugepagedPass {
         self.note_peak();
+        self.refresh_owners();
         let Counts { collapsed, perforated, .. } = self.khugepaged.counts;
         let mut pass = KhugepagedPass::default();
         while pass.pages_scanned < self.khugepaged.config.pages_to_scan {

@@ -1,0 +1,159 @@
+//! Whether the records of physical memory agree with each other and with what address spaces say
+//! they have.
+
+use std::collections::{BTreeMap, HashMap};
+
+use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
+
+use super::{BLOCK_ORDER, Owner, PhysicalMemory};
+
+/// A page of an address space.
+type Place = (SpaceId, VirtualPage);
+
+/// What a frame is used for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FrameUse {
+    /// Pages that map it.
+    mappings: u32,
+    /// One that does so by an entry of its own.
+    entry: Option<Place>,
+    /// Something else has it: a node, a reservation, the rest of the system.
+    held: bool,
+}
+
+/// All that is in use, counted anew.
+#[derive(Default)]
+pub(crate) struct Recount {
+    blocks: BTreeMap<u64, Vec<FrameUse>>,
+    /// Who maps a block as a perforated page.
+    pub perforated: HashMap<u64, Vec<Place>>,
+    /// Pages that refer to a slot of the swap space.
+    pub slots: BTreeMap<u64, u64>,
+}
+
+impl Recount {
+    fn of(&mut self, frame: Frame) -> &mut FrameUse {
+        let size = 1 << BLOCK_ORDER;
+        let block = self.blocks.entry(frame.number() >> BLOCK_ORDER);
+        let frames = block.or_insert_with(|| vec![FrameUse::default(); size]);
+        &mut frames[frame.number() as usize % size]
+    }
+
+    /// A page maps the frame, by an entry of its own or in place in a larger page.
+    pub(crate) fn map(&mut self, frame: Frame, entry: Option<Place>) {
+        let known = self.of(frame);
+        known.mappings += 1;
+        known.entry = known.entry.or(entry);
+    }
+
+    /// These frames of a block are mapped in place.
+    pub(crate) fn map_in_place(&mut self, block: Frame, subpages: &HoleSet) {
+        subpages.iter().for_each(|index| self.map(block.add(index as u64), None));
+    }
+
+    /// Something that is not a page has the frame, alone.
+    pub(crate) fn hold(&mut self, frame: Frame) -> Result<(), String> {
+        match std::mem::replace(&mut self.of(frame).held, true) {
+            true => Err(format!("{frame:?} is held twice")),
+            false => Ok(()),
+        }
+    }
+
+    /// Every frame in use, in order.
+    fn frames(&self) -> impl Iterator<Item = (Frame, FrameUse)> + '_ {
+        self.blocks.iter().flat_map(|(number, frames)| {
+            let frames = frames.iter().enumerate();
+            let used = frames.filter(|(_, known)| known.held || known.mappings > 0);
+            used.map(move |(index, &known)| {
+                (Frame::new((number << BLOCK_ORDER) + index as u64), known)
+            })
+        })
+    }
+}
+
+impl PhysicalMemory {
+    /// Compares the records with `recount`, which has all but what the rest of the system has.
+    pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
+        let others = self.others.all_frames().map(|(_, _, frame)| frame);
+        let retired = self.owners.iter().filter(|(_, _, owner)| *owner == Owner::Retired);
+        let retired: Vec<Frame> =
+            retired.map(|(block, index, _)| block.add(index as u64)).collect();
+        expect("retired frames", self.retired_frames, retired.len() as u64)?;
+        others.chain(retired).try_for_each(|frame| recount.hold(frame))?;
+        let mut references = 0;
+        let mut frames = self.hole_bitmap_frames + self.zones.free_frames();
+        for (frame, known) in recount.frames() {
+            self.check_frame(frame, known).map_err(|wrong| format!("{frame:?} {wrong}"))?;
+            references += u64::from(known.mappings.saturating_sub(1));
+            frames += 1;
+        }
+        expect("frames in all", self.memory_bytes / super::FRAME_BYTES, frames)?;
+        expect("references", self.references.total(), references)?;
+        self.check_owners(&mut recount)?;
+        let blocks = (0..self.usable_frames().div_ceil(1 << BLOCK_ORDER)).map(|number| {
+            self.zones.free_in_pageblock(Frame::new(number << BLOCK_ORDER)).count() as u64
+        });
+        expect("free frames", self.zones.free_frames(), blocks.sum())?;
+        self.swap.check(&recount.slots)?;
+        self.check_perforated(recount.perforated)
+    }
+
+    fn check_frame(&self, frame: Frame, known: FrameUse) -> Result<(), String> {
+        if self.zones.is_free(frame) {
+            return Err("is in use and free".into());
+        }
+        if known.held {
+            let alone = known.mappings == 0 && !self.references.is_shared(frame);
+            return if alone { Ok(()) } else { Err("is held and mapped".into()) };
+        }
+        let shared = self.references.is_shared(frame);
+        if shared != (known.mappings > 1) {
+            return Err(format!("has {} mappings, shared: {shared}", known.mappings));
+        }
+        let owner = known.entry.map(|(space, page)| Owner::Page(space, page));
+        let recorded = self.owners.get(frame);
+        if !shared && recorded != owner && !self.owners_left {
+            return Err(format!("belongs to {owner:?}, recorded is {recorded:?}"));
+        }
+        Ok(())
+    }
+
+    /// Every record is of a frame that is in use in that way.
+    fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
+        for (block, index, owner) in self.owners.iter() {
+            let frame = block.add(index as u64);
+            let known = *recount.of(frame);
+            let fits = match owner {
+                Owner::Page(..) => known.mappings > 0,
+                Owner::Other(..) | Owner::Retired => known.held,
+            };
+            if !fits {
+                return Err(format!("{frame:?} is recorded as {owner:?} and is not"));
+            }
+        }
+        for (number, usage, frame) in self.others.all_frames() {
+            if self.owners.get(frame) != Some(Owner::Other(usage, number)) {
+                return Err(format!("{frame:?} of {usage:?} {number} is recorded otherwise"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_perforated(&self, mut counted: HashMap<u64, Vec<Place>>) -> Result<(), String> {
+        let mut known = self.perforated.clone();
+        known.values_mut().chain(counted.values_mut()).for_each(|users| users.sort_unstable());
+        if known == counted { Ok(()) } else { Err("blocks with perforated pages differ".into()) }
+    }
+}
+
+/// An error if what was counted anew is not what is recorded.
+pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(
+    name: &str,
+    recorded: T,
+    counted: T,
+) -> Result<(), String> {
+    if recorded == counted {
+        return Ok(());
+    }
+    Err(format!("{name}: {recorded:?} recorded, {counted:?} counted"))
+}

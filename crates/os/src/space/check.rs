@@ -1,0 +1,102 @@
+//! Whether what an address space says of itself agrees with what it maps.
+
+use perforate_types::PageSize;
+
+use super::{AddressSpace, Mapping, Perforated, Present, REGION_PAGES, Region, Usage};
+use crate::memory::{Recount, complement, expect};
+
+impl AddressSpace {
+    /// Adds everything it has to `recount`.
+    pub(crate) fn check(&self, recount: &mut Recount) -> Result<(), String> {
+        let mut usage = Usage { huge_pages: self.huge.len() as u64, ..Usage::default() };
+        for huge in self.huge.values() {
+            let frames = 0..PageSize::Size1G.pages();
+            frames.for_each(|index| recount.map(huge.block.add(index), None));
+        }
+        for (&number, region) in &self.regions {
+            let checked = self.check_region(number, region, &mut usage, recount);
+            checked.map_err(|wrong| format!("region {number:#x}: {wrong}"))?;
+        }
+        expect("usage", self.usage, usage)?;
+        self.tables.nodes().try_for_each(|frame| recount.hold(frame))?;
+        expect("regions of directories", self.tables.attached_regions(), self.regions.len())?;
+        self.check_reclaimed(recount)
+    }
+
+    fn check_region(
+        &self,
+        number: u64,
+        region: &Region,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        let mut entries = 0;
+        for (page, entry) in region.mapping.entries(number) {
+            recount.map(entry.frame(), Some((self.id, page)));
+            entries += 1;
+        }
+        match &region.mapping {
+            Mapping::Pages(pages) => {
+                recount.hold(pages.node)?;
+                expect("pages", pages.used, entries)?;
+                usage.pages += u64::from(entries);
+                usage.leaf_nodes += 1;
+            }
+            Mapping::Large(large) => {
+                recount.map_in_place(large.block, &complement(&Default::default()));
+                usage.large_pages += 1;
+            }
+            Mapping::Perforated(perforated) => {
+                expect("allocated holes", perforated.allocated, entries)?;
+                perforated.check(usage, recount)?;
+                let place = (self.id, super::first_page(number));
+                recount.perforated.entry(perforated.block.number()).or_default().push(place);
+            }
+        }
+        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let outside = self.areas.gaps(region).into_iter().flatten();
+        for page in outside {
+            if self.find(page).and_then(Present::frame).is_some() {
+                return Err(format!("page {page:#x} is mapped outside all areas"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is swapped or advised free is in an area, and the former is not mapped.
+    fn check_reclaimed(&self, recount: &mut Recount) -> Result<(), String> {
+        for (&page, &slot) in self.reclaimed.swapped() {
+            *recount.slots.entry(slot).or_default() += 1;
+            if self.areas.find(page).is_none()
+                || self.find(page).is_some_and(|present| present != Present::EmptyHole)
+            {
+                return Err(format!("swapped page {page:#x} is mapped or in no area"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Perforated {
+    fn check(&self, usage: &mut Usage, recount: &mut Recount) -> Result<(), String> {
+        recount.hold(self.node)?;
+        recount.map_in_place(self.block, &complement(&self.holes));
+        for index in self.reserved.iter() {
+            if !self.holes.contains(index) || self.entries[index].is_present() {
+                return Err(format!("reserved sub-page {index} is no unallocated hole"));
+            }
+            recount.hold(self.in_place(index))?;
+        }
+        let is_stray =
+            |index: usize| self.entries[index].is_present() && !self.holes.contains(index);
+        if self.holes.is_empty() || (0..REGION_PAGES as usize).any(is_stray) {
+            return Err("a perforated page without holes, or an entry that is no hole's".into());
+        }
+        usage.perforated_pages += 1;
+        usage.leaf_nodes += 1;
+        usage.holes_allocated += u64::from(self.allocated);
+        usage.holes_unallocated += self.holes.count() as u64 - u64::from(self.allocated);
+        usage.reserved += self.reserved.count() as u64;
+        Ok(())
+    }
+}
