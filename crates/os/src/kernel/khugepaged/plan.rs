@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use perforate_types::{Frame, HoleSet, PageSize};
 
 use super::super::Kernel;
+use super::super::deferral::Deferral;
 use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
 use crate::{Promotion, PromotionChoices, PromotionPrice};
@@ -32,42 +33,20 @@ pub(super) enum Source {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Search {
     next_block: u64,
-    /// Searches of all blocks in vain since the last that found one.
-    failures: u32,
-    /// Regions for which no search is made.
-    deferred: u32,
-}
-
-/// As for the faults' searches: after the n-th in vain 2ⁿ − 1 are left out, at most 63 (Linux:
-/// COMPACT_MAX_DEFER_SHIFT).
-const MOST_DEFERRED_SHIFT: u32 = 6;
-
-impl Search {
-    fn is_deferred(&mut self) -> bool {
-        let deferred = self.deferred > 0;
-        self.deferred = self.deferred.saturating_sub(1);
-        deferred
-    }
-
-    fn found(&mut self, next_block: u64) {
-        *self = Self { next_block, ..Self::default() };
-    }
-
-    fn failed(&mut self) {
-        self.failures = (self.failures + 1).min(MOST_DEFERRED_SHIFT);
-        self.deferred = (1 << self.failures) - 1;
-    }
+    deferral: Deferral,
 }
 
 impl Kernel {
     /// The way that the policy chooses.
     pub(super) fn plan(&mut self, census: &Census) -> Result<Plan, Refusal> {
-        let plans: Vec<Plan> = self
-            .policy
-            .promotions()
+        let promotions = self.policy.promotions();
+        // With a whole block at hand, one that leaves holes is not worth its search.
+        let is_whole = promotions.contains(&Promotion::Collapse) && self.memory.has_free_block();
+        let plans: Vec<Plan> = promotions
             .iter()
             .filter_map(|promotion| match promotion {
                 Promotion::Collapse => self.plan_collapse(census),
+                Promotion::PunchAround if is_whole => None,
                 Promotion::PunchAround => self.plan_around(census),
                 Promotion::PunchInPlace => self.plan_in_place(census),
             })
@@ -109,7 +88,7 @@ impl Kernel {
 
     /// The first block from where the last search ended that suits the promotion.
     fn find_block(&mut self, promotion: Promotion) -> Option<Source> {
-        if self.search(promotion).is_deferred() {
+        if !self.search(promotion).deferral.is_due() {
             return None;
         }
         let (first, blocks) = (self.search(promotion).next_block, self.memory.blocks());
@@ -120,11 +99,12 @@ impl Kernel {
             if let Some(contents) = self.usable(block, promotion) {
                 // The next search begins behind it: should it not be had after all, others are
                 // tried first.
-                self.search(promotion).found((number + 1) % blocks);
+                let next_block = (number + 1) % blocks;
+                *self.search(promotion) = Search { next_block, ..Search::default() };
                 return Some(Source::Used(block, contents));
             }
         }
-        self.search(promotion).failed();
+        self.search(promotion).deferral.failed();
         None
     }
 
