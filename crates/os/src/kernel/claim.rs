@@ -172,10 +172,11 @@ impl Kernel {
             return None;
         }
         let blocks = self.memory.blocks();
-        for bound in self.claims.search(direct).first_bound(blocks)..LEAST_USABLE.len() {
+        let first_bound = self.claims.search(direct).first_bound(blocks);
+        for (bound, &least_usable) in LEAST_USABLE.iter().enumerate().skip(first_bound) {
             for _ in 0..blocks {
                 let block = self.claims.search(direct).next_block(blocks);
-                let claimed = self.try_claim(block, direct, LEAST_USABLE[bound], updates);
+                let claimed = self.try_claim(block, direct, least_usable, updates);
                 if claimed.is_some() {
                     let search = self.claims.search(direct);
                     search.deferral.reset();

@@ -13,13 +13,17 @@ impl AddressSpace {
             let frames = 0..PageSize::Size1G.pages();
             frames.for_each(|index| recount.map(huge.block.add(index), None));
         }
-        for (&number, region) in &self.regions {
+        for (number, region) in self.regions.iter() {
             let checked = self.check_region(number, region, &mut usage, recount);
             checked.map_err(|wrong| format!("region {number:#x}: {wrong}"))?;
         }
         expect("usage", self.usage, usage)?;
         self.tables.nodes().try_for_each(|frame| recount.hold(frame))?;
-        expect("regions of directories", self.tables.attached_regions(), self.regions.len())?;
+        expect(
+            "regions of directories",
+            self.tables.attached_regions(),
+            self.regions.iter().count(),
+        )?;
         self.check_reclaimed(recount)
     }
 

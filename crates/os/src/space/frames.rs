@@ -40,7 +40,7 @@ impl AddressSpace {
     /// Records which page has which frame alone by an entry of its own, and that frames which are
     /// in place in a 2MB page have no such entry.
     pub(crate) fn record_owners(&self, memory: &mut PhysicalMemory) {
-        for (&number, region) in &self.regions {
+        for (number, region) in self.regions.iter() {
             let in_place = match &region.mapping {
                 Mapping::Pages(_) => None,
                 Mapping::Large(large) => Some((large.block, HoleSet::FULL)),
