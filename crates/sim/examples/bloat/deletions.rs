@@ -9,6 +9,8 @@ use crate::table::{self, spread};
 
 /// Shares of the keys that stay.
 const LIVE: [f64; 4] = [1.0, 0.75, 0.5, 0.25];
+/// Reads of a run at most: fewer than in the first table, as there are many runs.
+const MOST_READS: u64 = 50_000;
 /// Columns, one for each share.
 const WIDTHS: [usize; LIVE.len()] = [14; LIVE.len()];
 
@@ -40,44 +42,61 @@ impl Case {
         Self { label, scheme, max_ptes_none: None, without_padding: false }
     }
 
-    /// Bloat with this share of keys left, for all seeds.
-    fn bloat(&self, machine: &Machine, options: &Options, live: f64) -> Result<String, SimError> {
+    /// All seeds with this share of keys left.
+    fn runs(
+        &self,
+        machine: &Machine,
+        options: &Options,
+        live: f64,
+    ) -> Result<Vec<Figures>, SimError> {
         let keys = options.deletion_keys;
         let study = Study {
             keys,
             value_bytes: options.value_bytes,
             padding: options.padding && !self.without_padding,
             live_keys: ((keys as f64 * live).round() as u64).max(1),
-            reads: 0,
+            reads: options.reads.min(MOST_READS),
             max_ptes_none: self.max_ptes_none,
         };
-        let mut runs = Vec::new();
-        for seed in 1..=options.seeds {
+        let run = |seed| {
             crate::progress(&format!("{}, {:.0}% live, seed {seed}", self.label, live * 100.0));
-            runs.push(study.run(machine, Scheme::find(self.scheme)?, seed)?);
-        }
-        Ok(spread(runs.iter().map(Figures::bloat_percent), 1))
+            study.run(machine, Scheme::find(self.scheme)?, seed)
+        };
+        (1..=options.seeds).map(run).collect()
     }
 }
 
-/// Prints bloat by the share of live keys.
+/// Prints bloat and TLB misses by the share of live keys.
 ///
 /// # Errors
 /// Out of memory.
 pub fn print(machine: &Machine, options: &Options) -> Result<(), SimError> {
-    let keys = options.deletion_keys;
     let mut rows = Vec::new();
     for case in &CASES {
-        let cells = LIVE.map(|live| case.bloat(machine, options, live));
-        rows.push((case.label, cells.into_iter().collect::<Result<Vec<_>, _>>()?));
+        let runs = LIVE.map(|live| case.runs(machine, options, live));
+        rows.push(runs.into_iter().collect::<Result<Vec<_>, _>>()?);
     }
     crate::progress("");
-    println!("\nBloat over touched, %, by the share of {keys} keys that is left after deletions;");
-    println!("khugepaged then runs until it finds nothing more to do");
-    let heads = LIVE.map(|live| format!("{:.0}%", live * 100.0));
-    table::row("", &WIDTHS, &heads);
-    for (label, cells) in rows {
-        table::row(label, &WIDTHS, &cells);
-    }
+    let keys = options.deletion_keys;
+    println!("\nDeletions: by the share of {keys} keys that is left; khugepaged runs after them");
+    println!("until it finds nothing more to do");
+    print_table("bloat over touched, %", 1, &rows, Figures::bloat_percent);
+    let misses = |figures: &Figures| figures.misses + figures.bitmap_reads;
+    print_table("L2 TLB misses of a read, bitmaps too", 2, &rows, misses);
     Ok(())
+}
+
+/// Prints one figure of all cases: rows of shares of runs.
+fn print_table(
+    what: &str,
+    decimals: usize,
+    rows: &[Vec<Vec<Figures>>],
+    figure: impl Fn(&Figures) -> f64,
+) {
+    table::row(what, &WIDTHS, &LIVE.map(|live| format!("{:.0}%", live * 100.0)));
+    for (case, shares) in CASES.iter().zip(rows) {
+        let cells: Vec<String> =
+            shares.iter().map(|runs| spread(runs.iter().map(&figure), decimals)).collect();
+        table::row(&format!("  {}", case.label), &WIDTHS, &cells);
+    }
 }

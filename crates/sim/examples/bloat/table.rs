@@ -15,6 +15,9 @@ pub fn spread(values: impl Iterator<Item = f64>, decimals: usize) -> String {
 
 /// A number with so many decimals, and no minus before a zero.
 pub fn number(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "–".into(); // A share of nothing.
+    }
     let is_zero = value.abs() < 0.5 / 10f64.powi(decimals as i32);
     format!("{:.decimals$}", if is_zero { 0.0 } else { value })
 }
@@ -49,6 +52,7 @@ mod tests {
         assert_eq!(spread([3.0, 1.0, 2.0].into_iter(), 1), "1.0–2.0–3.0");
         assert_eq!(spread([1.01, 1.02].into_iter(), 1), "1.0");
         assert_eq!(spread([-0.04].into_iter(), 1), "0.0");
+        assert_eq!(spread([f64::NAN].into_iter(), 1), "–");
         assert_eq!(median([5.0, 1.0, 3.0].into_iter()), 3.0);
     }
 }
