@@ -21,7 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use options::{Options, Request};
@@ -106,10 +106,12 @@ fn run(options: &Options) -> Result<(), SimError> {
     Ok(())
 }
 
-/// One line on standard error that the next one overwrites; an empty one clears it.
+/// One line on a terminal that the next one overwrites; an empty one clears it.
 pub fn progress(what: &str) {
-    eprint!("\r{what:<60}\r");
-    std::io::stderr().flush().ok();
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{what:<60}\r");
+        std::io::stderr().flush().ok();
+    }
 }
 
 fn print_store(machine: &Machine, study: &Study, options: &Options, figures: &[Vec<Figures>; 3]) {

@@ -165,8 +165,7 @@ Choices of ours (the paper draws Fig. 1 and gives no numbers for it):
 - the processes read any page of the heap evenly, in turns of {}; misses are per 1000 reads, the
   MPKI of a program that only reads; walks to holes are no L2 misses but count as walks;
 - after each switch the TLB is cold where 4KB pages of the other process filled it;
-- khugepaged has all the time it wants, after the child's end only, with Linux's limits; it
-  looks for used blocks to punch around even where whole blocks are free, and scanning them counts;
+- khugepaged has all the time it wants, after the child's end only, with Linux's limits;
 - \"demote > 25%\" gives 2MB pages with more holes up (counted as split, its punches as punched);
 - \"memory beyond heap\" is page tables of all processes and copies.",
         machine.name,
