@@ -205,7 +205,7 @@ const OPERATING_SYSTEM: &[Row] = &[
 ];
 
 const FIGURES: &[Row] = &[
-    (WITH_WORK, "in background, ÷ cycles", false, Form::Percent, |run| {
+    (WITH_WORK, "in background, ÷ cycles", false, Form::Times, |run| {
         share_of_cycles(run, "operating_system_background_cycles")
     }),
     (WITH_WORK, "faults served", false, Form::Count, |run| sum(run, "work_faults_")),
