@@ -19,11 +19,11 @@ pub struct PlacementOptions {
     #[arg(long, value_name = "NAME|FILE", default_value = Machine::DEFAULT)]
     pub machine: String,
     /// Physical memory [default: 16G]
-    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
     pub memory: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
     /// short [default: none]
-    #[arg(long, value_name = "SIZE", help_heading = "Memory")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
     pub swap: Option<String>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
     /// and if wanted ,unallocated or ,unusable=U%
@@ -58,8 +58,8 @@ pub struct PlacementOptions {
     /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8]
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub contents: Option<String>,
-    /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4,holes=lazy
-    /// (see `perforate list perforation`)
+    /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; goes before
+    /// what a perforated scheme says itself (see `perforate list perforation`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results

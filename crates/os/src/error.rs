@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum OsError {
     /// No frames left for what was asked.
     #[error(
-        "out of memory: {} asked, {} of {} free; {} of memory would do for all that is mapped now",
+        "out of memory: {} asked, {} of {} free; at most {} of memory are needed for all that is mapped now",
         size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {

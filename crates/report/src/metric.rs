@@ -256,6 +256,7 @@ const FIGURES: &[Row] = &[
     ("Memory", "touched", false, Form::Bytes, |run| run.counter("touched_bytes")),
     ("Memory", "reserved", false, Form::Bytes, |run| run.counter("reserved_bytes")),
     ("Memory", "swapped out", false, Form::Bytes, |run| run.counter("swapped_bytes")),
+    ("Memory", "scanned to merge", false, Form::Count, |run| run.counter("ksm_pages_scanned")),
     ("Memory", "saved by merging", false, Form::Bytes, |run| run.counter("ksm_saved_bytes")),
     ("Memory", "page tables", true, Form::Bytes, |run| run.counter("page_table_bytes")),
     ("Memory", "hole bitmap", false, Form::Bytes, |run| run.counter("hole_bitmap_bytes")),

@@ -73,9 +73,13 @@ impl Background {
     /// Short phrases for headings.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut phrases = Vec::new();
-        let every = |name: &str, every: u64| format!("{name} every {every} instructions");
-        phrases.extend(self.khugepaged.map(|daemon| every("khugepaged", daemon.every)));
-        phrases.extend(self.ksm.map(|daemon| every("same-page merging", daemon.every)));
+        phrases.extend(self.khugepaged.map(|Daemon { every, knobs }| {
+            format!("khugepaged every {every} instructions ({knobs})")
+        }));
+        phrases.extend(self.ksm.map(|Daemon { every, knobs }| {
+            format!("same-page merging every {every} instructions ({knobs})")
+        }));
+        phrases.extend(self.contents.map(|contents| format!("contents: {contents}")));
         phrases
     }
 
@@ -101,20 +105,23 @@ fn parse_daemon<C: FromStr<Err = OsError>>(
     text: Option<&str>,
 ) -> Result<Option<Daemon<C>>, SimError> {
     let Some(text) = text.filter(|text| *text != "none") else { return Ok(None) };
-    let mut every = PERIOD;
+    let mut every = None;
     let mut knobs = Vec::new();
     for word in text.split(',').filter(|word| *word != "default") {
         let Some(number) = word.strip_prefix("every=") else {
             knobs.push(word);
             continue;
         };
-        every = number.parse().ok().filter(|&every| every > 0).ok_or_else(|| {
+        let given = number.parse().ok().filter(|&every| every > 0).ok_or_else(|| {
             let expected = "a number of instructions from 1 on";
             SimError::Past(format!("{option}: every is {expected}, not \"{number}\""))
         })?;
+        if every.replace(given).is_some() {
+            return Err(SimError::Past(format!("{option}: every is given twice")));
+        }
     }
     let knobs = knobs.join(",").parse().map_err(|error| named(option, error))?;
-    Ok(Some(Daemon { every, knobs }))
+    Ok(Some(Daemon { every: every.unwrap_or(PERIOD), knobs }))
 }
 
 /// When which kernel thread wakes next.
@@ -220,6 +227,7 @@ mod tests {
                 BackgroundOptions { khugepaged: Some("max-ptes-none=512"), ..none },
                 "max-ptes-none is at most 511, not 512",
             ),
+            (BackgroundOptions { khugepaged: Some("every=5,every=6"), ..none }, "given twice"),
             (BackgroundOptions { ksm: Some("default"), ..none }, "--ksm needs --contents"),
             (BackgroundOptions { contents: Some("zero=1%"), ..none }, "has no effect"),
         ] {

@@ -136,8 +136,23 @@ fn run_all(
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();
         decoded?;
-        outcomes.into_iter().collect()
+        first_cause(outcomes)
     })
+}
+
+/// The figures of all schemes, or why a run ended. Once one scheme has failed the others get no
+/// more instructions, so that their runs may be too short for the warm-up; that is not the cause.
+fn first_cause(outcomes: Vec<Result<Figures, SimError>>) -> Result<Vec<Figures>, SimError> {
+    let mut figures = Vec::new();
+    let mut too_short = None;
+    for outcome in outcomes {
+        match outcome {
+            Ok(run) => figures.push(run),
+            Err(error @ SimError::WarmupTooLong { .. }) => too_short = too_short.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    too_short.map_or(Ok(figures), Err)
 }
 
 fn run_one(
@@ -193,6 +208,7 @@ impl Comparison {
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
         let mut notes = vec![self.memory.describe()];
+        notes.extend(self.options_without_effect());
         notes.extend(metadata.assumptions.iter().cloned());
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
@@ -211,6 +227,20 @@ impl Comparison {
                  the ideal one, as in the papers' emulation (P §VII.A)"
                     .into(),
             );
+        }
+        notes
+    }
+
+    /// Says what was asked for and changes nothing here, or not everywhere.
+    fn options_without_effect(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let perforates = |scheme: &&Scheme| scheme.shadow_directories;
+        if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
+            notes.push("--perforation has no effect: no scheme here has perforated pages".into());
+        }
+        let has_ideal = self.schemes.iter().any(|scheme| scheme.ideal_memory);
+        if self.memory.background.ksm.is_some() && has_ideal {
+            notes.push("the ideal scheme runs without same-page merging".into());
         }
         notes
     }

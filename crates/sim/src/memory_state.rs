@@ -1,7 +1,5 @@
 //! The memory a program is placed in.
 
-use std::path::Path;
-
 use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, OsError, ZoneLayout};
 use perforate_types::PageSize;
 use serde::Serialize;
@@ -86,6 +84,9 @@ impl Past {
     /// Short phrases for headings.
     fn describe(&self) -> Vec<String> {
         let mut phrases = Vec::new();
+        if self.zones != ZoneLayout::Single {
+            phrases.push("zones of x86-64".into());
+        }
         phrases.extend(self.ageing.as_ref().map(|ageing| format!("aged: {ageing}")));
         phrases.extend(self.faulty.as_ref().map(|faulty| format!("faulty: {faulty}")));
         if self.compacted {
@@ -131,7 +132,7 @@ fn read_swap(text: &str) -> Result<u64, SimError> {
 
 /// A share, or a file that lists frames.
 fn read_fault_map(text: &str) -> Result<FaultMap, SimError> {
-    if !text.contains('=') && Path::new(text).exists() {
+    if !text.contains('=') {
         let file = |problem: String| SimError::Past(format!("--faulty {text}: {problem}"));
         let content = std::fs::read_to_string(text).map_err(|error| file(error.to_string()))?;
         return FaultMap::from_lines(&content).map_err(|error| file(error.to_string()));
@@ -210,8 +211,9 @@ impl MemoryState {
             None if self.past.ageing.is_none() => format!("{memory} of memory, not fragmented"),
             None => format!("{memory} of memory"),
         };
+        let policy = self.perforation.as_ref().map(|options| format!("perforation: {options}"));
         let phrases = std::iter::once(state).chain(self.past.describe());
-        let phrases = phrases.chain(self.background.describe());
+        let phrases = phrases.chain(self.background.describe()).chain(policy);
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

@@ -33,8 +33,8 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Effects, REGION_PAGES};
 use crate::{
-    Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout,
-    ageing,
+    Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, OtherUse, PartialChange, Policy,
+    ZoneLayout, ageing,
 };
 use claim::ClaimCursor;
 pub use claim::{CompactionCounts, Defrag};
@@ -313,7 +313,12 @@ impl Kernel {
         let foreign = self.config.fragmentation.map_or(0.0, |f| f.portion * f.hole_share);
         let used_bytes = memory_bytes - free_bytes;
         let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;
-        let enough_bytes = (used_bytes + more_bytes as u64 + asked_bytes + (8 << 20)) >> 20 << 20;
+        // Faulty frames and what the rest of the system has grow with the memory.
+        let others = OtherUse::ALL.into_iter().map(|usage| self.memory.other_frames(usage));
+        let lost_bytes = (self.memory.retired_frames() + others.sum::<u64>()) * FRAME_BYTES;
+        let usable_share = 1.0 - (lost_bytes as f64 / memory_bytes as f64).min(0.999);
+        let needed_bytes = used_bytes - lost_bytes + more_bytes as u64 + asked_bytes + (8 << 20);
+        let enough_bytes = ((needed_bytes as f64 / usable_share) as u64 + (1 << 20)) >> 20 << 20;
         OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes }
     }
 

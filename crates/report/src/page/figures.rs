@@ -232,15 +232,22 @@ fn references(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     .figure()
 }
 
-/// Touched memory, and what is mapped beyond it.
+/// Touched memory as far as it is mapped, what is mapped beyond it, and what was touched and is in
+/// memory no more: swapped out or unmapped.
 fn memory(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
-    let names =
-        [("touched", "touched", "touched"), ("untouched", "mapped, never touched", "untouched")];
+    let names = [
+        ("touched", "touched", "touched"),
+        ("untouched", "mapped, never touched", "untouched"),
+        ("gone", "touched, swapped out or unmapped", "mixed"),
+    ];
     let row = |scheme: &SchemeRuns<'_>| {
         let touched = scheme.counter("touched_bytes");
         let mapped = scheme.counter("mapped_bytes");
+        let resident = touched.map(|touched| touched.min(mapped.unwrap_or(touched)));
         let untouched = mapped.map(|mapped| (mapped - touched.unwrap_or(0.0)).max(0.0));
-        Row { label: scheme.name.to_string(), values: vec![touched, untouched] }
+        let gone = touched.map(|touched| touched - resident.unwrap_or(touched));
+        let gone = gone.filter(|&gone| gone > 0.0);
+        Row { label: scheme.name.to_string(), values: vec![resident, untouched, gone] }
     };
     byte_stack(
         comparison,

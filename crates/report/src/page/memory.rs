@@ -298,19 +298,26 @@ fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> 
     let (unit, name) =
         units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
     let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
-    let series =
-        [("touched", "touched", "touched"), ("untouched", "mapped, not touched yet", "untouched")]
-            .map(|part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 })
-            .to_vec();
     let parts = |sample: &MemorySample| {
-        let touched = positive(sample.touched_bytes);
-        (touched, (positive(sample.mapped_bytes) - touched).max(0.0))
+        let (touched, mapped) = (positive(sample.touched_bytes), positive(sample.mapped_bytes));
+        let resident = touched.min(mapped);
+        [resident, mapped - resident, touched - resident]
     };
+    // What is swapped out or unmapped is worth a colour only where there is any.
+    let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
+    let series: Vec<Series> = [
+        ("touched", "touched", "touched"),
+        ("untouched", "mapped, not touched yet", "untouched"),
+        ("gone", "touched, swapped out or unmapped", "mixed"),
+    ][..2 + usize::from(is_gone)]
+        .iter()
+        .map(|part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 })
+        .collect();
     let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
         let memory = &scheme.first().series.memory;
         let points = memory.iter().map(|sample| {
-            let (touched, untouched) = parts(sample);
-            (sample.instruction, vec![touched / unit, untouched / unit])
+            let parts = parts(sample).into_iter().take(series.len());
+            (sample.instruction, parts.map(|part| part / unit).collect())
         });
         let title = format!("Bloat: {}", scheme.name);
         let chart = Area {

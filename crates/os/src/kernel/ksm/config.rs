@@ -1,5 +1,6 @@
 //! The knobs of same-page merging.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,13 @@ pub struct KsmConfig {
 impl Default for KsmConfig {
     fn default() -> Self {
         Self { pages_to_scan: 100, max_page_sharing: 256 }
+    }
+}
+
+impl fmt::Display for KsmConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pages_to_scan, max_page_sharing } = self;
+        write!(f, "pages-to-scan={pages_to_scan},max-page-sharing={max_page_sharing}")
     }
 }
 
