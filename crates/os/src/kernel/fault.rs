@@ -7,20 +7,14 @@ use perforate_types::{
 use super::claim::ClaimedBlock;
 use super::{FaultOutcome, FirstTouch, Kernel};
 use crate::memory::{Fragment, complement};
-use crate::space::{Area, Attributes, Effects, Large, LargePageAdvice, Present, REGION_PAGES};
+use crate::space::{
+    Area, Attributes, Effects, Large, Present, gigabyte_of, index_of, is_canonical, page_at,
+    pages_of, pages_of_gigabyte, region_of, regions_of,
+};
 use crate::{BlockUse, HoleAllocation, OsError, PartialChange};
 
 /// How far below a stack a touch extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
-/// Pages of either half of the canonical 48-bit address space.
-const HALF_PAGES: u64 = 1 << 35;
-/// Pages of the 64-bit address space.
-const ALL_PAGES: u64 = 1 << 52;
-
-/// Whether a page lies in the 48-bit address space that four levels translate.
-pub(super) fn is_canonical(page: u64) -> bool {
-    page < HALF_PAGES || (ALL_PAGES - HALF_PAGES..ALL_PAGES).contains(&page)
-}
 
 impl Kernel {
     pub(super) fn serve(
@@ -110,15 +104,8 @@ impl Kernel {
             return Ok(space.areas.find(page));
         }
         if implicit_maps {
-            let first = page / REGION_PAGES * REGION_PAGES;
-            let attributes = Attributes {
-                permissions: Permissions::ALL,
-                accessible: true,
-                backing: Backing::Anonymous,
-                object: None,
-                large_pages: LargePageAdvice::None,
-            };
-            for gap in space.areas.gaps(first..first + REGION_PAGES) {
+            let attributes = Attributes::private(Permissions::ALL, Backing::Anonymous);
+            for gap in space.areas.gaps(pages_of(region_of(page))) {
                 space.areas.insert(gap, attributes);
             }
         }
@@ -137,15 +124,14 @@ impl Kernel {
             return Ok(());
         }
         let permissions = area.attributes.effective();
-        let number = page / REGION_PAGES;
-        let first = number * REGION_PAGES;
+        let number = region_of(page);
         if !self.may_be_large(id, number, &area)? {
             return self.map_frame(id, page, permissions, updates);
         }
         if self.policy.wants_huge() && self.bring_in_huge(id, page, area, updates)? {
             return Ok(());
         }
-        if !area.spans(&(first..first + REGION_PAGES)) {
+        if !area.spans(&pages_of(number)) {
             return self.map_frame(id, page, permissions, updates);
         }
         let seed = self.config.seed;
@@ -187,11 +173,14 @@ impl Kernel {
     ) -> Result<bool, OsError> {
         let space = self.space(id)?;
         // What is swapped comes back as 4KB pages.
-        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let region = pages_of(number);
         let untouched = space.region(number).is_none() && !space.any_swapped(region);
-        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
-        let refused = self.policy.needs_advice() && !advised;
-        Ok(untouched && !refused && area.attributes.eligible())
+        Ok(untouched && self.wants_large(&area.attributes))
+    }
+
+    /// Whether pages of 2MB or more may back memory, as far as its area and the policy are concerned.
+    pub(super) fn wants_large(&self, attributes: &Attributes) -> bool {
+        attributes.eligible() && (attributes.is_advised() || !self.policy.needs_advice())
     }
 
     /// A 1GB page, if the area spans it, nothing is mapped in it, none of its regions is
@@ -203,10 +192,10 @@ impl Kernel {
         area: Area,
         updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
-        let number = page >> 18;
-        let regions = number << 9..(number + 1) << 9;
+        let number = gigabyte_of(page);
+        let pages = pages_of_gigabyte(number);
+        let regions = regions_of(&pages);
         let seed = self.config.seed;
-        let pages = number << 18..(number + 1) << 18;
         if !area.spans(&pages)
             || !self.space(id)?.is_gigabyte_empty(page)
             || self.others_map_any(id, &area, &pages)
@@ -235,15 +224,14 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let permissions = area.attributes.effective();
-        let advised = area.attributes.large_pages == LargePageAdvice::Wanted;
         let claimed = match self.policy.use_block(&HoleSet::EMPTY) {
-            BlockUse::Large => self.claim_block(advised, updates),
+            BlockUse::Large => self.claim_block(area.attributes.is_advised(), updates),
             BlockUse::Pages | BlockUse::Perforated(_) => None,
         };
         let Some(ClaimedBlock { block, holes }) = claimed else {
             return self.map_frame(id, page, permissions, updates);
         };
-        let number = page / REGION_PAGES;
+        let number = region_of(page);
         let when = match self.policy.use_block(&holes) {
             BlockUse::Perforated(when) if !holes.is_empty() => Some(when),
             _ => None,
@@ -295,7 +283,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for index in holes.iter() {
-            self.fill_hole(id, number * REGION_PAGES + index as u64, permissions, updates)?;
+            self.fill_hole(id, page_at(number, index), permissions, updates)?;
         }
         Ok(())
     }
@@ -378,8 +366,8 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let partial = self.partial_change();
         let permissions = attributes.effective();
-        let number = page / REGION_PAGES;
-        let index = (page % REGION_PAGES) as usize;
+        let number = region_of(page);
+        let index = index_of(page);
         let (space, mut effects) = self.parts(id, updates)?;
         let effects = &mut effects;
         let copies = |frame: Frame, effects: &Effects<'_>| {
@@ -427,12 +415,12 @@ impl Kernel {
             }
             Present::Huge(..)
                 if attributes.is_shared()
-                    || !effects.memory.any_shared_huge(space.huge_block(page >> 18)) =>
+                    || !effects.memory.any_shared_huge(space.huge_block(gigabyte_of(page))) =>
             {
-                space.protect_huge(page >> 18, permissions, effects);
+                space.protect_huge(gigabyte_of(page), permissions, effects);
             }
             Present::Huge(..) => {
-                space.split_huge(page >> 18, effects)?;
+                space.split_huge(gigabyte_of(page), effects)?;
                 return self.make_writable(id, page, attributes, updates);
             }
             Present::EmptyHole => unreachable!("sub-page {index} was present"),

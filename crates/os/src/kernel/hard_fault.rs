@@ -6,7 +6,7 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update, VirtualPage};
 use super::{HoleContent, Kernel};
 use crate::PartialChange;
 use crate::memory::Owner;
-use crate::space::REGION_PAGES;
+use crate::space::{page_at, region_of};
 
 /// What became of a failing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Kernel {
         self.processes.values().find_map(|&id| {
             let space = self.space(id).ok()?;
             let number = space.in_place_region(block, index)?;
-            Some((id, VirtualPage::new(number * REGION_PAGES + index as u64)))
+            Some((id, VirtualPage::new(page_at(number, index))))
         })
     }
 
@@ -101,7 +101,7 @@ impl Kernel {
             let punched = self.punch_subpage(id, page.number(), HoleContent::Moved, updates);
             return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
         }
-        let number = page.number() / REGION_PAGES;
+        let number = region_of(page.number());
         let Ok((space, mut effects)) = self.parts(id, updates) else {
             return HardFault::Uncorrected;
         };

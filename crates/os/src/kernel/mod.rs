@@ -31,7 +31,7 @@ use perforate_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Effects, REGION_PAGES};
+use crate::space::{AddressSpace, Effects, region_of};
 use crate::{
     Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, PartialChange, Policy, ZoneLayout,
     ageing,
@@ -237,7 +237,7 @@ impl Kernel {
         kind: AccessKind,
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let (page, place) = (page.number(), (space, page.number() / REGION_PAGES));
+        let (page, place) = (page.number(), (space, region_of(page.number())));
         self.relieve(Some(place), updates);
         let mut result = self.serve(space, page, kind, updates);
         while self.relieves(&result, place, updates) {

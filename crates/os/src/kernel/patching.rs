@@ -4,7 +4,7 @@ use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update, VirtualPage}
 
 use super::Kernel;
 use crate::memory::complement;
-use crate::space::{Present, REGION_PAGES};
+use crate::space::{Present, page_at, region_of};
 
 impl Kernel {
     /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
@@ -40,14 +40,14 @@ impl Kernel {
         let perforated = space.perforated(number)?;
         let in_place = complement(&perforated.holes);
         // All sub-pages in place are of one area.
-        let first = in_place.iter().next()? as u64;
-        let area = space.areas.find(number * REGION_PAGES + first)?.attributes;
+        let first = in_place.iter().next()?;
+        let area = space.areas.find(page_at(number, first))?.attributes;
         let permissions = area.effective();
         let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
         if !waits || self.memory.any_shared(perforated.block, &in_place) {
             return None;
         }
-        let was_written = |index| match space.find(number * REGION_PAGES + index as u64) {
+        let was_written = |index| match space.find(page_at(number, index)) {
             Some(Present::Hole(frame, own)) => {
                 own == permissions
                     && frame != perforated.in_place(index)
@@ -85,7 +85,7 @@ impl Kernel {
     /// Patches holes of the one perforated page that a block is mapped as.
     pub(super) fn patch_block(&mut self, block: Frame, updates: &mut Vec<Update>) -> u64 {
         match *self.memory.perforated_users(block) {
-            [(id, page)] => self.patch_holes(id, page.number() / REGION_PAGES, true, updates),
+            [(id, page)] => self.patch_holes(id, region_of(page.number()), true, updates),
             _ => 0,
         }
     }
@@ -98,7 +98,7 @@ impl Kernel {
         if self.memory.any_shared(perforated.block, &in_place) {
             return Vec::new();
         }
-        let page_of = |index: usize| number * REGION_PAGES + index as u64;
+        let page_of = |index: usize| page_at(number, index);
         let holes = perforated.holes.iter().map(|index| (page_of(index), index));
         let patchable = holes.filter(|&(page, index)| match space.find(page) {
             Some(Present::Hole(frame, permissions)) => {

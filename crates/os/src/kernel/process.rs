@@ -4,7 +4,7 @@ use perforate_types::{ProcessId, SpaceId, Update};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::AddressSpace;
+use crate::space::{ALL_PAGES, AddressSpace};
 
 impl Kernel {
     /// An empty address space that belongs to no process.
@@ -47,7 +47,7 @@ impl Kernel {
         id: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        self.drop_range(id, 0..1 << 52, updates)?;
+        self.drop_range(id, ALL_PAGES, updates)?;
         let (space, _) = self.parts(id, updates)?;
         assert_eq!(space.table_frames(), 0, "a node outlived its mappings");
         space.areas = Default::default();

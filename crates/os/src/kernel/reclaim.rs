@@ -16,14 +16,15 @@
 
 use std::ops::Range;
 
-use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
+use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
 
 use super::Kernel;
 use super::deferral::Deferral;
-use super::range::subpages_of;
 use crate::OsError;
 use crate::memory::complement;
-use crate::space::{AddressSpace, Area, Attributes, Mapping, Present, REGION_PAGES};
+use crate::space::{
+    AddressSpace, Area, Mapping, Present, page_at, pages_of, regions_of, subpages_of,
+};
 
 /// A 2MB region of an address space.
 type Place = (SpaceId, u64);
@@ -37,12 +38,6 @@ pub(super) struct Reclaim {
     rounds: Deferral,
     /// Pages given up that had been advised free.
     pub(super) advised_pages: u64,
-}
-
-/// Whether pages are private anonymous memory.
-fn is_private_anonymous(attributes: &Attributes) -> bool {
-    !attributes.is_shared()
-        && matches!(attributes.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
 }
 
 impl Kernel {
@@ -141,7 +136,7 @@ impl Kernel {
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
                 if self.take_out(id, number, &pages, updates) {
                     for index in pages.iter() {
-                        let page = number * REGION_PAGES + index as u64;
+                        let page = page_at(number, index);
                         self.contents.forget(id, &(page..page + 1));
                     }
                     self.reclaim.advised_pages += pages.count() as u64;
@@ -196,7 +191,7 @@ impl Kernel {
         let Ok((space, effects)) = self.parts(id, updates) else { return false };
         for index in pages.iter() {
             let slot = effects.memory.swap.take().expect("there was room");
-            space.set_swapped(number * REGION_PAGES + index as u64, slot);
+            space.set_swapped(page_at(number, index), slot);
         }
         effects.ledger.done.pages_swapped_out += pages.count() as u64;
         true
@@ -217,9 +212,8 @@ impl Kernel {
         }
         let partial = self.partial_change();
         let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let first = number * REGION_PAGES;
         let stays = |index: usize| {
-            let present = space.find(first + index as u64).and_then(Present::frame);
+            let present = space.find(page_at(number, index)).and_then(Present::frame);
             present.is_some() && !pages.contains(index)
         };
         let whole = !(0..HoleSet::SUBPAGES).any(stays);
@@ -240,15 +234,14 @@ impl Kernel {
                 self.memory.any_shared(perforated.block, &complement(&perforated.holes))
             }
         };
-        let first = number * REGION_PAGES;
         let mut pages = HoleSet::EMPTY;
-        for area in space.areas.within(first..first + REGION_PAGES) {
-            if !is_private_anonymous(&area.attributes) {
+        for area in space.areas.within(pages_of(number)) {
+            if !area.attributes.is_private_anonymous() {
                 continue;
             }
             let allowed = area.attributes.effective();
-            for index in subpages_of(&(area.start..area.end), number).iter() {
-                let Some(present) = space.find(first + index as u64) else { continue };
+            for index in subpages_of(&area.pages(), number).iter() {
+                let Some(present) = space.find(page_at(number, index)) else { continue };
                 let Some(frame) = present.frame() else { continue };
                 let stays = match present {
                     Present::Large(..) | Present::InPlace(..) => in_place_stays,
@@ -274,20 +267,19 @@ impl Kernel {
         let (space, effects) = self.parts(id, updates)?;
         let areas = space.areas.within(pages);
         let mut dropped = Vec::new();
-        for area in areas.iter().filter(|area| is_private_anonymous(&area.attributes)) {
-            let pages = area.start..area.end;
+        for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
+            let pages = area.pages();
             if space.any_swapped(pages.clone()) {
-                for number in pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES) {
+                for number in regions_of(&pages) {
                     let swapped = space.swapped_pages(number);
-                    let of_region =
-                        swapped.iter().map(|index| number * REGION_PAGES + index as u64);
+                    let of_region = swapped.iter().map(|index| page_at(number, index));
                     dropped.extend(of_region.filter(|page| pages.contains(page)));
                 }
                 space.forget_reclaimed(&pages, &mut effects.memory.swap);
             }
             for number in space.regions_within(&pages) {
                 let is_mapped = |index: &usize| {
-                    let present = space.find(number * REGION_PAGES + *index as u64);
+                    let present = space.find(page_at(number, *index));
                     present.and_then(Present::frame).is_some()
                 };
                 let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
@@ -361,7 +353,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for index in self.space(id)?.swapped_pages(number).iter() {
-            let page = number * REGION_PAGES + index as u64;
+            let page = page_at(number, index);
             let Some(area) = self.space(id)?.areas.find(page) else { continue };
             self.swap_in(id, page, area, AccessKind::Read, updates)?;
         }

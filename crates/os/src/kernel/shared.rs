@@ -12,16 +12,14 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, SpaceId, Update, VirtualPage};
 
-use super::range::subpages_of;
 use super::{FirstTouch, Kernel};
 use crate::OsError;
 use crate::memory::complement;
 use crate::space::{
-    AddressSpace, Area, Effects, Large, Mapping, Present, REGION_PAGES, SharedObject,
+    AddressSpace, Area, Effects, GIGABYTE_PAGES, Large, Mapping, Present, REGION_PAGES,
+    SharedObject, first_of, gigabyte_of, index_of, page_at, pages_of, pages_of_gigabyte, region_of,
+    subpages_of,
 };
-
-/// Pages of a 1GB page.
-const HUGE_PAGES: u64 = PageSize::Size1G.pages();
 
 /// What a page of a shared mapping is a page of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,8 +130,8 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
         let permissions = area.attributes.effective();
-        let number = page / REGION_PAGES;
-        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let number = region_of(page);
+        let region = pages_of(number);
         let may_be_large = self.may_be_large(id, number, &area)? && area.spans(&region);
         if may_be_large && self.join_large(id, page, &area, updates)? {
             return Ok(true);
@@ -165,8 +163,8 @@ impl Kernel {
     ) -> Result<bool, OsError> {
         let Some(object) = area.attributes.object else { return Ok(false) };
         let permissions = area.attributes.effective();
-        let number = page / REGION_PAGES;
-        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let number = region_of(page);
+        let region = pages_of(number);
         let parts = self.elsewhere(id, object, &region);
         for part in &parts {
             if part.distance.rem_euclid(REGION_PAGES as i64) != 0 {
@@ -174,12 +172,12 @@ impl Kernel {
             }
             if let Some(run) = self.huge_to_join(id, page, area, part)? {
                 self.join_huge(id, page, run, permissions, updates)?;
-                let first = page / HUGE_PAGES * HUGE_PAGES;
-                let parts = self.elsewhere(id, object, &(first..first + HUGE_PAGES));
+                let gigabyte = pages_of_gigabyte(gigabyte_of(page));
+                let parts = self.elsewhere(id, object, &gigabyte);
                 self.receive_contents(id, &parts, part);
                 return Ok(true);
             }
-            let there = part.pages.start / REGION_PAGES;
+            let there = region_of(part.pages.start);
             let of_object = parts
                 .iter()
                 .filter(|other| other.is_same_mapping(part))
@@ -212,9 +210,8 @@ impl Kernel {
         area: &Area,
         part: &Elsewhere,
     ) -> Result<Option<Frame>, OsError> {
-        let first = page / HUGE_PAGES * HUGE_PAGES;
-        let fits = part.distance.rem_euclid(HUGE_PAGES as i64) == 0
-            && area.spans(&(first..first + HUGE_PAGES))
+        let fits = part.distance.rem_euclid(GIGABYTE_PAGES as i64) == 0
+            && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
             && self.space(id)?.is_gigabyte_empty(page);
         let present = self.space(part.space)?.find(part.pages.start);
         Ok(match present {
@@ -232,10 +229,8 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
-        space.map_huge(page / HUGE_PAGES, run, permissions, &mut effects)?;
-        for index in 0..HUGE_PAGES / REGION_PAGES {
-            effects.memory.share_block(run.add(index * REGION_PAGES), &HoleSet::FULL);
-        }
+        space.map_huge(gigabyte_of(page), run, permissions, &mut effects)?;
+        effects.memory.share_huge(run);
         effects.ledger.join(FirstTouch::Huge);
         self.faults.shared_memory += 1;
         Ok(())
@@ -255,8 +250,8 @@ impl Kernel {
         }
         let Some(frame) = self.frame_elsewhere(id, page) else { return Ok(false) };
         let (space, mut effects) = self.parts(id, updates)?;
-        let perforated = space.perforated(page / REGION_PAGES).expect("it has a hole");
-        let is_in_place = frame == perforated.in_place((page % REGION_PAGES) as usize);
+        let perforated = space.perforated(region_of(page)).expect("it has a hole");
+        let is_in_place = frame == perforated.in_place(index_of(page));
         effects.memory.share(frame);
         if is_in_place && perforated.permissions == permissions && space.is_shared_as_in_place(page)
         {
@@ -296,8 +291,8 @@ impl Kernel {
         to: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let number = page.number() / REGION_PAGES;
-        let pages = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let number = region_of(page.number());
+        let pages = pages_of(number);
         let permissions = match self.space(from)?.region(number).map(|region| &region.mapping) {
             Some(Mapping::Large(large)) => large.permissions,
             Some(Mapping::Perforated(perforated)) => perforated.permissions,
@@ -326,7 +321,7 @@ impl Kernel {
         let areas = source.areas.within(pages.clone());
         let (target, _) = self.parts(to, updates)?;
         for area in areas {
-            target.areas.insert(area.start..area.end, area.attributes);
+            target.areas.insert(area.pages(), area.attributes);
         }
         // Areas of one 2MB page may allow different things.
         let result = self.protect_range(to, pages.clone(), updates);
@@ -343,7 +338,7 @@ impl Kernel {
         let private = space.areas.within(pages.clone()).into_iter();
         let mut private = private.filter(|area| !area.attributes.is_shared());
         Ok(private.find_map(|area| {
-            (area.start..area.end)
+            area.pages()
                 .find(|&page| self.frame_at(id, page).is_some_and(|f| self.memory.is_shared(f)))
         }))
     }
@@ -355,9 +350,7 @@ impl AddressSpace {
         let has_frame = |page| self.find(page).is_some_and(|present| present.frame().is_some());
         !self.huge_within(pages).is_empty()
             || self.regions_within(pages).into_iter().any(|number| {
-                let mut subpages = pages.start.max(number * REGION_PAGES)
-                    ..pages.end.min((number + 1) * REGION_PAGES);
-                subpages.any(has_frame)
+                subpages_of(pages, number).iter().any(|index| has_frame(page_at(number, index)))
             })
     }
 
@@ -367,7 +360,7 @@ impl AddressSpace {
     fn shared_block(&self, number: u64, wanted: &HoleSet) -> Option<SharedBlock> {
         let unwanted = complement(wanted);
         let Some(perforated) = self.perforated(number) else {
-            let first = self.find(number * REGION_PAGES);
+            let first = self.find(first_of(number));
             let Some(Present::Large(block, _) | Present::Huge(block, _)) = first else {
                 return None;
             };
@@ -404,7 +397,7 @@ impl AddressSpace {
         }
         effects.memory.share_block(block, &complement(&holes));
         for &(index, frame) in moved {
-            self.map_hole(number * REGION_PAGES + index as u64, frame, permissions, effects);
+            self.map_hole(page_at(number, index), frame, permissions, effects);
             effects.memory.share(frame);
         }
         Ok(())
@@ -415,10 +408,10 @@ impl AddressSpace {
     pub(crate) fn is_shared_as_in_place(&self, page: u64) -> bool {
         let is_shared =
             |page| self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
-        let number = page / REGION_PAGES;
+        let number = region_of(page);
         let holes = self.perforated(number).map_or(HoleSet::FULL, |perforated| perforated.holes);
         let in_place = complement(&holes);
-        let first = in_place.iter().next().map(|index| number * REGION_PAGES + index as u64);
+        let first = in_place.iter().next().map(|index| page_at(number, index));
         first.is_none_or(|first| is_shared(first) == is_shared(page))
     }
 }

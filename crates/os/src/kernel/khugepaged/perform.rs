@@ -6,7 +6,7 @@ use super::super::Kernel;
 use super::plan::{Plan, Source};
 use super::region::Census;
 use crate::memory::complement;
-use crate::space::{Entries, Large, REGION_PAGES};
+use crate::space::{Entries, Large, page_at};
 
 /// An address space and the number of one of its regions.
 type Place = (SpaceId, u64);
@@ -99,7 +99,7 @@ impl Kernel {
         for index in census.mapped.iter() {
             let entry = entries[index];
             if holes.contains(index) {
-                let page = number * REGION_PAGES + index as u64;
+                let page = page_at(number, index);
                 space.map_hole(page, entry.frame(), entry.permissions(), &mut effects);
             } else if entry.frame() == block.add(index as u64) {
                 effects.memory.forget_owner(entry.frame());

@@ -18,11 +18,11 @@ mod config;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use perforate_types::{Backing, Counters, Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Counters, Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::Kernel;
 use crate::memory::FRAME_BYTES;
-use crate::space::{Present, REGION_PAGES};
+use crate::space::{Present, pages_of, region_of};
 use crate::{OsError, PartialChange};
 pub use config::KsmConfig;
 
@@ -133,9 +133,9 @@ impl Kernel {
         while slot < self.spaces.len() {
             if let Some(space) = &self.spaces[slot] {
                 let id = SpaceId(slot as u16);
-                while let Some(number) = space.next_region(page / REGION_PAGES) {
-                    page = page.max(number * REGION_PAGES);
-                    let end = (number + 1) * REGION_PAGES;
+                while let Some(number) = space.next_region(region_of(page)) {
+                    let Range { start, end } = pages_of(number);
+                    page = page.max(start);
                     if let Some(found) = (page..end).find(|&page| self.is_candidate((id, page))) {
                         return Some((id, found));
                     }
@@ -159,9 +159,7 @@ impl Kernel {
             return None;
         }
         let attributes = space.areas.find(page)?.attributes;
-        let anonymous =
-            matches!(attributes.backing, Backing::Anonymous | Backing::Heap | Backing::Stack);
-        let mergeable = anonymous && attributes.accessible && !attributes.is_shared();
+        let mergeable = attributes.accessible && attributes.is_private_anonymous();
         let frame = present.frame()?;
         mergeable.then_some((present, frame))
     }
@@ -273,7 +271,7 @@ impl Kernel {
         to: Option<Frame>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let number = page / REGION_PAGES;
+        let number = region_of(page);
         let splits = self.partial_change() == PartialChange::Split;
         let (present, own) = self.candidate((id, page)).expect("a candidate");
         let permissions = Permissions { write: false, ..present.permissions() };
