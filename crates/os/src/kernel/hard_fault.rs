@@ -5,7 +5,6 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update, VirtualPage};
 
 use super::{HoleContent, Kernel};
 use crate::PartialChange;
-use crate::memory::Owner;
 use crate::space::{page_at, region_of};
 
 /// What became of a failing frame.
@@ -45,14 +44,10 @@ impl Kernel {
         if self.memory.zones().is_free(frame) {
             return HardFault::WasFree;
         }
-        if let Some(Owner::Page(..) | Owner::Other(..)) = self.memory.owner(frame) {
-            let moved = self.migrate(frame, updates);
-            self.note_migration(u64::from(moved));
-            if moved {
-                return HardFault::Moved;
-            }
-            // The owner may have left while the frame stays a part of somebody's 2MB page.
+        if self.migrate(frame, updates) {
+            return HardFault::Moved;
         }
+        // An owner that is recorded may have left while the frame is a part of a 2MB page.
         if self.memory.is_shared(frame) {
             return HardFault::Uncorrected;
         }
@@ -63,19 +58,6 @@ impl Kernel {
             Some((space, page)) => self.take_out_of_large(space, page, frame, updates),
             None => HardFault::Uncorrected,
         }
-    }
-
-    /// Gives up the reservation of a frame; returns whether there was one.
-    fn release_reservation_of(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
-        let block = frame.align_down(PageSize::Size2M);
-        let index = frame.index_in(PageSize::Size2M);
-        let found = self.processes.values().find_map(|&id| {
-            let number = self.space(id).ok()?.reserving_region(block, index)?;
-            Some((id, number))
-        });
-        let Some((id, number)) = found else { return false };
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
     }
 
     /// Who translates `frame` by an ordinary or perforated 2MB page, in place. Frames fail

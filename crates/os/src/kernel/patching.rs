@@ -1,6 +1,6 @@
-//! Patching holes whose data can lie in place again, and giving up reserved frames.
+//! Patching: holes whose data can lie in place again become a part of their 2MB page.
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
 use super::Kernel;
 use crate::memory::complement;
@@ -8,9 +8,9 @@ use crate::space::{Present, page_at, region_of};
 
 impl Kernel {
     /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
-    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated ones, as
-    /// patching them would use memory that nobody touched, and those with permissions or a shared
-    /// frame of their own.
+    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
+    /// ones, as patching them would use memory that nobody touched, and those with permissions or
+    /// a shared frame of their own.
     pub(super) fn patch_holes(
         &mut self,
         id: SpaceId,
@@ -74,7 +74,6 @@ impl Kernel {
                 if !is_free && (!moves || !self.migrate(in_place, updates)) {
                     continue;
                 }
-                self.note_migration(u64::from(!is_free));
                 let page = VirtualPage::new(page);
                 patched += u64::from(self.patch_subpage(id, page, updates).is_ok());
             }
@@ -109,27 +108,5 @@ impl Kernel {
             _ => false,
         });
         patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
-    }
-
-    /// Gives reserved frames that were not touched yet to everybody, from the lowest address of
-    /// the first address space on, until `free_frames` are free. Returns whether there were any.
-    pub(super) fn break_reservations(
-        &mut self,
-        free_frames: u64,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        let mut released = 0;
-        for slot in 0..self.spaces.len() {
-            let id = SpaceId(slot as u16);
-            let mut next = 0;
-            while self.memory.zones().free_frames() < free_frames {
-                let Ok((space, mut effects)) = self.parts(id, updates) else { break };
-                let region = (space.usage().reserved > 0).then(|| space.next_region(next));
-                let Some(Some(number)) = region else { break };
-                released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
-                next = number + 1;
-            }
-        }
-        released > 0
     }
 }

@@ -82,32 +82,4 @@ impl Kernel {
         self.ledger.done.context_switches += u64::from(self.current != before);
         Ok(())
     }
-
-    /// The running process's child starts with a copy of its memory: frames are shared, private
-    /// ones read-only until a write copies them. Where memory runs out there is no child.
-    pub(super) fn fork(
-        &mut self,
-        parent: SpaceId,
-        child: ProcessId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.space(parent)?;
-        if self.processes.get(&child) == Some(&parent) {
-            return Ok(());
-        }
-        self.exit(child, updates)?;
-        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
-        let tables = self.space(parent)?.table_frames();
-        self.make_room(self.memory.high_watermark() + tables, None, updates);
-        let space = self.create_space()?;
-        self.processes.insert(child, space);
-        self.contents.fork(parent, space);
-        let copied = self.with_two_spaces(parent, space, updates, |parent, child, effects| {
-            parent.copy_to(child, effects)
-        });
-        if copied.is_err() {
-            self.exit(child, updates)?;
-        }
-        copied
-    }
 }

@@ -60,7 +60,7 @@ impl AddressSpace {
         let region = pages_of(number);
         let outside = self.areas.gaps(region).into_iter().flatten();
         for page in outside {
-            if self.find(page).and_then(Present::frame).is_some() {
+            if self.frame_of(page).is_some() {
                 return Err(format!("page {page:#x} is mapped outside all areas"));
             }
         }

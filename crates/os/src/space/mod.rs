@@ -199,6 +199,11 @@ impl AddressSpace {
         self.look_up(page).0
     }
 
+    /// The frame that `page` is translated to, if it is.
+    pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
+        self.find(page).and_then(Present::frame)
+    }
+
     /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of
     /// 4KB or 2MB.
     pub(crate) fn look_up(&self, page: u64) -> (Option<Present>, bool) {
