@@ -6,7 +6,7 @@
 
 mod machine;
 
-use machine::{BASE, MB, Machine, fork, map, populate, switch, unmap};
+use machine::{BASE, MB, Machine, advise, fork, map, populate, switch, unmap};
 use perforate_os::{CompactionCounts, Defrag, HoleContent, KernelConfig, OsError};
 use perforate_types::{AccessKind, Advice, ProcessId, ProgramEvent, VirtualAddress};
 
@@ -35,10 +35,6 @@ fn nearly_full(swap_bytes: u64) -> Machine {
     let machine = touched(NEARLY_FULL, swap_bytes);
     assert_eq!(machine.counter("free_bytes"), 319 * PAGE);
     machine
-}
-
-fn advise(start: u64, length: u64, advice: Advice) -> ProgramEvent {
-    ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
 }
 
 /// Pages of the region at `start` that are mapped.
