@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::OsError;
 use crate::fragmentation::parse_share;
 use crate::random::Random;
+use crate::space::{REGION_PAGES, region_of};
 
 /// Identity of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
@@ -24,8 +25,6 @@ const WRITTEN: u64 = 3 << 62;
 
 /// Bits of a page number in a 48-bit address space.
 const PAGE_BITS: u32 = 36;
-/// Pages of a 2MB region.
-const REGION_PAGES: u64 = 512;
 
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
@@ -79,7 +78,7 @@ impl ContentDistribution {
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let seed = self.seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         if self.regions < 1.0
-            && fraction(Random::new(seed, REGIONS, page / REGION_PAGES).next()) >= self.regions
+            && fraction(Random::new(seed, REGIONS, region_of(page)).next()) >= self.regions
         {
             return unique(stream, page);
         }

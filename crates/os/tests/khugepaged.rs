@@ -5,7 +5,7 @@
 mod machine;
 
 use machine::expected::{page_down, remove};
-use machine::{BASE, MB, Machine, fork, map, page, populate, protect, switch, unmap};
+use machine::{BASE, MB, Machine, advise, fork, map, page, populate, protect, switch, unmap};
 use perforate_os::{HardFault, KhugepagedConfig, KhugepagedPass, OsError};
 use perforate_types::{
     Advice, Backing, Frame, HoleSet, MappingChange as C, PageSize, Permissions, ProgramEvent,
@@ -22,19 +22,15 @@ fn memory(policy: &str) -> u64 {
     64 * MB + if policy.starts_with("perforated") { PAGE } else { 0 }
 }
 
-fn advise(machine: &mut Machine, start: u64, length: u64, advice: Advice) {
-    machine.event(ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice });
-}
-
 /// A region that was touched page by page, in this order, while large pages were not wanted.
 fn touched(policy: &str, pages: impl Iterator<Item = u64>) -> Machine {
     let mut machine = Machine::new(policy, memory(policy));
     machine.map(BASE, 2 * MB);
-    advise(&mut machine, BASE, 2 * MB, Advice::NoHugePage);
+    machine.event(advise(BASE, 2 * MB, Advice::NoHugePage));
     for subpage in pages {
         machine.write(BASE + subpage * PAGE);
     }
-    advise(&mut machine, BASE, 2 * MB, Advice::HugePage);
+    machine.event(advise(BASE, 2 * MB, Advice::HugePage));
     machine
 }
 
@@ -138,12 +134,12 @@ fn shared_pages_up_to_the_limit_are_copied() {
 fn half_full() -> Machine {
     let mut machine = Machine::new("thp", 16 * MB);
     machine.map(BASE, 14 * MB);
-    advise(&mut machine, BASE, 14 * MB, Advice::NoHugePage);
+    machine.event(advise(BASE, 14 * MB, Advice::NoHugePage));
     machine.event(populate_again(BASE, 14 * MB));
     for subpage in (0..7 * 512).step_by(2) {
-        advise(&mut machine, BASE + subpage * PAGE, PAGE, Advice::DontNeed);
+        machine.event(advise(BASE + subpage * PAGE, PAGE, Advice::DontNeed));
     }
-    advise(&mut machine, BASE, 2 * MB, Advice::HugePage);
+    machine.event(advise(BASE, 2 * MB, Advice::HugePage));
     machine
 }
 
@@ -221,8 +217,8 @@ fn spotted(options: &str) -> Machine {
 #[test]
 fn holes_around_what_stays_cost_less_than_emptying_a_block() {
     let mut machine = spotted("promote=cheapest");
-    advise(&mut machine, BASE + 5 * PAGE, PAGE, Advice::DontNeed);
-    advise(&mut machine, BASE + 300 * PAGE, PAGE, Advice::DontNeed);
+    machine.event(advise(BASE + 5 * PAGE, PAGE, Advice::DontNeed));
+    machine.event(advise(BASE + 300 * PAGE, PAGE, Advice::DontNeed));
     let moved = machine.frame(BASE + 100 * PAGE);
     assert_eq!(moved, Some(16383 - 100));
     // Only block 31 could be emptied: 510 frames moved, 510 copied back, 2 zeroed. Around the
@@ -285,10 +281,10 @@ fn pages_at_their_own_place_stay_there() {
 /// Page 20's frame fails: it moves to the frame that page 10 had. Page 40's frame is free.
 fn nearly_at_home(options: &str) -> Machine {
     let mut machine = at_home(&format!("perforated:{options}"));
-    advise(&mut machine, BASE + 10 * PAGE, PAGE, Advice::DontNeed);
+    machine.event(advise(BASE + 10 * PAGE, PAGE, Advice::DontNeed));
     assert_eq!(retire(&mut machine, TOP + 20), HardFault::Moved);
     assert_eq!(machine.frame(BASE + 20 * PAGE), Some(TOP + 10));
-    advise(&mut machine, BASE + 40 * PAGE, PAGE, Advice::DontNeed);
+    machine.event(advise(BASE + 40 * PAGE, PAGE, Advice::DontNeed));
     machine
 }
 
@@ -363,7 +359,7 @@ fn a_page_that_waits_for_its_copy_stays_read_only_in_its_hole() {
     for subpage in 3..512 {
         machine.write(BASE + subpage * PAGE);
     }
-    advise(&mut machine, BASE, 2 * MB, Advice::NoHugePage);
+    machine.event(advise(BASE, 2 * MB, Advice::NoHugePage));
     machine.event(switch(1));
     pass(&mut machine);
     assert_eq!(counters(&machine, ["promoted_in_place", "holes_left"]), [1, 3]);
@@ -398,9 +394,9 @@ fn only_whole_private_anonymous_regions_and_only_where_wanted() {
         let event =
             ProgramEvent::Map { start, length, permissions, accessible, backing, shared, populate };
         machine.event(event);
-        advise(&mut machine, BASE, 2 * MB, Advice::NoHugePage);
+        machine.event(advise(BASE, 2 * MB, Advice::NoHugePage));
         machine.write(BASE);
-        advise(&mut machine, BASE, 2 * MB, Advice::HugePage);
+        machine.event(advise(BASE, 2 * MB, Advice::HugePage));
         assert_eq!(pass(&mut machine).pages_scanned, 0, "{backing:?}, shared {shared}");
     }
 }
@@ -411,9 +407,9 @@ fn injected_fragmentation_stays() {
         let fragmentation = "portion=100%,holes=25%,dispersed";
         let mut machine = Machine::fragmented(policy, memory(policy), fragmentation);
         machine.map(BASE, 2 * MB);
-        advise(&mut machine, BASE, 2 * MB, Advice::NoHugePage);
+        machine.event(advise(BASE, 2 * MB, Advice::NoHugePage));
         machine.write(BASE);
-        advise(&mut machine, BASE, 2 * MB, Advice::HugePage);
+        machine.event(advise(BASE, 2 * MB, Advice::HugePage));
         assert_eq!(pass(&mut machine).regions_collapsed, 0);
         assert_eq!(counters(&machine, ["refused_injected"]), [1], "{policy}");
     }
@@ -423,9 +419,9 @@ fn injected_fragmentation_stays() {
 fn passes_go_on_where_the_last_one_ended() {
     let mut machine = Machine::new("thp", 64 * MB);
     machine.map(BASE, 6 * MB);
-    advise(&mut machine, BASE, 6 * MB, Advice::NoHugePage);
+    machine.event(advise(BASE, 6 * MB, Advice::NoHugePage));
     machine.event(populate_again(BASE, 6 * MB));
-    advise(&mut machine, BASE, 6 * MB, Advice::HugePage);
+    machine.event(advise(BASE, 6 * MB, Advice::HugePage));
     set(&mut machine, "pages-to-scan=513"); // Two regions.
     let passes: Vec<_> = (0..3)
         .map(|_| pass(&mut machine))

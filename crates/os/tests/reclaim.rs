@@ -6,7 +6,7 @@
 
 mod machine;
 
-use machine::{BASE, MB, Machine, fork, map, populate, switch, unmap};
+use machine::{BASE, MB, Machine, advise, fork, map, populate, switch, unmap};
 use perforate_os::{CompactionCounts, Defrag, HoleContent, KernelConfig, OsError};
 use perforate_types::{AccessKind, Advice, ProcessId, ProgramEvent, VirtualAddress};
 
@@ -35,10 +35,6 @@ fn nearly_full(swap_bytes: u64) -> Machine {
     let machine = touched(NEARLY_FULL, swap_bytes);
     assert_eq!(machine.counter("free_bytes"), 319 * PAGE);
     machine
-}
-
-fn advise(start: u64, length: u64, advice: Advice) -> ProgramEvent {
-    ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
 }
 
 /// Pages of the region at `start` that are mapped.
@@ -403,7 +399,7 @@ fn modes_of_fault_time_compaction() {
             assert_eq!(machine.counter("large_pages"), u64::from(large), "{what}");
             assert_eq!(machine.counter("compaction_frames_migrated") > 0, large, "{what}");
             let mut pass =
-                || machine.act(|kernel, updates| Ok(kernel.background_pass(updates))).unwrap();
+                || machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates))).unwrap();
             let first = pass();
             assert_eq!(first.blocks_emptied > 0, wakes, "{what}: {first:?}");
             assert_eq!(pass(), CompactionCounts::default(), "{what}: it sleeps again");
@@ -430,7 +426,7 @@ fn kcompactd_gives_up_for_a_while() {
     let mut passes = Vec::new();
     for region in 0..16 {
         machine.write(BASE + 64 * MB + region * REGION);
-        let pass = machine.act(|kernel, updates| Ok(kernel.background_pass(updates))).unwrap();
+        let pass = machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates))).unwrap();
         assert_eq!(pass.blocks_emptied, 0);
         if pass.blocks_scanned > 0 {
             passes.push(region);

@@ -215,7 +215,7 @@ fn perform(machine: &mut Machine, action: &Action) {
             done.expect("cannot fail");
         }
         Action::Background => {
-            let done = machine.act(|kernel, updates| Ok(kernel.background_pass(updates)));
+            let done = machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates)));
             done.expect("cannot fail");
         }
         Action::HardFault(frame) => {

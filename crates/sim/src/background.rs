@@ -178,7 +178,7 @@ impl Alarms {
                 match alarm.thread {
                     Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
                     Thread::Ksm => drop(kernel.ksm_pass(updates)),
-                    Thread::Kcompactd => drop(kernel.background_pass(updates)),
+                    Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
                 }
                 Ok(())
             })?;

@@ -327,7 +327,7 @@ impl Storm {
         self.system.change(|kernel, updates| {
             match choice {
                 0 => drop(kernel.compact(updates)),
-                1 => drop(kernel.background_pass(updates)),
+                1 => drop(kernel.kcompactd_pass(updates)),
                 _ => drop(kernel.hard_fault(failing, updates)),
             }
             Ok(())

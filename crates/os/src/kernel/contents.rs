@@ -123,7 +123,7 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let number = page.number();
         let found = self.space(space)?;
-        let frame = found.find(number).and_then(|present| present.frame());
+        let frame = found.frame_of(number);
         let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
         let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
         self.contents.are_kept = true;
@@ -158,7 +158,7 @@ impl Kernel {
 
     /// Content of a mapped page; `None` where nothing is mapped.
     pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
-        let present = self.space(space).ok()?.find(page.number())?;
-        present.frame().map(|_| self.contents.identity(space, page.number()))
+        self.space(space).ok()?.frame_of(page.number())?;
+        Some(self.contents.identity(space, page.number()))
     }
 }

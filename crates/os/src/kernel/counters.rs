@@ -5,7 +5,7 @@ use perforate_types::Counters;
 use super::Kernel;
 use crate::OtherUse;
 use crate::memory::FRAME_BYTES;
-use crate::space::{REGION_PAGES, Usage};
+use crate::space::{Usage, index_of, region_of};
 
 /// Faults by kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,8 +134,8 @@ impl Kernel {
     /// Counts a page as touched.
     pub(super) fn touch(&mut self, space: perforate_types::SpaceId, page: u64) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
-            let set = space.touched.get_or_default(page / REGION_PAGES);
-            self.faults.touched_pages += u64::from(set.insert((page % REGION_PAGES) as usize));
+            let set = space.touched.get_or_default(region_of(page));
+            self.faults.touched_pages += u64::from(set.insert(index_of(page)));
         }
     }
 }

@@ -8,10 +8,11 @@ use perforate_types::{
 };
 
 use super::Kernel;
-use super::fault::is_canonical;
-use super::range::subpages_of;
 use crate::OsError;
-use crate::space::{Area, Attributes, LargePageAdvice, Present, REGION_PAGES};
+use crate::space::{
+    Area, Attributes, LargePageAdvice, Present, is_canonical, page_at, pages_of, regions_of,
+    subpages_of,
+};
 
 /// The whole pages that a byte range touches.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
@@ -124,12 +125,12 @@ impl Kernel {
             }
             // The whole area decides the page size, not the part that is populated.
             let Some(area) = self.space(id)?.areas.find(part.start) else { continue };
-            let regions = part.start / REGION_PAGES..part.end.div_ceil(REGION_PAGES);
-            for number in regions {
+            let pages = part.pages();
+            for number in regions_of(&pages) {
                 let untouched = self.untouched_holes(area, number);
-                for index in subpages_of(&(part.start..part.end), number).iter() {
+                for index in subpages_of(&pages, number).iter() {
                     if !untouched.contains(index) {
-                        let page = number * REGION_PAGES + index as u64;
+                        let page = page_at(number, index);
                         self.relieve(Some((id, number)), updates);
                         let mut result = self.populate_page(id, page, area, updates);
                         while self.relieves(&result, (id, number), updates) {
@@ -145,7 +146,7 @@ impl Kernel {
 
     /// The sub-pages of a region that the program has no data at.
     fn untouched_holes(&self, area: Area, number: u64) -> HoleSet {
-        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let region = pages_of(number);
         match self.config.fragmentation {
             Some(fragmentation)
                 if !fragmentation.allocated
@@ -225,13 +226,7 @@ impl Kernel {
         if new_end < old_end {
             return self.unmap_area(id, new_end..old_end, updates);
         }
-        let attributes = Attributes {
-            permissions: Permissions::READ_WRITE,
-            accessible: true,
-            backing: Backing::Heap,
-            object: None,
-            large_pages: LargePageAdvice::None,
-        };
+        let attributes = Attributes::private(Permissions::READ_WRITE, Backing::Heap);
         self.map_area(id, old_end..new_end, attributes, updates)
     }
 }

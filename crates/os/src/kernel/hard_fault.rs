@@ -5,8 +5,7 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update, VirtualPage};
 
 use super::{HoleContent, Kernel};
 use crate::PartialChange;
-use crate::memory::Owner;
-use crate::space::REGION_PAGES;
+use crate::space::{page_at, region_of};
 
 /// What became of a failing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +44,10 @@ impl Kernel {
         if self.memory.zones().is_free(frame) {
             return HardFault::WasFree;
         }
-        if let Some(Owner::Page(..) | Owner::Other(..)) = self.memory.owner(frame) {
-            let moved = self.migrate(frame, updates);
-            self.note_migration(u64::from(moved));
-            if moved {
-                return HardFault::Moved;
-            }
-            // The owner may have left while the frame stays a part of somebody's 2MB page.
+        if self.migrate(frame, updates) {
+            return HardFault::Moved;
         }
+        // An owner that is recorded may have left while the frame is a part of a 2MB page.
         if self.memory.is_shared(frame) {
             return HardFault::Uncorrected;
         }
@@ -65,19 +60,6 @@ impl Kernel {
         }
     }
 
-    /// Gives up the reservation of a frame; returns whether there was one.
-    fn release_reservation_of(&mut self, frame: Frame, updates: &mut Vec<Update>) -> bool {
-        let block = frame.align_down(PageSize::Size2M);
-        let index = frame.index_in(PageSize::Size2M);
-        let found = self.processes.values().find_map(|&id| {
-            let number = self.space(id).ok()?.reserving_region(block, index)?;
-            Some((id, number))
-        });
-        let Some((id, number)) = found else { return false };
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
-    }
-
     /// Who translates `frame` by an ordinary or perforated 2MB page, in place. Frames fail
     /// seldom: all mappings are looked through.
     fn large_page_around(&self, frame: Frame) -> Option<(SpaceId, VirtualPage)> {
@@ -86,7 +68,7 @@ impl Kernel {
         self.processes.values().find_map(|&id| {
             let space = self.space(id).ok()?;
             let number = space.in_place_region(block, index)?;
-            Some((id, VirtualPage::new(number * REGION_PAGES + index as u64)))
+            Some((id, VirtualPage::new(page_at(number, index))))
         })
     }
 
@@ -101,7 +83,7 @@ impl Kernel {
             let punched = self.punch_subpage(id, page.number(), HoleContent::Moved, updates);
             return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
         }
-        let number = page.number() / REGION_PAGES;
+        let number = region_of(page.number());
         let Ok((space, mut effects)) = self.parts(id, updates) else {
             return HardFault::Uncorrected;
         };

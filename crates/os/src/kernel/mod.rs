@@ -1,14 +1,53 @@
 //! One simulated operating system with its own memory.
+//!
+//! `space` keeps the mappings of one address space in order; the files here decide what is mapped,
+//! and when.
+//!
+//! What programs ask for:
+//! - `event`: mmap, munmap, mprotect, madvise, brk, and memory populated in advance.
+//! - `range`: unmapping and protecting; 2MB pages of which a range covers a part are split or
+//!   punched.
+//! - `remap`: mremap.
+//! - `process`, `fork`: address spaces and processes come, are copied and go.
+//!
+//! Page faults:
+//! - `fault`: which kind of fault it is, and whether the program may do that.
+//! - `first_touch`: what is mapped where nothing was, lazy and eager holes, reservation of a block.
+//! - `copy_on_write`: writes to pages that are read-only for now.
+//! - `shared`: MAP_SHARED; a touch joins the frames that others map.
+//!
+//! Memory for 2MB pages:
+//! - `claim`: blocks that others use in part are taken, whole or with holes.
+//! - `compaction`: what is movable is moved away; kcompactd.
+//! - `defrag`, `deferral`: when faults look for such blocks at all.
+//! - `patching`: holes go back in place.
+//! - `demotion`: perforated pages with too many holes become 4KB pages.
+//! - `reservation`: reserved frames are given up.
+//! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
+//!
+//! Beside the programs:
+//! - `khugepaged`: 4KB pages become 2MB pages in the background.
+//! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
+//! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
+//! - `balloon`: a guest gives memory to its hypervisor.
+//! - `hard_fault`: frames that fail.
+//!
+//! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
+//! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
 
 mod balloon;
 mod claim;
-mod conclude;
+mod compaction;
 mod contents;
-mod copy;
+mod copy_on_write;
 mod counters;
 mod deferral;
+mod defrag;
+mod demotion;
 mod event;
 mod fault;
+mod first_touch;
+mod fork;
 mod hard_fault;
 mod invariants;
 mod khugepaged;
@@ -19,8 +58,10 @@ mod process;
 mod range;
 mod reclaim;
 mod remap;
+mod reservation;
 mod shared;
 mod subpage;
+mod swap;
 mod work;
 
 use std::collections::BTreeMap;
@@ -31,15 +72,17 @@ use perforate_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Effects, REGION_PAGES};
+use crate::space::{AddressSpace, Effects, region_of};
 use crate::{
     Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, OtherUse, PartialChange, Policy,
     ZoneLayout, ageing,
 };
 use claim::ClaimCursor;
-pub use claim::{CompactionCounts, Defrag};
+pub use compaction::CompactionCounts;
+use compaction::Kcompactd;
 use contents::PageContents;
 use counters::{FaultCounts, Peak};
+pub use defrag::Defrag;
 pub use hard_fault::HardFault;
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
@@ -115,6 +158,11 @@ pub enum FaultOutcome {
     Segfault,
 }
 
+/// A page of an address space.
+type SpacePage = (SpaceId, u64);
+/// A 2MB region of an address space.
+type SpaceRegion = (SpaceId, u64);
+
 /// One simulated operating system with its own memory. Nothing is shared between two of them.
 ///
 /// Updates are in order: a node is added before anything is mapped below it and removed after the
@@ -129,6 +177,7 @@ pub struct Kernel {
     current: SpaceId,
     faults: FaultCounts,
     claims: ClaimCursor,
+    kcompactd: Kcompactd,
     compaction: CompactionCounts,
     reclaim: Reclaim,
     peak: Peak,
@@ -177,6 +226,7 @@ impl Kernel {
             current: SpaceId(0),
             faults: FaultCounts::default(),
             claims: ClaimCursor::default(),
+            kcompactd: Kcompactd::default(),
             compaction: CompactionCounts::default(),
             reclaim: Reclaim::default(),
             peak: Peak::default(),
@@ -237,7 +287,7 @@ impl Kernel {
         kind: AccessKind,
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let (page, place) = (page.number(), (space, page.number() / REGION_PAGES));
+        let (page, place) = (page.number(), (space, region_of(page.number())));
         self.relieve(Some(place), updates);
         let mut result = self.serve(space, page, kind, updates);
         while self.relieves(&result, place, updates) {
@@ -320,6 +370,17 @@ impl Kernel {
         let needed_bytes = used_bytes - lost_bytes + more_bytes as u64 + asked_bytes + (8 << 20);
         let enough_bytes = ((needed_bytes as f64 / usable_share) as u64 + (1 << 20)) >> 20 << 20;
         OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes }
+    }
+
+    /// The first mapped 2MB region from this one on, address space after address space: how
+    /// scanners go round.
+    fn next_region(&self, (id, number): SpaceRegion) -> Option<SpaceRegion> {
+        let first = usize::from(id.0);
+        (first..self.spaces.len()).find_map(|slot| {
+            let from = if slot == first { number } else { 0 };
+            let found = self.spaces[slot].as_ref()?.next_region(from)?;
+            Some((SpaceId(slot as u16), found))
+        })
     }
 
     fn live_spaces(&self) -> impl Iterator<Item = &AddressSpace> {

@@ -1,16 +1,16 @@
-//! Patching holes whose data can lie in place again, and giving up reserved frames.
+//! Patching: holes whose data can lie in place again become a part of their 2MB page.
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
 use super::Kernel;
 use crate::memory::complement;
-use crate::space::{Present, REGION_PAGES};
+use crate::space::{Present, page_at, region_of};
 
 impl Kernel {
     /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
-    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated ones, as
-    /// patching them would use memory that nobody touched, and those with permissions or a shared
-    /// frame of their own.
+    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
+    /// ones, as patching them would use memory that nobody touched, and those with permissions or
+    /// a shared frame of their own.
     pub(super) fn patch_holes(
         &mut self,
         id: SpaceId,
@@ -40,14 +40,14 @@ impl Kernel {
         let perforated = space.perforated(number)?;
         let in_place = complement(&perforated.holes);
         // All sub-pages in place are of one area.
-        let first = in_place.iter().next()? as u64;
-        let area = space.areas.find(number * REGION_PAGES + first)?.attributes;
+        let first = in_place.iter().next()?;
+        let area = space.areas.find(page_at(number, first))?.attributes;
         let permissions = area.effective();
         let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
         if !waits || self.memory.any_shared(perforated.block, &in_place) {
             return None;
         }
-        let was_written = |index| match space.find(number * REGION_PAGES + index as u64) {
+        let was_written = |index| match space.find(page_at(number, index)) {
             Some(Present::Hole(frame, own)) => {
                 own == permissions
                     && frame != perforated.in_place(index)
@@ -74,7 +74,6 @@ impl Kernel {
                 if !is_free && (!moves || !self.migrate(in_place, updates)) {
                     continue;
                 }
-                self.note_migration(u64::from(!is_free));
                 let page = VirtualPage::new(page);
                 patched += u64::from(self.patch_subpage(id, page, updates).is_ok());
             }
@@ -85,7 +84,7 @@ impl Kernel {
     /// Patches holes of the one perforated page that a block is mapped as.
     pub(super) fn patch_block(&mut self, block: Frame, updates: &mut Vec<Update>) -> u64 {
         match *self.memory.perforated_users(block) {
-            [(id, page)] => self.patch_holes(id, page.number() / REGION_PAGES, true, updates),
+            [(id, page)] => self.patch_holes(id, region_of(page.number()), true, updates),
             _ => 0,
         }
     }
@@ -98,7 +97,7 @@ impl Kernel {
         if self.memory.any_shared(perforated.block, &in_place) {
             return Vec::new();
         }
-        let page_of = |index: usize| number * REGION_PAGES + index as u64;
+        let page_of = |index: usize| page_at(number, index);
         let holes = perforated.holes.iter().map(|index| (page_of(index), index));
         let patchable = holes.filter(|&(page, index)| match space.find(page) {
             Some(Present::Hole(frame, permissions)) => {
@@ -109,27 +108,5 @@ impl Kernel {
             _ => false,
         });
         patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
-    }
-
-    /// Gives reserved frames that were not touched yet to everybody, from the lowest address of
-    /// the first address space on, until `free_frames` are free. Returns whether there were any.
-    pub(super) fn break_reservations(
-        &mut self,
-        free_frames: u64,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        let mut released = 0;
-        for slot in 0..self.spaces.len() {
-            let id = SpaceId(slot as u16);
-            let mut next = 0;
-            while self.memory.zones().free_frames() < free_frames {
-                let Ok((space, mut effects)) = self.parts(id, updates) else { break };
-                let region = (space.usage().reserved > 0).then(|| space.next_region(next));
-                let Some(Some(number)) = region else { break };
-                released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
-                next = number + 1;
-            }
-        }
-        released > 0
     }
 }

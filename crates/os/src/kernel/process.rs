@@ -4,7 +4,7 @@ use perforate_types::{ProcessId, SpaceId, Update};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::AddressSpace;
+use crate::space::{ALL_PAGES, AddressSpace};
 
 impl Kernel {
     /// An empty address space that belongs to no process.
@@ -47,7 +47,7 @@ impl Kernel {
         id: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        self.drop_range(id, 0..1 << 52, updates)?;
+        self.drop_range(id, ALL_PAGES, updates)?;
         let (space, _) = self.parts(id, updates)?;
         assert_eq!(space.table_frames(), 0, "a node outlived its mappings");
         space.areas = Default::default();
@@ -81,33 +81,5 @@ impl Kernel {
         };
         self.ledger.done.context_switches += u64::from(self.current != before);
         Ok(())
-    }
-
-    /// The running process's child starts with a copy of its memory: frames are shared, private
-    /// ones read-only until a write copies them. Where memory runs out there is no child.
-    pub(super) fn fork(
-        &mut self,
-        parent: SpaceId,
-        child: ProcessId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.space(parent)?;
-        if self.processes.get(&child) == Some(&parent) {
-            return Ok(());
-        }
-        self.exit(child, updates)?;
-        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
-        let tables = self.space(parent)?.table_frames();
-        self.make_room(self.memory.high_watermark() + tables, None, updates);
-        let space = self.create_space()?;
-        self.processes.insert(child, space);
-        self.contents.fork(parent, space);
-        let copied = self.with_two_spaces(parent, space, updates, |parent, child, effects| {
-            parent.copy_to(child, effects)
-        });
-        if copied.is_err() {
-            self.exit(child, updates)?;
-        }
-        copied
     }
 }

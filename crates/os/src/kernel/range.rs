@@ -7,20 +7,15 @@ use perforate_types::{Frame, HoleSet, PageSize, Permissions, SpaceId, Update};
 
 use super::Kernel;
 use crate::memory::complement;
-use crate::space::{AddressSpace, Area, Attributes, Effects, Mapping, REGION_PAGES};
+use crate::space::{
+    AddressSpace, Area, Attributes, Effects, Mapping, page_at, pages_of_gigabyte, subpages_of,
+};
 use crate::{OsError, PartialChange};
-
-/// The sub-pages of 2MB region `number` that `pages` covers.
-pub(super) fn subpages_of(pages: &Range<u64>, number: u64) -> HoleSet {
-    let first = number * REGION_PAGES;
-    let start = pages.start.clamp(first, first + REGION_PAGES) - first;
-    let end = pages.end.clamp(first, first + REGION_PAGES) - first;
-    (start as usize..end as usize).collect()
-}
 
 /// Whether `pages` covers the whole 1GB `number`.
 fn covers_gigabyte(pages: &Range<u64>, number: u64) -> bool {
-    pages.start <= number << 18 && (number + 1) << 18 <= pages.end
+    let gigabyte = pages_of_gigabyte(number);
+    pages.start <= gigabyte.start && gigabyte.end <= pages.end
 }
 
 impl Kernel {
@@ -84,7 +79,7 @@ impl AddressSpace {
         partial: PartialChange,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let page = |index: usize| number * REGION_PAGES + index as u64;
+        let page = |index: usize| page_at(number, index);
         let whole = *subpages == HoleSet::FULL;
         match &self.region(number).expect("mapped region").mapping {
             Mapping::Pages(_) => {
@@ -136,7 +131,7 @@ impl AddressSpace {
         partial: PartialChange,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let pages = area.start..area.end;
+        let pages = area.pages();
         for number in self.huge_within(&pages) {
             if covers_gigabyte(&pages, number) {
                 let block = self.huge_block(number);
@@ -204,7 +199,7 @@ impl AddressSpace {
     ) {
         let mapped = self.mapped_pages(number);
         for index in subpages.iter().filter(|&index| mapped.contains(index)) {
-            let page = number * REGION_PAGES + index as u64;
+            let page = page_at(number, index);
             let Some(present) = self.find(page) else { continue };
             let shared = present.frame().is_some_and(|frame| effects.memory.is_shared(frame));
             self.protect_page(page, allowed(attributes, shared), effects);
@@ -221,7 +216,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         for index in subpages.iter() {
-            let page = number * REGION_PAGES + index as u64;
+            let page = page_at(number, index);
             let Some(present) = self.find(page) else { continue };
             let Some(frame) = present.frame() else { continue };
             let permissions = allowed(attributes, effects.memory.is_shared(frame));

@@ -1,13 +1,14 @@
 //! Reclaim of program memory (Linux: `mm/vmscan.c`).
 //!
-//! An allocation that finds memory short drops page cache and slab by itself (`memory/pressure.rs`).
-//! Where that is not enough, the kernel takes memory from programs before it serves a fault or an
-//! event, up to the high watermark: first frames that are only reserved, then pages that were
-//! advised free (MADV_FREE), then private anonymous memory, which goes to swap if there is any.
+//! An allocation that finds memory short drops page cache and slab by itself
+//! (`memory/pressure.rs`). Where that is not enough, the kernel takes memory from programs before
+//! it serves a fault or an event, up to the high watermark: first frames that are only reserved,
+//! then pages that were advised free (MADV_FREE), then private anonymous memory, which goes to
+//! swap (`swap`) if there is any.
 //!
 //! Choices of ours:
-//! - The kernel sees no TLB and so no accessed bits: victims are chosen by a clock without them, 2MB
-//!   region after region, address space after address space, and a region goes as a whole. It
+//! - The kernel sees no TLB and so no accessed bits: victims are chosen by a clock without them,
+//!   2MB region after region, address space after address space, and a region goes as a whole. It
 //!   comes back page by page, as 4KB pages.
 //! - Nor are there dirty bits. A page that was advised free goes even if it was written since,
 //!   where Linux would keep it; only a write that faults takes the advice back.
@@ -16,40 +17,30 @@
 
 use std::ops::Range;
 
-use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
+use perforate_types::{HoleSet, SpaceId, Update};
 
-use super::Kernel;
 use super::deferral::Deferral;
-use super::range::subpages_of;
+use super::{Kernel, SpaceRegion};
 use crate::OsError;
 use crate::memory::complement;
-use crate::space::{AddressSpace, Area, Attributes, Mapping, Present, REGION_PAGES};
-
-/// A 2MB region of an address space.
-type Place = (SpaceId, u64);
+use crate::space::{AddressSpace, Mapping, Present, page_at, pages_of, regions_of, subpages_of};
 
 /// State and figures of reclaim.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    /// Space and region that the next victim is looked for from.
-    hand: (usize, u64),
+    /// Where the next victim is looked for.
+    pub(super) hand: SpaceRegion,
     /// Rounds of the clock without a victim.
     rounds: Deferral,
     /// Pages given up that had been advised free.
     pub(super) advised_pages: u64,
 }
 
-/// Whether pages are private anonymous memory.
-fn is_private_anonymous(attributes: &Attributes) -> bool {
-    !attributes.is_shared()
-        && matches!(attributes.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
-}
-
 impl Kernel {
     /// Takes memory from programs if it is short. Whoever is about to touch a page names its
     /// region, which is the last to go.
     #[inline]
-    pub(super) fn relieve(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) {
+    pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>, updates: &mut Vec<Update>) {
         if self.memory.is_short() {
             self.make_room(self.memory.high_watermark(), avoid, updates);
         }
@@ -61,7 +52,7 @@ impl Kernel {
     pub(super) fn make_room(
         &mut self,
         free_frames: u64,
-        avoid: Option<Place>,
+        avoid: Option<SpaceRegion>,
         updates: &mut Vec<Update>,
     ) {
         if self.break_reservations(free_frames, updates) && self.free_frames() >= free_frames {
@@ -87,7 +78,7 @@ impl Kernel {
     pub(super) fn relieves<T>(
         &mut self,
         result: &Result<T, OsError>,
-        place: Place,
+        place: SpaceRegion,
         updates: &mut Vec<Update>,
     ) -> bool {
         if !matches!(result, Err(OsError::OutOfMemory { .. })) {
@@ -115,7 +106,7 @@ impl Kernel {
     }
 
     /// Takes one region's pages; returns whether any frame is free now that was not.
-    fn reclaim_region(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) -> bool {
+    fn reclaim_region(&mut self, avoid: Option<SpaceRegion>, updates: &mut Vec<Update>) -> bool {
         if self.drop_advised(updates) || self.swap_out_next(avoid, updates) {
             self.reclaim.rounds.reset();
             return true;
@@ -141,7 +132,7 @@ impl Kernel {
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
                 if self.take_out(id, number, &pages, updates) {
                     for index in pages.iter() {
-                        let page = number * REGION_PAGES + index as u64;
+                        let page = page_at(number, index);
                         self.contents.forget(id, &(page..page + 1));
                     }
                     self.reclaim.advised_pages += pages.count() as u64;
@@ -152,60 +143,10 @@ impl Kernel {
         false
     }
 
-    /// Swaps out the next region of the clock in which there is anything to swap.
-    fn swap_out_next(&mut self, avoid: Option<Place>, updates: &mut Vec<Update>) -> bool {
-        let start = self.reclaim.hand;
-        let mut wrapped = false;
-        while self.memory.swap.free_slots() > 0 {
-            let Some((slot, number)) = self.region_from(self.reclaim.hand) else {
-                if wrapped {
-                    return false;
-                }
-                wrapped = true;
-                self.reclaim.hand = (0, 0);
-                continue;
-            };
-            if wrapped && (slot, number) >= start {
-                return false;
-            }
-            self.reclaim.hand = (slot, number + 1);
-            let place = (SpaceId(slot as u16), number);
-            if Some(place) != avoid && self.swap_out(place, updates) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The first mapped region from there on.
-    fn region_from(&self, (slot, number): (usize, u64)) -> Option<(usize, u64)> {
-        (slot..self.spaces.len()).find_map(|candidate| {
-            let from = if candidate == slot { number } else { 0 };
-            let found = self.spaces[candidate].as_ref()?.next_region(from)?;
-            Some((candidate, found))
-        })
-    }
-
-    /// Writes what can be reclaimed of a region to swap, as much as there is room for.
-    fn swap_out(&mut self, (id, number): Place, updates: &mut Vec<Update>) -> bool {
-        let room = usize::try_from(self.memory.swap.free_slots()).unwrap_or(usize::MAX);
-        let pages: HoleSet = self.reclaimable(id, number).iter().take(room).collect();
-        if !self.take_out(id, number, &pages, updates) {
-            return false;
-        }
-        let Ok((space, effects)) = self.parts(id, updates) else { return false };
-        for index in pages.iter() {
-            let slot = effects.memory.swap.take().expect("there was room");
-            space.set_swapped(number * REGION_PAGES + index as u64, slot);
-        }
-        effects.ledger.done.pages_swapped_out += pages.count() as u64;
-        true
-    }
-
     /// Unmaps these pages and frees their frames; returns whether it could be done and there were
     /// any. A 2MB page of which only a part goes is split or punched, for which a frame may be
     /// missing.
-    fn take_out(
+    pub(super) fn take_out(
         &mut self,
         id: SpaceId,
         number: u64,
@@ -217,10 +158,8 @@ impl Kernel {
         }
         let partial = self.partial_change();
         let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let first = number * REGION_PAGES;
         let stays = |index: usize| {
-            let present = space.find(first + index as u64).and_then(Present::frame);
-            present.is_some() && !pages.contains(index)
+            space.frame_of(page_at(number, index)).is_some() && !pages.contains(index)
         };
         let whole = !(0..HoleSet::SUBPAGES).any(stays);
         let pages = if whole { HoleSet::FULL } else { *pages };
@@ -230,7 +169,7 @@ impl Kernel {
     /// The mapped pages of a region that are private anonymous memory of nobody else and have no
     /// permissions of their own, which swap would not remember. What a 2MB page translates in
     /// place stays together.
-    fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
+    pub(super) fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
         let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
         let in_place_stays = match space.region(number).map(|region| &region.mapping) {
             None => return HoleSet::EMPTY,
@@ -240,15 +179,14 @@ impl Kernel {
                 self.memory.any_shared(perforated.block, &complement(&perforated.holes))
             }
         };
-        let first = number * REGION_PAGES;
         let mut pages = HoleSet::EMPTY;
-        for area in space.areas.within(first..first + REGION_PAGES) {
-            if !is_private_anonymous(&area.attributes) {
+        for area in space.areas.within(pages_of(number)) {
+            if !area.attributes.is_private_anonymous() {
                 continue;
             }
             let allowed = area.attributes.effective();
-            for index in subpages_of(&(area.start..area.end), number).iter() {
-                let Some(present) = space.find(first + index as u64) else { continue };
+            for index in subpages_of(&area.pages(), number).iter() {
+                let Some(present) = space.find(page_at(number, index)) else { continue };
                 let Some(frame) = present.frame() else { continue };
                 let stays = match present {
                     Present::Large(..) | Present::InPlace(..) => in_place_stays,
@@ -274,96 +212,24 @@ impl Kernel {
         let (space, effects) = self.parts(id, updates)?;
         let areas = space.areas.within(pages);
         let mut dropped = Vec::new();
-        for area in areas.iter().filter(|area| is_private_anonymous(&area.attributes)) {
-            let pages = area.start..area.end;
+        for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
+            let pages = area.pages();
             if space.any_swapped(pages.clone()) {
-                for number in pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES) {
+                for number in regions_of(&pages) {
                     let swapped = space.swapped_pages(number);
-                    let of_region =
-                        swapped.iter().map(|index| number * REGION_PAGES + index as u64);
+                    let of_region = swapped.iter().map(|index| page_at(number, index));
                     dropped.extend(of_region.filter(|page| pages.contains(page)));
                 }
                 space.forget_reclaimed(&pages, &mut effects.memory.swap);
             }
             for number in space.regions_within(&pages) {
-                let is_mapped = |index: &usize| {
-                    let present = space.find(number * REGION_PAGES + *index as u64);
-                    present.and_then(Present::frame).is_some()
-                };
+                let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();
                 let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
                 space.advise_free(number, &mapped);
             }
         }
         for page in dropped {
             self.contents.forget(id, &(page..page + 1));
-        }
-        Ok(())
-    }
-
-    /// Brings `page` in from swap if it is there, as a 4KB page or as an allocated hole; returns
-    /// whether it was.
-    #[inline]
-    pub(super) fn swap_in(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        area: Area,
-        kind: AccessKind,
-        updates: &mut Vec<Update>,
-    ) -> Result<bool, OsError> {
-        if !self.space(id)?.is_swapped(page) {
-            return Ok(false);
-        }
-        self.read_from_swap(id, page, area, kind, updates).map(|()| true)
-    }
-
-    fn read_from_swap(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        area: Area,
-        kind: AccessKind,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.ledger.clears = false;
-        let permissions = area.attributes.effective();
-        match self.space(id)?.find(page) {
-            Some(_) => self.fill_hole(id, page, permissions, updates)?,
-            None => self.map_frame(id, page, permissions, updates)?,
-        }
-        let is_shared = self.end_swap(id, page, updates)?;
-        // What would have been a copy on write had the page stayed.
-        if is_shared && kind == AccessKind::Write {
-            self.contents.write(id, page);
-        }
-        Ok(())
-    }
-
-    /// The content of a swapped page is in memory again; returns whether its slot is kept by
-    /// another address space.
-    pub(super) fn end_swap(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        updates: &mut Vec<Update>,
-    ) -> Result<bool, OsError> {
-        let (space, effects) = self.parts(id, updates)?;
-        let slot = space.take_swapped(page);
-        effects.ledger.done.pages_swapped_in += 1;
-        Ok(effects.memory.swap.release(slot))
-    }
-
-    /// Brings in all of a region that is swapped, before others share it.
-    pub(super) fn swap_region_in(
-        &mut self,
-        id: SpaceId,
-        number: u64,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        for index in self.space(id)?.swapped_pages(number).iter() {
-            let page = number * REGION_PAGES + index as u64;
-            let Some(area) = self.space(id)?.areas.find(page) else { continue };
-            self.swap_in(id, page, area, AccessKind::Read, updates)?;
         }
         Ok(())
     }

@@ -5,9 +5,11 @@ use std::ops::Range;
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::Kernel;
-use super::range::subpages_of;
 use crate::OsError;
-use crate::space::{AddressSpace, Effects, Large, Mapping, Present, REGION_PAGES};
+use crate::space::{
+    AddressSpace, Effects, Large, Mapping, Present, first_of, index_of, page_at, region_of,
+    subpages_of,
+};
 
 impl Kernel {
     pub(super) fn remap(
@@ -44,10 +46,8 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         for part in space.areas.within(moved.clone()) {
             let start = part.start - from.start + to.start;
-            space.areas.insert(
-                start..start + (part.end - part.start),
-                part.attributes.moved(from.start, to.start),
-            );
+            let end = part.end - from.start + to.start;
+            space.areas.insert(start..end, part.attributes.moved(from.start, to.start));
         }
         if length < to.end - to.start {
             space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
@@ -69,19 +69,19 @@ impl AddressSpace {
         for number in self.huge_within(pages) {
             self.split_huge(number, effects)?;
         }
-        let is_aligned = to % REGION_PAGES == pages.start % REGION_PAGES;
+        let is_aligned = index_of(to) == index_of(pages.start);
         for number in self.regions_within(pages) {
             let subpages = subpages_of(pages, number);
-            let target = (number * REGION_PAGES).wrapping_add(to).wrapping_sub(pages.start);
+            let target = (first_of(number)).wrapping_add(to).wrapping_sub(pages.start);
             if is_aligned && subpages == HoleSet::FULL && self.mapped_pages(number).is_empty() {
-                self.move_two_megabytes(number, target / REGION_PAGES, effects)?;
+                self.move_two_megabytes(number, region_of(target), effects)?;
                 continue;
             }
             if let Mapping::Large(_) = self.region(number).expect("mapped region").mapping {
                 self.split_large(number, &HoleSet::FULL, effects)?;
             }
             for index in subpages.iter() {
-                let page = number * REGION_PAGES + index as u64;
+                let page = page_at(number, index);
                 if let Some((frame, permissions)) = self.take_page(page, effects)? {
                     let target = target.wrapping_add(index as u64);
                     let result = self.place(target, frame, permissions, effects);
@@ -121,7 +121,7 @@ impl AddressSpace {
         for index in old.holes.iter() {
             let entry = old.entries[index];
             if entry.is_present() {
-                let page = target * REGION_PAGES + index as u64;
+                let page = page_at(target, index);
                 self.map_hole(page, entry.frame(), entry.permissions(), effects);
             }
         }

@@ -4,7 +4,7 @@ use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::{Present, REGION_PAGES};
+use crate::space::{Present, region_of};
 
 /// What becomes of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Kernel {
         if !matches!(present, Some(Present::Hole(..) | Present::EmptyHole)) {
             return Err(OsError::NotHole { space, page });
         }
-        let perforated = found.perforated(page.number() / REGION_PAGES).expect("it has a hole");
+        let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
         let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
         let area = found.areas.find(page.number());
         if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {

@@ -283,14 +283,14 @@ impl Kernel {
     }
 
     /// A scanner (compaction, khugepaged, same-page merging) looked at `frames` frames.
-    pub fn note_scan(&mut self, frames: u64) {
+    pub(super) fn note_scan(&mut self, frames: u64) {
         self.ledger.done.frames_scanned += frames;
     }
 
     /// The content of `frames` frames moved to others under the same pages. The changes and
     /// shootdowns that follow count themselves; the copies are a part of the migration and not
     /// counted as copied frames.
-    pub fn note_migration(&mut self, frames: u64) {
+    pub(super) fn note_migration(&mut self, frames: u64) {
         self.ledger.done.frames_migrated += frames;
     }
 }

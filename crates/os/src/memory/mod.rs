@@ -228,6 +228,13 @@ impl PhysicalMemory {
         }
     }
 
+    /// One more mapping of each frame of a 1GB run.
+    pub(crate) fn share_huge(&mut self, run: Frame) {
+        for block in blocks_of_huge(run) {
+            self.share_block(block, &HoleSet::FULL);
+        }
+    }
+
     /// Whether more than one mapping uses `frame`.
     pub(crate) fn is_shared(&self, frame: Frame) -> bool {
         self.references.is_shared(frame)
@@ -372,7 +379,8 @@ impl PhysicalMemory {
     }
 }
 
-fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
+/// The 2MB blocks of a 1GB run.
+pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
     (0..512).map(move |index| run.add(index * PageSize::Size2M.pages()))
 }
 

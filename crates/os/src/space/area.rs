@@ -57,6 +57,27 @@ pub(crate) enum LargePageAdvice {
 }
 
 impl Attributes {
+    /// Private memory (MAP_PRIVATE) that the program may use, without advice.
+    pub(crate) fn private(permissions: Permissions, backing: Backing) -> Self {
+        let (object, large_pages) = (None, LargePageAdvice::None);
+        Self { permissions, accessible: true, backing, object, large_pages }
+    }
+
+    /// Whether no file lies behind: memory begins cleared, and has no place on disk but swap.
+    fn is_anonymous(&self) -> bool {
+        matches!(self.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
+    }
+
+    /// Whether pages are private anonymous memory: what may be swapped and merged.
+    pub(crate) fn is_private_anonymous(&self) -> bool {
+        !self.is_shared() && self.is_anonymous()
+    }
+
+    /// Whether the program asked for large pages (MADV_HUGEPAGE).
+    pub(crate) fn is_advised(&self) -> bool {
+        self.large_pages == LargePageAdvice::Wanted
+    }
+
     /// Whether the memory is shared (MAP_SHARED): fork shares it for good, writes never copy.
     pub(crate) fn is_shared(&self) -> bool {
         self.object.is_some()
@@ -86,9 +107,7 @@ impl Attributes {
 
     /// Whether transparent large pages may back the area.
     pub(crate) fn eligible(&self) -> bool {
-        self.large_pages != LargePageAdvice::Refused
-            && self.accessible
-            && matches!(self.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
+        self.large_pages != LargePageAdvice::Refused && self.accessible && self.is_anonymous()
     }
 }
 
@@ -104,6 +123,11 @@ pub(crate) struct Area {
 }
 
 impl Area {
+    /// Its pages.
+    pub(crate) fn pages(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
     /// Whether the area holds all these pages.
     pub(crate) fn spans(&self, pages: &Range<u64>) -> bool {
         self.start <= pages.start && pages.end <= self.end
@@ -235,7 +259,7 @@ impl Areas {
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);
-            self.insert(part.start..part.end, part.attributes);
+            self.insert(part.pages(), part.attributes);
         }
     }
 }
@@ -253,7 +277,7 @@ mod tests {
     };
 
     fn ranges(areas: &Areas) -> Vec<Range<u64>> {
-        areas.within(0..1 << 36).iter().map(|area| area.start..area.end).collect()
+        areas.within(0..1 << 36).iter().map(|area| area.pages()).collect()
     }
 
     #[test]
@@ -287,7 +311,7 @@ mod tests {
     fn parts_of_an_object_are_found_wherever_they_lie() {
         let of = |id, base| Attributes { object: Some(SharedObject { id, base }), ..DATA };
         let found = |areas: &Areas, id| -> Vec<Range<u64>> {
-            areas.of_object(id).map(|area| area.start..area.end).collect()
+            areas.of_object(id).map(|area| area.pages()).collect()
         };
         let mut areas = Areas::default();
         areas.insert(10..20, of(7, 10));

@@ -1,8 +1,8 @@
 //! Whether what an address space says of itself agrees with what it maps.
 
-use perforate_types::PageSize;
+use perforate_types::{HoleSet, PageSize};
 
-use super::{AddressSpace, Mapping, Perforated, Present, REGION_PAGES, Region, Usage};
+use super::{AddressSpace, Mapping, Perforated, Present, Region, Usage, pages_of};
 use crate::memory::{Recount, complement, expect};
 
 impl AddressSpace {
@@ -47,7 +47,7 @@ impl AddressSpace {
                 usage.leaf_nodes += 1;
             }
             Mapping::Large(large) => {
-                recount.map_in_place(large.block, &complement(&Default::default()));
+                recount.map_in_place(large.block, &HoleSet::FULL);
                 usage.large_pages += 1;
             }
             Mapping::Perforated(perforated) => {
@@ -57,10 +57,10 @@ impl AddressSpace {
                 recount.perforated.entry(perforated.block.number()).or_default().push(place);
             }
         }
-        let region = number * REGION_PAGES..(number + 1) * REGION_PAGES;
+        let region = pages_of(number);
         let outside = self.areas.gaps(region).into_iter().flatten();
         for page in outside {
-            if self.find(page).and_then(Present::frame).is_some() {
+            if self.frame_of(page).is_some() {
                 return Err(format!("page {page:#x} is mapped outside all areas"));
             }
         }
@@ -93,7 +93,7 @@ impl Perforated {
         }
         let is_stray =
             |index: usize| self.entries[index].is_present() && !self.holes.contains(index);
-        if self.holes.is_empty() || (0..REGION_PAGES as usize).any(is_stray) {
+        if self.holes.is_empty() || (0..HoleSet::SUBPAGES).any(is_stray) {
             return Err("a perforated page without holes, or an entry that is no hole's".into());
         }
         usage.perforated_pages += 1;

@@ -2,9 +2,9 @@
 
 use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
 
-use super::{AddressSpace, Mapping, REGION_PAGES};
+use super::{AddressSpace, GIGABYTE_REGIONS, Mapping};
 use crate::FrameClass;
-use crate::memory::{PhysicalMemory, complement};
+use crate::memory::{PhysicalMemory, blocks_of_huge, complement};
 
 /// Hears of mapped frames.
 pub(crate) trait FrameVisitor {
@@ -18,8 +18,7 @@ impl AddressSpace {
     /// Tells of every mapped frame; one that several pages map is told of several times.
     pub(crate) fn visit_frames(&self, visitor: &mut impl FrameVisitor) {
         for huge in self.huge.values() {
-            let blocks = PageSize::Size1G.pages() / PageSize::Size2M.pages();
-            visitor.blocks(huge.block, blocks, FrameClass::Huge);
+            visitor.blocks(huge.block, GIGABYTE_REGIONS, FrameClass::Huge);
         }
         for region in self.regions.values() {
             match &region.mapping {
@@ -56,8 +55,8 @@ impl AddressSpace {
             }
         }
         for huge in self.huge.values() {
-            for index in 0..512 {
-                memory.forget_owners(huge.block.add(index * REGION_PAGES), &HoleSet::FULL);
+            for block in blocks_of_huge(huge.block) {
+                memory.forget_owners(block, &HoleSet::FULL);
             }
         }
     }

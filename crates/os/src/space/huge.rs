@@ -2,8 +2,9 @@
 
 use perforate_types::{Frame, MappingChange, PageSize, Permissions, VirtualPage};
 
-use super::{AddressSpace, Effects, Large, REGION_PAGES};
+use super::{AddressSpace, Effects, GIGABYTE_REGIONS, Large, first_of_gigabyte};
 use crate::OsError;
+use crate::memory::blocks_of_huge;
 
 const SIZE: PageSize = PageSize::Size1G;
 
@@ -16,7 +17,7 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let page = VirtualPage::new(number << 18);
+        let page = VirtualPage::new(first_of_gigabyte(number));
         self.tables.extend(page.number(), 3, effects)?;
         self.tables.attach_huge(page.number());
         self.huge.insert(number, Large { block, permissions });
@@ -34,8 +35,8 @@ impl AddressSpace {
     /// Unmaps a 1GB page; the references to its frames are now the caller's.
     pub(crate) fn unmap_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Frame {
         let huge = self.take_huge(number, effects);
-        self.tables.detach_huge(number << 18);
-        self.tables.prune(number << 18, effects);
+        self.tables.detach_huge(first_of_gigabyte(number));
+        self.tables.prune(first_of_gigabyte(number), effects);
         huge.block
     }
 
@@ -51,7 +52,7 @@ impl AddressSpace {
             return;
         }
         huge.permissions = permissions;
-        let page = VirtualPage::new(number << 18);
+        let page = VirtualPage::new(first_of_gigabyte(number));
         let space = self.id;
         effects.change(MappingChange::Protect { space, page, size: SIZE, permissions });
         self.shootdown_large(page.number(), SIZE, effects);
@@ -66,17 +67,16 @@ impl AddressSpace {
         let node = self.tables.allocate_directory(effects.memory)?;
         let huge = self.take_huge(number, effects);
         effects.ledger.done.huge_pages_split += 1;
-        self.tables.replace_huge(number << 18, node, effects);
-        for index in 0..512 {
-            let large = Large { block: huge.block.add(index * REGION_PAGES), ..huge };
-            self.insert_large((number << 9) + index, large, effects);
+        self.tables.replace_huge(first_of_gigabyte(number), node, effects);
+        for (block, region) in blocks_of_huge(huge.block).zip(number * GIGABYTE_REGIONS..) {
+            self.insert_large(region, Large { block, ..huge }, effects);
         }
         Ok(())
     }
 
     fn take_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         let huge = self.huge.remove(&number).expect("1GB page");
-        let page = VirtualPage::new(number << 18);
+        let page = VirtualPage::new(first_of_gigabyte(number));
         effects.change(MappingChange::Unmap { space: self.id, page, size: SIZE });
         self.shootdown_large(page.number(), SIZE, effects);
         self.usage.huge_pages -= 1;

@@ -3,7 +3,7 @@
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions};
 
 use super::region::no_entries;
-use super::{AddressSpace, Effects, Large, Mapping, Pages, REGION_PAGES, Region, first_page, leaf};
+use super::{AddressSpace, Effects, Large, Mapping, Pages, Region, first_of, first_page, leaf};
 use crate::OsError;
 
 impl AddressSpace {
@@ -15,14 +15,14 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        self.tables.extend(number * REGION_PAGES, 2, effects)?;
+        self.tables.extend(first_of(number), 2, effects)?;
         self.insert_large(number, Large { block, permissions }, effects);
         Ok(())
     }
 
     /// As [`Self::map_large`] where the directory exists.
     pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
-        self.tables.attach_region(number * REGION_PAGES);
+        self.tables.attach_region(first_of(number));
         let region = Region { mapping: Mapping::Large(large), fragment: None };
         assert!(self.regions.insert(number, region).is_none(), "mapped twice");
         self.usage.large_pages += 1;

@@ -10,6 +10,7 @@ mod frames;
 mod huge;
 mod large;
 mod number_map;
+mod numbers;
 mod pages;
 mod perforated;
 mod promote;
@@ -32,12 +33,14 @@ use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
 pub(crate) use frames::FrameVisitor;
 use number_map::NumberMap;
+pub(crate) use numbers::{
+    ALL_PAGES, GIGABYTE_PAGES, GIGABYTE_REGIONS, REGION_PAGES, first_of, first_of_gigabyte,
+    first_page, gigabyte_of, index_of, is_canonical, page_at, pages_of, pages_of_gigabyte,
+    region_of, regions_of, subpages_of,
+};
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
 use tables::Tables;
-
-/// Pages of a 2MB region.
-pub(crate) const REGION_PAGES: u64 = 512;
 
 /// What an operation acts on besides its address space.
 pub(crate) struct Effects<'a> {
@@ -85,8 +88,7 @@ pub(crate) struct Usage {
 impl Usage {
     /// Pages translated by an entry of 2MB or more.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
-        (self.large_pages + self.perforated_pages) * REGION_PAGES
-            + self.huge_pages * PageSize::Size1G.pages()
+        (self.large_pages + self.perforated_pages) * REGION_PAGES + self.huge_pages * GIGABYTE_PAGES
             - self.holes_allocated
             - self.holes_unallocated
     }
@@ -197,11 +199,16 @@ impl AddressSpace {
         self.look_up(page).0
     }
 
+    /// The frame that `page` is translated to, if it is.
+    pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
+        self.find(page).and_then(Present::frame)
+    }
+
     /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of
     /// 4KB or 2MB.
     pub(crate) fn look_up(&self, page: u64) -> (Option<Present>, bool) {
-        if let Some(region) = self.regions.get(&(page / REGION_PAGES)) {
-            let index = (page % REGION_PAGES) as usize;
+        if let Some(region) = self.regions.get(&region_of(page)) {
+            let index = index_of(page);
             let present = match &region.mapping {
                 Mapping::Pages(pages) => {
                     let entry = pages.entries[index];
@@ -222,8 +229,8 @@ impl AddressSpace {
         if self.huge.is_empty() {
             return None;
         }
-        let huge = self.huge.get(&(page >> 18))?;
-        let index = page & (PageSize::Size1G.pages() - 1);
+        let huge = self.huge.get(&gigabyte_of(page))?;
+        let index = page & (GIGABYTE_PAGES - 1);
         Some(Present::Huge(huge.block.add(index), huge.permissions))
     }
 
@@ -244,8 +251,7 @@ impl AddressSpace {
 
     /// Numbers of the mapped 2MB regions that touch `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
-        let last = pages.end.div_ceil(REGION_PAGES);
-        self.regions.range(pages.start / REGION_PAGES..last).map(|(number, _)| number).collect()
+        self.regions.range(regions_of(pages)).map(|(number, _)| number).collect()
     }
 
     /// Number of the first mapped 2MB region from `number` on.
@@ -255,8 +261,8 @@ impl AddressSpace {
 
     /// Numbers of the 1GB pages that touch `pages`.
     pub(crate) fn huge_within(&self, pages: &Range<u64>) -> Vec<u64> {
-        let last = pages.end.div_ceil(PageSize::Size1G.pages());
-        self.huge.range(pages.start >> 18..last).map(|(&number, _)| number).collect()
+        let last = pages.end.div_ceil(GIGABYTE_PAGES);
+        self.huge.range(gigabyte_of(pages.start)..last).map(|(&number, _)| number).collect()
     }
 
     /// Remembers that a region's first touch took a fragmented block.
@@ -271,9 +277,9 @@ impl AddressSpace {
 
     /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.
     pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
-        let pages = page >> 18 << 18..((page >> 18) + 1) << 18;
+        let pages = pages_of_gigabyte(gigabyte_of(page));
         !self.tables.has_directory(page)
-            && !self.huge.contains_key(&(page >> 18))
+            && !self.huge.contains_key(&gigabyte_of(page))
             && !self.any_swapped(pages)
     }
 
@@ -282,6 +288,26 @@ impl AddressSpace {
         let frame = effects.memory.allocate_nodes(0)?;
         self.usage.leaf_nodes += 1;
         Ok(frame)
+    }
+
+    /// A level-1 node where nothing is mapped, and the nodes above it.
+    fn open_leaf_node(
+        &mut self,
+        number: u64,
+        holes: bool,
+        effects: &mut Effects<'_>,
+    ) -> Result<Frame, OsError> {
+        let page = first_of(number);
+        self.tables.extend(page, 2, effects)?;
+        let node = self.allocate_leaf_node(effects);
+        match node {
+            Ok(frame) => {
+                self.add_leaf_node(number, frame, holes, effects);
+                self.tables.attach_region(page);
+            }
+            Err(_) => self.tables.prune(page, effects),
+        }
+        node
     }
 
     fn add_leaf_node(&self, number: u64, frame: Frame, holes: bool, effects: &mut Effects<'_>) {
@@ -320,8 +346,9 @@ impl AddressSpace {
         if let Some(fragment) = region.fragment {
             effects.memory.park(fragment);
         }
-        self.tables.detach_region(number * REGION_PAGES);
-        self.tables.prune(number * REGION_PAGES, effects);
+        let page = first_of(number);
+        self.tables.detach_region(page);
+        self.tables.prune(page, effects);
     }
 
     fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
@@ -331,11 +358,6 @@ impl AddressSpace {
     fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
         effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
-}
-
-/// First page of a 2MB region.
-fn first_page(number: u64) -> VirtualPage {
-    VirtualPage::new(number * REGION_PAGES)
 }
 
 fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {

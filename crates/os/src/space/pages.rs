@@ -3,7 +3,7 @@
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
 
 use super::region::no_entries;
-use super::{AddressSpace, Effects, Mapping, Pages, REGION_PAGES, Region, leaf};
+use super::{AddressSpace, Effects, Mapping, Pages, Region, index_of, leaf, region_of};
 use crate::OsError;
 
 impl AddressSpace {
@@ -13,20 +13,11 @@ impl AddressSpace {
         page: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let number = page / REGION_PAGES;
+        let number = region_of(page);
         if self.regions.contains_key(&number) {
             return Ok(());
         }
-        self.tables.extend(page, 2, effects)?;
-        let node = match self.allocate_leaf_node(effects) {
-            Ok(node) => node,
-            Err(error) => {
-                self.tables.prune(page, effects);
-                return Err(error);
-            }
-        };
-        self.add_leaf_node(number, node, false, effects);
-        self.tables.attach_region(page);
+        let node = self.open_leaf_node(number, false, effects)?;
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
@@ -85,11 +76,11 @@ impl AddressSpace {
 
     /// Writes the entry of a page where nothing is mapped; false where the region has no node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
-        let Some(region) = self.regions.get_mut(&(page / REGION_PAGES)) else { return false };
+        let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
         let Mapping::Pages(pages) = &mut region.mapping else {
             unreachable!("{page:#x} is mapped by a 2MB page")
         };
-        let entry = &mut pages.entries[(page % REGION_PAGES) as usize];
+        let entry = &mut pages.entries[index_of(page)];
         assert!(!entry.is_present(), "mapped twice");
         *entry = leaf(frame, permissions);
         pages.used += 1;
@@ -100,7 +91,7 @@ impl AddressSpace {
     /// stays until [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
         let pages = self.pages_mut(page);
-        let entry = std::mem::take(&mut pages.entries[(page % REGION_PAGES) as usize]);
+        let entry = std::mem::take(&mut pages.entries[index_of(page)]);
         assert!(entry.is_present(), "not mapped");
         pages.used -= 1;
         self.usage.pages -= 1;
@@ -120,7 +111,7 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let entry = &mut self.pages_mut(page).entries[(page % REGION_PAGES) as usize];
+        let entry = &mut self.pages_mut(page).entries[index_of(page)];
         if entry.permissions() == permissions {
             return;
         }
@@ -145,7 +136,7 @@ impl AddressSpace {
     }
 
     fn pages_mut(&mut self, page: u64) -> &mut Pages {
-        let region = self.regions.get_mut(&(page / REGION_PAGES)).expect("mapped region");
+        let region = self.regions.get_mut(&region_of(page)).expect("mapped region");
         match &mut region.mapping {
             Mapping::Pages(pages) => pages,
             _ => unreachable!("{page:#x} is mapped by a 2MB page"),

@@ -4,10 +4,9 @@ use perforate_types::{
     Frame, HoleSet, MappingChange, PageSize, Permissions, Shootdown, VirtualPage,
 };
 
-use super::region::no_entries;
 use super::{
     AddressSpace, Effects, Large, Mapping, Perforated, Present, REGION_PAGES, Region, first_page,
-    leaf,
+    index_of, leaf, region_of,
 };
 use crate::OsError;
 use crate::memory::complement;
@@ -39,26 +38,9 @@ impl AddressSpace {
         holes: HoleSet,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        self.tables.extend(number * REGION_PAGES, 2, effects)?;
-        let node = match self.allocate_leaf_node(effects) {
-            Ok(node) => node,
-            Err(error) => {
-                self.tables.prune(number * REGION_PAGES, effects);
-                return Err(error);
-            }
-        };
-        self.add_leaf_node(number, node, true, effects);
-        self.tables.attach_region(number * REGION_PAGES);
+        let node = self.open_leaf_node(number, true, effects)?;
         let Large { block, permissions } = large;
-        let mapping = Mapping::Perforated(Box::new(Perforated {
-            block,
-            permissions,
-            holes,
-            reserved: HoleSet::EMPTY,
-            node,
-            allocated: 0,
-            entries: no_entries(),
-        }));
+        let mapping = Mapping::Perforated(Box::new(Perforated::new(large, holes, node)));
         self.regions.insert(number, Region { mapping, fragment: None });
         self.usage.perforated_pages += 1;
         self.usage.holes_unallocated += holes.count() as u64;
@@ -139,12 +121,12 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let index = (page % REGION_PAGES) as usize;
-        if self.perforated_mut(page / REGION_PAGES).reserved.contains(index) {
+        let index = index_of(page);
+        if self.perforated_mut(region_of(page)).reserved.contains(index) {
             let frame = self.unreserve(page);
             effects.memory.free(frame, 0);
         }
-        let perforated = self.perforated_mut(page / REGION_PAGES);
+        let perforated = self.perforated_mut(region_of(page));
         assert!(perforated.holes.contains(index) && !perforated.entries[index].is_present());
         perforated.entries[index] = leaf(frame, permissions);
         perforated.allocated += 1;
@@ -179,8 +161,8 @@ impl AddressSpace {
     }
 
     fn take_hole(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
-        let index = (page % REGION_PAGES) as usize;
-        let perforated = self.perforated_mut(page / REGION_PAGES);
+        let index = index_of(page);
+        let perforated = self.perforated_mut(region_of(page));
         let entry = std::mem::take(&mut perforated.entries[index]);
         assert!(entry.is_present(), "hole is not allocated");
         perforated.allocated -= 1;
@@ -194,8 +176,8 @@ impl AddressSpace {
     /// Makes sub-page `page` of an ordinary or perforated 2MB page an unallocated hole. The
     /// reference to its in-place frame, which is returned, is now the caller's.
     pub(crate) fn punch(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
-        let number = page / REGION_PAGES;
-        let index = (page % REGION_PAGES) as usize;
+        let number = region_of(page);
+        let index = index_of(page);
         self.make_perforated(number, effects)?;
         let perforated = self.perforated_mut(number);
         let filter = perforated.holes.filter();
@@ -244,8 +226,8 @@ impl AddressSpace {
     /// reference to the in-place frame; if the hole was allocated, the reference to its frame,
     /// which is returned, is now the caller's. The last patch leaves an ordinary 2MB page.
     pub(crate) fn patch(&mut self, page: u64, effects: &mut Effects<'_>) -> Option<Frame> {
-        let number = page / REGION_PAGES;
-        let index = (page % REGION_PAGES) as usize;
+        let number = region_of(page);
+        let index = index_of(page);
         let perforated = self.perforated_mut(number);
         let filter = perforated.holes.filter();
         assert!(perforated.holes.remove(index), "not a hole");
@@ -270,22 +252,15 @@ impl AddressSpace {
 
     fn make_perforated(&mut self, number: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let region = self.regions.get(&number).expect("mapped region");
-        let Mapping::Large(Large { block, permissions }) = region.mapping else { return Ok(()) };
+        let Mapping::Large(large) = region.mapping else { return Ok(()) };
         let node = self.allocate_leaf_node(effects)?;
         self.add_leaf_node(number, node, true, effects);
         let region = self.regions.get_mut(&number).expect("mapped region");
-        region.mapping = Mapping::Perforated(Box::new(Perforated {
-            block,
-            permissions,
-            holes: HoleSet::EMPTY,
-            reserved: HoleSet::EMPTY,
-            node,
-            allocated: 0,
-            entries: no_entries(),
-        }));
+        let perforated = Perforated::new(large, HoleSet::EMPTY, node);
+        region.mapping = Mapping::Perforated(Box::new(perforated));
         self.usage.large_pages -= 1;
         self.usage.perforated_pages += 1;
-        effects.memory.add_perforated(block, self.id, first_page(number));
+        effects.memory.add_perforated(large.block, self.id, first_page(number));
         Ok(())
     }
 
@@ -324,7 +299,7 @@ impl AddressSpace {
         let index = page % REGION_PAGES;
         for place in 0..effects.memory.perforated_users(block).len() {
             let (user, first) = effects.memory.perforated_users(block)[place];
-            if user != space || first != first_page(page / REGION_PAGES) {
+            if user != space || first != first_page(region_of(page)) {
                 effects.shootdown(Shootdown::Bitmap { space: user, page: first.add(index) });
             }
         }

@@ -3,7 +3,6 @@
 
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize};
 
-use super::region::no_entries;
 use super::{AddressSpace, Effects, Entries, Large, Mapping, Perforated, first_page};
 use crate::OsError;
 
@@ -51,16 +50,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Entries {
         let Large { block, permissions } = large;
-        let perforated = Perforated {
-            block,
-            permissions,
-            holes,
-            reserved: HoleSet::EMPTY,
-            node,
-            allocated: 0,
-            entries: no_entries(),
-        };
-        let mapping = Mapping::Perforated(Box::new(perforated));
+        let mapping = Mapping::Perforated(Box::new(Perforated::new(large, holes, node)));
         let entries = self.take_pages(number, mapping, effects);
         self.add_leaf_node(number, node, true, effects);
         self.usage.perforated_pages += 1;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use perforate_types::HoleSet;
 
-use super::{AddressSpace, REGION_PAGES};
+use super::{AddressSpace, index_of, page_at, pages_of, region_of, regions_of};
 use crate::memory::Swap;
 
 /// What memory pressure took of an address space, and what it may take without asking.
@@ -43,12 +43,8 @@ impl AddressSpace {
 
     /// The pages of 2MB region `number` whose content is in swap.
     pub(crate) fn swapped_pages(&self, number: u64) -> HoleSet {
-        let pages = number * REGION_PAGES..(number + 1) * REGION_PAGES;
-        self.reclaimed
-            .swapped
-            .range(pages)
-            .map(|(page, _)| (page % REGION_PAGES) as usize)
-            .collect()
+        let pages = pages_of(number);
+        self.reclaimed.swapped.range(pages).map(|(&page, _)| index_of(page)).collect()
     }
 
     /// The content of `page`, which is mapped no more, is in this slot now.
@@ -94,10 +90,7 @@ impl AddressSpace {
         for page in self.advised_within(pages) {
             self.forget_advice(&(page..page + 1));
             let to = target(page);
-            self.advise_free(
-                to / REGION_PAGES,
-                &[(to % REGION_PAGES) as usize].into_iter().collect(),
-            );
+            self.advise_free(region_of(to), &[index_of(to)].into_iter().collect());
         }
     }
 
@@ -115,9 +108,9 @@ impl AddressSpace {
             return;
         }
         for page in self.advised_within(pages) {
-            let number = page / REGION_PAGES;
+            let number = region_of(page);
             let advised = self.reclaimed.advised.get_mut(&number).expect("advised region");
-            advised.remove((page % REGION_PAGES) as usize);
+            advised.remove(index_of(page));
             if advised.is_empty() {
                 self.reclaimed.advised.remove(&number);
             }
@@ -125,10 +118,10 @@ impl AddressSpace {
     }
 
     fn advised_within(&self, pages: &Range<u64>) -> Vec<u64> {
-        let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
+        let regions = regions_of(pages);
         let advised = self.reclaimed.advised.range(regions);
         let of_region = |(&number, set): (&u64, &HoleSet)| {
-            set.iter().map(move |index| number * REGION_PAGES + index as u64).collect::<Vec<_>>()
+            set.iter().map(move |index| page_at(number, index)).collect::<Vec<_>>()
         };
         advised.flat_map(of_region).filter(|page| pages.contains(page)).collect()
     }

@@ -85,6 +85,19 @@ pub(crate) struct Perforated {
 }
 
 impl Perforated {
+    /// `large` except for `holes`, of which none is allocated; `node` is for them.
+    pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
+        Self {
+            block: large.block,
+            permissions: large.permissions,
+            holes,
+            node,
+            reserved: HoleSet::EMPTY,
+            allocated: 0,
+            entries: no_entries(),
+        }
+    }
+
     /// The in-place frame of a sub-page.
     pub(crate) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)

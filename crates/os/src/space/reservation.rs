@@ -4,7 +4,7 @@
 
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use super::{AddressSpace, Effects, Large, Mapping, REGION_PAGES};
+use super::{AddressSpace, Effects, Large, Mapping, index_of, page_at, region_of};
 use crate::OsError;
 
 impl AddressSpace {
@@ -37,8 +37,8 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> bool {
-        let index = (page % REGION_PAGES) as usize;
-        let perforated = self.perforated(page / REGION_PAGES).expect("it has a hole");
+        let index = index_of(page);
+        let perforated = self.perforated(region_of(page)).expect("it has a hole");
         let belongs = perforated.permissions == permissions && self.is_shared_as_in_place(page);
         let frame = perforated.in_place(index);
         if perforated.reserved.contains(index) {
@@ -56,8 +56,8 @@ impl AddressSpace {
 
     /// Takes the in-place frame of hole `page` for it: the one that is reserved, or a free one.
     pub(crate) fn take_in_place(&mut self, page: u64, effects: &mut Effects<'_>) -> bool {
-        let index = (page % REGION_PAGES) as usize;
-        let perforated = self.perforated(page / REGION_PAGES).expect("it has a hole");
+        let index = index_of(page);
+        let perforated = self.perforated(region_of(page)).expect("it has a hole");
         if !perforated.reserved.contains(index) {
             return effects.memory.take(perforated.in_place(index));
         }
@@ -76,7 +76,7 @@ impl AddressSpace {
         let reserved = perforated.reserved;
         let mut released = 0;
         for index in reserved.iter().filter(|&index| subpages.contains(index)) {
-            let frame = self.unreserve(number * REGION_PAGES + index as u64);
+            let frame = self.unreserve(page_at(number, index));
             effects.memory.free(frame, 0);
             released += 1;
         }
@@ -94,8 +94,8 @@ impl AddressSpace {
 
     /// The in-place frame of a sub-page is reserved no more; it is the caller's.
     pub(super) fn unreserve(&mut self, page: u64) -> Frame {
-        let index = (page % REGION_PAGES) as usize;
-        let perforated = self.perforated_mut(page / REGION_PAGES);
+        let index = index_of(page);
+        let perforated = self.perforated_mut(region_of(page));
         assert!(perforated.reserved.remove(index), "not reserved");
         let frame = perforated.in_place(index);
         self.usage.reserved -= 1;

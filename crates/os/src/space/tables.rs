@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry;
 
 use perforate_types::{Frame, MappingChange, SpaceId, VirtualPage};
 
+use super::{first_of_gigabyte, gigabyte_of};
 use crate::OsError;
 use crate::memory::PhysicalMemory;
 use crate::space::Effects;
@@ -62,7 +63,7 @@ impl Tables {
 
     /// Whether there is a level-2 node for the 1GB around `page`.
     pub(crate) fn has_directory(&self, page: u64) -> bool {
-        self.level2.contains_key(&(page >> 18))
+        self.level2.contains_key(&gigabyte_of(page))
     }
 
     /// Makes sure of the nodes covering `page` from level 4 down to `level` (3 or 2).
@@ -99,21 +100,21 @@ impl Tables {
         }
         if level <= 2 && !self.has_directory(page) {
             let frame = effects.memory.allocate_nodes(self.directory_order())?;
-            self.level2.insert(page >> 18, Node { frame, entries: 0 });
+            self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            effects.change(self.added(2, page >> 18 << 18, frame));
+            effects.change(self.added(2, first_of_gigabyte(gigabyte_of(page)), frame));
         }
         Ok(())
     }
 
     /// The entry of `page` in its level-2 node is in use now.
     pub(crate) fn attach_region(&mut self, page: u64) {
-        self.level2.get_mut(&(page >> 18)).expect("directory").entries += 1;
+        self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries += 1;
     }
 
     /// The entry of `page` in its level-2 node is free again; [`Self::prune`] when all is done.
     pub(crate) fn detach_region(&mut self, page: u64) {
-        self.level2.get_mut(&(page >> 18)).expect("directory").entries -= 1;
+        self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries -= 1;
     }
 
     /// The entry of `page` in its level-3 node is a 1GB page now.
@@ -129,7 +130,7 @@ impl Tables {
     /// A level-2 node takes the place of the 1GB page at `page`. Its frame was allocated before,
     /// so that nothing can fail half-way.
     pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
-        self.level2.insert(page >> 18, Node { frame, entries: 0 });
+        self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
         effects.change(self.added(2, page, frame));
     }
 
@@ -140,10 +141,10 @@ impl Tables {
 
     /// Removes the nodes on the way to `page` that hold nothing, lowest first.
     pub(crate) fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
-        let (gigabyte, top) = (page >> 18, page >> 27);
+        let (gigabyte, top) = (gigabyte_of(page), page >> 27);
         if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
             let node = self.level2.remove(&gigabyte).expect("found");
-            effects.change(self.removed(2, gigabyte << 18));
+            effects.change(self.removed(2, first_of_gigabyte(gigabyte)));
             effects.memory.free(node.frame, self.directory_order());
             self.level3.get_mut(&top).expect("parent").entries -= 1;
         }

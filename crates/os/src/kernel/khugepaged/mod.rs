@@ -5,9 +5,9 @@
 //! at its own place. On its way the scanner patches holes of perforated pages whose frames have
 //! become free or can be made so.
 //!
-//! Choices of ours: regions without any 4KB page or hole cost the scanner nothing (Linux steps through
-//! them); accessed bits are not asked; shared memory is left alone (as with Linux's default for
-//! `shmem_enabled`); so are regions that injected fragmentation covers, because the injection says
+//! Choices of ours: regions without any 4KB page or hole cost the scanner nothing (Linux steps
+//! through them); accessed bits are not asked; shared memory is left alone (as with Linux's default
+//! for `shmem_enabled`); so are regions that injected fragmentation covers, because the injection says
 //! that no whole block can be had for them; the scanner does not pause after a failed allocation,
 //! but fruitless searches for blocks are deferred as those of faults are.
 
@@ -18,7 +18,7 @@ mod region;
 
 use perforate_types::{Counters, SpaceId, Update};
 
-use super::Kernel;
+use super::{Kernel, SpaceRegion};
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
 use crate::{OsError, Promotion};
@@ -63,8 +63,8 @@ struct Counts {
 #[derive(Default)]
 pub(super) struct Khugepaged {
     config: KhugepagedConfig,
-    /// Address space and region where the next pass goes on.
-    cursor: (usize, u64),
+    /// Where the next pass goes on.
+    cursor: SpaceRegion,
     /// The search for blocks that can be emptied.
     whole: Search,
     /// The search for blocks that can be perforated.
@@ -96,11 +96,11 @@ impl Kernel {
         while pass.pages_scanned < self.khugepaged.config.pages_to_scan {
             let Some((id, number)) = self.next_candidate() else {
                 self.khugepaged.counts.full_scans += 1;
-                self.khugepaged.cursor = (0, 0);
+                self.khugepaged.cursor = SpaceRegion::default();
                 pass.ended_full_scan = true;
                 break;
             };
-            self.khugepaged.cursor = (usize::from(id.0), number + 1);
+            self.khugepaged.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
             if self.is_perforated(id, number) {
                 self.khugepaged.counts.patched += self.patch_cheap_holes(id, number, updates);
@@ -134,22 +134,17 @@ impl Kernel {
 
     /// The next region from the cursor on that has holes, or that 4KB pages map and that may be a
     /// 2MB page.
-    fn next_candidate(&self) -> Option<(SpaceId, u64)> {
+    fn next_candidate(&self) -> Option<SpaceRegion> {
         if self.policy.promotions().is_empty() {
             return None;
         }
-        let (mut slot, mut number) = self.khugepaged.cursor;
-        while slot < self.spaces.len() {
-            if let Some(space) = &self.spaces[slot] {
-                let id = SpaceId(slot as u16);
-                while let Some(found) = space.next_region(number) {
-                    if space.perforated(found).is_some() || self.may_promote(space, found) {
-                        return Some((id, found));
-                    }
-                    number = found + 1;
-                }
+        let mut cursor = self.khugepaged.cursor;
+        while let Some((id, number)) = self.next_region(cursor) {
+            let space = self.space(id).ok()?;
+            if space.perforated(number).is_some() || self.may_promote(space, number) {
+                return Some((id, number));
             }
-            (slot, number) = (slot + 1, 0);
+            cursor = (id, number + 1);
         }
         None
     }

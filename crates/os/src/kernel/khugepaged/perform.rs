@@ -1,22 +1,19 @@
 //! Making a region a 2MB page as planned.
 
-use perforate_types::{Frame, HoleSet, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Update};
 
-use super::super::Kernel;
+use super::super::{Kernel, SpaceRegion};
 use super::plan::{Plan, Source};
 use super::region::Census;
 use crate::memory::complement;
-use crate::space::{Entries, Large, REGION_PAGES};
-
-/// An address space and the number of one of its regions.
-type Place = (SpaceId, u64);
+use crate::space::{Entries, Large, page_at};
 
 impl Kernel {
     /// Does what the plan says; where memory is too short for that, everything stays as it is but
     /// for what compaction has moved already, and `false` is returned.
     pub(super) fn carry_out(
         &mut self,
-        place: Place,
+        place: SpaceRegion,
         census: &Census,
         plan: &Plan,
         updates: &mut Vec<Update>,
@@ -39,11 +36,7 @@ impl Kernel {
                 if !self.evacuate(block, &contents, updates) {
                     return None;
                 }
-                *if contents.fixed.is_empty() {
-                    &mut self.compaction.blocks_emptied
-                } else {
-                    &mut self.compaction.blocks_perforated
-                } += 1;
+                self.note_block_taken(&contents.fixed);
                 Some((block, complement(&contents.fixed)))
             }
             Source::Own(block, free) => {
@@ -56,7 +49,7 @@ impl Kernel {
     /// Puts the 2MB page in the place of the 4KB pages; returns what those were.
     fn replace(
         &mut self,
-        (id, number): Place,
+        (id, number): SpaceRegion,
         census: &Census,
         block: Frame,
         holes: &HoleSet,
@@ -88,7 +81,7 @@ impl Kernel {
     /// Maps holes to the frames their pages had, and gives up the frames that were copied.
     fn settle(
         &mut self,
-        (id, number): Place,
+        (id, number): SpaceRegion,
         census: &Census,
         block: Frame,
         holes: &HoleSet,
@@ -99,7 +92,7 @@ impl Kernel {
         for index in census.mapped.iter() {
             let entry = entries[index];
             if holes.contains(index) {
-                let page = number * REGION_PAGES + index as u64;
+                let page = page_at(number, index);
                 space.map_hole(page, entry.frame(), entry.permissions(), &mut effects);
             } else if entry.frame() == block.add(index as u64) {
                 effects.memory.forget_owner(entry.frame());

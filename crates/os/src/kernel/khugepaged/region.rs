@@ -4,9 +4,7 @@ use perforate_types::{HoleSet, Permissions, SpaceId};
 
 use super::super::Kernel;
 use crate::memory::complement;
-use crate::space::{
-    AddressSpace, Area, Entries, LargePageAdvice, Mapping, Pages, REGION_PAGES, Region,
-};
+use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 
 /// Why a region stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +97,11 @@ impl Kernel {
         let Region { mapping: Mapping::Pages(pages), .. } = space.region(number)? else {
             return None;
         };
-        let first = number * REGION_PAGES;
-        let area = space.areas.find(first)?;
-        let attributes = area.attributes;
-        let advised = attributes.large_pages == LargePageAdvice::Wanted;
-        let wanted = attributes.eligible()
-            && !attributes.is_shared()
-            && (advised || !self.policy.needs_advice())
-            && area.spans(&(first..first + REGION_PAGES));
+        let region = pages_of(number);
+        let area = space.areas.find(region.start)?;
+        let wanted = self.wants_large(&area.attributes)
+            && !area.attributes.is_shared()
+            && area.spans(&region);
         wanted.then_some((pages, area))
     }
 

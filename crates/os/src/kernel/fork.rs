@@ -1,13 +1,46 @@
-//! The same frames in two address spaces: fork.
+//! fork: the same frames in two address spaces, those of private memory read-only until a write
+//! copies them.
 
-use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry, Permissions, SpaceId, Update};
+use perforate_types::{
+    Frame, HoleSet, PageSize, PageTableEntry, Permissions, ProcessId, SpaceId, Update,
+};
 
 use super::Kernel;
 use crate::OsError;
 use crate::memory::complement;
-use crate::space::{AddressSpace, Effects, Large, Mapping, REGION_PAGES};
+use crate::space::{
+    ALL_PAGES, AddressSpace, Effects, Large, Mapping, first_of, first_of_gigabyte, page_at,
+};
 
 impl Kernel {
+    /// The running process's child starts with a copy of its memory: frames are shared, private
+    /// ones read-only until a write copies them. Where memory runs out there is no child.
+    pub(super) fn fork(
+        &mut self,
+        parent: SpaceId,
+        child: ProcessId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.space(parent)?;
+        if self.processes.get(&child) == Some(&parent) {
+            return Ok(());
+        }
+        self.exit(child, updates)?;
+        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
+        let tables = self.space(parent)?.table_frames();
+        self.make_room(self.memory.high_watermark() + tables, None, updates);
+        let space = self.create_space()?;
+        self.processes.insert(child, space);
+        self.contents.fork(parent, space);
+        let copied = self.with_two_spaces(parent, space, updates, |parent, child, effects| {
+            parent.copy_to(child, effects)
+        });
+        if copied.is_err() {
+            self.exit(child, updates)?;
+        }
+        copied
+    }
+
     /// Acts on two different address spaces at once.
     pub(super) fn with_two_spaces<T>(
         &mut self,
@@ -36,11 +69,10 @@ impl AddressSpace {
         child.areas = self.areas.clone();
         child.heap_end = self.heap_end;
         self.share_swapped(child, &mut effects.memory.swap);
-        let everything = 0..1 << 52;
-        for number in self.huge_within(&everything) {
+        for number in self.huge_within(&ALL_PAGES) {
             self.copy_huge(number, child, effects)?;
         }
-        for number in self.regions_within(&everything) {
+        for number in self.regions_within(&ALL_PAGES) {
             match &self.region(number).expect("mapped region").mapping {
                 Mapping::Pages(_) => self.copy_pages(number, child, effects)?,
                 Mapping::Large(_) => self.copy_large(number, child, effects)?,
@@ -62,13 +94,11 @@ impl AddressSpace {
         child: &mut Self,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let page = number << 18;
+        let page = first_of_gigabyte(number);
         let (block, permissions) = self.huge_page(number);
         let permissions = self.shared_permissions(page, permissions);
         child.map_huge(number, block, permissions, effects)?;
-        for index in 0..512 {
-            effects.memory.share_block(block.add(index * REGION_PAGES), &HoleSet::FULL);
-        }
+        effects.memory.share_huge(block);
         self.protect_huge(number, permissions, effects);
         Ok(())
     }
@@ -80,7 +110,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         for index in self.mapped_pages(number).iter() {
-            let page = number * REGION_PAGES + index as u64;
+            let page = page_at(number, index);
             let present = self.find(page).expect("mapped page");
             let permissions = self.shared_permissions(page, present.permissions());
             let frame = present.frame().expect("mapped page");
@@ -98,7 +128,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let Large { block, permissions } = self.large(number);
-        let permissions = self.shared_permissions(number * REGION_PAGES, permissions);
+        let permissions = self.shared_permissions(first_of(number), permissions);
         child.map_large(number, block, permissions, effects)?;
         effects.memory.share_block(block, &HoleSet::FULL);
         self.protect_large(number, permissions, effects);
@@ -114,16 +144,15 @@ impl AddressSpace {
         let perforated = self.perforated(number).expect("perforated page");
         let (block, holes) = (perforated.block, perforated.holes);
         let in_place = complement(&holes);
-        let first = number * REGION_PAGES;
         // All sub-pages in place are of one area; without any, the permissions do not matter.
-        let page = first + in_place.iter().next().unwrap_or(0) as u64;
+        let page = page_at(number, in_place.iter().next().unwrap_or(0));
         let permissions = self.shared_permissions(page, perforated.permissions);
         let entries = perforated.entries.clone();
         child.perforate(number, Large { block, permissions }, holes, effects)?;
         effects.memory.share_block(block, &in_place);
         self.protect_perforated(number, permissions, effects);
         for (index, entry) in allocated_holes(&holes, &entries) {
-            let page = first + index as u64;
+            let page = page_at(number, index);
             let permissions = self.shared_permissions(page, entry.permissions());
             child.map_hole(page, entry.frame(), permissions, effects);
             effects.memory.share(entry.frame());
@@ -142,7 +171,7 @@ impl AddressSpace {
     }
 
     fn huge_page(&self, number: u64) -> (Frame, Permissions) {
-        let present = self.find(number << 18).expect("1GB page");
+        let present = self.find(first_of_gigabyte(number)).expect("1GB page");
         let frame = present.frame().expect("1GB page");
         debug_assert!(frame.is_aligned(PageSize::Size1G));
         (frame, present.permissions())

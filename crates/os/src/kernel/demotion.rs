@@ -1,5 +1,5 @@
-//! The end of an operation: perforated pages that got too many holes in it are demoted, and the
-//! shootdowns of all of it go out.
+//! Demotion, at the end of an operation: perforated pages that got too many holes in it become 4KB
+//! pages, before the shootdowns of all of it go out.
 
 use perforate_types::{SpaceId, Update};
 

@@ -1,0 +1,67 @@
+//! What page faults do for 2MB pages when memory is fragmented.
+
+use serde::{Deserialize, Serialize};
+
+/// What a page fault does for a 2MB page when no whole block is free (Linux:
+/// `transparent_hugepage/defrag`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Defrag {
+    /// Nothing is moved; a block is perforated only if its frames are free or stay.
+    #[default]
+    Never,
+    /// Direct compaction only in areas that the program advised (MADV_HUGEPAGE).
+    Madvise,
+    /// Direct compaction in advised areas; elsewhere kcompactd is woken.
+    #[serde(rename = "defer+madvise")]
+    DeferMadvise,
+    /// kcompactd is woken, and the fault goes without.
+    Defer,
+    /// Direct compaction: movable contents of a suitable block are copied elsewhere.
+    Always,
+}
+
+impl Defrag {
+    /// All modes.
+    pub const ALL: [Self; 5] =
+        [Self::Always, Self::Defer, Self::DeferMadvise, Self::Madvise, Self::Never];
+
+    /// Linux's name of the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Defer => "defer",
+            Self::DeferMadvise => "defer+madvise",
+            Self::Madvise => "madvise",
+            Self::Never => "never",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Whether a fault moves contents itself, in an area that is advised or not.
+    pub(super) const fn is_direct(self, advised: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Madvise | Self::DeferMadvise => advised,
+            Self::Never | Self::Defer => false,
+        }
+    }
+
+    /// Whether any fault wakes kcompactd.
+    pub const fn wakes_kcompactd(self) -> bool {
+        self.wakes(false) || self.wakes(true)
+    }
+
+    /// Whether a fault wakes kcompactd.
+    pub(super) const fn wakes(self, advised: bool) -> bool {
+        match self {
+            Self::Defer => true,
+            Self::DeferMadvise => !advised,
+            Self::Never | Self::Madvise | Self::Always => false,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Numbers of pages, 2MB regions (address ÷ 2MB) and gigabytes (address ÷ 1GB).
+
+use std::ops::Range;
+
+use perforate_types::{HoleSet, PageSize, VirtualPage};
+
+/// Pages of a 2MB region.
+pub(crate) const REGION_PAGES: u64 = PageSize::Size2M.pages();
+/// Pages of a 1GB page.
+pub(crate) const GIGABYTE_PAGES: u64 = PageSize::Size1G.pages();
+/// 2MB regions of a 1GB page.
+pub(crate) const GIGABYTE_REGIONS: u64 = GIGABYTE_PAGES / REGION_PAGES;
+/// All pages of the 64-bit address space.
+pub(crate) const ALL_PAGES: Range<u64> = 0..1 << 52;
+
+/// Pages of either half of the canonical 48-bit address space.
+const HALF_PAGES: u64 = 1 << 35;
+
+/// Whether a page lies in the 48-bit address space that four levels translate.
+pub(crate) fn is_canonical(page: u64) -> bool {
+    page < HALF_PAGES || (ALL_PAGES.end - HALF_PAGES..ALL_PAGES.end).contains(&page)
+}
+
+/// The 2MB region that `page` is in.
+pub(crate) const fn region_of(page: u64) -> u64 {
+    page / REGION_PAGES
+}
+
+/// Which sub-page of its 2MB region `page` is.
+pub(crate) const fn index_of(page: u64) -> usize {
+    (page % REGION_PAGES) as usize
+}
+
+/// First page of a 2MB region.
+pub(crate) const fn first_page(number: u64) -> VirtualPage {
+    VirtualPage::new(number * REGION_PAGES)
+}
+
+/// First page of a 2MB region, as a number.
+pub(crate) const fn first_of(number: u64) -> u64 {
+    number * REGION_PAGES
+}
+
+/// Sub-page `index` of a 2MB region.
+pub(crate) const fn page_at(number: u64, index: usize) -> u64 {
+    number * REGION_PAGES + index as u64
+}
+
+/// The pages of a 2MB region.
+pub(crate) const fn pages_of(number: u64) -> Range<u64> {
+    number * REGION_PAGES..(number + 1) * REGION_PAGES
+}
+
+/// The 2MB regions that touch `pages`.
+pub(crate) const fn regions_of(pages: &Range<u64>) -> Range<u64> {
+    region_of(pages.start)..pages.end.div_ceil(REGION_PAGES)
+}
+
+/// The sub-pages of 2MB region `number` that `pages` covers.
+pub(crate) fn subpages_of(pages: &Range<u64>, number: u64) -> HoleSet {
+    let Range { start: first, end } = pages_of(number);
+    let start = pages.start.clamp(first, end) - first;
+    let end = pages.end.clamp(first, end) - first;
+    (start as usize..end as usize).collect()
+}
+
+/// The gigabyte that `page` is in.
+pub(crate) const fn gigabyte_of(page: u64) -> u64 {
+    page / GIGABYTE_PAGES
+}
+
+/// First page of a gigabyte.
+pub(crate) const fn first_of_gigabyte(number: u64) -> u64 {
+    number * GIGABYTE_PAGES
+}
+
+/// The pages of a gigabyte.
+pub(crate) const fn pages_of_gigabyte(number: u64) -> Range<u64> {
+    number * GIGABYTE_PAGES..(number + 1) * GIGABYTE_PAGES
+}
