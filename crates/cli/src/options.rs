@@ -58,8 +58,8 @@ pub struct PlacementOptions {
     /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8]
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub contents: Option<String>,
-    /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; goes before
-    /// what a perforated scheme says itself (see `perforate list perforation`)
+    /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; it
+    /// overrides a perforated scheme's own options (see `perforate list perforation`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results

@@ -120,6 +120,8 @@ impl Bar {
         );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(text.to_owned());
+        // Memory may take a while to age before the first instruction.
+        bar.tick();
         Self(bar)
     }
 

@@ -151,6 +151,20 @@ pub enum SimError {
         /// Why there are none, where that is known, after a colon.
         why: String,
     },
+    /// This computer cannot hold the simulated page tables.
+    #[error(
+        "scheme {scheme}: simulating all its 4KB pages takes {:.1} GB of this computer's memory, of \
+         which {:.1} GB are available; a smaller workload or memory would do",
+        *needed_bytes as f64 / f64::from(1 << 30), *available_bytes as f64 / f64::from(1 << 30)
+    )]
+    HostMemory {
+        /// The scheme.
+        scheme: String,
+        /// What it would take.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
     /// The warm-up takes the whole run.
     #[error(
         "--warmup {warmup}: the run has only {instructions} instructions; nothing is left to measure"

@@ -10,6 +10,7 @@ mod compare;
 mod error;
 mod explain;
 mod footprint;
+mod host_memory;
 mod machine;
 mod memory_history;
 mod memory_state;

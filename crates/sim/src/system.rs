@@ -5,6 +5,7 @@ use perforate_oracle::Oracle;
 use perforate_os::{FaultOutcome, Kernel, Work};
 use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Steps, Update, VirtualAddress};
 
+use crate::host_memory::HostMemory;
 use crate::{Machine, MemoryState, Scheme, SimError};
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
@@ -42,6 +43,7 @@ pub struct System {
     refused: u64,
     /// The kernel's account when measuring started.
     work_before: Work,
+    host_memory: HostMemory,
     /// What of the work since then other processors did.
     background: Work,
 }
@@ -61,6 +63,7 @@ impl System {
         let kernel = scheme.kernel(memory, seed, options.implicit_maps).map_err(|source| {
             SimError::Os { scheme: scheme.name.into(), instruction: 0, source }
         })?;
+        let host_memory = HostMemory::new(scheme, memory, kernel.config());
         let dimension = (scheme.dimension)(&kernel, scheme.variant);
         let mmu = Mmu::new(&machine.mmu(), dimension, scheme.variant).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
@@ -76,6 +79,7 @@ impl System {
             instruction: 0,
             refused: 0,
             work_before: Work::default(),
+            host_memory,
             background: Work::default(),
         };
         system.mmu.switch(system.kernel.current());
@@ -143,8 +147,9 @@ impl System {
     /// What the program asks of the operating system.
     ///
     /// # Errors
-    /// Out of memory, or a change that the oracle refuses.
+    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+        self.host_memory.check(event)?;
         self.change(|kernel, updates| kernel.event(event, updates))
     }
 

@@ -1,0 +1,114 @@
+//! Whether this computer has the memory to simulate a large mapping.
+//!
+//! Simulated 4KB pages take host memory: an entry in the kernel's records, an owner, and an entry
+//! in the simulated tables. Mappings of terabytes that are populated at once would have the
+//! program killed without a word, so their need is estimated first.
+
+use perforate_os::{Fragmentation, KernelConfig};
+use perforate_types::ProgramEvent;
+
+use crate::{MemoryState, Scheme, SimError};
+
+/// Host bytes of one mapped 4KB page, measured with `cargo bench -p perforate-sim --bench memory`
+/// and the simulated tables' eight bytes.
+const HOST_BYTES_PER_PAGE: u64 = 24;
+
+/// What a scheme can expect to need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostMemory {
+    scheme: &'static str,
+    /// Share of pages that have an entry of 4KB: in the node of 4KB pages or of holes.
+    small_share: f64,
+    /// Simulated memory: no more can be mapped.
+    memory_bytes: u64,
+    /// What the host has left; `None` where it does not say.
+    available_bytes: Option<u64>,
+}
+
+impl HostMemory {
+    /// The memory that is available now.
+    pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
+        Self {
+            scheme: scheme.name,
+            small_share: small_share(scheme, config.fragmentation),
+            memory_bytes: memory.memory_bytes,
+            available_bytes: available_bytes(),
+        }
+    }
+
+    /// Looks at a mapping that is populated at once.
+    ///
+    /// # Errors
+    /// If it takes more than the host has.
+    pub(crate) fn check(&self, event: &ProgramEvent) -> Result<(), SimError> {
+        let ProgramEvent::Map { length, populate: true, .. } = *event else { return Ok(()) };
+        let pages = length.min(self.memory_bytes) / 4096;
+        let needed_bytes = (pages as f64 * self.small_share) as u64 * HOST_BYTES_PER_PAGE;
+        match self.available_bytes {
+            Some(available_bytes) if needed_bytes > available_bytes => {
+                let scheme = self.scheme.into();
+                Err(SimError::HostMemory { scheme, needed_bytes, available_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The share of pages in regions that a scheme maps by nodes of 4KB entries, as far as it is known
+/// beforehand. The node of a perforated page has room for all 512, whatever its holes.
+fn small_share(scheme: &Scheme, fragmentation: Option<Fragmentation>) -> f64 {
+    if scheme.policy == "base-pages" {
+        return 1.0;
+    }
+    fragmentation.map_or(0.0, |fragmentation| fragmentation.portion)
+}
+
+/// Linux's MemAvailable.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Backing, Permissions, VirtualAddress};
+
+    use super::*;
+
+    #[test]
+    fn a_terabyte_in_4kb_pages_takes_six_gigabytes() {
+        let map = ProgramEvent::Map {
+            start: VirtualAddress::new(1 << 30),
+            length: 1 << 40,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: true,
+        };
+        let with = |small_share, available_bytes| HostMemory {
+            scheme: "4k",
+            small_share,
+            memory_bytes: 1 << 41,
+            available_bytes,
+        };
+        let error = with(1.0, Some(6 << 30)).check(&map);
+        assert!(error.is_ok(), "2^28 pages of 24 bytes");
+        let error = with(1.0, Some((6 << 30) - 1)).check(&map).unwrap_err().to_string();
+        assert!(error.contains("4k") && error.contains("6.0 GB"), "{error}");
+        assert!(with(0.5, Some(4 << 30)).check(&map).is_ok());
+        assert!(with(1.0, None).check(&map).is_ok());
+    }
+
+    #[test]
+    fn large_pages_need_next_to_nothing() {
+        let fragmentation: Fragmentation = "portion=50%,holes=20%,clustered".parse().unwrap();
+        let share = |name: &str, given| small_share(Scheme::find(name).unwrap(), given);
+        assert_eq!(share("4k", None), 1.0);
+        assert_eq!(share("thp", None), 0.0);
+        assert_eq!(share("thp", Some(fragmentation)), 0.5);
+        assert_eq!(share("perforated", Some(fragmentation)), 0.5);
+    }
+}
