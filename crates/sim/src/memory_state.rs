@@ -134,7 +134,11 @@ fn read_swap(text: &str) -> Result<u64, SimError> {
 fn read_fault_map(text: &str) -> Result<FaultMap, SimError> {
     if !text.contains('=') {
         let file = |problem: String| SimError::Past(format!("--faulty {text}: {problem}"));
-        let content = std::fs::read_to_string(text).map_err(|error| file(error.to_string()))?;
+        let content = std::fs::read_to_string(text).map_err(|error| {
+            let forms =
+                "write uniform=1%, clustered=1% or name a file with one frame number a line";
+            file(format!("{error}; {forms}"))
+        })?;
         return FaultMap::from_lines(&content).map_err(|error| file(error.to_string()));
     }
     text.parse().map_err(|error: OsError| {
