@@ -202,23 +202,33 @@ impl System {
             self.refused += 1;
             return Ok(None);
         }
-        let mut faults = 0;
-        loop {
-            match self.mmu.translate(kind, address, &mut self.steps) {
-                Ok(translated) if self.oracle.is_none() => return Ok(Some(translated)),
-                result => {
-                    self.check(kind, address, &result)?;
-                    match result {
-                        Ok(translated) => return Ok(Some(translated)),
-                        Err(fault) if faults == FAULTS_PER_ACCESS => {
-                            return Err(self.stuck(kind, address, fault));
-                        }
-                        Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
-                        Err(_) => faults += 1,
-                    }
-                }
+        match self.mmu.translate(kind, address, &mut self.steps) {
+            Ok(translated) if self.oracle.is_none() => Ok(Some(translated)),
+            result => self.settle(kind, address, result),
+        }
+    }
+
+    /// Checks a translation or serves its page fault, until the access succeeds. Apart from
+    /// [`Self::translate`], so that its loop and the references it takes do not slow down the
+    /// plain case.
+    #[cold]
+    #[inline(never)]
+    fn settle(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+        mut result: Result<Translated, PageFault>,
+    ) -> Result<Option<Translated>, SimError> {
+        for _ in 0..FAULTS_PER_ACCESS {
+            self.check(kind, address, &result)?;
+            match result {
+                Ok(translated) => return Ok(Some(translated)),
+                Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
+                Err(_) => result = self.mmu.translate(kind, address, &mut self.steps),
             }
         }
+        self.check(kind, address, &result)?;
+        result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
     }
 
     /// Has the operating system serve the page fault of an access; returns whether the access may
