@@ -44,7 +44,7 @@ pub struct PlacementOptions {
     /// defer+madvise, madvise or never [default: never]
     #[arg(long, value_name = "MODE", help_heading = "Operating system")]
     pub defrag: Option<String>,
-    /// Zones of memory: single or x86 (DMA, DMA32, Normal)
+    /// Zones of memory: single, x86 (DMA, DMA32, Normal) or sizes such as dma=16M,dma32=2G
     #[arg(long, value_name = "LAYOUT", help_heading = "Memory")]
     pub zones: Option<String>,
     /// Background promotion while the program runs: default, or

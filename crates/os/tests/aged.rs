@@ -62,7 +62,8 @@ fn a_faulty_frame_spoils_a_large_page_but_is_one_hole_of_a_perforated_one() {
 
 #[test]
 fn memory_adds_up_after_ageing_and_use() {
-    for layout in [ZoneLayout::Single, ZoneLayout::X86] {
+    let sizes = ZoneLayout::Sizes { dma_bytes: 32 * MB, dma32_bytes: 64 * MB };
+    for (layout, count) in [(ZoneLayout::Single, 1), (ZoneLayout::X86, 2), (sizes, 3)] {
         let config = KernelConfig {
             zones: layout,
             ageing: Some("kernel-build,free=40%".parse::<Ageing>().unwrap()),
@@ -86,7 +87,7 @@ fn memory_adds_up_after_ageing_and_use() {
             .map(|zone| zone.buddy.range().end - zone.buddy.range().start)
             .sum();
         assert_eq!(zones * 4096 + counter(&kernel, "hole_bitmap_bytes"), 128 * MB);
-        assert_eq!(kernel.zones().iter().count(), if layout == ZoneLayout::X86 { 2 } else { 1 });
+        assert_eq!(kernel.zones().iter().count(), count);
     }
 }
 

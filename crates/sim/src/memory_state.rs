@@ -55,7 +55,7 @@ pub struct PastOptions<'a> {
     pub defrag: Option<&'a str>,
     /// `--swap`: a size.
     pub swap: Option<&'a str>,
-    /// `--zones`: `single` or `x86`.
+    /// `--zones`: `single`, `x86` or `dma=SIZE,dma32=SIZE`.
     pub zones: Option<&'a str>,
 }
 
@@ -69,13 +69,7 @@ impl Past {
         let compacted = read_compaction(options.compaction)?;
         let defrag = options.defrag.map_or(Ok(Defrag::Never), read_defrag)?;
         let swap_bytes = options.swap.map_or(Ok(0), read_swap)?;
-        let zones = match options.zones {
-            None | Some("single") => ZoneLayout::Single,
-            Some("x86") => ZoneLayout::X86,
-            Some(other) => {
-                return Err(SimError::Past(format!("--zones is single or x86, not \"{other}\"")));
-            }
-        };
+        let zones = options.zones.map_or(Ok(ZoneLayout::Single), parse_zones)?;
         let ageing = options.age.map(str::parse).transpose().map_err(past)?;
         let faulty = options.faulty.map(read_fault_map).transpose()?;
         Ok(Self { zones, faulty, ageing, defrag, compacted, swap_bytes })
@@ -84,8 +78,13 @@ impl Past {
     /// Short phrases for headings.
     fn describe(&self) -> Vec<String> {
         let mut phrases = Vec::new();
-        if self.zones != ZoneLayout::Single {
-            phrases.push("zones of x86-64".into());
+        match self.zones {
+            ZoneLayout::Single => {}
+            ZoneLayout::X86 => phrases.push("zones of x86-64".into()),
+            ZoneLayout::Sizes { dma_bytes, dma32_bytes } => {
+                let (dma, dma32) = (format_size(dma_bytes), format_size(dma32_bytes));
+                phrases.push(format!("zones: DMA {dma}, DMA32 {dma32}"));
+            }
         }
         phrases.extend(self.ageing.as_ref().map(|ageing| format!("aged: {ageing}")));
         phrases.extend(self.faulty.as_ref().map(|faulty| format!("faulty: {faulty}")));
@@ -128,6 +127,29 @@ fn read_swap(text: &str) -> Result<u64, SimError> {
         return Err(SimError::Size { option: "--swap", text: text.into(), problem });
     }
     Ok(bytes)
+}
+
+/// `single`, `x86`, or `dma=SIZE,dma32=SIZE`.
+fn parse_zones(text: &str) -> Result<ZoneLayout, SimError> {
+    let wrong = || {
+        let forms = "single, x86 or sizes such as dma=16M,dma32=2G";
+        SimError::Past(format!("--zones is {forms}, not \"{text}\""))
+    };
+    let (mut dma, mut dma32) = (None, None);
+    for word in text.split(',') {
+        let (zone, size) = match (text, word.split_once('=')) {
+            ("single", _) => return Ok(ZoneLayout::Single),
+            ("x86", _) => return Ok(ZoneLayout::X86),
+            (_, Some(("dma", size))) => (&mut dma, size),
+            (_, Some(("dma32", size))) => (&mut dma32, size),
+            _ => return Err(wrong()),
+        };
+        if zone.replace(parse_size("--zones", size)?).is_some() {
+            return Err(wrong());
+        }
+    }
+    let (dma_bytes, dma32_bytes) = (dma.unwrap_or(0), dma32.unwrap_or(0));
+    Ok(ZoneLayout::Sizes { dma_bytes, dma32_bytes })
 }
 
 /// A share, or a file that lists frames.
@@ -200,6 +222,8 @@ impl MemoryState {
             let problem = "--age produces fragmentation, --fragmentation injects it: choose one";
             return Err(SimError::Past(problem.into()));
         }
+        let zones = |reason| SimError::Past(format!("--zones: {reason}"));
+        past.zones.check(self.memory_bytes).map_err(zones)?;
         if let Some(list @ FaultMap::Frames(_)) = &past.faulty {
             let frames = self.memory_bytes / PageSize::Size4K.bytes();
             list.frames(frames, 0).map_err(|error| SimError::Past(format!("--faulty: {error}")))?;

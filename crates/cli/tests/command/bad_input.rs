@@ -75,7 +75,16 @@ fn pasts() {
         ("--defrag=later", "always, defer, defer+madvise, madvise, never, not \"later\""),
         ("--swap=much", "--swap \"much\": unknown unit"),
         ("--swap=65T", "at most 64T of swap"),
-        ("--zones=numa", "single or x86"),
+        ("--khugepaged=max-ptes-none=512", "max-ptes-none is at most 511, not 512"),
+        ("--khugepaged=every=0", "every is a number of instructions from 1 on, not \"0\""),
+        ("--ksm=default", "--ksm needs --contents"),
+        ("--contents=zero=10%", "--contents without --ksm has no effect"),
+        ("--perforation=max-filter-bits=9", "max-filter-bits is 0 to 8, not \"9\""),
+        ("--perforation=max-hole-share=25%,demote-above=20%", "is less than max-hole-share=25%"),
+        ("--zones=numa", "single, x86 or sizes such as dma=16M,dma32=2G, not \"numa\""),
+        ("--zones=dma=1G,dma=1G", "single, x86 or sizes"),
+        ("--zones=dma=1G,dma32=4G", "--zones: the zones are larger than the memory"),
+        ("--zones=dma=3M", "--zones: zones are multiples of 4M"),
     ] {
         fails(&place, &["random:size=64M", "--memory", "4G", option], 2, expected);
     }

@@ -87,6 +87,7 @@ impl PhysicalMemory {
         if memory_bytes > 1 << 52 {
             return Err(invalid("physical addresses have 52 bits, at most 4096 TB"));
         }
+        layout.check(memory_bytes).map_err(invalid)?;
         let hole_bitmap_frames =
             if with_hole_bitmap { frames.div_ceil(8 * FRAME_BYTES) } else { 0 };
         // A first page needs four table nodes (one of them a pair) and its frame.

@@ -14,12 +14,49 @@ pub enum ZoneLayout {
     /// One zone, `Normal`.
     #[default]
     Single,
-    /// Those of x86-64 Linux: `DMA` below 16MB, `DMA32` below 4GB, `Normal`.
+    /// Those of x86-64 Linux: `DMA` below 16MB, `DMA32` below 4GB, `Normal`; as far as the memory
+    /// goes.
     X86,
+    /// Zones below `Normal` of these sizes, multiples of 4MB; 0 for none.
+    Sizes {
+        /// `DMA`, from address 0.
+        dma_bytes: u64,
+        /// `DMA32`, above it.
+        dma32_bytes: u64,
+    },
 }
 
-/// First address after the x86 zones below `Normal`.
-const X86_ENDS_BYTES: [(&str, u64); 2] = [("DMA", 16 << 20), ("DMA32", 4 << 30)];
+impl ZoneLayout {
+    /// Zones begin where free blocks of the largest order do.
+    const ALIGNMENT_BYTES: u64 = FRAME_BYTES << Buddy::MAX_ORDER;
+
+    /// Names of the zones below `Normal`, and the first address after each.
+    fn ends_bytes(self) -> [(&'static str, u64); 2] {
+        let (dma, dma32) = match self {
+            Self::Single => (0, 0),
+            Self::X86 => (16 << 20, 4 << 30),
+            Self::Sizes { dma_bytes, dma32_bytes } => {
+                (dma_bytes, dma_bytes.saturating_add(dma32_bytes))
+            }
+        };
+        [("DMA", dma), ("DMA32", dma32)]
+    }
+
+    /// Looks whether a memory can be divided so.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(self, memory_bytes: u64) -> Result<(), &'static str> {
+        let Self::Sizes { dma_bytes, dma32_bytes } = self else { return Ok(()) };
+        if [dma_bytes, dma32_bytes].iter().any(|bytes| bytes % Self::ALIGNMENT_BYTES != 0) {
+            return Err("zones are multiples of 4M");
+        }
+        if dma_bytes.saturating_add(dma32_bytes) > memory_bytes {
+            return Err("the zones are larger than the memory");
+        }
+        Ok(())
+    }
+}
 
 /// One zone.
 #[derive(Clone, Debug)]
@@ -43,14 +80,12 @@ impl Zones {
     pub(crate) fn new(frames: u64, layout: ZoneLayout) -> Self {
         let mut zones = Vec::new();
         let mut start = 0;
-        if layout == ZoneLayout::X86 {
-            for (name, end_bytes) in X86_ENDS_BYTES {
-                let end = (end_bytes / FRAME_BYTES).min(frames);
-                if start < end {
-                    zones.push(Zone { name, buddy: Buddy::over(start..end) });
-                }
-                start = end;
+        for (name, end_bytes) in layout.ends_bytes() {
+            let end = (end_bytes / FRAME_BYTES).min(frames);
+            if start < end {
+                zones.push(Zone { name, buddy: Buddy::over(start..end) });
             }
+            start = end;
         }
         if start < frames || zones.is_empty() {
             zones.push(Zone { name: "Normal", buddy: Buddy::over(start..frames) });
