@@ -127,8 +127,6 @@ fn parse_daemon<C: FromStr<Err = OsError>>(
 /// When which kernel thread wakes next.
 pub(crate) struct Alarms {
     threads: Vec<Alarm>,
-    /// The earliest of their times; [`u64::MAX`] without threads.
-    next: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -153,17 +151,13 @@ impl Alarms {
         let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every));
         let kcompactd = defrag.wakes_kcompactd().then_some((Thread::Kcompactd, PERIOD));
         let threads = [khugepaged, ksm, kcompactd].into_iter().flatten();
-        let threads: Vec<_> =
-            threads.map(|(thread, every)| Alarm { thread, every, next: every }).collect();
-        let mut alarms = Self { threads, next: 0 };
-        alarms.find_next();
-        alarms
+        let threads = threads.map(|(thread, every)| Alarm { thread, every, next: every });
+        Self { threads: threads.collect() }
     }
 
-    /// The instruction before which the next thread wakes.
-    #[inline]
+    /// The instruction before which the next thread wakes; [`u64::MAX`] without threads.
     pub(crate) fn next(&self) -> u64 {
-        self.next
+        self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX)
     }
 
     /// Runs the threads that wake now, before instruction `now`.
@@ -183,12 +177,7 @@ impl Alarms {
                 Ok(())
             })?;
         }
-        self.find_next();
         Ok(())
-    }
-
-    fn find_next(&mut self) {
-        self.next = self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX);
     }
 }
 

@@ -39,11 +39,14 @@ impl AddressSpace {
     ) -> bool {
         let index = index_of(page);
         let perforated = self.perforated(region_of(page)).expect("it has a hole");
-        let belongs = perforated.permissions == permissions && self.is_shared_as_in_place(page);
         let frame = perforated.in_place(index);
-        if perforated.reserved.contains(index) {
-            self.unreserve(page);
-        } else if !belongs || !effects.memory.take(frame) {
+        let is_reserved = perforated.reserved.contains(index);
+        // Others have most frames in place: that is seen sooner than whether the hole belongs.
+        if !is_reserved && !effects.memory.zones().is_free(frame) {
+            return false;
+        }
+        let belongs = perforated.permissions == permissions && self.is_shared_as_in_place(page);
+        if !(is_reserved || belongs) || !self.take_in_place(page, effects) {
             return false;
         }
         if belongs {

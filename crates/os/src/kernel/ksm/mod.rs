@@ -69,8 +69,7 @@ impl Kernel {
     /// If they are out of range.
     pub fn set_ksm(&mut self, config: KsmConfig) -> Result<(), OsError> {
         config.check().map_err(|reason| {
-            let KsmConfig { pages_to_scan, max_page_sharing } = config;
-            let text = format!("pages-to-scan={pages_to_scan},max-page-sharing={max_page_sharing}");
+            let text = config.to_string();
             OsError::InvalidKsm { text, reason }
         })?;
         self.ksm.config = config;
