@@ -310,7 +310,10 @@ impl Dimension for Radix {
             | MappingChange::Punch { .. }
             | MappingChange::Patch { .. }
             | MappingChange::MapHole { .. }
-            | MappingChange::UnmapHole { .. } => {
+            | MappingChange::UnmapHole { .. }
+            | MappingChange::Segment { .. }
+            | MappingChange::ClearSegment { .. }
+            | MappingChange::Escape { .. } => {
                 panic!("ordinary page tables cannot hold {change:?}")
             }
         }

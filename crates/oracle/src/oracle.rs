@@ -112,6 +112,9 @@ impl Oracle {
                 *hole = Some((frame, permissions));
                 Ok(())
             }
+            MappingChange::Segment { .. }
+            | MappingChange::ClearSegment { .. }
+            | MappingChange::Escape { .. } => unimplemented!("segments"),
             MappingChange::UnmapHole { space, page } => {
                 let hole = self.holes.get_mut(&(space, page)).ok_or(Reason::NotHole)?;
                 hole.take().map(|_| ()).ok_or(Reason::HoleUnallocated)
@@ -201,5 +204,8 @@ fn describe(change: &MappingChange) -> (&'static str, SpaceId, VirtualPage) {
         MappingChange::Patch { space, page } => ("Patch", space, page),
         MappingChange::MapHole { space, page, .. } => ("MapHole", space, page),
         MappingChange::UnmapHole { space, page } => ("UnmapHole", space, page),
+        MappingChange::Segment { space, page, .. } => ("Segment", space, page),
+        MappingChange::ClearSegment { space } => ("ClearSegment", space, VirtualPage::new(0)),
+        MappingChange::Escape { space, page } => ("Escape", space, page),
     }
 }

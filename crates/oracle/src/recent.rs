@@ -70,7 +70,11 @@ impl Recent {
     /// Forgets the answers that a change may alter.
     pub(crate) fn forget(&mut self, change: &MappingChange) {
         match *change {
-            MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => {}
+            MappingChange::AddTable { .. }
+            | MappingChange::RemoveTable { .. }
+            | MappingChange::Segment { .. }
+            | MappingChange::ClearSegment { .. }
+            | MappingChange::Escape { .. } => {}
             MappingChange::Map { space, page, size, .. }
             | MappingChange::Unmap { space, page, size }
             | MappingChange::Protect { space, page, size, .. } => {

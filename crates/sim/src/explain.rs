@@ -237,6 +237,7 @@ impl Subject {
             (Action::Miss { unit: Unit::L2Tlb }, _) => "L2 TLB: nothing found".into(),
             (Action::Hit { .. }, _) => "walk cache: entry found".into(),
             (Action::Miss { .. }, _) => "walk cache: nothing found".into(),
+            (Action::Check, _) => "direct segment: BASE, LIMIT and escape filter checked".into(),
             (Action::Fill { .. }, _) => return None,
             (Action::Read { address }, Purpose::Bitmap) => {
                 format!("the block's bitmap line at {address:#x}")
@@ -257,7 +258,7 @@ fn name(purpose: Purpose) -> &'static str {
         Purpose::Level1 => "level-1 entry (PTE)",
         Purpose::Shadow => "shadow level-2 entry",
         Purpose::Hole => "the hole's level-1 entry",
-        Purpose::Page | Purpose::Bitmap => "entry",
+        _ => "entry",
     }
 }
 

@@ -155,6 +155,17 @@ pub struct WalkerConfig {
     /// Walker logic per entry read, besides the time of the read itself, in cycles.
     #[serde(default)]
     pub read_overhead_cycles: u32,
+    /// One look-up of a nested TLB that is a structure of its own, in cycles.
+    #[serde(default = "one_cycle")]
+    pub nested_tlb_cycles: u32,
+    /// One check of a direct segment's BASE and LIMIT and its escape filter, in cycles; D §VII
+    /// reckons with one.
+    #[serde(default = "one_cycle")]
+    pub segment_check_cycles: u32,
+}
+
+fn one_cycle() -> u32 {
+    1
 }
 
 /// The cache that page walkers read through.

@@ -17,13 +17,23 @@ const SHARE_NAMES: [&str; SHARES] = [
     "walk_level1",
     "shadow",
     "hole",
+    "host_page",
+    "host_bitmap_read",
+    "host_walk_level4",
+    "host_walk_level3",
+    "host_walk_level2",
+    "host_walk_level1",
+    "host_shadow",
+    "host_hole",
     "l2_tlb",
     "bitmap_lookup",
     "walk_cache",
+    "nested_tlb",
+    "segment_check",
     "walker_queue",
     "fill_wait",
 ];
-const _: () = assert!(Purpose::Hole as usize == 7 && Share::FillWait as usize == 12);
+const _: () = assert!(Purpose::HostHole as usize == 15 && Share::FillWait as usize == 22);
 
 const CACHE_NAMES: [(usize, &str); 4] = [(L1I, "l1i"), (L1D, "l1d"), (L2, "l2"), (LLC, "llc")];
 
@@ -60,7 +70,7 @@ pub(crate) fn translation(statistics: &TranslationStatistics, out: &mut Counters
     out.count("translations_beyond_l1_tlb", statistics.translations);
     out.count("translation_cycles", statistics.cycles);
     for (name, cycles) in SHARE_NAMES.iter().zip(statistics.shares) {
-        if *name != "page" {
+        if !["page", "host_page"].contains(name) {
             out.count(format!("translation_cycles_{name}"), cycles);
         }
     }

@@ -15,6 +15,8 @@ pub(crate) enum Share {
     L2Tlb = Purpose::COUNT,
     BitmapLookup,
     WalkCache,
+    NestedTlb,
+    SegmentCheck,
     WalkerQueue,
     FillWait,
 }
@@ -62,6 +64,7 @@ pub(crate) struct Translation {
     walker_level: usize,
     latencies: [u64; Unit::COUNT],
     read_overhead: u64,
+    check: u64,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -79,7 +82,7 @@ impl Occupancy {
         let first = list.iter().position(|step| match step.action {
             Action::Read { .. } => true,
             Action::Hit { unit, .. } | Action::Miss { unit } => unit == Unit::WalkCache,
-            Action::Fill { .. } => false,
+            Action::Check | Action::Fill { .. } => false,
         })?;
         Some(Self { first, last })
     }
@@ -102,12 +105,15 @@ impl Translation {
         let mut latencies = [0; Unit::COUNT];
         latencies[Unit::L2Tlb as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::WalkCache as usize] = config.walk_cache_cycles.into();
+        latencies[Unit::HostWalkCache as usize] = config.walk_cache_cycles.into();
+        latencies[Unit::NestedTlb as usize] = config.nested_tlb_cycles.into();
         Self {
             slots: slots.map(|count| vec![Slot::default(); count]),
             walkers: Pool::new(config.walkers, read_cycles),
             walker_level: Hierarchy::walker_level(config.attach),
             latencies,
             read_overhead: config.read_overhead_cycles.into(),
+            check: config.segment_check_cycles.into(),
             statistics: TranslationStatistics::default(),
         }
     }
@@ -204,6 +210,9 @@ impl Translation {
                 self.statistics.reads_by_level[served.from] += 1;
                 Ended { at: served.done, share: step.purpose as usize, fill_wait: 0 }
             }
+            Action::Check => {
+                Ended { at: now + self.check, share: Share::SegmentCheck as usize, fill_wait: 0 }
+            }
             Action::Fill { .. } => Ended { at: now, share: 0, fill_wait: 0 },
         }
     }
@@ -237,8 +246,9 @@ impl Translation {
 
 fn look_up_share(unit: Unit, purpose: Purpose) -> usize {
     let share = match (unit, purpose) {
-        (Unit::WalkCache, _) => Share::WalkCache,
-        (_, Purpose::Bitmap) => Share::BitmapLookup,
+        (Unit::WalkCache | Unit::HostWalkCache, _) => Share::WalkCache,
+        (_, Purpose::Bitmap | Purpose::HostBitmap) => Share::BitmapLookup,
+        (_, Purpose::HostPage) => Share::NestedTlb,
         _ => Share::L2Tlb,
     };
     share as usize

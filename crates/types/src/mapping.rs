@@ -124,6 +124,36 @@ pub enum MappingChange {
         /// The 4KB sub-page.
         page: VirtualPage,
     },
+    /// The segment registers of the address space are set: BASE is `page`, LIMIT `page` + `pages`,
+    /// OFFSET `frame` − `page`; the escape filter is empty (D §II.B, §III). Of its pages only
+    /// escaped ones may be mapped elsewhere by paging; others may be mapped in place, for those the
+    /// filter takes for escaped.
+    Segment {
+        /// Address space.
+        space: SpaceId,
+        /// First page.
+        page: VirtualPage,
+        /// Number of 4KB pages, not 0.
+        pages: u64,
+        /// Frame of the first page; the others follow.
+        frame: Frame,
+        /// What the segment allows.
+        permissions: Permissions,
+    },
+    /// The segment registers of the address space are cleared: BASE = LIMIT. Pages mapped by paging
+    /// inside it stay mapped.
+    ClearSegment {
+        /// Address space.
+        space: SpaceId,
+    },
+    /// A page of the segment escapes it: it goes into the escape filter, and paging alone
+    /// translates it from now on (D §V).
+    Escape {
+        /// Address space.
+        space: SpaceId,
+        /// The 4KB page.
+        page: VirtualPage,
+    },
 }
 
 /// Which cached translations a change kills (P §IV.E, SPEC P-5).

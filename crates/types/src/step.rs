@@ -14,13 +14,17 @@ pub enum Unit {
     L1InstructionTlb,
     /// Second-level TLB.
     L2Tlb,
-    /// Page-walk caches, all levels.
+    /// Page-walk caches, all levels; of the guest when virtualized.
     WalkCache,
+    /// Page-walk caches of the host's tables.
+    HostWalkCache,
+    /// TLB of guest-physical addresses, where it is a structure of its own.
+    NestedTlb,
 }
 
 impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 6;
 }
 
 /// What a step is for.
@@ -43,11 +47,50 @@ pub enum Purpose {
     Shadow,
     /// The level-1 entry of a hole.
     Hole,
+    /// The translation of a guest-physical address.
+    HostPage,
+    /// The host's hole bitmap.
+    HostBitmap,
+    /// A level-4 entry of the host.
+    HostLevel4,
+    /// A level-3 entry of the host.
+    HostLevel3,
+    /// A level-2 entry of the host.
+    HostLevel2,
+    /// A level-1 entry of the host.
+    HostLevel1,
+    /// The shadow level-2 entry of a perforated page of the host.
+    HostShadow,
+    /// The level-1 entry of a hole of the host.
+    HostHole,
 }
 
 impl Purpose {
     /// Number of purposes, for arrays indexed by `purpose as usize`.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 16;
+
+    /// Whether it is about the second dimension, guest-physical to physical addresses.
+    pub const fn is_host(self) -> bool {
+        self as usize >= Self::HostPage as usize
+    }
+
+    /// The same in the second dimension.
+    ///
+    /// # Panics
+    /// If it is about the second dimension already: there is no third.
+    pub const fn of_host(self) -> Self {
+        match self {
+            Self::Page => Self::HostPage,
+            Self::Bitmap => Self::HostBitmap,
+            Self::Level4 => Self::HostLevel4,
+            Self::Level3 => Self::HostLevel3,
+            Self::Level2 => Self::HostLevel2,
+            Self::Level1 => Self::HostLevel1,
+            Self::Shadow => Self::HostShadow,
+            Self::Hole => Self::HostHole,
+            _ => panic!("there is no third dimension"),
+        }
+    }
 }
 
 /// One thing the hardware did.
@@ -70,6 +113,9 @@ pub enum Action {
         /// What it read; 8 bytes for entries, 64 for a bitmap line.
         address: PhysicalAddress,
     },
+    /// An address was compared with BASE and LIMIT of a direct segment, and with its escape filter
+    /// (D §III).
+    Check,
     /// An entry was filled; it is usable when the stages so far are done.
     Fill {
         /// Where.
@@ -99,6 +145,7 @@ pub struct Steps {
     /// Stage of the next step that starts when everything before it is done.
     next_stage: u8,
     reads: [u8; Purpose::COUNT],
+    checks: u8,
 }
 
 impl Steps {
@@ -118,6 +165,7 @@ impl Steps {
         self.list.clear();
         self.next_stage = 0;
         self.reads = [0; Purpose::COUNT];
+        self.checks = 0;
     }
 
     /// Whether nothing beyond the first-level TLB was needed.
@@ -136,6 +184,12 @@ impl Steps {
     #[inline]
     pub fn reads(&self) -> &[u8; Purpose::COUNT] {
         &self.reads
+    }
+
+    /// Checks of direct segments.
+    #[inline]
+    pub fn checks(&self) -> u8 {
+        self.checks
     }
 
     /// The first `length` steps only.
@@ -166,8 +220,10 @@ impl Steps {
 
     #[inline]
     fn add(&mut self, step: Step) {
-        if let Action::Read { .. } = step.action {
-            self.reads[step.purpose as usize] += 1;
+        match step.action {
+            Action::Read { .. } => self.reads[step.purpose as usize] += 1,
+            Action::Check => self.checks += 1,
+            _ => {}
         }
         if !self.counts_only {
             self.list.push(step);

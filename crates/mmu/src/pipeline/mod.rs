@@ -135,7 +135,8 @@ impl Mmu {
 
     /// Number of slots of each unit, for the timing model.
     pub fn slots(&self) -> [usize; Unit::COUNT] {
-        [self.data.slots(), self.instruction.slots(), self.l2.slots(), self.caches.slots()]
+        let [data, instruction] = [self.data.slots(), self.instruction.slots()];
+        [data, instruction, self.l2.slots(), self.caches.slots(), 0, 0]
     }
 
     /// Translates an access of the running address space. `steps` is emptied first and then

@@ -188,7 +188,10 @@ impl Ledger {
                 let is_pair = *level == 2 && self.shadow_directories;
                 done.frames_zeroed_tables += 1 + u64::from(is_pair);
             }
-            MappingChange::RemoveTable { .. } => {}
+            MappingChange::RemoveTable { .. }
+            | MappingChange::Segment { .. }
+            | MappingChange::ClearSegment { .. }
+            | MappingChange::Escape { .. } => {}
             MappingChange::Map { .. }
             | MappingChange::Perforate { .. }
             | MappingChange::MapHole { .. } => done.pages_mapped += 1,

@@ -73,6 +73,8 @@ pub fn config() -> TimingConfig {
             l2_tlb_cycles: L2_TLB as u32,
             walk_cache_cycles: 1,
             read_overhead_cycles: 0,
+            nested_tlb_cycles: 1,
+            segment_check_cycles: 1,
         },
     }
 }
@@ -84,7 +86,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(config: &TimingConfig) -> Self {
-        Self { core: Core::new(config, [64, 64, 64, 16]).unwrap() }
+        Self { core: Core::new(config, [64, 64, 64, 16, 16, 16]).unwrap() }
     }
 
     pub fn run(&mut self, instruction: Instruction) {
