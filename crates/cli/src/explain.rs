@@ -2,7 +2,7 @@
 
 use clap::Args;
 use perforate_mmu::Case;
-use perforate_sim::{Explanation, Machine, Scheme, Situation};
+use perforate_sim::{Composition, Explanation, Machine, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
@@ -53,16 +53,16 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let (machine, memory) = (Machine::load(&placement.machine)?, placement.memory()?);
     let mut workload = placement.workload(Some(&arguments.workload));
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
-    let schemes = Scheme::list(&arguments.scheme)?;
+    let schemes = Composition::list(&arguments.scheme)?;
     let [scheme] = schemes.as_slice() else {
         return Err(Failure::Usage("explain takes one scheme".into()));
     };
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
     let explained =
-        perforate_sim::explain(&machine, scheme, &memory, &workload, placement.seed, &addresses)?;
+        perforate_sim::explain(&machine, *scheme, &memory, &workload, placement.seed, &addresses)?;
     let mut text =
-        format!("Loads under {} on {}\n{}\n", scheme.name, machine.name, memory.describe());
+        format!("Loads under {} on {}\n{}\n", scheme.name(), machine.name, memory.describe());
     if explained.is_empty() {
         text += "\nNo address to explain: the workload touches none.\n";
     }
@@ -110,6 +110,7 @@ fn situation(situation: Situation) -> &'static str {
 fn case(explanation: &Explanation) -> String {
     let case = match explanation.case {
         Case::FirstLevel => "first-level hit",
+        Case::Segment => "direct segments translate it, beside the second-level TLB",
         Case::Regular => "case 1, an ordinary or hole translation",
         Case::Filtered => "case 2, the filter says no hole is near",
         Case::BitmapInPlace => "case 3, the cached bitmap says no hole",

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use perforate_sim::{
-    Background, BackgroundOptions, Comparison, Machine, MemoryState, Past, PastOptions, Scheme,
-    SimError, Workload,
+    Background, BackgroundOptions, Comparison, Composition, Machine, MemoryState, Past,
+    PastOptions, SimError, Workload,
 };
 
 use crate::bundled;
@@ -62,6 +62,27 @@ pub struct PlacementOptions {
     /// overrides a perforated scheme's own options (see `perforate list perforation`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
+    /// Host memory under a virtual machine [default: a quarter more than --memory, and 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Virtualization")]
+    pub host_memory: Option<String>,
+    /// Fragmentation injected into host memory, as --fragmentation [default: none]
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_fragmentation: Option<String>,
+    /// Age host memory, as --age
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_age: Option<String>,
+    /// Faulty host frames, as --faulty
+    #[arg(long, value_name = "SPEC|FILE", help_heading = "Virtualization")]
+    pub host_faulty: Option<String>,
+    /// Swap space of the host, as --swap; with it, host memory may be smaller than the guest's
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Virtualization")]
+    pub host_swap: Option<String>,
+    /// Background promotion in the host, as --khugepaged
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_khugepaged: Option<String>,
+    /// Policy for perforated pages of the host, as --perforation
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_perforation: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -110,7 +131,21 @@ impl PlacementOptions {
         })?;
         let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
             .with_past(past)?;
-        Ok(MemoryState { background, ..memory })
+        MemoryState { background, ..memory }.over(self.host_memory()?)
+    }
+
+    /// The host's memory, if anything is said of it.
+    fn host_memory(&self) -> Result<Option<HostMemoryOptions<'_>>, SimError> {
+        let options = HostMemoryOptions {
+            memory: self.host_memory.as_deref(),
+            fragmentation: self.host_fragmentation.as_deref(),
+            age: self.host_age.as_deref(),
+            faulty: self.host_faulty.as_deref(),
+            swap: self.host_swap.as_deref(),
+            khugepaged: self.host_khugepaged.as_deref(),
+            perforation: self.host_perforation.as_deref(),
+        };
+        Ok((options != HostMemoryOptions::default()).then_some(options))
     }
 
     /// The part of the workload asked for; the default trace where none is named.
@@ -134,7 +169,7 @@ impl SimulationOptions {
         Ok(Comparison {
             workload: self.placement.workload(workload),
             machine: Machine::load(&self.placement.machine)?,
-            schemes: Scheme::list(schemes)?,
+            schemes: Composition::list(schemes)?,
             memory: self.placement.memory()?,
             seed,
             functional: self.functional,

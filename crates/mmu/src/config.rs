@@ -49,6 +49,36 @@ pub struct WalkCacheConfig {
     pub level2_entries: usize,
 }
 
+/// What a machine has for virtualization, the `[virtualization]` section of a machine file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualizationConfig {
+    /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
+    /// second-level TLB, and 0 entries mean that they are cached nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nested_tlb: Option<TlbGeometry>,
+    /// Page-walk caches of the host's tables.
+    pub host_walk_cache: WalkCacheConfig,
+    /// Bits of a direct segment's escape filter.
+    pub escape_filter_bits: usize,
+    /// Hash functions of the escape filter, each with bits of its own.
+    pub escape_filter_functions: usize,
+}
+
+impl Default for VirtualizationConfig {
+    /// Entries share the second-level TLB; a filter as in D §IX.C.
+    fn default() -> Self {
+        let host_walk_cache =
+            WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 };
+        Self {
+            nested_tlb: None,
+            host_walk_cache,
+            escape_filter_bits: 256,
+            escape_filter_functions: 4,
+        }
+    }
+}
+
 /// Everything the memory-management unit is built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,11 +87,25 @@ pub struct MmuConfig {
     pub tlb: TlbConfig,
     /// Page-walk caches.
     pub walk_cache: WalkCacheConfig,
+    /// Virtualization.
+    #[serde(default)]
+    pub virtualization: VirtualizationConfig,
 }
 
 /// A geometry that no hardware can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
+    /// Bits that do not share out.
+    #[error(
+        "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
+         each function needs a power of two bits of its own"
+    )]
+    EscapeFilter {
+        /// Bits asked for.
+        bits: usize,
+        /// Hash functions asked for.
+        functions: usize,
+    },
     /// The number of sets is not a power of two, or there are no entries.
     #[error(
         "{key}: {entries} entries in {ways} ways is no TLB; entries must be ways × a power of two"
@@ -76,11 +120,13 @@ pub enum ConfigError {
     },
     /// A walk cache too large to search at once.
     #[error(
-        "walk_cache.{key}: {entries} entries; at most {} are possible",
+        "{section}.{key}: {entries} entries; at most {} are possible",
         WalkCacheConfig::MAXIMUM
     )]
     WalkCache {
-        /// Key in the machine file.
+        /// Section of the machine file.
+        section: &'static str,
+        /// Key in it.
         key: &'static str,
         /// Entries asked for.
         entries: usize,
@@ -111,6 +157,19 @@ impl WalkCacheConfig {
     /// Largest walk cache of a level; they are fully associative.
     const MAXIMUM: usize = 4096;
 
+    fn validate(&self, section: &'static str) -> Result<(), ConfigError> {
+        for (key, entries) in [
+            ("level4_entries", self.level4_entries),
+            ("level3_entries", self.level3_entries),
+            ("level2_entries", self.level2_entries),
+        ] {
+            if entries > Self::MAXIMUM {
+                return Err(ConfigError::WalkCache { section, key, entries });
+            }
+        }
+        Ok(())
+    }
+
     /// Entries for non-leaf entries of `level` (4, 3 or 2).
     pub(crate) fn entries(&self, level: u8) -> usize {
         match level {
@@ -118,6 +177,18 @@ impl WalkCacheConfig {
             3 => self.level3_entries,
             _ => self.level2_entries,
         }
+    }
+}
+
+impl VirtualizationConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        let (bits, functions) = (self.escape_filter_bits, self.escape_filter_functions);
+        if !crate::EscapeFilter::is_possible(bits, functions) {
+            return Err(ConfigError::EscapeFilter { bits, functions });
+        }
+        self.host_walk_cache.validate("virtualization.host_walk_cache")?;
+        let nested = self.nested_tlb.filter(|geometry| geometry.entries > 0);
+        nested.map_or(Ok(()), |geometry| geometry.validate("virtualization.nested_tlb"))
     }
 }
 
@@ -139,16 +210,8 @@ impl MmuConfig {
         ] {
             geometry.map_or(Ok(()), |geometry| geometry.validate(key))?;
         }
-        for (key, entries) in [
-            ("level4_entries", self.walk_cache.level4_entries),
-            ("level3_entries", self.walk_cache.level3_entries),
-            ("level2_entries", self.walk_cache.level2_entries),
-        ] {
-            if entries > WalkCacheConfig::MAXIMUM {
-                return Err(ConfigError::WalkCache { key, entries });
-            }
-        }
-        Ok(())
+        self.walk_cache.validate("walk_cache")?;
+        self.virtualization.validate()
     }
 
     /// First-level geometry for data (`instruction` false) or code, by page size.

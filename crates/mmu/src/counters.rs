@@ -34,21 +34,29 @@ pub struct MmuCounters {
     pub holes_translated: u64,
     /// Accesses translated in place by a perforated page.
     pub generated: u64,
+    /// First-level misses translated by direct segments alone.
+    pub segment_translations: u64,
+    /// Checks of direct segments by the walker.
+    pub segment_checks: u64,
 }
 
 impl MmuCounters {
     /// Adds a translation beyond the first level.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
+        if case == Case::Segment {
+            self.segment_translations += 1;
+            return;
+        }
         self.l2_accesses += 1;
         self.l2_misses += u64::from(walked);
         match case {
-            Case::FirstLevel | Case::Regular => {}
+            Case::FirstLevel | Case::Segment | Case::Regular => {}
             Case::Filtered => self.bitmap_filtered += 1,
             Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
             Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
         }
         match case {
-            Case::FirstLevel | Case::Regular => {}
+            Case::FirstLevel | Case::Segment | Case::Regular => {}
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }
@@ -64,14 +72,27 @@ impl MmuCounters {
         for (total, &own) in self.references.iter_mut().zip(reads) {
             *total += u64::from(own);
         }
-        let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>()
-            - u64::from(reads[Purpose::Bitmap as usize]);
+        let bitmaps = reads[Purpose::Bitmap as usize] + reads[Purpose::HostBitmap as usize];
+        let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>() - u64::from(bitmaps);
         self.walks += u64::from(tables > 0);
+        self.segment_checks += u64::from(steps.checks());
     }
 
     /// Page-table entries read (bitmap reads apart).
     pub fn table_references(&self) -> u64 {
-        self.references.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
+        self.guest_references() + self.host_references()
+    }
+
+    /// Entries read of the first dimension's tables.
+    fn guest_references(&self) -> u64 {
+        let own = &self.references[..Purpose::HostPage as usize];
+        own.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
+    }
+
+    /// Entries read of the second dimension's tables.
+    fn host_references(&self) -> u64 {
+        let own = &self.references[Purpose::HostPage as usize..];
+        own.iter().sum::<u64>() - self.references[Purpose::HostBitmap as usize]
     }
 
     /// Writes the figures out; per-kilo-instruction ones for `instructions` executed.
@@ -91,6 +112,8 @@ impl MmuCounters {
             ("bitmap_misses", self.bitmap_misses),
             ("holes_translated", self.holes_translated),
             ("translations_generated", self.generated),
+            ("segment_translations", self.segment_translations),
+            ("segment_checks", self.segment_checks),
         ] {
             out.count(name, value);
         }
@@ -102,10 +125,23 @@ impl MmuCounters {
             ("walk_references_shadow", Purpose::Shadow),
             ("walk_references_hole", Purpose::Hole),
             ("bitmap_references", Purpose::Bitmap),
+            ("walk_references_host_level4", Purpose::HostLevel4),
+            ("walk_references_host_level3", Purpose::HostLevel3),
+            ("walk_references_host_level2", Purpose::HostLevel2),
+            ("walk_references_host_level1", Purpose::HostLevel1),
+            ("walk_references_host_shadow", Purpose::HostShadow),
+            ("walk_references_host_hole", Purpose::HostHole),
+            ("host_bitmap_references", Purpose::HostBitmap),
         ] {
             out.count(name, self.references[purpose as usize]);
         }
-        out.ratio("references_per_walk", self.table_references() as f64, self.walks as f64);
+        let walks = self.walks as f64;
+        out.ratio("references_per_walk", self.table_references() as f64, walks);
+        out.ratio("guest_references_per_walk", self.guest_references() as f64, walks);
+        out.ratio("host_references_per_walk", self.host_references() as f64, walks);
+        let all = self.references.iter().sum::<u64>() as f64;
+        out.ratio("memory_accesses_per_walk", all, walks);
+        out.ratio("segment_checks_per_walk", self.segment_checks as f64, walks);
         out.ratio("l1_tlb_mpki", self.l1_misses as f64, kilo_instructions);
         out.ratio("l2_tlb_mpki", self.l2_misses as f64, kilo_instructions);
         out.ratio("walks_per_kilo_instruction", self.walks as f64, kilo_instructions);

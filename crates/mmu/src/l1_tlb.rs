@@ -1,40 +1,10 @@
 //! First-level TLB: one array per page size, looked up together with the first-level cache.
 
-use perforate_types::{AccessKind, Frame, PageSize, Permissions, SpaceId, VirtualPage};
+use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 
 use crate::TlbGeometry;
+use crate::dimension::allow;
 use crate::set_associative::SetAssociative;
-
-/// What a cached translation allows without further work, as bits.
-pub(crate) mod allow {
-    /// Loads.
-    pub(crate) const READ: u8 = 1;
-    /// Stores, by permission.
-    pub(crate) const WRITE: u8 = 2;
-    /// Fetches.
-    pub(crate) const FETCH: u8 = 4;
-    /// The leaf entry's dirty bit is known to be set.
-    pub(crate) const DIRTY: u8 = 8;
-}
-
-/// The bits of [`allow`] for a leaf.
-pub(crate) fn allowed(permissions: Permissions, dirty: bool) -> u8 {
-    let bit = |kind, bit| if permissions.allow(kind) { bit } else { 0 };
-    bit(AccessKind::Read, allow::READ)
-        | bit(AccessKind::Write, allow::WRITE)
-        | bit(AccessKind::Fetch, allow::FETCH)
-        | if dirty { allow::DIRTY } else { 0 }
-}
-
-/// The bits an access needs to be done by a first-level hit alone.
-#[inline]
-pub(crate) const fn needed(kind: AccessKind) -> u8 {
-    match kind {
-        AccessKind::Read => allow::READ,
-        AccessKind::Write => allow::WRITE | allow::DIRTY,
-        AccessKind::Fetch => allow::FETCH,
-    }
-}
 
 /// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
 #[derive(Clone, Copy, Default)]

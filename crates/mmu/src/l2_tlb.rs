@@ -3,8 +3,8 @@
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
-use crate::TlbConfig;
 use crate::set_associative::SetAssociative;
+use crate::{TlbConfig, TlbGeometry};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
@@ -25,6 +25,18 @@ pub enum EntryKind {
     Hole,
     /// 32 bits of hole bitmap.
     Bitmap,
+}
+
+impl EntryKind {
+    /// Size of the page that an entry of this kind translates.
+    #[inline]
+    pub(crate) const fn size(self) -> PageSize {
+        match self {
+            Self::Page2M | Self::Perforated => PageSize::Size2M,
+            Self::Page1G => PageSize::Size1G,
+            Self::Page4K | Self::Hole | Self::Bitmap => PageSize::Size4K,
+        }
+    }
 }
 
 /// Kinds in the order of their numbers in an entry.
@@ -71,7 +83,7 @@ impl L2Entry {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// What may be done through a page's entry, as bits of [`crate::l1_tlb::allow`].
+    /// What may be done through a page's entry, as bits of [`crate::dimension::allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
@@ -113,6 +125,8 @@ pub struct L2Contents {
     pub hole: u64,
     /// Bitmap entries.
     pub bitmap: u64,
+    /// Entries of guest-physical addresses, of whatever kind.
+    pub nested: u64,
 }
 
 /// What a key in the shared array names; part of the key.
@@ -137,6 +151,9 @@ impl Tag {
     }
 }
 
+/// Address spaces from here on are virtual machines, whose pages are guest-physical.
+pub(crate) const NESTED: u16 = 1 << 15;
+
 const fn space_of(key: u64) -> u16 {
     (key >> 2) as u16
 }
@@ -155,6 +172,11 @@ pub(crate) struct L2Tlb {
 impl L2Tlb {
     pub(crate) fn new(config: &TlbConfig) -> Self {
         Self { shared: SetAssociative::new(config.l2), huge: config.l2_1g.map(SetAssociative::new) }
+    }
+
+    /// A TLB of guest-physical addresses apart from the second level.
+    pub(crate) fn nested(geometry: TlbGeometry) -> Self {
+        Self { shared: SetAssociative::new(geometry), huge: None }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -224,7 +246,7 @@ impl L2Tlb {
             Some(huge) if slot >= self.shared.slots() => huge.value_mut(slot - self.shared.slots()),
             _ => self.shared.value_mut(slot),
         };
-        entry.0 |= u64::from(crate::l1_tlb::allow::DIRTY) << ALLOWS_SHIFT;
+        entry.0 |= u64::from(crate::dimension::allow::DIRTY) << ALLOWS_SHIFT;
     }
 
     /// Whether an entry of a perforated page covers `page`.
@@ -279,8 +301,12 @@ impl L2Tlb {
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));
-        for entry in entries {
+        for (key, entry) in entries {
             contents.empty -= 1;
+            if space_of(key) & NESTED != 0 {
+                contents.nested += 1;
+                continue;
+            }
             *match entry.kind() {
                 EntryKind::Page4K => &mut contents.page_4k,
                 EntryKind::Page2M => &mut contents.page_2m,

@@ -9,26 +9,36 @@
 mod config;
 mod counters;
 mod dimension;
+mod escape_filter;
 mod l1_tlb;
 mod l2_tlb;
+mod nested;
 mod perforated;
 mod pipeline;
 mod radix;
 mod sabotage;
+mod segmented;
 mod set_associative;
 mod table_memory;
 mod walk_cache;
+mod walker;
 
-pub use config::{ConfigError, MmuConfig, TlbConfig, TlbGeometry, WalkCacheConfig};
+pub use config::{
+    ConfigError, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+};
 pub use counters::MmuCounters;
-pub use dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
+pub use dimension::{Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
+pub use escape_filter::EscapeFilter;
 pub use l2_tlb::{EntryKind, L2Contents};
+pub use nested::{Host, Nested, NestedCounters, PinnedRun};
 pub use perforated::PerforatedRadix;
 pub use pipeline::{Case, Mmu, PageFault, Translated};
 pub use radix::Radix;
 pub use sabotage::Sabotage;
+pub use segmented::Segmented;
 pub use table_memory::TableMemory;
 pub use walk_cache::WalkCaches;
+pub use walker::{Node, Walker};
 
 /// How the second-level TLB holds the bitmap of a perforated page (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

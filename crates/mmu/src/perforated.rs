@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
     AccessKind, Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, VirtualPage,
+    PhysicalAddress, Purpose, SpaceId, VirtualPage,
 };
 
-use crate::dimension::{Dimension, NotMapped, PerforatedPage, Reach, WalkRequest};
+use crate::dimension::{Dimension, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
 use crate::radix::{Descent, Radix, entry_in, fill};
 use crate::walk_cache::Directory;
-use crate::{PerforatedVariant, TableMemory, WalkCaches};
+use crate::{PerforatedVariant, TableMemory, Walker};
 
 /// Sub-pages per filter bit.
 const REGION: usize = 64;
@@ -66,6 +66,16 @@ impl PerforatedRadix {
     /// The shadow entry lies 4KB after the page-directory entry (P §IV.B).
     fn shadow_address(&self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
         self.radix.existing_entry(space, page, 2).add(PageSize::Size4K.bytes())
+    }
+
+    /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
+    fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
+        self.bitmaps.add(block.number() / 8)
+    }
+
+    fn is_own_hole(&self, space: SpaceId, page: VirtualPage) -> bool {
+        let own = self.pages.get(&(space, page.align_down(PageSize::Size2M)));
+        own.is_some_and(|own| own.holes.contains(page.index_in(PageSize::Size2M)))
     }
 
     fn hole_node(&self, space: SpaceId, page: VirtualPage) -> Frame {
@@ -267,49 +277,63 @@ impl Dimension for PerforatedRadix {
         }
     }
 
-    fn walk(
-        &mut self,
-        request: WalkRequest,
-        caches: &mut WalkCaches,
-        steps: &mut Steps,
-    ) -> Result<Reach, NotMapped> {
-        self.radix.walk(request, caches, steps)
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        self.radix.walk(request, walker)
     }
 
     fn walk_hole(
         &mut self,
         request: WalkRequest,
-        caches: &mut WalkCaches,
-        steps: &mut Steps,
-    ) -> Result<Reach, NotMapped> {
-        let (level, node) = self.radix.start_walk(&request, Directory::Shadow, caches, steps)?;
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        let (level, node) = self.radix.start_walk(&request, Directory::Shadow, walker)?;
         let holes = if level == 1 {
             node
         } else {
-            let above = self.radix.descend(&request, (level, node), 3, caches, steps)?;
-            let Descent::Node(directory) = above else { return Err(NotMapped) };
-            let shadow = entry_in(directory, 2, request.page).add(PageSize::Size4K.bytes());
-            let entry = self.radix.read(shadow, Purpose::Shadow, steps)?;
-            self.radix.mark(shadow, entry, false);
-            fill(&request, 2, Directory::Shadow, entry.frame(), caches, steps);
-            entry.frame()
+            let above = self.radix.descend(&request, (level, node), 3, walker)?;
+            let Descent::Node(directory) = above else { return Err(WalkFault::NotMapped) };
+            // A guest's shadow node is a page of its own: the host may have it anywhere.
+            let shadow = walker.locate(directory.frame.add(1))?;
+            let place = (2, request.page);
+            let (address, entry) = self.radix.read(shadow, place, Purpose::Shadow, walker)?;
+            self.radix.mark(address, entry, false);
+            let holes = walker.locate(entry.frame())?;
+            fill(&request, 2, Directory::Shadow, holes, walker);
+            holes
         };
-        let address = entry_in(holes, 1, request.page);
-        let entry = self.radix.read(address, Purpose::Hole, steps)?;
+        let (address, entry) = self.radix.read(holes, (1, request.page), Purpose::Hole, walker)?;
         let dirtied = request.write && entry.permissions().allow(AccessKind::Write);
         Ok(Descent::Leaf(1, self.radix.mark(address, entry, dirtied)).reach())
     }
 
-    /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
-    fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
-        self.bitmaps.add(block.number() / 8)
+    fn read_bitmap(
+        &mut self,
+        _: WalkRequest,
+        block: Frame,
+        walker: &mut Walker<'_>,
+    ) -> Result<[u64; 8], WalkFault> {
+        let line = self.bitmap_line(block);
+        let located = walker.locate(line.page())?.located;
+        walker.read(Purpose::Bitmap, located.address().add(line.offset(PageSize::Size4K)));
+        let word = |region: u64| self.radix.memory().word(line.add(region * 8));
+        Ok(std::array::from_fn(|region| word(region as u64)))
+    }
+
+    fn has_holes(&self) -> bool {
+        true
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+        if !self.is_own_hole(space, page) {
+            return self.radix.look_at(space, page);
+        }
+        let entry = self.radix.memory().entry(entry_in(self.hole_node(space, page), 1, page));
+        let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
+        entry.is_present().then(|| (entry.frame(), allows))
     }
 
     fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        let first = page.align_down(PageSize::Size2M);
-        let index = page.index_in(PageSize::Size2M);
-        let hole = self.pages.get(&(space, first)).is_some_and(|own| own.holes.contains(index));
-        if hole {
+        if self.is_own_hole(space, page) {
             let address = entry_in(self.hole_node(space, page), 1, page);
             let entry = self.radix.memory().entry(address);
             self.radix.mark(address, entry, true);

@@ -1,13 +1,13 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
 use perforate_types::{
-    AccessKind, Action, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, Unit, VirtualPage,
+    AccessKind, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, VirtualPage,
 };
 
-use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
+use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
 use crate::walk_cache::Directory;
-use crate::{TableMemory, WalkCaches};
+use crate::{Node, TableMemory, Walker};
 
 /// Level of the root node.
 const ROOT: Level = 4;
@@ -154,6 +154,16 @@ impl Radix {
         self.memory.clear_frame(node);
     }
 
+    /// Level and place of the leaf that covers `page`.
+    fn leaf(&self, space: SpaceId, page: VirtualPage) -> Option<(Level, PhysicalAddress)> {
+        (1..=3).find_map(|level| {
+            let address = self.entry_address(space, page, level)?;
+            let entry = self.memory.entry(address);
+            let is_leaf = entry.is_present() && (level == 1 || entry.is_large());
+            is_leaf.then_some((level, address))
+        })
+    }
+
     fn set_permissions(
         &mut self,
         space: SpaceId,
@@ -188,29 +198,31 @@ impl Radix {
         &self,
         request: &WalkRequest,
         directory: Directory,
-        caches: &mut WalkCaches,
-        steps: &mut Steps,
-    ) -> Result<(Level, Frame), NotMapped> {
-        if let Some(start) = caches.look_up(request.space, request.page, directory) {
-            let slot = start.slot;
-            steps.then(Purpose::Page, Action::Hit { unit: Unit::WalkCache, slot });
+        walker: &mut Walker<'_>,
+    ) -> Result<(Level, Node), WalkFault> {
+        if let Some(start) = walker.caches.look_up(request.space, request.page, directory) {
+            walker.looked_up(Some(start.slot));
             return Ok((start.level, start.node));
         }
-        steps.then(Purpose::Page, Action::Miss { unit: Unit::WalkCache });
-        Ok((ROOT, self.root(request.space).ok_or(NotMapped)?))
+        walker.looked_up(None);
+        let root = self.root(request.space).ok_or(WalkFault::NotMapped)?;
+        Ok((ROOT, walker.locate(root)?))
     }
 
-    /// Reads the entry of `level` in `node` as the walker does.
+    /// Reads the entry of `level` for `page` in `node` as the walker does; also tells where the
+    /// dimension itself has it.
     #[inline]
     pub(crate) fn read(
         &mut self,
-        address: PhysicalAddress,
+        node: Node,
+        (level, page): (Level, VirtualPage),
         purpose: Purpose,
-        steps: &mut Steps,
-    ) -> Result<PageTableEntry, NotMapped> {
-        steps.then(purpose, Action::Read { address });
+        walker: &mut Walker<'_>,
+    ) -> Result<(PhysicalAddress, PageTableEntry), WalkFault> {
+        walker.read(purpose, entry_in(node.located, level, page));
+        let address = entry_in(node.frame, level, page);
         let entry = self.memory.entry(address);
-        if entry.is_present() { Ok(entry) } else { Err(NotMapped) }
+        if entry.is_present() { Ok((address, entry)) } else { Err(WalkFault::NotMapped) }
     }
 
     /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
@@ -219,14 +231,13 @@ impl Radix {
     pub(crate) fn descend(
         &mut self,
         request: &WalkRequest,
-        (mut level, mut node): (Level, Frame),
+        (mut level, mut node): (Level, Node),
         until: Level,
-        caches: &mut WalkCaches,
-        steps: &mut Steps,
-    ) -> Result<Descent, NotMapped> {
+        walker: &mut Walker<'_>,
+    ) -> Result<Descent, WalkFault> {
         while level >= until {
-            let address = entry_in(node, level, request.page);
-            let entry = self.read(address, purpose(level), steps)?;
+            let (address, entry) =
+                self.read(node, (level, request.page), purpose(level), walker)?;
             if level == 1 || entry.is_large() {
                 let has_holes = level == 2 && entry.filter() != 0;
                 let dirtied =
@@ -234,8 +245,8 @@ impl Radix {
                 return Ok(Descent::Leaf(level, self.mark(address, entry, dirtied)));
             }
             self.mark(address, entry, false);
-            node = entry.frame();
-            fill(request, level, Directory::Ordinary, node, caches, steps);
+            node = walker.locate(entry.frame())?;
+            fill(request, level, Directory::Ordinary, node, walker);
             level -= 1;
         }
         Ok(Descent::Node(node))
@@ -247,7 +258,7 @@ pub(crate) enum Descent {
     /// At a leaf of this level.
     Leaf(Level, PageTableEntry),
     /// At this node, whose entries were not read.
-    Node(Frame),
+    Node(Node),
 }
 
 impl Descent {
@@ -261,8 +272,7 @@ impl Descent {
         Reach {
             size,
             frame: entry.leaf_frame(size),
-            permissions: entry.permissions(),
-            dirty: entry.is_dirty(),
+            allows: allow::of_leaf(entry.permissions(), entry.is_dirty()),
             filter: if size == PageSize::Size2M { entry.filter() } else { 0 },
         }
     }
@@ -273,12 +283,11 @@ pub(crate) fn fill(
     request: &WalkRequest,
     level: Level,
     directory: Directory,
-    node: Frame,
-    caches: &mut WalkCaches,
-    steps: &mut Steps,
+    node: Node,
+    walker: &mut Walker<'_>,
 ) {
-    if let Some(slot) = caches.fill(request.space, request.page, level, directory, node) {
-        steps.beside(purpose(level), Action::Fill { unit: Unit::WalkCache, slot });
+    if let Some(slot) = walker.caches.fill(request.space, request.page, level, directory, node) {
+        walker.filled(purpose(level), slot);
     }
 }
 
@@ -319,24 +328,22 @@ impl Dimension for Radix {
         }
     }
 
-    fn walk(
-        &mut self,
-        request: WalkRequest,
-        caches: &mut WalkCaches,
-        steps: &mut Steps,
-    ) -> Result<Reach, NotMapped> {
-        let start = self.start_walk(&request, Directory::Ordinary, caches, steps)?;
-        Ok(self.descend(&request, start, 1, caches, steps)?.reach())
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        let start = self.start_walk(&request, Directory::Ordinary, walker)?;
+        Ok(self.descend(&request, start, 1, walker)?.reach())
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+        let (level, address) = self.leaf(space, page)?;
+        let (size, entry) = (leaf_size(level), self.memory.entry(address));
+        let frame = entry.leaf_frame(size).add(page.index_in(size) as u64);
+        Some((frame, allow::of_leaf(entry.permissions(), entry.is_dirty())))
     }
 
     fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in 1..=3 {
-            let Some(address) = self.entry_address(space, page, level) else { continue };
+        if let Some((_, address)) = self.leaf(space, page) {
             let entry = self.memory.entry(address);
-            if entry.is_present() && (level == 1 || entry.is_large()) {
-                self.mark(address, entry, true);
-                return;
-            }
+            self.mark(address, entry, true);
         }
     }
 

@@ -14,4 +14,12 @@ pub enum Sabotage {
     KeepStaleFilter,
     /// A page shootdown leaves the first-level entry alive.
     SkipL1Invalidation,
+    /// The host's bitmap is left out of the united one.
+    ForgetHostBitmap,
+    /// A change of the host's mapping leaves combined entries alive.
+    KeepCombinedEntries,
+    /// The escape filter is not asked.
+    IgnoreEscapeFilter,
+    /// Paging does not map the pages that the escape filter takes for escaped.
+    DropPagingInSegment,
 }

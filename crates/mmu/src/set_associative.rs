@@ -197,10 +197,10 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.live -= 1;
     }
 
-    /// Values of the live entries.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = V> {
+    /// Keys and values of the live entries.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         let places = self.groups.iter().flat_map(|group| group.keys.iter().zip(&group.values));
-        places.filter(|(key, _)| **key != EMPTY).map(|(_, value)| *value)
+        places.filter(|(key, _)| **key != EMPTY).map(|(key, value)| (*key, *value))
     }
 }
 

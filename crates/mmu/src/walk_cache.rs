@@ -1,9 +1,9 @@
 //! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches).
 
-use perforate_types::{Frame, SpaceId, VirtualPage};
+use perforate_types::{SpaceId, VirtualPage};
 
 use crate::set_associative::SetAssociative;
-use crate::{TlbGeometry, WalkCacheConfig};
+use crate::{Node, TlbGeometry, WalkCacheConfig};
 
 /// Which table a cached level-2 entry points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Directory {
 }
 
 /// A level, fully associative. `None` where the machine has no such cache.
-type Cache = Option<SetAssociative<Frame>>;
+type Cache = Option<SetAssociative<Node>>;
 
 /// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
 pub struct WalkCaches {
@@ -31,8 +31,8 @@ pub struct WalkCaches {
 pub(crate) struct WalkStart {
     /// Level of the node to read next.
     pub(crate) level: u8,
-    /// Frame of that node.
-    pub(crate) node: Frame,
+    /// That node.
+    pub(crate) node: Node,
     /// Slot of the entry in the unit `WalkCache`.
     pub(crate) slot: u32,
 }
@@ -96,7 +96,7 @@ impl WalkCaches {
         page: VirtualPage,
         level: u8,
         directory: Directory,
-        node: Frame,
+        node: Node,
     ) -> Option<u32> {
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
         let slot = cache.insert_absent(0, key(space, page, level, directory), node);
@@ -130,7 +130,13 @@ impl WalkCaches {
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::Frame;
+
     use super::*;
+
+    fn node(frame: u64) -> Node {
+        Node { frame: Frame::new(frame), located: Frame::new(frame) }
+    }
 
     #[test]
     fn a_hit_at_level_n_leaves_n_minus_1_reads() {
@@ -139,9 +145,9 @@ mod tests {
         for level in 2..=4 {
             let mut caches = WalkCaches::new(&config);
             assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
-            caches.fill(space, page, level, Directory::Ordinary, Frame::new(9)).unwrap();
+            caches.fill(space, page, level, Directory::Ordinary, node(9)).unwrap();
             let start = caches.look_up(space, page, Directory::Ordinary).unwrap();
-            assert_eq!((start.level, start.node), (level - 1, Frame::new(9)));
+            assert_eq!((start.level, start.node), (level - 1, node(9)));
             assert!(caches.look_up(SpaceId(2), page, Directory::Ordinary).is_none());
             caches.invalidate_space(SpaceId(1));
             assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
@@ -153,9 +159,9 @@ mod tests {
         let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 24 };
         let mut caches = WalkCaches::new(&config);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));
-        caches.fill(space, page, 2, Directory::Shadow, Frame::new(9));
+        caches.fill(space, page, 2, Directory::Shadow, node(9));
         assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
         assert!(caches.look_up(space, page, Directory::Shadow).is_some());
-        assert!(caches.fill(space, page, 4, Directory::Ordinary, Frame::new(1)).is_none());
+        assert!(caches.fill(space, page, 4, Directory::Ordinary, node(1)).is_none());
     }
 }

@@ -3,7 +3,7 @@
 
 use perforate_mmu::{
     Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
-    WalkCacheConfig,
+    VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
     AccessKind, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress, Shootdown,
@@ -36,6 +36,7 @@ fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[u
             l2_1g: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },
+        virtualization: VirtualizationConfig::default(),
     };
     let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
     let mut mmu = Mmu::new(&config, Box::new(dimension), variant).unwrap();

@@ -9,7 +9,7 @@
 
 use perforate_mmu::{
     Case, Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
-    WalkCacheConfig,
+    VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
     AccessKind, Action, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress,
@@ -34,6 +34,7 @@ fn config() -> MmuConfig {
             l2_1g: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 },
+        virtualization: VirtualizationConfig::default(),
     }
 }
 
@@ -84,7 +85,7 @@ fn story(steps: &Steps) -> Vec<String> {
         Action::Hit { .. } => "walk cache hit".into(),
         Action::Miss { .. } => "walk cache miss".into(),
         Action::Read { address } => format!("{purpose:?} {address:x}"),
-        Action::Fill { .. } => String::new(),
+        Action::Check | Action::Fill { .. } => String::new(),
     };
     let words = steps.as_slice().iter().map(|step| word(step.purpose, step.action));
     words.filter(|word| !word.is_empty()).collect()

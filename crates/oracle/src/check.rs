@@ -55,7 +55,7 @@ impl Oracle {
         got: Option<PhysicalAddress>,
     ) -> Result<(), Disagreement> {
         let expected = self
-            .translate_recent(space, address.page())
+            .expected(space, address.page())
             .filter(|(_, permissions)| permissions.allow(kind))
             .map(|(frame, _)| frame.address().add(address.offset(PageSize::Size4K)));
         if expected == got {
@@ -66,11 +66,7 @@ impl Oracle {
     }
 
     /// As [`Oracle::translate`], through the recent answers.
-    fn translate_recent(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-    ) -> Option<(Frame, Permissions)> {
+    pub fn expected(&mut self, space: SpaceId, page: VirtualPage) -> Option<(Frame, Permissions)> {
         if let Some(answer) = self.recent.find(space, page) {
             return answer;
         }

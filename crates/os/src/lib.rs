@@ -15,6 +15,7 @@ mod error;
 mod fault_map;
 mod fragmentation;
 mod free_memory;
+mod hypervisor;
 mod kernel;
 mod memory;
 mod memory_map;
@@ -28,6 +29,7 @@ pub use error::OsError;
 pub use fault_map::FaultMap;
 pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
+pub use hypervisor::Hypervisor;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use perforate_sim::{
-    Comparison, Machine, MemoryState, RunResult, Scheme, SimError, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, RunResult, SimError, Workload, compare,
 };
 
 const SEEDS: u64 = 3;
@@ -199,7 +199,7 @@ fn run(machine: &Machine, fragmentation: &str, seed: u64) -> Result<Runs, SimErr
     let comparison = Comparison {
         workload: Workload { name: "random".into(), skip: 0, instructions: Some(INSTRUCTIONS) },
         machine: machine.clone(),
-        schemes: Scheme::list("4k,thp,perforated,ideal")?,
+        schemes: Composition::list("4k,thp,perforated,ideal")?,
         memory: MemoryState::parse(Some(MEMORY), Some(fragmentation), None)?,
         seed,
         functional: false,

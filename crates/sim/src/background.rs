@@ -8,6 +8,7 @@
 use std::str::FromStr;
 
 use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
+use perforate_types::Update;
 use serde::Serialize;
 
 use crate::{SimError, System};
@@ -166,18 +167,47 @@ impl Alarms {
     /// A change that the oracle refuses.
     #[cold]
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
+        self.wake(now, |thread| {
+            system.change_in_background(|kernel, updates| {
+                pass(thread, kernel, updates);
+                Ok(())
+            })
+        })
+    }
+
+    /// As [`Self::ring`], the threads of the host.
+    ///
+    /// # Errors
+    /// As there.
+    #[cold]
+    pub(crate) fn ring_host(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
+        self.wake(now, |thread| {
+            system.change_host_in_background(|host, updates| {
+                pass(thread, host.kernel_mut(), updates);
+                Ok(())
+            })
+        })
+    }
+
+    fn wake(
+        &mut self,
+        now: u64,
+        mut run: impl FnMut(Thread) -> Result<(), SimError>,
+    ) -> Result<(), SimError> {
         for alarm in self.threads.iter_mut().filter(|alarm| alarm.next <= now) {
             alarm.next = now + alarm.every;
-            system.change_in_background(|kernel, updates| {
-                match alarm.thread {
-                    Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
-                    Thread::Ksm => drop(kernel.ksm_pass(updates)),
-                    Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
-                }
-                Ok(())
-            })?;
+            run(alarm.thread)?;
         }
         Ok(())
+    }
+}
+
+/// One round of a kernel thread.
+fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) {
+    match thread {
+        Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
+        Thread::Ksm => drop(kernel.ksm_pass(updates)),
+        Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
     }
 }
 

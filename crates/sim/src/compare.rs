@@ -13,7 +13,7 @@ use crate::memory_history::TouchedHistory;
 use crate::results::RunResult;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
-use crate::{Machine, MemoryState, Scheme, SimError, Workload, open_workload};
+use crate::{Composition, Machine, MemoryState, Scheme, SimError, Workload, open_workload};
 
 /// Chunks a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
@@ -25,7 +25,7 @@ pub struct Comparison {
     /// On which machine.
     pub machine: Machine,
     /// Under which schemes.
-    pub schemes: Vec<&'static Scheme>,
+    pub schemes: Vec<Composition>,
     /// On which memory.
     pub memory: MemoryState,
     /// Seed of workload and memory.
@@ -63,7 +63,7 @@ pub fn compare(
     let mut simulations = Vec::new();
     for scheme in &comparison.schemes {
         let machine = &comparison.machine;
-        simulations.push(Simulation::new(machine, scheme, memory, *seed, options)?);
+        simulations.push(Simulation::new(machine, *scheme, memory, *seed, options)?);
     }
     let mut touched =
         Touched { footprint: Footprint::new(), history: TouchedHistory::new(), done: 0 };
@@ -234,11 +234,11 @@ impl Comparison {
     /// Says what was asked for and changes nothing here, or not everywhere.
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let perforates = |scheme: &&Scheme| scheme.shadow_directories;
+        let perforates = |scheme: &Composition| scheme.own.shadow_directories;
         if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("--perforation has no effect: no scheme here has perforated pages".into());
         }
-        let has_ideal = self.schemes.iter().any(|scheme| scheme.ideal_memory);
+        let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
         if self.memory.background.ksm.is_some() && has_ideal {
             notes.push("the ideal scheme runs without same-page merging".into());
         }
@@ -246,35 +246,31 @@ impl Comparison {
     }
 
     /// Says so where a scheme could have perforated pages and its policy made none.
-    fn policy_note(&self, scheme: &Scheme, figures: &Figures) -> Option<String> {
+    fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
+        let (scheme, name) = (scheme.own, scheme.name());
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
             let policy = scheme.policy_text(&self.memory);
-            format!("{}: no fragmented block met its policy ({policy})", scheme.name)
+            format!("{name}: no fragmented block met its policy ({policy})")
         })
     }
 
     fn result(
         &self,
-        scheme: &Scheme,
+        composition: &Composition,
         metadata: &SourceMetadata,
         options: &RunOptions,
         figures: Figures,
         mut notes: Vec<String>,
     ) -> RunResult {
-        notes.extend(self.policy_note(scheme, &figures));
+        notes.extend(self.policy_note(composition, &figures));
+        let host_memory = self.memory.host();
         let config = serde_json::json!({
             "machine": self.machine,
             "memory": self.memory,
-            "scheme": {
-                "name": scheme.name,
-                "summary": scheme.summary,
-                "source": scheme.source,
-                "policy": scheme.policy_text(&self.memory),
-                "tlb_variant": format!("{:?}", scheme.variant),
-                "ideal_memory": scheme.ideal_memory,
-                "shadow_directories": scheme.shadow_directories,
-            },
+            "scheme": describe(composition.own, &self.memory),
+            "host_scheme": composition.host.map(|host| describe(host, &host_memory)),
+            "host_memory": composition.host.map(|_| &host_memory),
             "implicit_maps": options.system.implicit_maps,
             "workload": metadata,
             "seed": self.seed,
@@ -285,7 +281,7 @@ impl Comparison {
             "instructions_limit": self.workload.instructions,
         });
         RunResult {
-            scheme: scheme.name.into(),
+            scheme: composition.name(),
             workload: metadata.name.clone(),
             machine: self.machine.name.clone(),
             seed: self.seed,
@@ -301,4 +297,17 @@ impl Comparison {
             version: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+/// A scheme as results keep it.
+fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
+    serde_json::json!({
+        "name": scheme.name,
+        "summary": scheme.summary,
+        "source": scheme.source,
+        "policy": scheme.policy_text(memory),
+        "tlb_variant": format!("{:?}", scheme.variant),
+        "ideal_memory": scheme.ideal_memory,
+        "shadow_directories": scheme.shadow_directories,
+    })
 }

@@ -44,6 +44,14 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
+    /// A guest's and a host's scheme that cannot be combined.
+    #[error("{name}: {why}")]
+    ImpossiblePair {
+        /// The pair.
+        name: String,
+        /// Why, and what would be right.
+        why: &'static str,
+    },
     /// There is no workload or file of that name.
     #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
     UnknownWorkload {
@@ -90,6 +98,16 @@ pub enum SimError {
     /// The simulated operating system.
     #[error("scheme {scheme}, instruction {instruction}: {source}")]
     Os {
+        /// Which scheme.
+        scheme: String,
+        /// Instructions done before.
+        instruction: u64,
+        /// What it said.
+        source: OsError,
+    },
+    /// The simulated operating system of the host.
+    #[error("scheme {scheme}, instruction {instruction}, host: {source}")]
+    HostOs {
         /// Which scheme.
         scheme: String,
         /// Instructions done before.

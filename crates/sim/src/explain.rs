@@ -9,7 +9,7 @@ use perforate_types::{
 
 use crate::simulation::{RunOptions, Simulation};
 use crate::system::SystemOptions;
-use crate::{Machine, MemoryState, Scheme, SimError, System, Workload, open_workload};
+use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_workload};
 
 /// What had been forgotten before the translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ struct Subject {
 /// As for a run.
 pub fn explain(
     machine: &Machine,
-    scheme: &'static Scheme,
+    scheme: impl Into<Composition>,
     memory: &MemoryState,
     workload: &Workload,
     seed: u64,
@@ -134,7 +134,9 @@ impl Subject {
         }
         let cold = self.explain_in(Situation::Cold, address)?;
         let others: &[Situation] = match cold.case {
-            Case::FirstLevel | Case::Regular | Case::Filtered => &[Situation::FirstLevelLost],
+            Case::FirstLevel | Case::Segment | Case::Regular | Case::Filtered => {
+                &[Situation::FirstLevelLost]
+            }
             Case::BitmapInPlace | Case::ReadInPlace => {
                 &[Situation::FirstLevelLost, Situation::BitmapLost]
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_mmu::{MmuConfig, TlbConfig, WalkCacheConfig};
+use perforate_mmu::{MmuConfig, TlbConfig, VirtualizationConfig, WalkCacheConfig};
 use perforate_timing::{
     BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
 };
@@ -38,6 +38,10 @@ pub struct Machine {
     pub cache: CachesConfig,
     /// Main memory.
     pub dram: DramConfig,
+    /// What the hardware has for virtualization; a file without the section has gPA→hPA entries in
+    /// the second-level TLB, and the filter of D §IX.C.
+    #[serde(default)]
+    pub virtualization: VirtualizationConfig,
     /// What the operating system's work takes; a file without the section has the default, that
     /// of `perforated-table2`.
     #[serde(default)]
@@ -91,7 +95,11 @@ impl Machine {
 
     /// The part that translates.
     pub fn mmu(&self) -> MmuConfig {
-        MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache }
+        MmuConfig {
+            tlb: self.tlb,
+            walk_cache: self.walk_cache,
+            virtualization: self.virtualization,
+        }
     }
 
     /// Checks that the timing model's caches tell all addresses of the memory apart: their tags

@@ -22,6 +22,10 @@ pub struct MemoryState {
     pub past: Past,
     /// Kernel threads beside the program.
     pub background: Background,
+    /// The memory of the host under a virtual machine whose memory this is; where none is given, a
+    /// memory with room for it and without a past. Native runs have no use for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Box<MemoryState>>,
 }
 
 /// What happened to memory before the program starts, and how hard the operating system tries to
@@ -209,7 +213,26 @@ impl MemoryState {
             perforation,
             past: Past::default(),
             background: Background::default(),
+            host: None,
         })
+    }
+
+    /// The host's memory.
+    pub fn host(&self) -> Self {
+        if let Some(host) = &self.host {
+            return (**host).clone();
+        }
+        // Room for the guest, its tables and, with a page of slack for each, whatever it maps.
+        let memory_bytes = self.memory_bytes / 4 * 5 + (512 << 20);
+        let memory_bytes = memory_bytes & !(PageSize::Size2M.bytes() - 1);
+        Self {
+            memory_bytes,
+            fragmentation: None,
+            perforation: None,
+            past: Past::default(),
+            background: Background::default(),
+            host: None,
+        }
     }
 
     /// The same memory with a past.

@@ -56,6 +56,9 @@ pub struct OperatingSystemCosts {
     pub swap_out_ns: f64,
     /// Running another process.
     pub context_switch_ns: f64,
+    /// Leaving a virtual machine and coming back, besides what is done in between.
+    #[serde(default = "vm_exit_ns")]
+    pub vm_exit_ns: f64,
     /// Invalidating one TLB entry.
     pub invalidate_entry_ns: f64,
     /// Flushing an address space from the TLB.
@@ -91,6 +94,7 @@ impl Default for OperatingSystemCosts {
             swap_in_ns: 90_000.0,
             swap_out_ns: 4_000.0,
             context_switch_ns: 1_500.0,
+            vm_exit_ns: vm_exit_ns(),
             invalidate_entry_ns: 158.0,
             flush_space_ns: 158.0,
             synchronize_ns: 2_100.0,
@@ -123,6 +127,22 @@ pub struct OperatingSystemCycles {
     pub context_switches: u64,
 }
 
+/// For machine files that name none.
+fn vm_exit_ns() -> f64 {
+    1_300.0
+}
+
+/// What operating systems did in the measured interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramWork {
+    /// The program's own, the guest's when virtualized.
+    pub(crate) work: Work,
+    /// What of it other processors did.
+    pub(crate) background: Work,
+    /// The host's, what of it other processors did, and exits of the virtual machine.
+    pub(crate) host: Option<(Work, Work, u64)>,
+}
+
 impl OperatingSystemCosts {
     /// Checks every number against what a machine can have.
     ///
@@ -145,7 +165,7 @@ impl OperatingSystemCosts {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 22] {
+    fn times(&self) -> [(&'static str, f64); 23] {
         [
             ("fault_4k_ns", self.fault_4k_ns),
             ("fault_2m_ns", self.fault_2m_ns),
@@ -165,6 +185,7 @@ impl OperatingSystemCosts {
             ("swap_in_ns", self.swap_in_ns),
             ("swap_out_ns", self.swap_out_ns),
             ("context_switch_ns", self.context_switch_ns),
+            ("vm_exit_ns", self.vm_exit_ns),
             ("invalidate_entry_ns", self.invalidate_entry_ns),
             ("flush_space_ns", self.flush_space_ns),
             ("synchronize_ns", self.synchronize_ns),
@@ -228,27 +249,41 @@ impl OperatingSystemCosts {
 
     /// Writes the work of the measured interval and, where there is a clock, what it took: by
     /// cause, in all, and the instructions per cycle that are left. What kernel threads did in the
-    /// `background` took the program no time.
+    /// background took the program no time.
     pub(crate) fn record(
         &self,
-        work: &Work,
-        background: &Work,
+        program: &ProgramWork,
         frequency_ghz: f64,
         steady: Option<(u64, u64)>,
         out: &mut Counters,
     ) {
+        let ProgramWork { work, background, host } = *program;
         work.record(out);
         let processors = u64::from(self.interrupted_processors);
         out.count("work_processors_interrupted", work.shootdown_batches * processors);
+        let (host_work, host_background, exits) = host.unwrap_or_default();
+        if host.is_some() {
+            out.count("virtual_machine_exits", exits);
+            out.count("host_shootdown_batches", host_work.shootdown_batches);
+        }
         let Some((instructions, steady_cycles)) = steady else { return };
-        let cycles = self.cycles(&(*work - *background), frequency_ghz);
-        let background = self.cycles(background, frequency_ghz).total();
-        out.count("operating_system_background_cycles", background);
+        let cycles = self.cycles(&(work - background), frequency_ghz);
+        let mut background_cycles = self.cycles(&background, frequency_ghz).total();
         for (cause, cycles) in cycles.by_cause() {
             out.count(format!("operating_system_cycles_{cause}"), cycles);
         }
-        let all = steady_cycles + cycles.total();
-        out.count("operating_system_cycles", cycles.total());
+        let mut total = cycles.total();
+        if host.is_some() {
+            let host = self.cycles(&(host_work - host_background), frequency_ghz).total();
+            let exits = (exits as f64 * self.vm_exit_ns * frequency_ghz).round() as u64;
+            out.count("operating_system_cycles_host", host);
+            out.count("operating_system_cycles_vm_exits", exits);
+            background_cycles += self.cycles(&host_background, frequency_ghz).total();
+            total += host + exits;
+        }
+        out.count("operating_system_background_cycles", background_cycles);
+        let all = steady_cycles + total;
+        out.count("operating_system_cycles", total);
         out.count("cycles_with_operating_system", all);
         out.ratio("ipc_with_operating_system", instructions as f64, all as f64);
     }

@@ -9,10 +9,11 @@ use perforate_types::{
 
 use crate::background::Alarms;
 use crate::memory_history::MemoryHistory;
+use crate::operating_system::ProgramWork;
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::system::SystemOptions;
-use crate::{Machine, MemoryState, OperatingSystemCosts, Scheme, SimError, System};
+use crate::{Composition, Machine, MemoryState, OperatingSystemCosts, SimError, System};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -97,6 +98,7 @@ pub struct Simulation {
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
     alarms: Alarms,
+    host_alarms: Alarms,
 }
 
 /// How far a chunk was run.
@@ -124,16 +126,20 @@ impl Simulation {
     /// An impossible machine, or memory too small for the kernel's own tables.
     pub fn new(
         machine: &Machine,
-        scheme: &'static Scheme,
+        composition: impl Into<Composition>,
         memory: &MemoryState,
         seed: u64,
         options: RunOptions,
     ) -> Result<Self, SimError> {
-        let system = System::new(machine, scheme, memory, seed, options.system)?;
+        let composition = composition.into();
+        let system = System::new(machine, composition, memory, seed, options.system)?;
         let core = if options.functional {
             None
         } else {
             machine.check_memory(memory.memory_bytes)?;
+            if composition.host.is_some() {
+                machine.check_memory(memory.host().memory_bytes)?;
+            }
             Some(Core::new(&machine.timing(), system.mmu().slots())?)
         };
         Ok(Self {
@@ -147,7 +153,8 @@ impl Simulation {
             fetch_line: u64::MAX,
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
             memory: MemoryHistory::new(),
-            alarms: Alarms::new(&scheme.background(memory), memory.past.defrag),
+            alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
+            host_alarms: composition.host_alarms(memory),
         })
     }
 
@@ -222,11 +229,12 @@ impl Simulation {
         let done_before = position.instruction;
         while position.instruction < end {
             let now = self.done + (position.instruction - done_before) as u64;
-            if now >= self.alarms.next() {
+            if now >= self.next_alarm() {
                 self.fetch_line = u64::MAX;
                 self.alarms.ring(now, &mut self.system)?;
+                self.host_alarms.ring_host(now, &mut self.system)?;
             }
-            let until_alarm = usize::try_from(self.alarms.next() - now).unwrap_or(usize::MAX);
+            let until_alarm = usize::try_from(self.next_alarm() - now).unwrap_or(usize::MAX);
             let mut next = end.min(position.instruction.saturating_add(until_alarm));
             if let Some((at, event)) = chunk.events.get(position.event) {
                 if *at as usize <= position.instruction {
@@ -243,6 +251,11 @@ impl Simulation {
         self.done += (end - done_before) as u64;
         position.access = chunk.accesses.len() - accesses.len();
         Ok(())
+    }
+
+    /// The instruction before which a kernel thread of guest or host wakes.
+    fn next_alarm(&self) -> u64 {
+        self.alarms.next().min(self.host_alarms.next())
     }
 
     /// Runs instructions without an event between them; returns the accesses of later ones.
@@ -352,7 +365,8 @@ impl Simulation {
         }
         let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
         let (work, background) = (self.system.work(), self.system.background_work());
-        self.costs.record(&work, &background, self.frequency_ghz, steady, &mut counters);
+        let program = ProgramWork { work, background, host: self.system.host_work() };
+        self.costs.record(&program, self.frequency_ghz, steady, &mut counters);
         let pages = self.system.mmu().dimension().perforated_pages();
         let contents = self.samples.into_points();
         let l2_tlb_contents =

@@ -1,16 +1,18 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
-use perforate_mmu::{Mmu, PageFault, Translated};
-use perforate_oracle::Oracle;
-use perforate_os::{FaultOutcome, Kernel, Work};
-use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Steps, Update, VirtualAddress};
+use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, Translated};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
+use perforate_types::{AccessKind, Counters, ProgramEvent, Steps, Update, VirtualAddress};
 
 use crate::host_memory::HostMemory;
-use crate::{Machine, MemoryState, Scheme, SimError};
+use crate::oracles::{Access, Oracles};
+use crate::{Composition, Machine, MemoryState, SimError};
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
-/// split or a hole mapped before the access itself succeeds.
+/// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
+/// have to be backed first, and be made writable.
 const FAULTS_PER_ACCESS: u32 = 4;
+const FAULTS_PER_GUEST_ACCESS: u32 = 16;
 
 /// End of the user half of the 48-bit address space. Programs may not touch what lies above:
 /// addresses that are not canonical, and the kernel's.
@@ -27,17 +29,20 @@ pub struct SystemOptions {
     pub counts_only: bool,
 }
 
-/// An operating system with its own memory, and the hardware that translates for it.
+/// An operating system with its own memory, and the hardware that translates for it; when
+/// virtualized, that is the guest's, and there is a hypervisor beneath.
 ///
 /// The only back edge of the data flow: a page fault goes to the kernel, whose updates come back
-/// to the tables, the TLBs and the oracle, in order.
+/// to the tables, the TLBs and the oracle, in order. A violation of the nested page table goes to
+/// the hypervisor likewise.
 pub struct System {
     kernel: Kernel,
+    hypervisor: Option<Hypervisor>,
     mmu: Mmu,
-    oracle: Option<Oracle>,
+    oracles: Option<Oracles>,
     updates: Vec<Update>,
     steps: Steps,
-    scheme: &'static str,
+    scheme: String,
     seed: u64,
     instruction: u64,
     refused: u64,
@@ -46,6 +51,18 @@ pub struct System {
     host_memory: HostMemory,
     /// What of the work since then other processors did.
     background: Work,
+    host: HostAccount,
+}
+
+/// What the hypervisor did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HostAccount {
+    /// Its kernel's account when measuring started.
+    before: Work,
+    /// Of the work since then, what other processors did.
+    background: Work,
+    /// Exits of the virtual machine since then.
+    exits: u64,
 }
 
 impl System {
@@ -55,32 +72,38 @@ impl System {
     /// Memory too small for the kernel's own tables, or an impossible machine.
     pub fn new(
         machine: &Machine,
-        scheme: &'static Scheme,
+        composition: impl Into<Composition>,
         memory: &MemoryState,
         seed: u64,
         options: SystemOptions,
     ) -> Result<Self, SimError> {
-        let kernel = scheme.kernel(memory, seed, options.implicit_maps).map_err(|source| {
-            SimError::Os { scheme: scheme.name.into(), instruction: 0, source }
-        })?;
-        let host_memory = HostMemory::new(scheme, memory, kernel.config());
-        let dimension = (scheme.dimension)(&kernel, scheme.variant);
-        let mmu = Mmu::new(&machine.mmu(), dimension, scheme.variant).map_err(|error| {
+        let composition = composition.into();
+        let scheme = composition.name();
+        let Composition { own, .. } = composition;
+        let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
+        let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
+        let hypervisor = composition.hypervisor(memory, seed).map_err(failed)?;
+        let host_memory = HostMemory::new(own, memory, kernel.config());
+        let dimension = composition.dimension(&kernel, hypervisor.as_ref(), machine, options.check);
+        let mmu = Mmu::new(&machine.mmu(), dimension, composition.variant()).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
+        let virtual_machine = hypervisor.as_ref().map(Hypervisor::space);
         let mut system = Self {
             kernel,
+            hypervisor,
             mmu,
-            oracle: options.check.then(Oracle::new),
+            oracles: options.check.then(|| Oracles::new(virtual_machine)),
             updates: Vec::new(),
             steps: if options.counts_only { Steps::counts_only() } else { Steps::new() },
-            scheme: scheme.name,
+            scheme,
             seed,
             instruction: 0,
             refused: 0,
             work_before: Work::default(),
             host_memory,
             background: Work::default(),
+            host: HostAccount::default(),
         };
         system.mmu.switch(system.kernel.current());
         Ok(system)
@@ -112,6 +135,8 @@ impl System {
         self.mmu.reset_counters();
         self.work_before = self.kernel.work();
         self.background = Work::default();
+        let before = self.hypervisor.as_ref().map(|host| host.kernel().work());
+        self.host = HostAccount { before: before.unwrap_or_default(), ..HostAccount::default() };
     }
 
     /// What the operating system did since measuring started.
@@ -139,7 +164,20 @@ impl System {
         result
     }
 
-    /// The operating system.
+    /// What the hypervisor did since measuring started, what of it other processors did, and how
+    /// often the virtual machine was left; `None` natively.
+    pub fn host_work(&self) -> Option<(Work, Work, u64)> {
+        let hypervisor = self.hypervisor.as_ref()?;
+        let work = hypervisor.kernel().work() - self.host.before;
+        Some((work, self.host.background, self.host.exits))
+    }
+
+    /// The hypervisor, when virtualized.
+    pub fn hypervisor(&self) -> Option<&Hypervisor> {
+        self.hypervisor.as_ref()
+    }
+
+    /// The operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -166,17 +204,72 @@ impl System {
         self.publish()?;
         self.mmu.switch(self.kernel.current());
         outcome.map_err(|source| SimError::Os {
-            scheme: self.scheme.into(),
+            scheme: self.scheme.clone(),
             instruction: self.instruction,
             source,
         })
     }
 
+    /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of
+    /// it.
+    ///
+    /// # Errors
+    /// What the host's kernel says, or a change that the oracle refuses.
+    ///
+    /// # Panics
+    /// In a native system.
+    pub fn change_host<T>(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<T, OsError>,
+    ) -> Result<T, SimError> {
+        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
+        self.updates.clear();
+        let outcome = act(hypervisor, &mut self.updates);
+        for index in 0..self.updates.len() {
+            self.publish_host(index)?;
+        }
+        outcome.map_err(|source| SimError::HostOs {
+            scheme: self.scheme.clone(),
+            instruction: self.instruction,
+            source,
+        })
+    }
+
+    /// As [`Self::change_host`], by a kernel thread on another processor.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_host_in_background(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
+    ) -> Result<(), SimError> {
+        let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
+        let before = work(self).unwrap_or_default();
+        let result = self.change_host(act);
+        let after = work(self).unwrap_or_default();
+        self.host.background += (after - before).apart_from_shootdowns();
+        result
+    }
+
+    fn publish_host(&mut self, index: usize) -> Result<(), SimError> {
+        let update = &self.updates[index];
+        if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
+            oracles.apply_host(change).map_err(|source| SimError::Oracle {
+                scheme: self.scheme.clone(),
+                seed: self.seed,
+                instruction: self.instruction,
+                source,
+            })?;
+        }
+        self.mmu.apply_host(update);
+        Ok(())
+    }
+
     fn publish(&mut self) -> Result<(), SimError> {
         for update in &self.updates {
-            if let (Some(oracle), Update::Change(change)) = (&mut self.oracle, update) {
-                oracle.apply(change).map_err(|source| SimError::Oracle {
-                    scheme: self.scheme.into(),
+            if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
+                oracles.apply(change).map_err(|source| SimError::Oracle {
+                    scheme: self.scheme.clone(),
                     seed: self.seed,
                     instruction: self.instruction,
                     source,
@@ -203,7 +296,7 @@ impl System {
             return Ok(None);
         }
         match self.mmu.translate(kind, address, &mut self.steps) {
-            Ok(translated) if self.oracle.is_none() => Ok(Some(translated)),
+            Ok(translated) if self.oracles.is_none() => Ok(Some(translated)),
             result => self.settle(kind, address, result),
         }
     }
@@ -219,13 +312,19 @@ impl System {
         address: VirtualAddress,
         mut result: Result<Translated, PageFault>,
     ) -> Result<Option<Translated>, SimError> {
-        for _ in 0..FAULTS_PER_ACCESS {
+        let most = match self.hypervisor {
+            None => FAULTS_PER_ACCESS,
+            Some(_) => FAULTS_PER_GUEST_ACCESS,
+        };
+        for _ in 0..most {
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
+                Err(PageFault::Host(fault)) => self.serve_host_fault(fault)?,
                 Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
-                Err(_) => result = self.mmu.translate(kind, address, &mut self.steps),
+                Err(_) => {}
             }
+            result = self.mmu.translate(kind, address, &mut self.steps);
         }
         self.check(kind, address, &result)?;
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
@@ -243,10 +342,20 @@ impl System {
         Ok(outcome == FaultOutcome::Mapped)
     }
 
+    /// Has the hypervisor serve a violation of the nested page table. One that it does not serve
+    /// comes again, until the access counts as stuck: the guest has frames that its virtual machine
+    /// has not.
+    #[cold]
+    #[inline(never)]
+    fn serve_host_fault(&mut self, fault: HostFault) -> Result<(), SimError> {
+        self.host.exits += 1;
+        self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates)).map(|_| ())
+    }
+
     #[cold]
     fn stuck(&self, kind: AccessKind, address: VirtualAddress, fault: PageFault) -> SimError {
         SimError::StuckFault {
-            scheme: self.scheme.into(),
+            scheme: self.scheme.clone(),
             seed: self.seed,
             instruction: self.instruction,
             kind,
@@ -263,11 +372,14 @@ impl System {
         address: VirtualAddress,
         result: &Result<Translated, PageFault>,
     ) -> Result<(), SimError> {
-        let Some(oracle) = &mut self.oracle else { return Ok(()) };
-        let space: SpaceId = self.kernel.current();
-        let got = result.map(|translated| translated.physical).ok();
-        oracle.check(space, address, kind, got).map_err(|source| SimError::Disagreement {
-            scheme: self.scheme.into(),
+        let Some(oracles) = &mut self.oracles else { return Ok(()) };
+        let space = self.kernel.current();
+        let mut outcome = oracles.check(Access { space, address, kind }, result);
+        for (page, frame) in self.mmu.take_located() {
+            outcome = outcome.and_then(|()| oracles.check_table(page, frame));
+        }
+        outcome.map_err(|source| SimError::Disagreement {
+            scheme: self.scheme.clone(),
             seed: self.seed,
             instruction: self.instruction,
             source,
@@ -279,5 +391,35 @@ impl System {
         self.mmu.record(instructions, out);
         self.kernel.counters(out);
         out.count("accesses_refused", self.refused);
+    }
+}
+
+impl Composition {
+    /// A hypervisor with its own memory, when virtualized.
+    fn hypervisor(&self, memory: &MemoryState, seed: u64) -> Result<Option<Hypervisor>, OsError> {
+        let Some(host) = self.host else { return Ok(None) };
+        let guest_bytes = memory.memory_bytes;
+        // The host's memory is another memory, fragmented in its own way.
+        let kernel = host.kernel(&memory.host(), !seed, false)?;
+        Hypervisor::new(kernel, guest_bytes).map(Some)
+    }
+
+    /// The page tables, those of the guest over those of the host when virtualized.
+    fn dimension(
+        &self,
+        kernel: &Kernel,
+        hypervisor: Option<&Hypervisor>,
+        machine: &Machine,
+        check: bool,
+    ) -> Box<dyn Dimension> {
+        let (variant, config) = (self.variant(), &machine.virtualization);
+        let own = (self.own.dimension)(kernel, variant, config);
+        let (Some(host), Some(hypervisor)) = (self.host, hypervisor) else { return own };
+        let dimension = (host.dimension)(hypervisor.kernel(), variant, config);
+        let mut host = Host::new(config, dimension, variant, hypervisor.space());
+        if check {
+            host.note_located();
+        }
+        Box::new(Nested::new(own, host, variant))
     }
 }

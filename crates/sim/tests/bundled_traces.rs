@@ -1,7 +1,7 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use perforate_sim::{Comparison, Machine, MemoryState, Scheme, Workload, compare};
+use perforate_sim::{Comparison, Composition, Machine, MemoryState, Workload, compare};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 1_000_000;
@@ -20,7 +20,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
         let comparison = Comparison {
             workload: Workload { name: trace.clone(), skip: 0, instructions: Some(INSTRUCTIONS) },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
-            schemes: Scheme::list("all").unwrap(),
+            schemes: Composition::list("all").unwrap(),
             memory: MemoryState::parse(None, Some("portion=60%,holes=20%,dispersed"), None)
                 .unwrap(),
             seed: 3,

@@ -3,8 +3,8 @@
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::{
-    Comparison, Machine, MemoryState, RunResult, Scheme, System, SystemOptions, Workload, compare,
-    scheme,
+    Comparison, Composition, Machine, MemoryState, RunResult, Scheme, System, SystemOptions,
+    Workload, compare, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
 
@@ -17,7 +17,7 @@ fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison 
     Comparison {
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(100_000) },
         machine: Machine::load("perforated-table2").unwrap(),
-        schemes: Scheme::list(schemes).unwrap(),
+        schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::parse(Some("32G"), Some(fragmentation), None).unwrap(),
         seed: 1,
         functional: true,
@@ -331,7 +331,7 @@ fn company_changes_nothing() {
         run(&given).iter().map(line).collect::<Vec<_>>()
     );
     for result in &together {
-        given.schemes = vec![Scheme::find(&result.scheme).unwrap()];
+        given.schemes = vec![Composition::find(&result.scheme).unwrap()];
         assert_eq!(line(&run(&given)[0]), line(result), "{}", result.scheme);
     }
 }

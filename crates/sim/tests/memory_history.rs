@@ -1,6 +1,6 @@
 //! What results say of physical memory.
 
-use perforate_sim::{Comparison, Machine, MemoryState, RunResult, Scheme, Workload, compare};
+use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload, compare};
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.
 const MOST_MAP_BYTES: usize = 64 << 10;
@@ -10,7 +10,7 @@ fn run(workload: &str, memory: &str, fragmentation: Option<&str>, long: u64) -> 
     let comparison = Comparison {
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(long) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
-        schemes: Scheme::list("4k,thp,perforated").unwrap(),
+        schemes: Composition::list("4k,thp,perforated").unwrap(),
         memory: MemoryState::parse(Some(memory), fragmentation, None).unwrap(),
         seed: 1,
         functional: true,

@@ -2,7 +2,8 @@
 
 use perforate_os::Work;
 use perforate_sim::{
-    Comparison, Machine, MemoryState, RunResult, Scheme, System, SystemOptions, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, RunResult, Scheme, System, SystemOptions,
+    Workload, compare,
 };
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
 
@@ -71,7 +72,7 @@ fn run(scheme: &str, warmup: u64, functional: bool) -> RunResult {
     let comparison = Comparison {
         workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
-        schemes: Scheme::list(scheme).unwrap(),
+        schemes: Composition::list(scheme).unwrap(),
         memory: MemoryState::parse(Some("1G"), Some("none"), None).unwrap(),
         seed: 1,
         functional,

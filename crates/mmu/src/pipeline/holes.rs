@@ -1,10 +1,11 @@
 //! Inside a perforated page: filter, bitmap, in-place and hole translations (P §IV.D).
 
-use perforate_types::{Action, Frame, PageSize, Purpose, Steps, Unit, VirtualPage};
+use perforate_types::{Action, Frame, PageSize, Purpose, Steps, Unit};
 
 use super::{Case, Found, Mmu, PageFault, Request};
 use crate::l2_tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
-use crate::{PerforatedVariant, Sabotage};
+use crate::nested::bitmap_bits;
+use crate::{PerforatedVariant, Sabotage, Walker};
 
 impl Mmu {
     /// Cases 2–6: inside a perforated page.
@@ -14,16 +15,17 @@ impl Mmu {
         request: Request,
         entry: L2Entry,
         slot: Option<u32>,
+        walked: bool,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
         if self.variant == PerforatedVariant::Filtered && !self.filter_bit(entry, index) {
             return self.generate(request, entry, slot, Case::Filtered, steps);
         }
-        let (hole, read) = self.is_hole(request, entry, index, steps);
+        let (hole, read) = self.is_hole(request, entry, walked, steps)?;
         if hole && self.sabotage != Some(Sabotage::IgnoreShadow) {
             let case = if read { Case::ReadHole } else { Case::BitmapHole };
-            return self.through_hole(request, case, steps);
+            return self.through_hole(request, case, walked || read, steps);
         }
         let case = if read { Case::ReadInPlace } else { Case::BitmapInPlace };
         self.generate(request, entry, slot, case, steps)
@@ -40,49 +42,61 @@ impl Mmu {
         &mut self,
         request: Request,
         entry: L2Entry,
-        index: usize,
+        walked: bool,
         steps: &mut Steps,
-    ) -> (bool, bool) {
-        let bit = index as u64 % SUBPAGES_PER_BITMAP_ENTRY;
+    ) -> Result<(bool, bool), PageFault> {
+        let index = request.page.index_in(PageSize::Size2M) as u64;
+        let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
         if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
             steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
-            return (bits >> bit & 1 != 0, false);
+            return Ok((bits >> bit & 1 != 0, false));
         }
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        if self.variant == PerforatedVariant::Naive {
-            self.load_bitmap(request, entry.frame(), steps);
+        let bitmap = if self.variant == PerforatedVariant::Naive {
+            self.load_bitmap(request, entry.frame(), walked, steps)?
         } else {
-            let address = self.dimension.bitmap_line(entry.frame());
-            steps.then(Purpose::Bitmap, Action::Read { address });
-            self.fill_bitmap(request.page, entry.frame(), steps);
-        }
-        let bits = self.bitmap_bits(entry.frame(), index);
-        (bits >> bit & 1 != 0, true)
+            let bitmap = self.read_bitmap(request, entry.frame(), walked, steps)?;
+            self.fill_bitmap(request, index, &bitmap, steps);
+            bitmap
+        };
+        Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
-    /// The 32 bits of bitmap around sub-page `index` of `block`, from simulated memory.
-    fn bitmap_bits(&self, block: Frame, index: usize) -> u32 {
-        let address = self.dimension.bitmap_line(block).add(index as u64 / 64 * 8);
-        let word = self.dimension.memory().word(address);
-        (word >> (index as u64 % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY)) as u32
+    fn read_bitmap(
+        &mut self,
+        request: Request,
+        block: Frame,
+        walked: bool,
+        steps: &mut Steps,
+    ) -> Result<[u64; 8], PageFault> {
+        let walk_request = self.walk_request(request, walked);
+        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        Ok(self.dimension.read_bitmap(walk_request, block, &mut walker)?)
     }
 
-    fn fill_bitmap(&mut self, page: VirtualPage, block: Frame, steps: &mut Steps) {
-        let bits = self.bitmap_bits(block, page.index_in(PageSize::Size2M));
-        let entry = L2Entry::bitmap(bits);
+    /// Fills the bitmap entry of sub-page `index`.
+    fn fill_bitmap(&mut self, request: Request, index: u64, bitmap: &[u64; 8], steps: &mut Steps) {
+        let page = request.page.align_down(PageSize::Size2M).add(index);
+        let entry = L2Entry::bitmap(bitmap_bits(bitmap, index));
         if let Some(slot) = self.l2.fill(self.space, page, entry) {
             steps.beside(Purpose::Bitmap, Action::Fill { unit: Unit::L2Tlb, slot });
         }
     }
 
     /// Loads all 16 bitmap entries of the page with one read (the naive variant).
-    pub(super) fn load_bitmap(&mut self, request: Request, block: Frame, steps: &mut Steps) {
-        let first = request.page.align_down(PageSize::Size2M);
-        let address = self.dimension.bitmap_line(block);
-        steps.then(Purpose::Bitmap, Action::Read { address });
-        for entry in 0..PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY {
-            self.fill_bitmap(first.add(entry * SUBPAGES_PER_BITMAP_ENTRY), block, steps);
+    pub(super) fn load_bitmap(
+        &mut self,
+        request: Request,
+        block: Frame,
+        walked: bool,
+        steps: &mut Steps,
+    ) -> Result<[u64; 8], PageFault> {
+        let bitmap = self.read_bitmap(request, block, walked, steps)?;
+        let entries = PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY;
+        for entry in 0..entries {
+            self.fill_bitmap(request, entry * SUBPAGES_PER_BITMAP_ENTRY, &bitmap, steps);
         }
+        Ok(bitmap)
     }
 
     /// A sub-page that is no hole: its 4KB translation goes into the first level only.
@@ -108,11 +122,13 @@ impl Mmu {
         &mut self,
         request: Request,
         case: Case,
+        walked: bool,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        let reach =
-            self.dimension.walk_hole(self.walk_request(request), &mut self.caches, steps)?;
-        let entry = self.entry(EntryKind::Hole, &reach);
+        let walk_request = self.walk_request(request, walked);
+        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let reach = self.dimension.walk_hole(walk_request, &mut walker)?;
+        let entry = L2Entry::page(EntryKind::Hole, reach.frame, reach.allows, 0);
         self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
         let allows = self.dirtied(request, entry.allows(), slot);

@@ -4,15 +4,16 @@ mod holes;
 mod shootdown;
 
 use perforate_types::{
-    AccessKind, Action, Counters, Frame, PageSize, PhysicalAddress, Purpose, SpaceId, Steps, Unit,
-    VirtualAddress, VirtualPage,
+    AccessKind, Action, Counters, Frame, GuestFrame, PageSize, PhysicalAddress, Purpose, SpaceId,
+    Steps, Unit, VirtualAddress, VirtualPage,
 };
 
 use crate::counters::MmuCounters;
-use crate::dimension::{Dimension, NotMapped, Reach, WalkRequest};
-use crate::l1_tlb::{L1Hit, L1Tlb, allow, allowed, needed};
+use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
+use crate::l1_tlb::{L1Hit, L1Tlb};
 use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb};
-use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, WalkCaches};
+use crate::nested::{Host, entry_of};
+use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, WalkCaches, Walker};
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
 /// where everything misses, is any of these after a walk ([`Translated::walked`]).
@@ -20,6 +21,8 @@ use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, WalkCaches};
 pub enum Case {
     /// First-level TLB hit.
     FirstLevel,
+    /// No TLB holds the page, but direct segments translate it (D Table I, "both").
+    Segment,
     /// 1: an ordinary page or the cached translation of a hole.
     Regular,
     /// 2: a perforated page whose filter says there is no hole near.
@@ -54,11 +57,16 @@ pub enum PageFault {
     NotMapped,
     /// The mapping does not allow the access.
     Protection,
+    /// The host does not back the guest's page, or does not allow the access to it.
+    Host(HostFault),
 }
 
-impl From<NotMapped> for PageFault {
-    fn from(_: NotMapped) -> Self {
-        Self::NotMapped
+impl From<WalkFault> for PageFault {
+    fn from(fault: WalkFault) -> Self {
+        match fault {
+            WalkFault::NotMapped => Self::NotMapped,
+            WalkFault::Host(fault) => Self::Host(fault),
+        }
     }
 }
 
@@ -70,6 +78,8 @@ pub struct Mmu {
     caches: WalkCaches,
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
+    /// Whether direct segments are to be asked beside the second-level TLB.
+    has_segments: bool,
     space: SpaceId,
     tagged: bool,
     counters: MmuCounters,
@@ -119,6 +129,7 @@ impl Mmu {
             instruction: L1Tlb::new(config.l1(true)),
             l2: L2Tlb::new(&config.tlb),
             caches: WalkCaches::new(&config.walk_cache),
+            has_segments: dimension.has_segments(),
             dimension,
             variant,
             space: SpaceId::default(),
@@ -131,12 +142,16 @@ impl Mmu {
     /// Plants a defect; for tests of the oracle.
     pub fn sabotage(&mut self, defect: Sabotage) {
         self.sabotage = Some(defect);
+        self.dimension.sabotage(defect);
     }
 
     /// Number of slots of each unit, for the timing model.
     pub fn slots(&self) -> [usize; Unit::COUNT] {
         let [data, instruction] = [self.data.slots(), self.instruction.slots()];
-        [data, instruction, self.l2.slots(), self.caches.slots(), 0, 0]
+        let host = self.dimension.host();
+        let host_caches = host.map_or(0, Host::cache_slots);
+        let nested_tlb = host.map_or(0, Host::tlb_slots);
+        [data, instruction, self.l2.slots(), self.caches.slots(), host_caches, nested_tlb]
     }
 
     /// Translates an access of the running address space. `steps` is emptied first and then
@@ -156,7 +171,7 @@ impl Mmu {
         let fetch = kind == AccessKind::Fetch;
         let tlb = if fetch { &mut self.instruction } else { &mut self.data };
         match tlb.look_up(self.space, page) {
-            Some(hit) if hit.allows & needed(kind) == needed(kind) => {
+            Some(hit) if hit.allows & allow::needed(kind) == allow::needed(kind) => {
                 self.count_access(kind);
                 let Found { frame, slot, case } = Found::first_level(&hit);
                 Ok(Translated { physical: physical(frame, address), slot, case, walked: false })
@@ -187,10 +202,17 @@ impl Mmu {
     ) -> Result<Translated, PageFault> {
         let request = Request { kind, page: address.page() };
         let (found, walked) = match hit {
-            Some(hit) => (self.first_store(request, &hit)?, false),
+            Some(hit) => match self.first_store(request, &hit) {
+                Ok(found) => (found, false),
+                Err(_) => return Err(self.blame(request)),
+            },
             None => {
                 // An access that faults comes again once the page is mapped, and is counted then.
-                let (found, walked) = self.look_up_l2(request, steps)?;
+                let (found, walked) = match self.beyond_l1(request, steps) {
+                    Ok(found) => found,
+                    Err(PageFault::Protection) => return Err(self.blame(request)),
+                    Err(fault) => return Err(fault),
+                };
                 self.counters.add(found.case, walked, steps);
                 *if kind == AccessKind::Fetch {
                     &mut self.counters.l1_instruction_misses
@@ -219,6 +241,41 @@ impl Mmu {
         Ok(Found::first_level(hit))
     }
 
+    /// Whose fault a forbidden access is.
+    #[cold]
+    fn blame(&self, request: Request) -> PageFault {
+        self.dimension.blame(self.walk_request(request, false), request.kind)
+    }
+
+    /// Direct segments are asked together with the second-level TLB and win (D Table I).
+    #[inline(always)]
+    fn beyond_l1(
+        &mut self,
+        request: Request,
+        steps: &mut Steps,
+    ) -> Result<(Found, bool), PageFault> {
+        if self.has_segments
+            && let Some(reach) = self.dimension.segment(self.space, request.page)
+        {
+            return self.through_segment(request, &reach, steps).map(|found| (found, false));
+        }
+        self.look_up_l2(request, steps)
+    }
+
+    /// Only the first level is filled, with 4KB (D §III.A). A segment has no dirty bits.
+    fn through_segment(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        steps.then(Purpose::Page, Action::Check);
+        self.allow(request, reach.allows)?;
+        let frame = reach.frame.add(request.page.index_in(reach.size) as u64);
+        let slot = self.fill_l1(request, PageSize::Size4K, frame, reach.allows, steps);
+        Ok(Found { frame, slot, case: Case::Segment })
+    }
+
     #[inline(always)]
     fn look_up_l2(
         &mut self,
@@ -228,7 +285,9 @@ impl Mmu {
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
             steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind() {
-                EntryKind::Perforated => self.through_perforated(request, entry, Some(slot), steps),
+                EntryKind::Perforated => {
+                    self.through_perforated(request, entry, Some(slot), false, steps)
+                }
                 _ => self.through_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
@@ -239,39 +298,29 @@ impl Mmu {
 
     #[inline(always)]
     fn walk(&mut self, request: Request, steps: &mut Steps) -> Result<Found, PageFault> {
-        let reach = self.dimension.walk(self.walk_request(request), &mut self.caches, steps)?;
+        let walk_request = self.walk_request(request, false);
+        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let reach = self.dimension.walk(walk_request, &mut walker)?;
+        let entry = entry_of(&reach);
         if reach.filter != 0 {
-            let entry = self.entry(EntryKind::Perforated, &reach);
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
             if self.variant == PerforatedVariant::Naive {
-                self.load_bitmap(request, entry.frame(), steps);
+                self.load_bitmap(request, entry.frame(), true, steps)?;
             }
-            return self.through_perforated(request, entry, slot, steps);
+            return self.through_perforated(request, entry, slot, true, steps);
         }
-        let kind = match reach.size {
-            PageSize::Size4K => EntryKind::Page4K,
-            PageSize::Size2M => EntryKind::Page2M,
-            PageSize::Size1G => EntryKind::Page1G,
-        };
-        let entry = self.entry(kind, &reach);
         self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Page, entry, steps);
         self.through_regular(request, entry, slot, steps)
     }
 
-    fn walk_request(&self, request: Request) -> WalkRequest {
+    fn walk_request(&self, request: Request, walked: bool) -> WalkRequest {
         let write = request.kind == AccessKind::Write;
-        WalkRequest { space: self.space, page: request.page, write }
-    }
-
-    fn entry(&self, kind: EntryKind, reach: &Reach) -> L2Entry {
-        let allows = allowed(reach.permissions, reach.dirty);
-        L2Entry::page(kind, reach.frame, allows, reach.filter)
+        WalkRequest { space: self.space, page: request.page, write, walked }
     }
 
     fn allow(&self, request: Request, allows: u8) -> Result<(), PageFault> {
-        let needed = needed(request.kind) & !allow::DIRTY;
-        if allows & needed == needed { Ok(()) } else { Err(PageFault::Protection) }
+        if allow::permits(allows, request.kind) { Ok(()) } else { Err(PageFault::Protection) }
     }
 
     #[inline(always)]
@@ -329,14 +378,15 @@ impl Mmu {
     ) -> Result<Found, PageFault> {
         self.allow(request, entry.allows())?;
         let allows = self.dirtied(request, entry.allows(), slot);
-        let size = match entry.kind() {
-            EntryKind::Page2M => PageSize::Size2M,
-            EntryKind::Page1G => PageSize::Size1G,
-            _ => PageSize::Size4K,
-        };
+        let size = entry.kind().size();
         let frame = entry.frame().add(request.page.index_in(size) as u64);
         let slot = self.fill_l1(request, size, entry.frame(), allows, steps);
         Ok(Found { frame, slot, case: Case::Regular })
+    }
+
+    /// Where a guest's tables were located since this was asked last, if the host notes it.
+    pub fn take_located(&mut self) -> Vec<(GuestFrame, Frame)> {
+        self.dimension.host_mut().map(Host::take_located).unwrap_or_default()
     }
 
     /// Counts since the last reset.
@@ -347,6 +397,7 @@ impl Mmu {
     /// Starts counting anew; cached translations stay.
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
+        self.dimension.reset_nested_counters();
     }
 
     /// What the second-level TLB holds.
@@ -363,7 +414,10 @@ impl Mmu {
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
         let contents = self.l2.contents();
+        let nested = self.dimension.nested_counters();
         for (name, value) in [
+            ("misses_in_guest_segment_only", nested.in_guest_segment_only),
+            ("misses_in_host_segment_only", nested.in_host_segment_only),
             ("l2_tlb_entries_empty", contents.empty),
             ("l2_tlb_entries_4k", contents.page_4k),
             ("l2_tlb_entries_2m", contents.page_2m),
@@ -371,6 +425,7 @@ impl Mmu {
             ("l2_tlb_entries_perforated", contents.perforated),
             ("l2_tlb_entries_hole", contents.hole),
             ("l2_tlb_entries_bitmap", contents.bitmap),
+            ("l2_tlb_entries_nested", contents.nested),
         ] {
             out.count(name, value);
         }

@@ -14,6 +14,28 @@ impl Mmu {
         }
     }
 
+    /// Applies what the host's operating system did to the virtual machine. The hardware does not
+    /// know which combined entries came of a guest-physical page, so that a shootdown ends them all
+    /// (INVEPT).
+    ///
+    /// # Panics
+    /// In a native unit.
+    pub fn apply_host(&mut self, update: &Update) {
+        let host = self.dimension.host_mut().expect("the unit is virtualized");
+        match update {
+            Update::Change(change) => host.apply(change),
+            Update::Shootdown(shootdown) => {
+                host.invalidate(*shootdown);
+                if self.sabotage != Some(Sabotage::KeepCombinedEntries) {
+                    self.data.flush();
+                    self.instruction.flush();
+                    self.l2.flush();
+                    self.caches.flush();
+                }
+            }
+        }
+    }
+
     fn invalidate(&mut self, shootdown: Shootdown) {
         match shootdown {
             Shootdown::Page { space, page } => {
@@ -67,6 +89,9 @@ impl Mmu {
         self.instruction.flush();
         self.l2.flush();
         self.caches.flush();
+        if let Some(host) = self.dimension.host_mut() {
+            host.flush();
+        }
     }
 
     /// Forgets the first-level translations; for explaining what lies behind them.

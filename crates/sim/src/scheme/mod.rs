@@ -3,11 +3,13 @@
 //! line, `perforate list`, the oracle tests and the reports take it from there.
 
 mod base_pages;
+mod composition;
 mod ideal;
 mod large_pages;
 mod perforated;
 
-use perforate_mmu::{Dimension, PerforatedVariant, Radix};
+pub use composition::Composition;
+use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 
 use crate::memory_state::Past;
@@ -31,6 +33,10 @@ pub const ALL: &[&Scheme] = &[
 /// The schemes compared where none are named.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
+/// Makes page tables for a kernel, as the second-level TLB and the machine have them.
+pub type MakeDimension =
+    fn(&Kernel, PerforatedVariant, &VirtualizationConfig) -> Box<dyn Dimension>;
+
 /// One scheme: what the operating system maps, and what the hardware translates with.
 pub struct Scheme {
     /// Name on the command line and in results.
@@ -48,7 +54,7 @@ pub struct Scheme {
     /// The operating system's policy with its options, as [`parse_policy`] reads it.
     pub policy: &'static str,
     /// The page tables.
-    pub dimension: fn(&Kernel, PerforatedVariant) -> Box<dyn Dimension>,
+    pub dimension: MakeDimension,
 }
 
 impl Scheme {
@@ -61,24 +67,6 @@ impl Scheme {
             let known = ALL.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
             SimError::UnknownScheme { name: name.into(), known }
         })
-    }
-
-    /// Reads a comma-separated list of names, or `all`. Repeated names count once.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn list(names: &str) -> Result<Vec<&'static Self>, SimError> {
-        if names.trim() == "all" {
-            return Ok(ALL.to_vec());
-        }
-        let mut schemes: Vec<&'static Self> = Vec::new();
-        for name in names.split(',') {
-            let scheme = Self::find(name.trim())?;
-            if !schemes.iter().any(|known| known.name == scheme.name) {
-                schemes.push(scheme);
-            }
-        }
-        Ok(schemes)
     }
 
     /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,
@@ -132,7 +120,7 @@ impl Scheme {
 }
 
 /// Ordinary page tables.
-fn radix(_: &Kernel, _: PerforatedVariant) -> Box<dyn Dimension> {
+fn radix(_: &Kernel, _: PerforatedVariant, _: &VirtualizationConfig) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }
 
@@ -146,10 +134,6 @@ mod tests {
             assert!(ALL[index + 1..].iter().all(|other| other.name != scheme.name));
             assert!(!scheme.summary.is_empty() && !scheme.source.is_empty());
         }
-        assert_eq!(Scheme::list(DEFAULT).unwrap().len(), 4);
-        assert_eq!(Scheme::list("4k,thp,4k").unwrap().len(), 2);
-        assert_eq!(Scheme::list("all").unwrap().len(), ALL.len());
-        let message = Scheme::list("4k,2mb").err().unwrap().to_string();
-        assert!(message.contains("2mb") && message.contains("perforated-naive"));
+        assert_eq!(Composition::list(DEFAULT).unwrap().len(), 4);
     }
 }

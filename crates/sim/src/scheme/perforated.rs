@@ -1,12 +1,16 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 
-use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant};
+use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant, VirtualizationConfig};
 use perforate_os::Kernel;
 
 use super::Scheme;
 
 /// Page tables with shadow directories and hole bitmaps.
-fn perforated_radix(kernel: &Kernel, variant: PerforatedVariant) -> Box<dyn Dimension> {
+fn perforated_radix(
+    kernel: &Kernel,
+    variant: PerforatedVariant,
+    _: &VirtualizationConfig,
+) -> Box<dyn Dimension> {
     let bitmaps = kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
     Box::new(PerforatedRadix::new(bitmaps, variant))
 }

@@ -1,0 +1,151 @@
+//! The escape filter of a direct segment: a Bloom filter of the pages that escape it (D §V).
+
+use perforate_types::VirtualPage;
+
+/// Bytes of a page number that are hashed: 40 bits, 52 address bits.
+const BYTES: usize = 5;
+/// Seed of the hash functions; hardware has them fixed.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A Bloom filter in parallel banks: each hash function has bits of its own. The functions are of
+/// the class H3: the exclusive-or of one random word for each set bit of the page number.
+///
+/// After `n` pages in `m` bits and `k` functions, another page passes for escaped with the
+/// probability (1 − (1 − k/m)ⁿ)ᵏ.
+#[derive(Clone)]
+pub struct EscapeFilter {
+    banks: Vec<Bank>,
+    escaped: u64,
+}
+
+/// One hash function and its bits.
+#[derive(Clone)]
+struct Bank {
+    bits: Vec<u64>,
+    /// Exclusive-or of the function's words, for each value of each byte of the page number.
+    words: Box<[[u32; 256]; BYTES]>,
+}
+
+/// splitmix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut value = *state;
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+impl Bank {
+    fn new(bits: usize, state: &mut u64) -> Self {
+        let mut words = Box::new([[0; 256]; BYTES]);
+        for table in words.iter_mut() {
+            let rows: [u32; 8] = std::array::from_fn(|_| next(state) as u32 & (bits as u32 - 1));
+            for (value, word) in table.iter_mut().enumerate() {
+                let set = (0..8).filter(|bit| value >> bit & 1 != 0);
+                *word = set.fold(0, |word, bit| word ^ rows[bit]);
+            }
+        }
+        Self { bits: vec![0; bits.div_ceil(64)], words }
+    }
+
+    #[inline]
+    fn hash(&self, page: VirtualPage) -> usize {
+        let bytes = page.number().to_le_bytes();
+        let word = (0..BYTES).fold(0, |word, byte| word ^ self.words[byte][bytes[byte] as usize]);
+        word as usize
+    }
+
+    #[inline]
+    fn holds(&self, page: VirtualPage) -> bool {
+        let hash = self.hash(page);
+        self.bits[hash / 64] >> (hash % 64) & 1 != 0
+    }
+}
+
+impl EscapeFilter {
+    /// An empty filter of `bits` bits, shared out among `functions` hash functions.
+    ///
+    /// # Panics
+    /// If they do not share out into powers of two.
+    pub fn new(bits: usize, functions: usize) -> Self {
+        assert!(Self::is_possible(bits, functions), "no filter has {bits} bits, {functions} banks");
+        let mut state = SEED;
+        let banks = (0..functions).map(|_| Bank::new(bits / functions, &mut state)).collect();
+        Self { banks, escaped: 0 }
+    }
+
+    /// Whether a filter can have this shape: banks of a power of two bits each.
+    pub fn is_possible(bits: usize, functions: usize) -> bool {
+        (1..=64).contains(&functions)
+            && bits <= 1 << 24
+            && bits.is_multiple_of(functions)
+            && (bits / functions).is_power_of_two()
+    }
+
+    /// Lets a page escape.
+    pub fn insert(&mut self, page: VirtualPage) {
+        self.escaped += 1;
+        for bank in &mut self.banks {
+            let hash = bank.hash(page);
+            bank.bits[hash / 64] |= 1 << (hash % 64);
+        }
+    }
+
+    /// Whether no page escapes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.escaped == 0
+    }
+
+    /// Whether the page escapes, or passes for it.
+    #[inline]
+    pub fn contains(&self, page: VirtualPage) -> bool {
+        !self.is_empty() && self.banks.iter().all(|bank| bank.holds(page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_escaped_are_never_missed() {
+        let mut filter = EscapeFilter::new(256, 4);
+        assert!(!filter.contains(VirtualPage::new(7)));
+        let mut state = 1;
+        let pages: Vec<_> = (0..64).map(|_| VirtualPage::new(next(&mut state) >> 28)).collect();
+        pages.iter().for_each(|&page| filter.insert(page));
+        assert!(pages.iter().all(|&page| filter.contains(page)));
+    }
+
+    /// Over many sets of pages, the share of others that pass agrees with the closed form.
+    #[test]
+    fn false_positives_follow_the_closed_form() {
+        for (bits, functions, escaped) in [(256, 4, 16), (256, 4, 48), (1024, 2, 32), (64, 1, 5)] {
+            let (mut state, mut passed) = (11, 0u32);
+            let (sets, probes) = (400, 2_000);
+            for _ in 0..sets {
+                let mut filter = EscapeFilter::new(bits, functions);
+                let base = next(&mut state) >> 30 << 2;
+                (0..escaped).for_each(|_| {
+                    filter.insert(VirtualPage::new(base + next(&mut state) % (1 << 20)));
+                });
+                let probe = |_| VirtualPage::new(base + (1 << 20) + next(&mut state) % (1 << 21));
+                passed +=
+                    (0..probes).map(probe).filter(|&page| filter.contains(page)).count() as u32;
+            }
+            let rate = f64::from(passed) / f64::from(sets * probes);
+            let kept = 1.0 - functions as f64 / bits as f64;
+            let expected = (1.0 - kept.powi(escaped)).powi(functions as i32);
+            assert!((rate / expected - 1.0).abs() < 0.1, "{rate} is not near {expected}");
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        assert!(EscapeFilter::is_possible(256, 4) && EscapeFilter::is_possible(192, 3));
+        for (bits, functions) in [(0, 4), (256, 0), (250, 4), (96, 4), (1 << 30, 4)] {
+            assert!(!EscapeFilter::is_possible(bits, functions), "{bits} {functions}");
+        }
+    }
+}

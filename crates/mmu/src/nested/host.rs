@@ -1,0 +1,402 @@
+//! The second dimension: guest-physical addresses to the machine's.
+
+use perforate_types::{
+    AccessKind, Action, Frame, GuestFrame, MappingChange, PageSize, Purpose, Shootdown, SpaceId,
+    Steps, Unit, VirtualPage,
+};
+
+use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
+use crate::l2_tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::walker::Walker;
+use crate::{PerforatedVariant, TlbGeometry, VirtualizationConfig, WalkCaches};
+
+/// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
+/// address space is the guest's frame number.
+pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
+    VirtualPage::new(page.number())
+}
+
+/// A frame as a guest's kernel and tables name it, which the guest takes for the machine's.
+pub(crate) fn guest_frame(frame: Frame) -> GuestFrame {
+    GuestFrame::new(frame.number())
+}
+
+/// Where a guest-physical page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) frame: Frame,
+    pub(super) allows: u8,
+}
+
+/// A run of the guest's memory of which a register tells where it lies (P §V: the guest's hole
+/// bitmaps).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinnedRun {
+    /// First page.
+    pub first: GuestFrame,
+    /// Pages.
+    pub pages: u64,
+    /// Where the first page lies; the others follow.
+    pub located: Frame,
+}
+
+/// Where gPA→hPA entries are cached.
+enum NestedTlb {
+    /// In the second-level TLB.
+    Shared,
+    /// In a structure of its own.
+    Apart(L2Tlb),
+    /// Nowhere.
+    None,
+}
+
+impl NestedTlb {
+    fn new(geometry: Option<TlbGeometry>) -> Self {
+        match geometry {
+            None => Self::Shared,
+            Some(TlbGeometry { entries: 0, .. }) => Self::None,
+            Some(geometry) => Self::Apart(L2Tlb::nested(geometry)),
+        }
+    }
+
+    /// The structure, given the second-level TLB.
+    #[inline]
+    fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
+        match self {
+            Self::Shared => Some((l2, Unit::L2Tlb)),
+            Self::Apart(tlb) => Some((tlb, Unit::NestedTlb)),
+            Self::None => None,
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Self::Apart(tlb) = self {
+            tlb.flush();
+        }
+    }
+}
+
+/// The host's side of the nested walker: its tables and segment, walk caches, and the TLB of
+/// guest-physical addresses.
+pub struct Host {
+    dimension: Box<dyn Dimension>,
+    variant: PerforatedVariant,
+    caches: WalkCaches,
+    tlb: NestedTlb,
+    /// The virtual machine in the host's kernel.
+    space: SpaceId,
+    pinned: Option<PinnedRun>,
+    /// Tables located since the last [`Self::take_located`], for whoever checks them.
+    located: Option<Vec<(GuestFrame, Frame)>>,
+}
+
+impl Host {
+    /// A host whose virtual machine is the address space `space`.
+    pub fn new(
+        config: &VirtualizationConfig,
+        dimension: Box<dyn Dimension>,
+        variant: PerforatedVariant,
+        space: SpaceId,
+    ) -> Self {
+        assert!(space.0 < NESTED, "there are fewer address spaces");
+        Self {
+            dimension,
+            variant,
+            caches: WalkCaches::new(&config.host_walk_cache),
+            tlb: NestedTlb::new(config.nested_tlb),
+            space,
+            pinned: None,
+            located: None,
+        }
+    }
+
+    /// The host's tables and segment.
+    pub fn dimension(&self) -> &dyn Dimension {
+        self.dimension.as_ref()
+    }
+
+    pub(super) fn dimension_mut(&mut self) -> &mut dyn Dimension {
+        self.dimension.as_mut()
+    }
+
+    /// The virtual machine's address space in the host's kernel.
+    pub fn space(&self) -> SpaceId {
+        self.space
+    }
+
+    pub(crate) fn cache_slots(&self) -> usize {
+        self.caches.slots()
+    }
+
+    pub(crate) fn tlb_slots(&self) -> usize {
+        if let NestedTlb::Apart(tlb) = &self.tlb { tlb.slots() } else { 0 }
+    }
+
+    /// Sets the register that says where a run of guest memory lies.
+    pub fn pin(&mut self, run: Option<PinnedRun>) {
+        self.pinned = run;
+    }
+
+    /// From now on notes where guest tables were located.
+    pub fn note_located(&mut self) {
+        self.located = Some(Vec::new());
+    }
+
+    /// Where guest tables were located since this was asked last.
+    pub fn take_located(&mut self) -> Vec<(GuestFrame, Frame)> {
+        self.located.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes over a change of the host's mapping.
+    pub(crate) fn apply(&mut self, change: &MappingChange) {
+        self.dimension.apply(change);
+    }
+
+    /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
+    /// the tables above it stay as they are.
+    pub(crate) fn invalidate(&mut self, shootdown: Shootdown) {
+        self.tlb.flush();
+        match shootdown {
+            Shootdown::Page { space, page } | Shootdown::Large { space, page, .. } => {
+                self.caches.invalidate(space, page);
+            }
+            Shootdown::Bitmap { .. } => {}
+            Shootdown::Space { space } => self.caches.invalidate_space(space),
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.caches.flush();
+        self.tlb.flush();
+    }
+
+    /// Whether the hardware asks the bitmap about this sub-page of a page with this filter.
+    pub(super) fn asks(&self, filter: u8, index: usize) -> bool {
+        asks(self.variant, filter, index)
+    }
+
+    /// The direct segment's answer; the check is a step where there is a segment.
+    pub(super) fn through_segment(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
+        if !self.dimension.segment_is_set(self.space) {
+            return None;
+        }
+        steps.then(Purpose::HostPage, Action::Check);
+        self.dimension.segment(self.space, host_page(page))
+    }
+
+    fn tag(&self) -> SpaceId {
+        SpaceId(self.space.0 | NESTED)
+    }
+
+    /// The reach around a guest-physical page: from the segment, a cached entry, or a walk. Holes
+    /// and permissions of single sub-pages are left to [`Self::locate`].
+    pub(super) fn reach(
+        &mut self,
+        (page, kind): (GuestFrame, AccessKind),
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Reach, HostFault> {
+        if let Some(reach) = self.through_segment(page, steps) {
+            return Ok(reach);
+        }
+        let (tag, wanted) = (self.tag(), host_page(page));
+        if let Some((tlb, unit)) = self.tlb.get(l2) {
+            if let Some((slot, entry)) = tlb.look_up(tag, wanted) {
+                steps.then(Purpose::HostPage, Action::Hit { unit, slot });
+                return Ok(reach_of(entry));
+            }
+            steps.then(Purpose::HostPage, Action::Miss { unit });
+        }
+        let write = kind == AccessKind::Write;
+        let request = WalkRequest { space: self.space, page: wanted, write, walked: false };
+        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
+        let entry = entry_of(&reach);
+        self.fill(wanted, entry, l2, steps);
+        Ok(reach)
+    }
+
+    /// Fills a gPA→hPA entry. Of one that the structure cannot hold it holds the largest part that
+    /// it can; a perforated page without a place is not held at all.
+    fn fill(&mut self, page: VirtualPage, entry: L2Entry, l2: &mut L2Tlb, steps: &mut Steps) {
+        let tag = self.tag();
+        let Some((tlb, unit)) = self.tlb.get(l2) else { return };
+        let mut filled = tlb.fill(tag, page, entry);
+        for kind in [EntryKind::Page2M, EntryKind::Page4K] {
+            if filled.is_none()
+                && entry.kind() != EntryKind::Perforated
+                && kind.size() < entry.kind().size()
+            {
+                let start = page.align_down(kind.size()).index_in(entry.kind().size());
+                let frame = entry.frame().add(start as u64);
+                let fragment = L2Entry::page(kind, frame, entry.allows(), 0);
+                filled = tlb.fill(tag, page, fragment);
+            }
+        }
+        if let Some(slot) = filled {
+            steps.beside(Purpose::HostPage, Action::Fill { unit, slot });
+        }
+    }
+
+    /// Where a guest-physical page lies and what may be done with it, holes settled.
+    pub(super) fn locate(
+        &mut self,
+        (page, kind): (GuestFrame, AccessKind),
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Located, HostFault> {
+        let reach = self.reach((page, kind), l2, steps)?;
+        self.settle(&reach, (page, kind), l2, steps)
+    }
+
+    /// The 4KB translation of a page inside a reach.
+    pub(super) fn settle(
+        &mut self,
+        reach: &Reach,
+        (page, kind): (GuestFrame, AccessKind),
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Located, HostFault> {
+        let index = page.index_in(reach.size);
+        let mut found = Located { frame: reach.frame.add(index as u64), allows: reach.allows };
+        if self.asks(reach.filter, page.index_in(PageSize::Size2M))
+            && self.is_hole(reach, page, l2, steps)
+        {
+            found = self.through_hole((page, kind), l2, steps)?;
+        }
+        if !allow::permits(found.allows, kind) {
+            return Err(fault(page, kind));
+        }
+        if kind == AccessKind::Write && found.allows & allow::DIRTY == 0 {
+            self.dimension.mark_dirty(self.space, host_page(page));
+            let tag = self.tag();
+            if let Some((tlb, _)) = self.tlb.get(l2)
+                && let Some((slot, _)) = tlb.look_up(tag, host_page(page))
+            {
+                tlb.mark_dirty(slot);
+            }
+            found.allows |= allow::DIRTY;
+        }
+        Ok(found)
+    }
+
+    /// Asks the host's bitmap, from a cached entry or from memory.
+    fn is_hole(
+        &mut self,
+        reach: &Reach,
+        page: GuestFrame,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> bool {
+        let (tag, wanted) = (self.tag(), host_page(page));
+        let index = page.index_in(PageSize::Size2M) as u64;
+        let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
+        if let Some((tlb, unit)) = self.tlb.get(l2) {
+            if let Some((slot, bits)) = tlb.look_up_bitmap(tag, wanted) {
+                steps.then(Purpose::HostBitmap, Action::Hit { unit, slot });
+                return bits >> bit & 1 != 0;
+            }
+            steps.then(Purpose::HostBitmap, Action::Miss { unit });
+        }
+        let bits = bitmap_bits(&self.read_bitmap(reach.frame, l2, steps), index);
+        self.fill(wanted, L2Entry::bitmap(bits), l2, steps);
+        bits >> bit & 1 != 0
+    }
+
+    /// Reads the bitmap of a block of the machine.
+    pub(super) fn read_bitmap(
+        &mut self,
+        block: Frame,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> [u64; 8] {
+        let page = VirtualPage::new(0); // The host's bitmap is found by the block alone.
+        let request = WalkRequest { space: self.space, page, write: false, walked: true };
+        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let bits = self.dimension.read_bitmap(request, block, &mut walker);
+        bits.expect("the machine's bitmaps lie at fixed addresses")
+    }
+
+    /// Walks to the 4KB translation of a hole.
+    fn through_hole(
+        &mut self,
+        (page, kind): (GuestFrame, AccessKind),
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Located, HostFault> {
+        let wanted = host_page(page);
+        let write = kind == AccessKind::Write;
+        let request = WalkRequest { space: self.space, page: wanted, write, walked: true };
+        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let hole = self.dimension.walk_hole(request, &mut walker).map_err(|_| fault(page, kind))?;
+        let entry = L2Entry::page(EntryKind::Hole, hole.frame, hole.allows, 0);
+        self.fill(wanted, entry, l2, steps);
+        Ok(Located { frame: hole.frame, allows: hole.allows })
+    }
+
+    /// Where a table of the guest lies.
+    pub(crate) fn locate_table(
+        &mut self,
+        page: GuestFrame,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Frame, WalkFault> {
+        if let Some(run) = self.pinned
+            && let Some(index) = page.number().checked_sub(run.first.number())
+            && index < run.pages
+        {
+            return Ok(self.noted(page, run.located.add(index)));
+        }
+        let located = self.locate((page, AccessKind::Write), l2, steps)?;
+        Ok(self.noted(page, located.frame))
+    }
+
+    fn noted(&mut self, page: GuestFrame, frame: Frame) -> Frame {
+        if let Some(located) = &mut self.located {
+            located.push((page, frame));
+        }
+        frame
+    }
+
+    /// What the host's tables and segment say of a page, found without hardware.
+    pub fn look_at(&self, page: GuestFrame) -> Option<(Frame, u8)> {
+        self.dimension.look_at(self.space, host_page(page))
+    }
+
+    pub(super) fn mark_dirty(&mut self, page: GuestFrame) {
+        self.dimension.mark_dirty(self.space, host_page(page));
+    }
+}
+
+/// Whether hardware of this variant asks the bitmap about a sub-page of a page with this filter.
+pub(super) fn asks(variant: PerforatedVariant, filter: u8, index: usize) -> bool {
+    match variant {
+        PerforatedVariant::Filtered => filter >> (index / 64) & 1 != 0,
+        _ => filter != 0,
+    }
+}
+
+/// The 32 bits of bitmap around sub-page `index`.
+pub(crate) fn bitmap_bits(bitmap: &[u64; 8], index: u64) -> u32 {
+    let shift = index % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY;
+    (bitmap[index as usize / 64] >> shift) as u32
+}
+
+fn fault(page: GuestFrame, kind: AccessKind) -> HostFault {
+    HostFault { page, kind }
+}
+
+fn reach_of(entry: L2Entry) -> Reach {
+    let filter = if entry.kind() == EntryKind::Perforated { entry.filter() } else { 0 };
+    Reach { size: entry.kind().size(), frame: entry.frame(), allows: entry.allows(), filter }
+}
+
+pub(crate) fn entry_of(reach: &Reach) -> L2Entry {
+    let kind = match (reach.size, reach.filter) {
+        (PageSize::Size4K, _) => EntryKind::Page4K,
+        (PageSize::Size2M, 0) => EntryKind::Page2M,
+        (PageSize::Size2M, _) => EntryKind::Perforated,
+        (PageSize::Size1G, _) => EntryKind::Page1G,
+    };
+    L2Entry::page(kind, reach.frame, reach.allows, reach.filter)
+}

@@ -1,0 +1,224 @@
+//! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
+
+use perforate_types::{
+    AccessKind, Frame, MappingChange, PageSize, Permissions, SpaceId, VirtualPage,
+};
+
+use crate::dimension::{Dimension, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
+use crate::{EscapeFilter, PageFault, Sabotage, TableMemory, VirtualizationConfig, Walker};
+
+/// BASE, LIMIT and OFFSET of one address space, and its escape filter.
+struct Registers {
+    first: VirtualPage,
+    pages: u64,
+    frame: Frame,
+    allows: u8,
+    filter: EscapeFilter,
+}
+
+impl Registers {
+    /// Whether the first page of `size` around `page` and all after it lie in the segment, with
+    /// frames aligned as the pages are.
+    fn covers(&self, page: VirtualPage, size: PageSize) -> bool {
+        let start = page.align_down(size).number();
+        let Some(index) = start.checked_sub(self.first.number()) else { return false };
+        index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
+    }
+
+    /// The reach around `page`, which lies inside and does not escape. Where any page escapes, the
+    /// filter answers for single pages only.
+    fn reach(&self, page: VirtualPage) -> Reach {
+        let sizes = if self.filter.is_empty() { &PageSize::ALL[..] } else { &PageSize::ALL[..1] };
+        let covered = sizes.iter().rev().find(|&&size| self.covers(page, size));
+        let size = *covered.expect("the page lies in the segment");
+        let index = page.align_down(size).number() - self.first.number();
+        Reach { size, frame: self.frame.add(index), allows: self.allows, filter: 0 }
+    }
+}
+
+/// Page tables with a direct segment for each address space. The registers of all address spaces
+/// are kept here: an operating system saves and restores them.
+pub struct Segmented {
+    paging: Box<dyn Dimension>,
+    registers: Vec<Option<Registers>>,
+    empty: EscapeFilter,
+    sabotage: Option<Sabotage>,
+}
+
+impl Segmented {
+    /// Segments over `paging`, none of them set.
+    pub fn new(paging: Box<dyn Dimension>, config: &VirtualizationConfig) -> Self {
+        let empty = EscapeFilter::new(config.escape_filter_bits, config.escape_filter_functions);
+        Self { paging, registers: Vec::new(), empty, sabotage: None }
+    }
+
+    fn registers(&self, space: SpaceId) -> Option<&Registers> {
+        self.registers.get(usize::from(space.0))?.as_ref()
+    }
+
+    fn slot(&mut self, space: SpaceId) -> &mut Option<Registers> {
+        let index = usize::from(space.0);
+        if self.registers.len() <= index {
+            self.registers.resize_with(index + 1, || None);
+        }
+        &mut self.registers[index]
+    }
+
+    fn set(
+        &mut self,
+        space: SpaceId,
+        (first, pages): (VirtualPage, u64),
+        frame: Frame,
+        permissions: Permissions,
+    ) {
+        // A segment has no dirty bits: stores need no further work.
+        let allows = allow::of_leaf(permissions, true);
+        let filter = self.empty.clone();
+        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
+    }
+
+    /// Whether a change maps inside a segment; only a planted defect asks.
+    fn maps_inside(&self, change: &MappingChange) -> bool {
+        let MappingChange::Map { space, page, .. } = *change else { return false };
+        self.registers(space).is_some_and(|registers| registers.covers(page, PageSize::Size4K))
+    }
+}
+
+impl Dimension for Segmented {
+    fn apply(&mut self, change: &MappingChange) {
+        match *change {
+            MappingChange::Segment { space, page, pages, frame, permissions } => {
+                self.set(space, (page, pages), frame, permissions);
+            }
+            MappingChange::ClearSegment { space } => *self.slot(space) = None,
+            MappingChange::Escape { space, page } => {
+                let registers = self.slot(space).as_mut().expect("the segment is set");
+                registers.filter.insert(page);
+            }
+            _ if self.sabotage == Some(Sabotage::DropPagingInSegment)
+                && self.maps_inside(change) => {}
+            _ => self.paging.apply(change),
+        }
+    }
+
+    /// A page that the segment translates takes one check and no reference (D Table II).
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        if let Some(reach) = self.segment(request.space, request.page) {
+            walker.check();
+            return Ok(reach);
+        }
+        self.paging.walk(request, walker)
+    }
+
+    fn walk_hole(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        self.paging.walk_hole(request, walker)
+    }
+
+    fn read_bitmap(
+        &mut self,
+        request: WalkRequest,
+        block: Frame,
+        walker: &mut Walker<'_>,
+    ) -> Result<[u64; 8], WalkFault> {
+        self.paging.read_bitmap(request, block, walker)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.paging.has_holes()
+    }
+
+    fn has_segments(&self) -> bool {
+        true
+    }
+
+    fn segment_is_set(&self, space: SpaceId) -> bool {
+        self.registers(space).is_some()
+    }
+
+    fn segment(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let registers = self.registers(space)?;
+        let ignores_filter = self.sabotage == Some(Sabotage::IgnoreEscapeFilter);
+        let translates = registers.covers(page, PageSize::Size4K)
+            && (ignores_filter || !registers.filter.contains(page));
+        translates.then(|| registers.reach(page))
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+        if let Some(reach) = self.segment(space, page) {
+            return Some((reach.frame.add(page.index_in(reach.size) as u64), reach.allows));
+        }
+        self.paging.look_at(space, page)
+    }
+
+    fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault {
+        self.paging.blame(request, kind)
+    }
+
+    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        self.paging.mark_dirty(space, page);
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.paging.memory()
+    }
+
+    fn perforated_pages(&self) -> Vec<PerforatedPage> {
+        self.paging.perforated_pages()
+    }
+
+    fn sabotage(&mut self, defect: Sabotage) {
+        self.sabotage = Some(defect);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Radix;
+
+    const SPACE: SpaceId = SpaceId(0);
+
+    /// Pages 512 to 2,047 at frames 1,024 and following, and nothing else.
+    fn segmented() -> Segmented {
+        let mut dimension =
+            Segmented::new(Box::new(Radix::new()), &VirtualizationConfig::default());
+        dimension.apply(&MappingChange::Segment {
+            space: SPACE,
+            page: VirtualPage::new(512),
+            pages: 1536,
+            frame: Frame::new(1024),
+            permissions: Permissions::READ_WRITE,
+        });
+        dimension
+    }
+
+    #[test]
+    fn base_is_inside_and_limit_is_not() {
+        let dimension = segmented();
+        assert!(dimension.segment(SPACE, VirtualPage::new(511)).is_none());
+        assert!(dimension.segment(SPACE, VirtualPage::new(2048)).is_none());
+        assert!(dimension.segment(SpaceId(1), VirtualPage::new(512)).is_none());
+        assert_eq!(dimension.look_at(SPACE, VirtualPage::new(512)).unwrap().0, Frame::new(1024));
+        assert_eq!(dimension.look_at(SPACE, VirtualPage::new(2047)).unwrap().0, Frame::new(2559));
+    }
+
+    #[test]
+    fn the_reach_is_large_until_a_page_escapes() {
+        let mut dimension = segmented();
+        let reach = dimension.segment(SPACE, VirtualPage::new(1030)).unwrap();
+        assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
+        let page = VirtualPage::new(1030);
+        dimension.apply(&MappingChange::Escape { space: SPACE, page });
+        assert!(dimension.segment(SPACE, page).is_none());
+        assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
+        let beside = dimension.segment(SPACE, VirtualPage::new(600)).unwrap();
+        assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
+        dimension.apply(&MappingChange::ClearSegment { space: SPACE });
+        assert!(!dimension.segment_is_set(SPACE));
+        assert!(dimension.segment(SPACE, VirtualPage::new(600)).is_none());
+    }
+}

@@ -1,0 +1,147 @@
+//! A hypervisor with one virtual machine: the host's kernel, and an address space of it that is the
+//! guest's physical memory.
+//!
+//! As under KVM, the guest's memory is memory of a process of the host, backed on demand by
+//! whatever policy the host's kernel has. Guest frame *n* is page *n* of that address space, so the
+//! kernel's mapping changes for it are those of the nested page table.
+
+use std::ops::Range;
+
+use perforate_types::{
+    AccessKind, Advice, Backing, Frame, GuestFrame, Permissions, ProgramEvent, SpaceId, Update,
+    VirtualAddress, VirtualPage,
+};
+
+use crate::memory::FRAME_BYTES;
+use crate::{FaultOutcome, Kernel, OsError};
+
+/// The host's kernel with the virtual machine it runs.
+pub struct Hypervisor {
+    kernel: Kernel,
+    space: SpaceId,
+    guest_bytes: u64,
+}
+
+impl Hypervisor {
+    /// A virtual machine with this much memory, none of it backed yet, in the kernel's first
+    /// process. The memory is advised to be in large pages, as QEMU does.
+    ///
+    /// # Errors
+    /// If the address space cannot hold it.
+    pub fn new(mut kernel: Kernel, guest_bytes: u64) -> Result<Self, OsError> {
+        let space = kernel.current();
+        let start = VirtualAddress::new(0);
+        // A new area is mapped nowhere: neither event has anything to tell.
+        let mut updates = Vec::new();
+        let map = ProgramEvent::Map {
+            start,
+            length: guest_bytes,
+            permissions: Permissions::ALL,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event_in(space, &map, &mut updates)?;
+        let advice = Advice::HugePage;
+        let advise = ProgramEvent::Advise { start, length: guest_bytes, advice };
+        kernel.event_in(space, &advise, &mut updates)?;
+        Ok(Self { kernel, space, guest_bytes })
+    }
+
+    /// Serves a violation of the nested page table.
+    ///
+    /// # Errors
+    /// If the host's memory runs out.
+    pub fn fault(
+        &mut self,
+        page: GuestFrame,
+        kind: AccessKind,
+        updates: &mut Vec<Update>,
+    ) -> Result<FaultOutcome, OsError> {
+        self.kernel.fault(self.space, VirtualPage::new(page.number()), kind, updates)
+    }
+
+    /// Takes back frames that the guest's balloon holds: they are dropped as MADV_DONTNEED does,
+    /// which splits or punches the large pages around them.
+    ///
+    /// # Errors
+    /// If memory runs out for the tables of a split page.
+    pub fn take_back(
+        &mut self,
+        frames: &[Frame],
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        for run in runs(frames) {
+            let start = VirtualAddress::new(run.start * FRAME_BYTES);
+            let length = (run.end - run.start) * FRAME_BYTES;
+            let event = ProgramEvent::Advise { start, length, advice: Advice::DontNeed };
+            self.kernel.event_in(self.space, &event, updates)?;
+        }
+        Ok(())
+    }
+
+    /// The host's kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The host's kernel, to be changed; its updates concern the nested page table.
+    pub fn kernel_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    /// The virtual machine's address space in the host's kernel.
+    pub fn space(&self) -> SpaceId {
+        self.space
+    }
+
+    /// Size of the guest's memory in bytes.
+    pub fn guest_bytes(&self) -> u64 {
+        self.guest_bytes
+    }
+}
+
+/// Runs of consecutive frame numbers, in order.
+fn runs(frames: &[Frame]) -> Vec<Range<u64>> {
+    let mut numbers: Vec<u64> = frames.iter().map(|frame| frame.number()).collect();
+    numbers.sort_unstable();
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some(run) if run.end == number => run.end += 1,
+            _ => runs.push(number..number + 1),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KernelConfig, parse_policy};
+
+    fn frames(numbers: &[u64]) -> Vec<Frame> {
+        numbers.iter().map(|&number| Frame::new(number)).collect()
+    }
+
+    #[test]
+    fn guest_memory_is_backed_when_touched_and_goes_back_in_runs() {
+        let kernel =
+            Kernel::new(KernelConfig::new(64 << 20), parse_policy("base-pages").unwrap()).unwrap();
+        let mut hypervisor = Hypervisor::new(kernel, 16 << 20).unwrap();
+        let mut updates = Vec::new();
+        for number in [3, 4, 4095] {
+            let page = GuestFrame::new(number);
+            let outcome = hypervisor.fault(page, AccessKind::Write, &mut updates).unwrap();
+            assert_eq!(outcome, FaultOutcome::Mapped);
+        }
+        let beyond = GuestFrame::new(4096);
+        let outcome = hypervisor.fault(beyond, AccessKind::Read, &mut updates).unwrap();
+        assert_eq!(outcome, FaultOutcome::Segfault, "the guest has no such frame");
+        assert_eq!(runs(&frames(&[4, 3, 9])), [3..5, 9..10]);
+        let before = hypervisor.kernel().work().pages_unmapped;
+        hypervisor.take_back(&frames(&[4, 3, 9]), &mut updates).unwrap();
+        assert_eq!(hypervisor.kernel().work().pages_unmapped - before, 2, "9 was never backed");
+    }
+}

@@ -1,0 +1,161 @@
+//! What translates in one run: a scheme by itself, or a guest's scheme over a host's.
+
+use perforate_mmu::PerforatedVariant;
+use perforate_os::Defrag;
+
+use super::{ALL, Scheme};
+use crate::background::Alarms;
+use crate::{MemoryState, SimError};
+
+/// A scheme of a native run, or the two of a virtualized run. Any scheme may lie over any other,
+/// but for what [`Self::obstacle`] says.
+#[derive(Clone, Copy)]
+pub struct Composition {
+    /// The scheme of whoever runs the program: the guest, when virtualized.
+    pub own: &'static Scheme,
+    /// The host's, when virtualized.
+    pub host: Option<&'static Scheme>,
+}
+
+impl From<&'static Scheme> for Composition {
+    fn from(own: &'static Scheme) -> Self {
+        Self { own, host: None }
+    }
+}
+
+impl Composition {
+    /// The scheme of this name, or the pair of schemes named `GUEST+HOST`.
+    ///
+    /// # Errors
+    /// Names of no scheme, or a pair that cannot be.
+    pub fn find(name: &str) -> Result<Self, SimError> {
+        let Some((own, host)) = name.split_once('+') else {
+            return Ok(Scheme::find(name.trim())?.into());
+        };
+        let (own, host) = (Scheme::find(own.trim())?, Scheme::find(host.trim())?);
+        match Self::obstacle(own, host) {
+            None => Ok(Self { own, host: Some(host) }),
+            Some(why) => Err(SimError::ImpossiblePair { name: name.trim().into(), why }),
+        }
+    }
+
+    /// Reads a comma-separated list of names and pairs, or `all` for all native schemes. Repeated
+    /// names count once.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn list(names: &str) -> Result<Vec<Self>, SimError> {
+        if names.trim() == "all" {
+            return Ok(ALL.iter().map(|&scheme| scheme.into()).collect());
+        }
+        let mut found: Vec<Self> = Vec::new();
+        for name in names.split(',') {
+            let composition = Self::find(name)?;
+            if !found.iter().any(|known| known.name() == composition.name()) {
+                found.push(composition);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every guest over every host, and the pairs left out with the reason.
+    ///
+    /// # Errors
+    /// Names of no scheme, or no pair that is possible.
+    pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SimError> {
+        let (guests, hosts) = (schemes(guests)?, schemes(hosts)?);
+        let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
+        for own in guests {
+            for &host in &hosts {
+                let name = format!("{}+{}", own.name, host.name);
+                match Self::obstacle(own, host) {
+                    None => pairs.push(Self { own, host: Some(host) }),
+                    Some(why) if pairs.is_empty() && left_out.is_empty() && hosts.len() == 1 => {
+                        return Err(SimError::ImpossiblePair { name, why });
+                    }
+                    Some(why) => left_out.push(format!("{name} is left out: {why}")),
+                }
+            }
+        }
+        Ok((pairs, left_out))
+    }
+
+    /// Why one scheme cannot lie over another.
+    pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
+        let differ =
+            guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
+        differ.then_some(
+            "guest and host share one TLB, which treats perforated pages in one way: choose the \
+             same variant (naive, on-demand, or the filtered others) for both",
+        )
+    }
+
+    /// `SCHEME` or `GUEST+HOST`.
+    pub fn name(&self) -> String {
+        match self.host {
+            None => self.own.name.into(),
+            Some(host) => format!("{}+{}", self.own.name, host.name),
+        }
+    }
+
+    /// When the host's kernel threads wake.
+    pub(crate) fn host_alarms(&self, memory: &MemoryState) -> Alarms {
+        let memory = memory.host();
+        let background = self.host.map(|host| host.background(&memory));
+        let defrag = if self.host.is_some() { memory.past.defrag } else { Defrag::Never };
+        Alarms::new(&background.unwrap_or_default(), defrag)
+    }
+
+    /// How the second-level TLB treats perforated pages of either.
+    pub fn variant(&self) -> PerforatedVariant {
+        match self.host {
+            Some(host) if host.shadow_directories => host.variant,
+            _ => self.own.variant,
+        }
+    }
+}
+
+fn schemes(names: &str) -> Result<Vec<&'static Scheme>, SimError> {
+    if names.trim() == "all" {
+        return Ok(ALL.to_vec());
+    }
+    names.split(',').map(|name| Scheme::find(name.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_pairs() {
+        assert_eq!(Composition::list("4k,thp,4k").unwrap().len(), 2);
+        assert_eq!(Composition::list("all").unwrap().len(), ALL.len());
+        let names = |list: Vec<Composition>| -> Vec<String> {
+            list.iter().map(Composition::name).collect()
+        };
+        assert_eq!(names(Composition::list("thp, 4k+thp").unwrap()), ["thp", "4k+thp"]);
+        let (pairs, left_out) = Composition::pairs("4k,perforated", "thp,perforated").unwrap();
+        assert_eq!(
+            names(pairs),
+            ["4k+thp", "4k+perforated", "perforated+thp", "perforated+perforated"]
+        );
+        assert!(left_out.is_empty());
+        let message = Composition::list("4k,2mb").err().unwrap().to_string();
+        assert!(message.contains("2mb") && message.contains("perforated-naive"));
+        let message = Composition::find("4k+2mb").err().unwrap().to_string();
+        assert!(message.contains("no scheme \"2mb\""), "{message}");
+    }
+
+    #[test]
+    fn one_tlb_has_one_variant() {
+        let message = Composition::find("perforated-naive+perforated").err().unwrap().to_string();
+        assert!(message.contains("perforated-naive+perforated: guest and host share one TLB"));
+        let pair = Composition::find("perforated-naive+thp").unwrap();
+        assert_eq!(pair.variant(), PerforatedVariant::Naive);
+        let pair = Composition::find("thp+perforated-on-demand").unwrap();
+        assert_eq!(pair.variant(), PerforatedVariant::OnDemand);
+        let (pairs, left_out) = Composition::pairs("all", "all").unwrap();
+        assert_eq!(pairs.len() + left_out.len(), ALL.len() * ALL.len());
+        assert!(left_out.iter().all(|line| line.contains("perforated")));
+    }
+}

@@ -1,0 +1,103 @@
+//! Closed forms of two-dimensional walks, and every pair of page sizes and perforated pages against
+//! the oracle.
+
+use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_sim::{Composition, Machine, MemoryState, System, SystemOptions};
+use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, Purpose, VirtualAddress};
+
+const START: u64 = 0x7f00_0000_0000;
+const OPTIONS: SystemOptions =
+    SystemOptions { check: true, implicit_maps: false, counts_only: false };
+
+/// A machine that caches nothing of a walk.
+fn without_caches() -> Machine {
+    let mut machine = Machine::load(Machine::DEFAULT).unwrap();
+    let none = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
+    machine.walk_cache = none;
+    machine.virtualization.host_walk_cache = none;
+    machine.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 0 });
+    machine
+}
+
+fn map(length: u64) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(START),
+        length,
+        permissions: Permissions::READ_WRITE,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared: false,
+        populate: false,
+    }
+}
+
+fn system(machine: &Machine, pair: &str, memory: &MemoryState) -> System {
+    System::new(machine, Composition::find(pair).unwrap(), memory, 1, OPTIONS).unwrap()
+}
+
+/// A guest of 8GB with a program that may use 4GB.
+fn ready(machine: &Machine, pair: &str) -> System {
+    let memory = MemoryState::parse(Some("8G"), None, None).unwrap();
+    let mut system = system(machine, pair, &memory);
+    system.event(&map(4 << 30)).unwrap();
+    system
+}
+
+/// Entries read by a walk after everything was forgotten, by dimension, and checks of segments.
+fn cold_walk(system: &mut System) -> (u64, u64, u64) {
+    let address = VirtualAddress::new(START + (1 << 30) + 0x12_3456);
+    system.translate(AccessKind::Write, address).unwrap().unwrap();
+    system.mmu_mut().flush();
+    system.translate(AccessKind::Write, address).unwrap().unwrap();
+    let reads = system.steps().reads();
+    let sum = |reads: &[u8]| reads.iter().map(|&count| u64::from(count)).sum();
+    let (guest, host) = reads.split_at(Purpose::HostPage as usize);
+    (sum(guest), sum(host), system.steps().checks().into())
+}
+
+/// (g + 1)(h + 1) − 1 references, g of them to the guest's tables (D Fig. 2).
+#[test]
+fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
+    let sizes = [("4k", 4), ("thp", 3), ("1g", 2)];
+    for (guest, g) in sizes {
+        for (host, h) in sizes {
+            let mut system = ready(&without_caches(), &format!("{guest}+{host}"));
+            let (guest_reads, host_reads, _) = cold_walk(&mut system);
+            assert_eq!(guest_reads, g, "{guest}+{host}");
+            assert_eq!(guest_reads + host_reads, (g + 1) * (h + 1) - 1, "{guest}+{host}");
+        }
+    }
+}
+
+#[test]
+fn natively_a_walk_reads_one_entry_a_level() {
+    for (scheme, levels) in [("4k", 4), ("thp", 3), ("1g", 2)] {
+        let mut system = ready(&without_caches(), scheme);
+        assert_eq!(cold_walk(&mut system), (levels, 0, 0), "{scheme}");
+    }
+}
+
+#[test]
+fn caches_shorten_the_walk_in_both_dimensions() {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let mut system = ready(&machine, "4k+4k");
+    let touch = |system: &mut System, page: u64| {
+        let address = VirtualAddress::new(START + page * 4096);
+        system.translate(AccessKind::Write, address).unwrap().unwrap();
+        let reads = system.steps().reads();
+        let guest: u8 = reads[..Purpose::HostPage as usize].iter().sum();
+        let host: u8 = reads[Purpose::HostPage as usize..].iter().sum();
+        (guest, host)
+    };
+    for page in 0..600 {
+        touch(&mut system, page);
+    }
+    system.mmu_mut().flush();
+    touch(&mut system, 0);
+    // The level-1 node is known, and where it lies. Its entry is one read; the page beside it lies
+    // in a host page whose level-1 node is known too.
+    assert_eq!(touch(&mut system, 1), (1, 1));
+    // Another 2MB region: the guest's level-2 and level-1 entries. The host's entry of the new
+    // level-1 node, and two for the page, which lies in another 2MB of the guest's memory too.
+    assert_eq!(touch(&mut system, 512), (2, 3));
+}
