@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use perforate_report::ReportOptions;
-use perforate_sim::RunResult;
-use perforate_sim::scheme;
+use perforate_sim::{Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationOptions;
@@ -26,14 +25,24 @@ const FOLDER: &str = "results";
   perforate compare random:size=1G --memory 768M --swap 2G --instructions 2000000
   perforate compare my.trace --scheme all --functional --check
   perforate compare random:size=1G,others=7 --machine ice-lake-sp --seeds 5
+  perforate compare random --guest 4k,thp,perforated --host 4k,thp,perforated
+  perforate compare redis --scheme 4k,4k+4k,4k+thp,thp+thp,perforated+perforated
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`)
     #[arg(value_name = "TRACE|WORKLOAD")]
     workload: Option<String>,
-    /// Schemes to compare, separated by commas, or all
-    #[arg(long, value_name = "A,B,…", default_value = scheme::DEFAULT)]
-    scheme: String,
+    /// Schemes to compare, separated by commas, or all; GUEST+HOST is a scheme in a virtual machine
+    /// over one of its host [default: 4k,thp,perforated,ideal; none with --guest or --host]
+    #[arg(long, value_name = "A,B,…")]
+    scheme: Option<String>,
+    /// Schemes of the guest in a virtual machine, each over each of --host
+    /// [default with --host: 4k,thp,perforated]
+    #[arg(long, value_name = "A,B,…", help_heading = "Virtualization")]
+    guest: Option<String>,
+    /// Schemes of the host [default with --guest: 4k,thp,perforated]
+    #[arg(long, value_name = "A,B,…", help_heading = "Virtualization")]
+    host: Option<String>,
     /// Repeat with this many seeds: the table shows medians, the report the spread too
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
@@ -54,7 +63,8 @@ pub struct CompareArguments {
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let simulation = &arguments.simulation;
-    simulation.comparison(None, &arguments.scheme, simulation.placement.seed)?;
+    let (compared, left_out) = schemes(arguments)?;
+    simulation.comparison(None, compared, simulation.placement.seed)?;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(FOLDER)))?),
@@ -75,7 +85,29 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&lines)?;
     }
-    folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments))
+    folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments, &left_out))
+}
+
+/// Schemes where one side of the pairs is not named.
+const SIDE: &str = "4k,thp,perforated";
+
+/// What is compared, and remarks on pairs that are left out.
+fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
+    let CompareArguments { scheme, guest, host, .. } = arguments;
+    if guest.is_none() && host.is_none() {
+        let named = scheme.as_deref().unwrap_or(scheme::DEFAULT);
+        return Ok((Composition::list(named)?, Vec::new()));
+    }
+    let native = scheme.as_deref().map_or(Ok(Vec::new()), Composition::list)?;
+    let (guest, host) = (guest.as_deref().unwrap_or(SIDE), host.as_deref().unwrap_or(SIDE));
+    let (pairs, left_out) = Composition::pairs(guest, host)?;
+    let mut compared = native;
+    for pair in pairs {
+        if !compared.iter().any(|known| known.name() == pair.name()) {
+            compared.push(pair);
+        }
+    }
+    Ok((compared, left_out))
 }
 
 /// Records the program named after `--`, if any.
@@ -98,7 +130,8 @@ fn compare_once(
     mut recording: Option<&mut record::TemporaryTrace>,
     seed: u64,
 ) -> Result<Vec<RunResult>, Failure> {
-    let comparison = arguments.simulation.comparison(workload, &arguments.scheme, seed)?;
+    let (schemes, _) = schemes(arguments)?;
+    let comparison = arguments.simulation.comparison(workload, schemes, seed)?;
     let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
     let bar = Bar::instructions(&text);
     Ok(perforate_sim::compare(&comparison, &mut |progress| {
@@ -122,6 +155,7 @@ fn write_files(
     folder: &ResultFolder,
     lines: &str,
     arguments: &CompareArguments,
+    left_out: &[String],
 ) -> Result<(), Failure> {
     let results = perforate_report::read_results(lines)?;
     let options = ReportOptions { title: title(&results), command: command() };
@@ -132,10 +166,11 @@ fn write_files(
         return Ok(());
     }
     let table = perforate_report::table(&results, COLUMNS);
-    let remarks = results.first().map_or(&[][..], |first| &first.notes);
+    let mut remarks = results.first().map_or_else(Vec::new, |first| first.notes.clone());
+    remarks.extend_from_slice(left_out);
     print(&format!(
         "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
-        notes(remarks, COLUMNS),
+        notes(&remarks, COLUMNS),
         file.display(),
         report.display()
     ))

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use perforate_sim::{
-    Background, BackgroundOptions, Comparison, Composition, Machine, MemoryState, Past,
-    PastOptions, SimError, Workload,
+    Background, BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine,
+    MemoryState, Past, PastOptions, SimError, Workload,
 };
 
 use crate::bundled;
@@ -131,12 +131,12 @@ impl PlacementOptions {
         })?;
         let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
             .with_past(past)?;
-        MemoryState { background, ..memory }.over(self.host_memory()?)
+        MemoryState { background, ..memory }.over(&self.host_memory())
     }
 
-    /// The host's memory, if anything is said of it.
-    fn host_memory(&self) -> Result<Option<HostMemoryOptions<'_>>, SimError> {
-        let options = HostMemoryOptions {
+    /// What is said of the host's memory.
+    fn host_memory(&self) -> HostMemoryOptions<'_> {
+        HostMemoryOptions {
             memory: self.host_memory.as_deref(),
             fragmentation: self.host_fragmentation.as_deref(),
             age: self.host_age.as_deref(),
@@ -144,8 +144,7 @@ impl PlacementOptions {
             swap: self.host_swap.as_deref(),
             khugepaged: self.host_khugepaged.as_deref(),
             perforation: self.host_perforation.as_deref(),
-        };
-        Ok((options != HostMemoryOptions::default()).then_some(options))
+        }
     }
 
     /// The part of the workload asked for; the default trace where none is named.
@@ -163,13 +162,13 @@ impl SimulationOptions {
     pub fn comparison(
         &self,
         workload: Option<&str>,
-        schemes: &str,
+        schemes: Vec<Composition>,
         seed: u64,
     ) -> Result<Comparison, SimError> {
         Ok(Comparison {
             workload: self.placement.workload(workload),
             machine: Machine::load(&self.placement.machine)?,
-            schemes: Composition::list(schemes)?,
+            schemes,
             memory: self.placement.memory()?,
             seed,
             functional: self.functional,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_sim::RunResult;
+use perforate_sim::{Composition, RunResult};
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub struct RunArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`)
     #[arg(value_name = "TRACE|WORKLOAD")]
     workload: Option<String>,
-    /// The scheme
+    /// The scheme; GUEST+HOST is one in a virtual machine over one of its host
     #[arg(long, value_name = "NAME", default_value = "perforated")]
     scheme: String,
     /// Print the result as a JSON line and nothing else
@@ -39,7 +39,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let simulation = &arguments.simulation;
     let comparison = simulation.comparison(
         arguments.workload.as_deref(),
-        &arguments.scheme,
+        Composition::list(&arguments.scheme)?,
         simulation.placement.seed,
     )?;
     if comparison.schemes.len() != 1 {

@@ -52,6 +52,20 @@ pub enum SimError {
         /// Why, and what would be right.
         why: &'static str,
     },
+    /// A guest with more memory than its host.
+    #[error(
+        "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \
+         choose a larger --host-memory, a smaller --memory, or overcommit with --host-swap"
+    )]
+    GuestTooLarge {
+        /// The guest's memory in bytes.
+        guest_bytes: u64,
+        /// The host's memory in bytes.
+        host_bytes: u64,
+    },
+    /// An option of the host's memory.
+    #[error("host: {0}")]
+    Host(Box<SimError>),
     /// There is no workload or file of that name.
     #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
     UnknownWorkload {
@@ -193,4 +207,14 @@ pub enum SimError {
         /// Instructions there were.
         instructions: u64,
     },
+}
+
+impl SimError {
+    /// The same of an option of the host's memory.
+    pub(crate) fn of_host(self) -> Self {
+        match self {
+            Self::GuestTooLarge { .. } => self,
+            other => Self::Host(Box::new(other)),
+        }
+    }
 }

@@ -22,6 +22,7 @@ pub mod scheme;
 mod simulation;
 mod sparse;
 mod system;
+mod virtual_machine;
 mod workload;
 
 pub use background::{Background, BackgroundOptions, Daemon};
@@ -36,4 +37,5 @@ pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Serie
 pub use scheme::{Composition, Scheme};
 pub use simulation::{RunOptions, Simulation};
 pub use system::{System, SystemOptions};
+pub use virtual_machine::HostMemoryOptions;
 pub use workload::{Workload, open_workload};

@@ -217,24 +217,6 @@ impl MemoryState {
         })
     }
 
-    /// The host's memory.
-    pub fn host(&self) -> Self {
-        if let Some(host) = &self.host {
-            return (**host).clone();
-        }
-        // Room for the guest, its tables and, with a page of slack for each, whatever it maps.
-        let memory_bytes = self.memory_bytes / 4 * 5 + (512 << 20);
-        let memory_bytes = memory_bytes & !(PageSize::Size2M.bytes() - 1);
-        Self {
-            memory_bytes,
-            fragmentation: None,
-            perforation: None,
-            past: Past::default(),
-            background: Background::default(),
-            host: None,
-        }
-    }
-
     /// The same memory with a past.
     ///
     /// # Errors

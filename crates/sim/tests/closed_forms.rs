@@ -3,8 +3,8 @@
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, RunResult, Scheme, System, SystemOptions,
-    Workload, compare, scheme,
+    Comparison, Composition, Machine, MemoryState, RunResult, System, SystemOptions, Workload,
+    compare, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
 

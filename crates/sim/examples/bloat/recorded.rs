@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use perforate_sim::{
-    Comparison, Machine, MemoryState, RunResult, Scheme, SimError, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, RunResult, SimError, Workload, compare,
 };
 
 use crate::SCHEMES;
@@ -52,7 +52,7 @@ pub fn print(trace: &Path, machine: &Machine) -> Result<(), SimError> {
 
 fn run(trace: &Path, machine: &Machine, warmup: Option<u64>) -> Result<Vec<RunResult>, SimError> {
     let name = trace.to_string_lossy().into_owned();
-    let schemes = SCHEMES.iter().map(|name| Scheme::find(name)).collect::<Result<_, _>>()?;
+    let schemes = SCHEMES.iter().map(|name| Composition::find(name)).collect::<Result<_, _>>()?;
     let comparison = Comparison {
         workload: Workload { name, skip: 0, instructions: None },
         machine: machine.clone(),
