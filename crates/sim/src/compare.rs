@@ -286,6 +286,8 @@ impl Comparison {
         });
         RunResult {
             scheme: scheme.name.into(),
+            guest: None,
+            host: None,
             workload: metadata.name.clone(),
             machine: self.machine.name.clone(),
             seed: self.seed,

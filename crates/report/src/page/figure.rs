@@ -46,7 +46,11 @@ impl Cell {
 
     /// A counter as it stands in the results.
     pub fn number(number: &Number) -> Self {
-        Self { shown: exact(number), full: number.to_string(), is_number: true }
+        let (shown, full) = (exact(number), number.to_string());
+        let is_rounded = shown.contains('e');
+        let shown =
+            if is_rounded { format!("<abbr title=\"{full}\">{shown}</abbr>") } else { shown };
+        Self { shown, full, is_number: true }
     }
 
     /// A median, with the range where there are several runs.
