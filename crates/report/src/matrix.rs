@@ -57,6 +57,11 @@ impl<'a> Pairs<'a> {
         self.cells.iter().flatten().flatten().copied()
     }
 
+    /// Number of pairs that were run.
+    pub fn count(&self) -> usize {
+        self.cells.iter().flat_map(|row| &row[..self.hosts.len()]).flatten().count()
+    }
+
     /// Whether any guest was not run on any of the hosts, or not natively.
     pub fn is_missing_some(&self) -> bool {
         self.cells.iter().flatten().any(Option::is_none)
@@ -258,7 +263,7 @@ mod tests {
         };
         let pair = line("thp+thp", 2000, 0);
         let virtualized = line("ideal+ideal", 1200, 100);
-        assert_eq!(labels(&[pair.clone()]), ["IPC ÷ thp+thp"]);
+        assert_eq!(labels(std::slice::from_ref(&pair)), ["IPC ÷ thp+thp"]);
         assert_eq!(
             labels(&[pair.clone(), virtualized.clone()]),
             ["IPC ÷ ideal+ideal", "IPC ÷ thp+thp"]

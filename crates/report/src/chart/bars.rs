@@ -35,7 +35,7 @@ pub(crate) struct Bars<'a> {
 }
 
 /// Widest label of a row.
-const LABEL_ROOM: f64 = 118.0;
+const LABEL_ROOM: f64 = 132.0;
 
 /// Room for the labels of rows at the left.
 pub(super) fn label_room<'l>(labels: impl Iterator<Item = &'l str>) -> f64 {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn values_stand_beside_the_reference_line() {
         assert_eq!(beside(100.0, 40.0, 120.0), 126.0, "crossed: behind the line");
-        assert_eq!(beside(100.0, 40.0, 102.0), 106.0);
+        assert_eq!(beside(100.0, 40.0, 102.0), 108.0);
         assert_eq!(beside(100.0, 40.0, 150.0), 100.0, "the line is behind the text");
         assert_eq!(beside(100.0, 40.0, 90.0), 100.0, "the line is before the text");
     }

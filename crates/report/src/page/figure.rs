@@ -24,9 +24,13 @@ impl Cell {
         Self { shown, full: name.to_string(), is_number: false }
     }
 
-    /// A scheme's name with its colour.
+    /// A scheme's name with its colour; that of a pair may be broken.
     pub fn scheme(name: &str) -> Self {
-        let shown = format!("<i class=\"dot f-{}\"></i>{}", palette::of_scheme(name), escape(name));
+        let shown = format!(
+            "<i class=\"dot f-{}\"></i>{}",
+            palette::of_scheme(name),
+            escape(name).replace('+', "+<wbr/>")
+        );
         Self { shown, full: name.to_string(), is_number: false }
     }
 
@@ -138,6 +142,19 @@ impl Figure {
             file_name(&self.name),
         )
     }
+}
+
+/// More pictures of one kind than this are folded away.
+const MOST_OPEN: usize = 12;
+
+/// Pictures of one kind, linked with each other.
+pub(crate) fn linked(figures: &[String]) -> String {
+    let all = format!("<div class=\"figures linked\">{}</div>", figures.concat());
+    if figures.len() <= MOST_OPEN {
+        return all;
+    }
+    let count = figures.len();
+    format!("<details class=\"more\"><summary>Show {count} pictures</summary>{all}</details>")
 }
 
 /// A file name of letters, digits and hyphens.

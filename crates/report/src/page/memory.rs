@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid};
+use super::figure::{Cell, Figure, Grid, linked};
 use crate::chart::{
     Area, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
 };
@@ -80,7 +80,7 @@ fn maps(comparison: &Comparison<'_>, id: &str) -> String {
         pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
     let (series, pictures) = only_shown(&series, pictures, &shown);
     let key = key(&series, &pictures.concat());
-    let figures: String = sets
+    let figures: Vec<String> = sets
         .iter()
         .zip(pictures)
         .enumerate()
@@ -89,9 +89,10 @@ fn maps(comparison: &Comparison<'_>, id: &str) -> String {
         })
         .collect();
     format!(
-        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}<div class=\"figures linked\">{figures}</div>",
+        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}{}",
         what_a_cell_is(scale),
         seeds_note(comparison),
+        linked(&figures),
     )
 }
 
@@ -373,9 +374,10 @@ fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> 
         }
         .html()
     };
-    let figures: String = schemes.iter().enumerate().map(one).collect();
+    let figures: Vec<String> = schemes.iter().enumerate().map(one).collect();
     format!(
-        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p><div class=\"figures linked\">{figures}</div>",
+        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p>{}",
         seeds_note(comparison),
+        linked(&figures),
     )
 }

@@ -63,8 +63,8 @@ fn legend(pairs: &Pairs<'_>, matrices: &[Matrix], is_all_above: bool) -> Vec<Str
         lines.push(format!("translation overhead: {OVERHEAD}"));
     }
     if !is_all_above {
-        let count = pairs.schemes().count();
-        lines.push(format!("All figures of these {count} runs: results file and HTML report."));
+        let count = pairs.count();
+        lines.push(format!("All figures of the {count} pairs: results file and HTML report."));
     }
     lines
 }
