@@ -267,7 +267,11 @@ fn a_very_long_number_takes_little_room_and_keeps_its_digits() {
         assert_eq!(cells[2].attribute("data-value"), Some("18446744073709551615"));
         let hint = cells[2].first_child().unwrap().attribute("title");
         assert_eq!(hint, Some("18446744073709551615"));
+        let written = document
+            .descendants()
+            .filter(|node| ["td", "text", "b"].contains(&node.tag_name().name()));
+        for words in written.map(text) {
+            assert!(words.chars().count() <= 40, "{words:?}");
+        }
     });
-    let longest = page.split(['<', '>', ' ']).filter(|word| !word.contains("data-value"));
-    assert!(!longest.into_iter().any(|word| word.len() > 200 && word.ends_with("000")));
 }

@@ -170,6 +170,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn many_pictures_are_folded_away() {
+        let pictures = |count| vec!["<figure/>".to_string(); count];
+        assert!(linked(&pictures(12)).starts_with("<div class=\"figures linked\"><figure/>"));
+        let folded = linked(&pictures(13));
+        assert!(folded.starts_with("<details class=\"more\"><summary>Show 13 pictures<"));
+        assert_eq!(folded.matches("<figure/>").count(), 13);
+    }
+
+    #[test]
     fn file_names_are_plain() {
         assert_eq!(file_name("random L2 TLB: 4k/../x"), "random-l2-tlb-4k-x");
         assert_eq!(file_name("…"), "figure");
