@@ -49,6 +49,17 @@ impl<'a> SchemeRuns<'a> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
+    /// Schemes of guest and host; none for native runs.
+    pub fn pair(&self) -> Option<(&'a str, &'a str)> {
+        let run = self.first();
+        Some((run.guest.as_deref()?, run.host.as_deref()?))
+    }
+
+    /// Whether guest and host both pass `test`.
+    fn is_pair_of(&self, test: fn(&str) -> bool) -> bool {
+        self.pair().is_some_and(|(guest, host)| test(guest) && test(host))
+    }
+
     /// The first run in the file; pictures and series show one run.
     pub fn first(&self) -> &'a RunResult {
         self.runs[0]
@@ -75,6 +86,22 @@ impl<'a> Comparison<'a> {
         if is_4k(name) { "4KB" } else { name }
     }
 
+    /// What the ideal scheme is called in headings.
+    pub fn ideal_name(&self) -> &'a str {
+        self.ideal.map_or("ideal", |ideal| self.schemes[ideal].name)
+    }
+
+    /// The ideal scheme that pairs are measured against: virtualized where there is one.
+    pub fn ideal_of_pairs(&self) -> Option<usize> {
+        self.schemes.iter().position(|scheme| scheme.is_pair_of(is_ideal)).or(self.ideal)
+    }
+
+    /// The pair others are measured against: 4KB pages twice, else the first.
+    pub fn reference_of_pairs(&self) -> Option<usize> {
+        let place = |test: fn(&SchemeRuns<'_>) -> bool| self.schemes.iter().position(test);
+        place(|scheme| scheme.is_pair_of(is_4k)).or_else(|| place(|scheme| scheme.pair().is_some()))
+    }
+
     /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
     pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
         self.relative(scheme, reference, |run| run.ipc)
@@ -87,11 +114,21 @@ impl<'a> Comparison<'a> {
         reference: usize,
         figure: fn(&RunResult) -> Option<f64>,
     ) -> Option<Spread> {
+        self.quotient((scheme, figure), (reference, figure))
+    }
+
+    /// A figure of one scheme divided by a figure of another, seed by seed as
+    /// [`Self::relative_ipc`].
+    pub fn quotient(
+        &self,
+        (scheme, figure): (usize, fn(&RunResult) -> Option<f64>),
+        (reference, base): (usize, fn(&RunResult) -> Option<f64>),
+    ) -> Option<Spread> {
         let below = &self.schemes[reference];
-        let middle = below.spread(figure)?.median;
+        let middle = below.spread(base)?.median;
         Spread::of(self.schemes[scheme].runs.iter().filter_map(|run| {
             let same_seed = below.runs.iter().find(|other| other.seed == run.seed);
-            let base = same_seed.and_then(|other| figure(other)).unwrap_or(middle);
+            let base = same_seed.and_then(|other| base(other)).unwrap_or(middle);
             figure(run).filter(|_| base > 0.0).map(|value| value / base)
         }))
     }
@@ -110,11 +147,13 @@ impl<'a> Comparison<'a> {
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
             .filter(|&index| index != self.reference && Some(index) != self.ideal)
+            .filter(|&index| !self.schemes[index].is_pair_of(is_ideal))
             .collect();
         let named = |test: fn(&str) -> bool| {
             candidates.iter().copied().find(|&index| test(&self.schemes[index].name.to_lowercase()))
         };
         named(|name| name == "perforated")
+            .or_else(|| named(|name| name == "perforated+perforated"))
             .or_else(|| named(|name| name.contains("perforated")))
             .or_else(|| {
                 let ipc = |&index: &usize| {
@@ -159,13 +198,18 @@ pub(crate) fn comparisons(results: &[RunResult]) -> Vec<Comparison<'_>> {
 fn comparison<'a>(
     (workload, machine, schemes): (&'a str, &'a str, Vec<SchemeRuns<'a>>),
 ) -> Comparison<'a> {
-    let ideal = schemes.iter().position(|scheme| scheme.name.eq_ignore_ascii_case("ideal"));
-    let reference = schemes
-        .iter()
-        .position(|scheme| is_4k(scheme.name))
+    let place = |test: fn(&SchemeRuns<'_>) -> bool| schemes.iter().position(test);
+    let ideal = place(|scheme| is_ideal(scheme.name))
+        .or_else(|| place(|scheme| scheme.is_pair_of(is_ideal)));
+    let reference = place(|scheme| is_4k(scheme.name))
+        .or_else(|| place(|scheme| scheme.is_pair_of(is_4k)))
         .or_else(|| (0..schemes.len()).find(|&index| Some(index) != ideal))
         .unwrap_or(0);
     Comparison { workload, machine, difference: String::new(), schemes, reference, ideal }
+}
+
+fn is_ideal(name: &str) -> bool {
+    name.eq_ignore_ascii_case("ideal")
 }
 
 fn is_4k(name: &str) -> bool {

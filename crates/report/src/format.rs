@@ -65,12 +65,17 @@ pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
 
 /// A factor, as in “1.62×”.
 pub(crate) fn times(value: f64) -> String {
-    format!("{value:.2}×")
+    if value.abs() < 99_999.5 { format!("{value:.2}×") } else { format!("{}×", compact(value)) }
 }
 
 /// A part of the whole, as in “97.1 %”.
 pub(crate) fn percent(value: f64) -> String {
-    format!("{:.1} %", value * 100.0)
+    let hundredths = value * 100.0;
+    if hundredths.abs() < 99_999.5 {
+        format!("{hundredths:.1} %")
+    } else {
+        format!("{} %", compact(hundredths))
+    }
 }
 
 /// A count with k, M or G (powers of 1000) and up to four digits.
@@ -101,14 +106,18 @@ fn scaled(value: f64, step: f64, suffixes: &[&str], space: &str) -> String {
         size if size < 99.95 => 1,
         _ => 0,
     };
+    if rest.abs() >= 99_999.5 {
+        return format!("{value:.2e}");
+    }
     let suffix = suffixes[index];
     let space = if suffix.is_empty() { "" } else { space };
     format!("{rest:.decimals$}{space}{suffix}")
 }
 
-/// A counter as it stands in the results: whole numbers in groups of three, others to six digits.
+/// A counter as it stands in the results: whole numbers in groups of three, others, and what is
+/// longer than 15 digits, to six digits.
 pub(crate) fn exact(number: &serde_json::Number) -> String {
-    if let Some(count) = number.as_u64() {
+    if let Some(count) = number.as_u64().filter(|&count| count < 1_000_000_000_000_000) {
         return grouped(&count.to_string());
     }
     match number.as_f64() {
@@ -118,8 +127,19 @@ pub(crate) fn exact(number: &serde_json::Number) -> String {
             let text = format!("{value:.*}", digits.max(1) as usize);
             text.trim_end_matches('0').trim_end_matches('.').to_string()
         }
-        Some(value) => format!("{value:e}"),
+        Some(value) => scientific(value),
         None => MISSING.to_string(),
+    }
+}
+
+/// Six digits and a power of ten.
+fn scientific(value: f64) -> String {
+    let text = format!("{value:.5e}");
+    match text.split_once('e') {
+        Some((digits, power)) if digits.contains('.') => {
+            format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
     }
 }
 
@@ -150,6 +170,11 @@ mod tests {
         assert_eq!(bytes(512.0), "512 B");
         assert_eq!(percent(0.9712), "97.1 %");
         assert_eq!(times(1.618), "1.62×");
+        assert_eq!(times(1e300), "1.00e300×");
+        assert_eq!(percent(1e300), "1.00e302 %");
+        assert_eq!(percent(2000.0), "200k %");
+        assert_eq!(compact(1e300), "1.00e300");
+        assert_eq!(compact(5e19), "50000P");
     }
 
     #[test]
@@ -159,7 +184,11 @@ mod tests {
         assert_eq!(exact(&Number::from_f64(12.345678).unwrap()), "12.3457");
         assert_eq!(exact(&Number::from_f64(0.5).unwrap()), "0.5");
         assert_eq!(exact(&Number::from_f64(0.0).unwrap()), "0");
-        assert_eq!(exact(&Number::from(u64::MAX)), "18,446,744,073,709,551,615");
+        assert_eq!(exact(&Number::from(999_999_999_999_999u64)), "999,999,999,999,999");
+        assert_eq!(exact(&Number::from(u64::MAX)), "1.84467e19");
+        assert_eq!(exact(&Number::from(10u64.pow(15))), "1e15");
+        assert_eq!(exact(&Number::from_f64(1.234_567_890_123_456_7e-8).unwrap()), "1.23457e-8");
+        assert_eq!(exact(&Number::from_f64(-1.5e300).unwrap()), "-1.5e300");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod chart;
 mod comparison;
 mod error;
 mod format;
+mod matrix;
 mod metric;
 mod page;
 mod palette;

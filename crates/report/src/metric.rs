@@ -25,6 +25,15 @@ impl Metric {
         self.values[scheme].map_or(format::MISSING.to_string(), |spread| self.write(spread.median))
     }
 
+    /// What stands behind every value; sizes and counts have units of their own.
+    pub fn unit(&self) -> &'static str {
+        match self.form {
+            Form::Times => "×",
+            Form::Percent => " %",
+            Form::Ratio | Form::Count | Form::Bytes => "",
+        }
+    }
+
     /// A value as text; quotients of one metric have the same number of decimals.
     pub fn write(&self, value: f64) -> String {
         match self.form {
@@ -46,7 +55,13 @@ impl Metric {
 
     /// Whether any scheme has a value that is not 0.
     fn says_something(&self) -> bool {
-        self.values.iter().flatten().any(|spread| spread.median != 0.0)
+        self.says_something_of(0..self.values.len())
+    }
+
+    /// Whether any of these schemes has a value that is not 0.
+    pub fn says_something_of(&self, schemes: impl IntoIterator<Item = usize>) -> bool {
+        let mut values = schemes.into_iter().filter_map(|scheme| self.values[scheme]);
+        values.any(|spread| spread.median != 0.0)
     }
 }
 
@@ -85,7 +100,7 @@ pub(crate) fn is_walk_references(name: &str) -> bool {
     name.starts_with("walk_references_") && !name.ends_with("_total")
 }
 
-fn mpki(run: &RunResult, level: &str) -> Option<f64> {
+pub(crate) fn mpki(run: &RunResult, level: &str) -> Option<f64> {
     let given = run.counter(&format!("{level}_tlb_mpki"));
     given.or_else(|| per_kilo_instruction(run, &format!("{level}_tlb_misses")))
 }
@@ -171,7 +186,8 @@ fn speed_by(comparison: &Comparison<'_>, group: &'static str, figure: Figure) ->
         ),
     ];
     if let Some(ideal) = comparison.ideal {
-        found.push(metric("IPC ÷ ideal".into(), Form::Percent, relative(ideal)));
+        let label = format!("IPC ÷ {}", comparison.ideal_name());
+        found.push(metric(label, Form::Percent, relative(ideal)));
     }
     found
 }
@@ -238,6 +254,33 @@ const FIGURES: &[Row] = &[
     }),
     ("Page walks", "hole references", false, Form::Count, |run| {
         run.counter("walk_references_hole")
+    }),
+    ("Page walks", "guest references per walk", false, Form::Ratio, |run| {
+        run.counter("guest_references_per_walk")
+    }),
+    ("Page walks", "host references per walk", false, Form::Ratio, |run| {
+        run.counter("host_references_per_walk")
+    }),
+    ("Page walks", "host level 4 references", false, Form::Count, |run| {
+        run.counter("walk_references_host_level4")
+    }),
+    ("Page walks", "host level 3 references", false, Form::Count, |run| {
+        run.counter("walk_references_host_level3")
+    }),
+    ("Page walks", "host level 2 references", false, Form::Count, |run| {
+        run.counter("walk_references_host_level2")
+    }),
+    ("Page walks", "host level 1 references", false, Form::Count, |run| {
+        run.counter("walk_references_host_level1")
+    }),
+    ("Page walks", "host shadow references", false, Form::Count, |run| {
+        run.counter("walk_references_host_shadow")
+    }),
+    ("Page walks", "host hole references", false, Form::Count, |run| {
+        run.counter("walk_references_host_hole")
+    }),
+    ("Page walks", "segment checks per walk", false, Form::Ratio, |run| {
+        run.counter("segment_checks_per_walk")
     }),
     ("Page walks", "walk cycles", false, Form::Count, |run| run.counter("walk_cycles")),
     ("Page walks", "translation cycles PKI", true, Form::Ratio, translation_cycles),

@@ -33,9 +33,19 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("level2", "#8a78c4", "#8a78c4"),
     colour("level1", "#5b4699", "#b9abe8"),
     colour("shadow", "#cc79a7", "#d98bb5"),
+    // The same of the host.
+    colour("host-level4", "#cfe9e6", "#1f4a48"),
+    colour("host-level3", "#93cdc8", "#2f6f6b"),
+    colour("host-level2", "#4ba39d", "#4ba39d"),
+    colour("host-level1", "#14635f", "#9adcd6"),
+    colour("host-shadow", "#8c3b6b", "#a85a8a"),
+    colour("host-hole", "#f3ac80", "#a8521f"),
+    colour("host-bitmap", "#a87900", "#caa53a"),
     // Where else translation cycles go.
     colour("tlb", "#7d8a97", "#8b98a5"),
     colour("bitmap-lookup", "#f7d488", "#8f6f1e"),
+    colour("nested-tlb", "#93a05c", "#a9b670"),
+    colour("segment", "#a3354c", "#e0657d"),
     colour("walk-cache", "#bcc5cd", "#56616c"),
     colour("queue", "#3a3f45", "#e3e7eb"),
     colour("wait", "#99794b", "#b9976a"),
@@ -50,6 +60,21 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("mixed", "#9b7fb5", "#7a6296"),
     colour("unmovable", "#7a1f4b", "#f29ac4"),
     colour("retired", "#000000", "#ffffff"),
+    // Cells of a matrix from best to worst, and the ink that is read on them.
+    colour("heat0", "#eef6fb", "#1f2b35"),
+    colour("heat1", "#d3e8f5", "#1e3d54"),
+    colour("heat2", "#abd4ee", "#1f5478"),
+    colour("heat3", "#80bee5", "#246c9a"),
+    colour("heat4", "#539fd0", "#4f9bca"),
+    colour("heat5", "#1f75ae", "#84c0e6"),
+    colour("heat6", "#0b5385", "#bcdef3"),
+    colour("heat-ink0", "#1b2128", "#e6ebf0"),
+    colour("heat-ink1", "#1b2128", "#ffffff"),
+    colour("heat-ink2", "#1b2128", "#ffffff"),
+    colour("heat-ink3", "#1b2128", "#ffffff"),
+    colour("heat-ink4", "#12171c", "#12171c"),
+    colour("heat-ink5", "#ffffff", "#12171c"),
+    colour("heat-ink6", "#ffffff", "#12171c"),
     // Series nobody has given a meaning yet, in turn.
     colour("extra0", "#f0e442", "#f0e442"),
     colour("extra1", "#8c564b", "#b07a6e"),
@@ -67,13 +92,26 @@ pub(crate) fn extra(index: usize) -> &'static str {
     ["extra0", "extra1", "extra2", "extra3"][index % 4]
 }
 
-/// The colour of a scheme: that of the pages it is named after.
+/// Cells of a matrix and their ink, by step from best to worst.
+pub(crate) const HEAT: [(&str, &str); 7] = [
+    ("heat0", "heat-ink0"),
+    ("heat1", "heat-ink1"),
+    ("heat2", "heat-ink2"),
+    ("heat3", "heat-ink3"),
+    ("heat4", "heat-ink4"),
+    ("heat5", "heat-ink5"),
+    ("heat6", "heat-ink6"),
+];
+
+/// The colour of a scheme: that of the pages it is named after; of a pair, that of its guest.
 pub(crate) fn of_scheme(name: &str) -> &'static str {
     let name = name.to_lowercase();
+    let name = name.split('+').next().unwrap_or_default();
     let has = |part: &str| name.contains(part);
     match () {
         () if has("ideal") => "ideal",
         () if has("perforated") => "perforated",
+        () if has("segment") => "segment",
         () if has("1g") => "page-1g",
         () if has("thp") || has("2m") || has("conventional") => "page-2m",
         () if has("4k") || has("base") => "page-4k",

@@ -14,6 +14,12 @@ use crate::ReportError;
 pub struct RunResult {
     /// Name of the translation scheme.
     pub scheme: String,
+    /// Scheme of the guest; none for a native run.
+    #[serde(default, deserialize_with = "name")]
+    pub guest: Option<String>,
+    /// Scheme of the host; none for a native run.
+    #[serde(default, deserialize_with = "name")]
+    pub host: Option<String>,
     /// Name of the workload or trace.
     pub workload: String,
     /// Name of the machine.
@@ -96,6 +102,9 @@ pub struct MemorySample {
 /// What physical memory held, in cells of one or more 2MB blocks.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct MemoryMap {
+    /// Whose memory it is, `guest` or `host`; none for a native run.
+    #[serde(default, deserialize_with = "name")]
+    pub of: Option<String>,
     /// After how many instructions it looked like this.
     #[serde(default, deserialize_with = "or_default")]
     pub instructions: Vec<f64>,
@@ -185,6 +194,14 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A name that may be absent; anything but text with characters in it is none.
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        _ => Ok(None),
+    }
 }
 
 fn numbers<'de, D: Deserializer<'de>>(

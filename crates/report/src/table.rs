@@ -1,10 +1,13 @@
 //! The comparison as a table for the terminal.
 
+mod matrices;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::RunResult;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::plain_text;
+use crate::matrix::Pairs;
 use crate::metric::{Metric, metrics};
 
 const GAP: usize = 2;
@@ -18,7 +21,8 @@ const LEAST_COLUMNS: usize = 40;
 /// The results as a table at most `columns` characters wide: figures as rows, schemes as columns.
 ///
 /// Schemes that do not fit beside each other continue below. With several seeds the table shows
-/// medians. Widths under 40 are taken as 40.
+/// medians. Pairs of guest and host follow as matrices, and stand there alone where they do not fit
+/// beside each other. Widths under 40 are taken as 40.
 pub fn table(results: &[RunResult], columns: usize) -> String {
     let columns = columns.max(LEAST_COLUMNS);
     let parts: Vec<String> =
@@ -27,17 +31,46 @@ pub fn table(results: &[RunResult], columns: usize) -> String {
 }
 
 fn one_table(comparison: &Comparison<'_>, columns: usize) -> String {
-    let metrics = metrics(comparison);
+    let mut text = title(comparison, columns);
+    let Some(pairs) = Pairs::of(comparison) else {
+        write_schemes(&mut text, comparison, 0..comparison.schemes.len(), columns);
+        return text;
+    };
+    let mut all = String::new();
+    let blocks = write_schemes(&mut all, comparison, 0..comparison.schemes.len(), columns);
+    let native = (0..comparison.schemes.len())
+        .filter(|&index| comparison.schemes[index].pair().is_none())
+        .collect::<Vec<usize>>();
+    if blocks == 1 {
+        text.push_str(&all);
+    } else if !native.is_empty() {
+        write_schemes(&mut text, comparison, native, columns);
+    }
+    text.push_str(&matrices::matrices(comparison, &pairs, columns, blocks == 1));
+    text
+}
+
+/// Writes all figures of some schemes; returns how many blocks they took.
+fn write_schemes(
+    text: &mut String,
+    comparison: &Comparison<'_>,
+    schemes: impl IntoIterator<Item = usize>,
+    columns: usize,
+) -> usize {
+    let schemes: Vec<usize> = schemes.into_iter().collect();
+    let mut metrics = metrics(comparison);
+    metrics.retain(|metric| metric.says_something_of(schemes.iter().copied()));
     let label_width = metrics.iter().map(|metric| metric.label.width() + 2).max().unwrap_or(0);
     let label_width = label_width.min(columns / 2);
-    let schemes: Vec<Column> = (0..comparison.schemes.len())
-        .map(|index| Column::new(comparison.schemes[index].name, index, &metrics))
+    let columns_of_schemes: Vec<Column> = schemes
+        .iter()
+        .map(|&index| Column::new(comparison.schemes[index].name, index, &metrics))
         .collect();
-    let mut text = title(comparison, columns);
-    for block in blocks(&schemes, columns.saturating_sub(label_width)) {
-        write_block(&mut text, block, &metrics, label_width);
+    let blocks = blocks(&columns_of_schemes, columns.saturating_sub(label_width));
+    for block in &blocks {
+        write_block(text, block, &metrics, label_width);
     }
-    text
+    blocks.len()
 }
 
 fn title(comparison: &Comparison<'_>, columns: usize) -> String {
@@ -63,7 +96,7 @@ struct Column {
 
 impl Column {
     fn new(name: &str, scheme: usize, metrics: &[Metric]) -> Self {
-        let heading = break_name(&plain_text(name));
+        let heading = break_name(&plain_text(name), HEADING);
         let cells: Vec<String> = metrics.iter().map(|metric| metric.text(scheme)).collect();
         let width = heading.iter().chain(&cells).map(|cell| cell.width()).max().unwrap_or(0);
         Self { heading, cells, width }
@@ -133,17 +166,17 @@ fn write_line(
 }
 
 /// A long name in pieces, broken after hyphens, or anywhere where there are none.
-fn break_name(name: &str) -> Vec<String> {
+fn break_name(name: &str, most: usize) -> Vec<String> {
     let mut pieces: Vec<String> = vec![String::new()];
     for part in name.split_inclusive(['-', '+', ' ']) {
         let last = pieces.len() - 1;
-        if !pieces[last].is_empty() && pieces[last].width() + part.trim_end().width() > HEADING {
+        if !pieces[last].is_empty() && pieces[last].width() + part.trim_end().width() > most {
             pieces.push(String::new());
         }
         for character in part.chars() {
             let last = pieces.len() - 1;
             let width = pieces[last].width() + character.width().unwrap_or(0);
-            if width > HEADING && character != ' ' {
+            if width > most && character != ' ' {
                 pieces.push(String::new());
             }
             let last = pieces.len() - 1;
@@ -177,9 +210,9 @@ mod tests {
 
     #[test]
     fn names_break_after_hyphens() {
-        assert_eq!(break_name("perforated-on-demand"), ["perforated-", "on-demand"]);
-        assert_eq!(break_name("thp"), ["thp"]);
-        assert_eq!(break_name("nohyphensinthisname"), ["nohyphensint", "hisname"]);
+        assert_eq!(break_name("perforated-on-demand", 12), ["perforated-", "on-demand"]);
+        assert_eq!(break_name("thp", 12), ["thp"]);
+        assert_eq!(break_name("nohyphensinthisname", 12), ["nohyphensint", "hisname"]);
         assert_eq!(cut("perforated", 5), "perf…");
         assert_eq!(cut("漢字漢字", 5), "漢字…");
     }

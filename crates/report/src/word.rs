@@ -24,6 +24,18 @@ pub(crate) const WALK_LEVELS: &[Part] = &[
     ("level1", "level 1", "level1"),
     ("shadow", "shadow", "shadow"),
     ("hole", "hole", "hole"),
+    ("host_level4", "host level 4", "host-level4"),
+    ("host_level3", "host level 3", "host-level3"),
+    ("host_level2", "host level 2", "host-level2"),
+    ("host_level1", "host level 1", "host-level1"),
+    ("host_shadow", "host shadow", "host-shadow"),
+    ("host_hole", "host hole", "host-hole"),
+];
+
+/// Lines of hole bitmaps that walkers read.
+pub(crate) const BITMAP_REFERENCES: &[Part] = &[
+    ("bitmap_references", "bitmap", "bitmap"),
+    ("host_bitmap_references", "host bitmap", "host-bitmap"),
 ];
 
 /// Where translation cycles go (`translation_cycles_…`).
@@ -38,6 +50,15 @@ pub(crate) const CYCLE_PARTS: &[Part] = &[
     ("bitmap_read", "bitmap read", "bitmap"),
     ("shadow", "shadow", "shadow"),
     ("hole", "hole", "hole"),
+    ("segment_check", "segment check", "segment"),
+    ("nested_tlb", "nested TLB", "nested-tlb"),
+    ("host_walk_level4", "host level 4", "host-level4"),
+    ("host_walk_level3", "host level 3", "host-level3"),
+    ("host_walk_level2", "host level 2", "host-level2"),
+    ("host_walk_level1", "host level 1", "host-level1"),
+    ("host_bitmap_read", "host bitmap read", "host-bitmap"),
+    ("host_shadow", "host shadow", "host-shadow"),
+    ("host_hole", "host hole", "host-hole"),
     ("walker_queue", "waiting for a walker", "queue"),
     ("fill_wait", "waiting for a fill", "wait"),
 ];
@@ -126,6 +147,14 @@ pub(crate) const GLOSSARY: &[(&str, &str)] = &[
     (
         "Conventional (thp)",
         "Large pages where a whole 2MB block of memory is free, base pages elsewhere.",
+    ),
+    (
+        "Guest, host, pair",
+        "A virtual machine and what it runs on. A pair guest+host names the scheme of each; a walk of the guest's tables asks the host's where they lie.",
+    ),
+    (
+        "Direct segment, check",
+        "One range of addresses translated by adding an offset. A check compares an address with its bounds and escape filter.",
     ),
     ("Ideal", "The same run on unfragmented memory: every large page can be had."),
 ];

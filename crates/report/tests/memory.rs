@@ -1,32 +1,8 @@
 //! Pictures of physical memory: maps, indices, bloat.
 
-use perforate_report::{ReportOptions, html, read_results};
-use roxmltree::{Document, Node, ParsingOptions};
+mod document;
 
-fn page(lines: &[String]) -> String {
-    let options = ReportOptions { title: "Sample".into(), command: String::new() };
-    html(&read_results(&lines.join("\n")).unwrap(), &options)
-}
-
-fn check<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
-    let (before, rest) = page.split_once("<script>").unwrap();
-    let text = format!("{before}{}", rest.split_once("</script>").unwrap().1);
-    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
-    look(&Document::parse_with_options(&text, options).unwrap())
-}
-
-fn figure<'a>(document: &'a Document<'a>, id: &str) -> Option<Node<'a, 'a>> {
-    document.descendants().find(|node| node.attribute("id") == Some(id))
-}
-
-fn text(node: Node<'_, '_>) -> String {
-    node.descendants().filter_map(|inner| inner.text().filter(|_| inner.is_text())).collect()
-}
-
-fn legend(figure: Node<'_, '_>) -> Vec<String> {
-    let items = figure.descendants().filter(|node| node.attribute("class") == Some("legend-item"));
-    items.map(text).collect()
-}
+use document::{check, check_geometry, find, legend, page, text};
 
 /// A run with this map and series (both JSON).
 fn run(scheme: &str, maps: &str, series: &str) -> String {
@@ -49,7 +25,7 @@ fn one_line(text: &str) -> String {
 fn a_map_shows_its_classes_holes_and_free_stretches() {
     let page = page(&[run("4k", "", ""), run("perforated", &one_line(MAP), "")]);
     check(&page, |document| {
-        let figure = figure(document, "c0-memory-map-0").expect("the only scheme with a map");
+        let figure = find(document, "c0-memory-map-0").expect("the only scheme with a map");
         assert_eq!(legend(figure), ["free", "4KB pages", "2MB page", "perforated"]);
         let path = |class: &str, series: &str| {
             let found = figure.descendants().find(|node| {
@@ -85,7 +61,7 @@ fn maps_of_all_schemes_have_the_same_scale() {
     let page = page(&[run("4k", pages, ""), run("thp", large, "")]);
     assert!(page.contains("Each cell is 4 blocks of 2MB (8.00 MB)"));
     check(&page, |document| {
-        let figure = figure(document, "c0-memory-map-1").unwrap();
+        let figure = find(document, "c0-memory-map-1").unwrap();
         let cells =
             figure.descendants().find(|node| node.attribute("class") == Some("f-page-2m")).unwrap();
         assert_eq!(cells.attribute("data-series"), None, "the legend's square comes first");
@@ -110,7 +86,7 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
     let with = page(&[run("4k", "", &fails), run("thp", "", &never)]);
     check(&with, |document| {
         let lines = |id: &str| {
-            let figure = figure(document, id).unwrap();
+            let figure = find(document, id).unwrap();
             let lines = figure.descendants().filter(|node| {
                 node.has_tag_name("path") && node.attribute("data-series").is_some()
             });
@@ -118,7 +94,7 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
         };
         assert_eq!(lines("c0-unusable-index"), 2);
         assert_eq!(lines("c0-fragmentation-index"), 1, "thp has no value to draw");
-        let bloat = figure(document, "c0-bloat-0").unwrap();
+        let bloat = find(document, "c0-bloat-0").unwrap();
         let values: Vec<&str> =
             bloat.descendants().filter_map(|node| node.attribute("data-values")).collect();
         // 200MB mapped, of which 100MB are touched in the end.
@@ -126,7 +102,7 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
     });
     let without = page(&[run("thp", "", &never)]);
     check(&without, |document| {
-        assert!(figure(document, "c0-fragmentation-index").is_none());
+        assert!(find(document, "c0-fragmentation-index").is_none());
         assert!(text(document.root()).contains("At every sample 2MB could still be had."));
     });
 }
@@ -141,17 +117,7 @@ fn odd_values_leave_the_pictures_whole() {
             r#"{{"instruction":{value},"unusable_index_2m":{value},"fragmentation_index_2m":{value},"mapped_bytes":{value},"touched_bytes":{value}}}"#
         );
         let page = page(&[run("4k", &map, &sample), run("thp", r#"{}"#, "{}")]);
-        check(&page, |document| {
-            for node in document.descendants() {
-                for number in node
-                    .attribute("d")
-                    .unwrap_or("")
-                    .split(|c: char| c.is_ascii_alphabetic() && c != 'e' || c == ' ')
-                {
-                    assert!(number.is_empty() || number.parse::<f64>().is_ok_and(f64::is_finite));
-                }
-            }
-        });
+        check(&page, check_geometry);
         let markup = page.split_once("<script>").unwrap().0;
         assert!(!markup.contains("NaN") && !markup.contains(">inf"), "{value}");
     }

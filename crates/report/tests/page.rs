@@ -1,8 +1,11 @@
 //! Structure of the HTML page: every series there, numbers as in the input, nothing from outside,
 //! nothing that hostile names could inject.
 
+mod document;
+
+use document::{check, check_geometry, figure, text, without_script};
 use perforate_report::{ReportOptions, RunResult, html, read_results};
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::{Document, Node};
 
 const SAMPLE: &str = include_str!("data/sample.jsonl");
 
@@ -14,21 +17,6 @@ fn sample() -> Vec<RunResult> {
     read_results(SAMPLE).unwrap()
 }
 
-/// The page without its script, which is the only part that is not XML.
-fn without_script(page: &str) -> String {
-    let (before, rest) = page.split_once("<script>").unwrap();
-    let (_, after) = rest.split_once("</script>").unwrap();
-    assert!(!after.contains("<script"), "one script only");
-    format!("{before}{after}")
-}
-
-fn check<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
-    let text = without_script(page);
-    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(&text, options).unwrap();
-    look(&document)
-}
-
 fn with_class<'a>(
     document: &'a Document<'a>,
     class: &'a str,
@@ -36,31 +24,6 @@ fn with_class<'a>(
     document.descendants().filter(move |node| {
         node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
     })
-}
-
-fn figure<'a>(document: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
-    document.descendants().find(|node| node.attribute("id") == Some(id)).expect(id)
-}
-
-fn text(node: Node<'_, '_>) -> String {
-    node.descendants().filter_map(|inner| inner.text().filter(|_| inner.is_text())).collect()
-}
-
-/// Numbers in the geometry of every picture.
-fn check_geometry(document: &Document<'_>) {
-    let geometry =
-        ["x", "y", "x1", "x2", "y1", "y2", "width", "height", "rx", "d", "viewBox", "data-places"];
-    let pictures = document.descendants().filter(|node| node.has_tag_name("svg"));
-    for node in pictures.flat_map(|picture| picture.descendants()) {
-        for attribute in node.attributes().filter(|one| geometry.contains(&one.name())) {
-            let numbers =
-                attribute.value().split(|c: char| c.is_ascii_alphabetic() && c != 'e' || c == ' ');
-            for number in numbers.filter(|number| !number.is_empty()) {
-                let value: f64 = number.parse().unwrap_or(f64::NAN);
-                assert!(value.is_finite(), "{}={:?}", attribute.name(), attribute.value());
-            }
-        }
-    }
 }
 
 #[test]
@@ -287,5 +250,28 @@ fn several_comparisons_have_sections_of_their_own() {
                 "random · table2 · portion 1.0"
             ]
         );
+    });
+}
+
+#[test]
+fn a_very_long_number_takes_little_room_and_keeps_its_digits() {
+    let line = r#"{"scheme":"4k","workload":"w","counters":{"walks":18446744073709551615,"mapped_bytes":1e308,"few":12345}}"#;
+    let page = html(&read_results(line).unwrap(), &options());
+    check(&page, |document| {
+        let table =
+            with_class(document, "counters").find(|node| node.has_tag_name("table")).unwrap();
+        let cells: Vec<Node<'_, '_>> =
+            table.descendants().filter(|node| node.has_tag_name("td")).collect();
+        let shown: Vec<String> = cells.iter().map(|cell| text(*cell)).collect();
+        assert_eq!(shown, ["12,345", "1e308", "1.84467e19"]);
+        assert_eq!(cells[2].attribute("data-value"), Some("18446744073709551615"));
+        let hint = cells[2].first_child().unwrap().attribute("title");
+        assert_eq!(hint, Some("18446744073709551615"));
+        let written = document
+            .descendants()
+            .filter(|node| ["td", "text", "b"].contains(&node.tag_name().name()));
+        for words in written.map(text) {
+            assert!(words.chars().count() <= 40, "{words:?}");
+        }
     });
 }

@@ -282,6 +282,8 @@ impl Comparison {
         });
         RunResult {
             scheme: composition.name(),
+            guest: composition.host.map(|_| composition.own.name.into()),
+            host: composition.host.map(|host| host.name.into()),
             workload: metadata.name.clone(),
             machine: self.machine.name.clone(),
             seed: self.seed,

@@ -11,6 +11,12 @@ use serde::Serialize;
 pub struct RunResult {
     /// Scheme.
     pub scheme: String,
+    /// Scheme of the guest; absent without virtualization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<String>,
+    /// Scheme of the host; absent without virtualization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Workload with its parameters, or the trace's name.
     pub workload: String,
     /// Machine.

@@ -37,7 +37,7 @@ fn unknown_keys_are_refused() {
 fn error(change: impl Fn(&mut TimingConfig)) -> String {
     let mut config = config();
     change(&mut config);
-    Core::new(&config, [1; 4]).expect_err("an impossible machine").to_string()
+    Core::new(&config, [1; 6]).expect_err("an impossible machine").to_string()
 }
 
 #[test]

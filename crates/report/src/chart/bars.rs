@@ -35,7 +35,7 @@ pub(crate) struct Bars<'a> {
 }
 
 /// Widest label of a row.
-const LABEL_ROOM: f64 = 118.0;
+const LABEL_ROOM: f64 = 132.0;
 
 /// Room for the labels of rows at the left.
 pub(super) fn label_room<'l>(labels: impl Iterator<Item = &'l str>) -> f64 {
@@ -69,6 +69,12 @@ pub(super) fn draw_axis(
         svg.text(x, bottom + 15.0, TICK, Anchor::Middle, Ink::Muted, &text);
     }
     22.0
+}
+
+/// Where a text of this width starts, so that a line at `x` does not cross it.
+fn beside(start: f64, width: f64, x: f64) -> f64 {
+    let is_crossed = start - 4.0 < x && x < start + width + 2.0;
+    if is_crossed { x + 6.0 } else { start }
 }
 
 impl Bars<'_> {
@@ -128,7 +134,9 @@ impl Bars<'_> {
             svg.line("whisker", (to, middle - 4.0), (to, middle + 4.0));
             end = end.max(to);
         }
-        svg.text(end + 8.0, middle + 4.5, LABEL, Anchor::Start, Ink::Value, &self.text(bar));
+        let text = self.text(bar);
+        let start = beside(end + 8.0, text_width(&text, LABEL), scale.place(self.reference));
+        svg.text(start, middle + 4.5, LABEL, Anchor::Start, Ink::Value, &text);
     }
 
     fn tip(&self, bar: &Bar, value: Spread) -> String {
@@ -138,5 +146,44 @@ impl Bars<'_> {
         }
         let (least, most) = ((self.format)(value.least), (self.format)(value.most));
         format!("{median} (median of {} seeds, {least} to {most})", value.runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_beside_the_reference_line() {
+        assert_eq!(beside(100.0, 40.0, 120.0), 126.0, "crossed: behind the line");
+        assert_eq!(beside(100.0, 40.0, 102.0), 108.0);
+        assert_eq!(beside(100.0, 40.0, 150.0), 100.0, "the line is behind the text");
+        assert_eq!(beside(100.0, 40.0, 90.0), 100.0, "the line is before the text");
+    }
+
+    #[test]
+    fn no_value_of_a_chart_is_crossed_nor_leaves_it() {
+        for value in [0.2, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 1.01] {
+            let spread = Spread { median: value, least: value, most: value, runs: 1 };
+            let bar = Bar { label: "thp".into(), value: Some(spread), colour: "page-2m" };
+            let chart = Bars {
+                title: "t",
+                bars: vec![bar],
+                format: crate::format::percent,
+                tick: (100.0, " %"),
+                reference: 1.0,
+            };
+            let svg = chart.svg();
+            let number = |from: &str, name: &str| -> f64 {
+                let rest = &svg[svg.find(from).unwrap()..];
+                let rest = &rest[rest.find(name).unwrap() + name.len()..];
+                rest[..rest.find('"').unwrap()].parse().unwrap()
+            };
+            let line = number("class=\"reference\"", "x1=\"");
+            let start = number("class=\"ink value\"", " x=\"");
+            let end = start + text_width(&crate::format::percent(value), LABEL);
+            assert!(line < start || line > end, "{value}: {start} to {end}, line at {line}");
+            assert!(end <= WIDTH, "{value}: {end}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod area;
 mod bars;
+mod heat;
 mod holes;
 mod legend;
 mod line;
@@ -17,6 +18,7 @@ mod svg;
 
 pub(crate) use area::Area;
 pub(crate) use bars::{Bar, Bars};
+pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;
 pub(crate) use line::{Line, Lines};
 pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};

@@ -50,13 +50,18 @@ pub(crate) fn tick_text(value: f64, step: f64, suffix: &str) -> String {
     } else {
         (-step.log10()).ceil().clamp(0.0, 9.0) as usize
     };
-    let (value, unit) = match step {
-        step if step >= 1e9 => (value / 1e9, "G"),
-        step if step >= 1e6 => (value / 1e6, "M"),
-        step if step >= 1e4 => (value / 1e3, "k"),
-        _ => (value, ""),
+    let (value, prefix, unit) = match step {
+        step if step >= 1e9 => (value / 1e9, 1e9, "G"),
+        step if step >= 1e6 => (value / 1e6, 1e6, "M"),
+        step if step >= 1e4 => (value / 1e3, 1e3, "k"),
+        _ => (value, 1.0, ""),
     };
-    if value == 0.0 { format!("0{suffix}") } else { format!("{value:.decimals$}{unit}{suffix}") }
+    match value.abs() {
+        0.0 => format!("0{suffix}"),
+        size if size < 1e6 => format!("{value:.decimals$}{unit}{suffix}"),
+        // Larger than anything has a prefix for; ticks have one digit or two.
+        _ => format!("{:.1e}{suffix}", value * prefix),
+    }
 }
 
 #[cfg(test)]
@@ -88,5 +93,6 @@ mod tests {
         assert_eq!(tick_text(0.0, 0.5, ""), "0");
         assert_eq!(tick_text(40_000_000.0, 20_000_000.0, ""), "40M");
         assert_eq!(tick_text(0.25, 0.05, ""), "0.25");
+        assert_eq!(tick_text(1.5e300, 5e299, " B"), "1.5e300 B");
     }
 }

@@ -24,9 +24,13 @@ impl Cell {
         Self { shown, full: name.to_string(), is_number: false }
     }
 
-    /// A scheme's name with its colour.
+    /// A scheme's name with its colour; that of a pair may be broken.
     pub fn scheme(name: &str) -> Self {
-        let shown = format!("<i class=\"dot f-{}\"></i>{}", palette::of_scheme(name), escape(name));
+        let shown = format!(
+            "<i class=\"dot f-{}\"></i>{}",
+            palette::of_scheme(name),
+            escape(name).replace('+', "+<wbr/>")
+        );
         Self { shown, full: name.to_string(), is_number: false }
     }
 
@@ -46,7 +50,11 @@ impl Cell {
 
     /// A counter as it stands in the results.
     pub fn number(number: &Number) -> Self {
-        Self { shown: exact(number), full: number.to_string(), is_number: true }
+        let (shown, full) = (exact(number), number.to_string());
+        let is_rounded = shown.contains('e');
+        let shown =
+            if is_rounded { format!("<abbr title=\"{full}\">{shown}</abbr>") } else { shown };
+        Self { shown, full, is_number: true }
     }
 
     /// A median, with the range where there are several runs.
@@ -136,6 +144,19 @@ impl Figure {
     }
 }
 
+/// More pictures of one kind than this are folded away.
+const MOST_OPEN: usize = 12;
+
+/// Pictures of one kind, linked with each other.
+pub(crate) fn linked(figures: &[String]) -> String {
+    let all = format!("<div class=\"figures linked\">{}</div>", figures.concat());
+    if figures.len() <= MOST_OPEN {
+        return all;
+    }
+    let count = figures.len();
+    format!("<details class=\"more\"><summary>Show {count} pictures</summary>{all}</details>")
+}
+
 /// A file name of letters, digits and hyphens.
 pub(crate) fn file_name(text: &str) -> String {
     let words = text.split(|character: char| !character.is_ascii_alphanumeric());
@@ -147,6 +168,15 @@ pub(crate) fn file_name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_pictures_are_folded_away() {
+        let pictures = |count| vec!["<figure/>".to_string(); count];
+        assert!(linked(&pictures(12)).starts_with("<div class=\"figures linked\"><figure/>"));
+        let folded = linked(&pictures(13));
+        assert!(folded.starts_with("<details class=\"more\"><summary>Show 13 pictures<"));
+        assert_eq!(folded.matches("<figure/>").count(), 13);
+    }
 
     #[test]
     fn file_names_are_plain() {

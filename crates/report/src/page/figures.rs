@@ -9,12 +9,18 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, bytes, ratio};
 use crate::metric::{is_translation_cycles, is_walk_references};
 use crate::palette;
-use crate::word::{CYCLE_PARTS, Part, WALK_LEVELS, WORK_PARTS, with_unknown};
+use crate::word::{BITMAP_REFERENCES, CYCLE_PARTS, Part, WALK_LEVELS, WORK_PARTS, with_unknown};
+
+/// Most schemes whose speed is drawn as bars where matrices show it too.
+const MOST_BARS: usize = 12;
 
 /// All bar charts of a comparison that have something to show.
 pub(crate) fn figures(comparison: &Comparison<'_>, id: &str) -> String {
     let mut found = Vec::new();
-    if comparison.is_timed() {
+    // Matrices show many pairs better than bars do.
+    let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
+    let are_bars_clear = !has_pairs || comparison.schemes.len() <= MOST_BARS;
+    if comparison.is_timed() && are_bars_clear {
         found.push(relative(comparison, comparison.reference, id));
         found.extend(comparison.ideal.map(|ideal| relative(comparison, ideal, id)));
     }
@@ -30,7 +36,7 @@ pub(crate) fn figures(comparison: &Comparison<'_>, id: &str) -> String {
 /// IPC relative to the reference or to ideal.
 fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
     let to_ideal = Some(reference) == comparison.ideal;
-    let base = if to_ideal { "ideal" } else { comparison.reference_name() };
+    let base = if to_ideal { comparison.ideal_name() } else { comparison.reference_name() };
     let title = format!("IPC relative to {base}");
     let format: fn(f64) -> String = if to_ideal { format::percent } else { format::times };
     let values: Vec<_> = (0..comparison.schemes.len())
@@ -217,13 +223,40 @@ fn operating_system(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
 
 fn references(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     let prefix = "walk_references_";
-    let series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
-    let rows = rows(comparison, &series, prefix, |run| run.counter("walks"));
+    let walks = |run: &RunResult| run.counter("walks");
+    if comparison.schemes.iter().all(|scheme| scheme.pair().is_none()) {
+        let series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
+        let rows = rows(comparison, &series, prefix, walks);
+        return reference_stack(comparison, id, NATIVE_REFERENCES, series, rows);
+    }
+    // With bitmaps, whose counters have another prefix: names in full.
+    let full = |series: &mut Series| series.key.insert_str(0, prefix);
+    let mut series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
+    series.iter_mut().for_each(full);
+    series.extend(BITMAP_REFERENCES.iter().map(known));
+    let rows = rows(comparison, &series, "", walks);
+    reference_stack(comparison, id, NESTED_REFERENCES, series, rows)
+}
+
+const NATIVE_REFERENCES: &str = "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels.";
+const NESTED_REFERENCES: &str = "Entries of the guest's tables, then of the host's, read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches and the nested TLB save some.";
+
+fn known(part: &Part) -> Series {
+    Series { key: part.0.into(), label: part.1.into(), colour: part.2 }
+}
+
+fn reference_stack(
+    comparison: &Comparison<'_>,
+    id: &str,
+    caption: &'static str,
+    series: Vec<Series>,
+    rows: Vec<Row>,
+) -> Option<Figure> {
     Stack {
         id: format!("{id}-references-per-walk"),
         workload: comparison.workload.to_string(),
         title: "References per walk",
-        caption: "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels.",
+        caption,
         series,
         rows,
         format: ratio,
@@ -288,7 +321,6 @@ fn byte_stack(
     title: &'static str,
     caption: &'static str,
 ) -> Option<Figure> {
-    let series = |part: &Part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 };
     let rows: Vec<Row> = comparison.schemes.iter().map(row).collect();
     let most = rows.iter().filter_map(Row::total).fold(0.0, f64::max);
     let unit = [
@@ -305,7 +337,7 @@ fn byte_stack(
         workload: comparison.workload.to_string(),
         title,
         caption,
-        series: names.iter().map(series).collect(),
+        series: names.iter().map(known).collect(),
         rows,
         format: bytes,
         unit,

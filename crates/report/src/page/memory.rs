@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid};
+use super::figure::{Cell, Figure, Grid, linked};
 use crate::chart::{
     Area, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
 };
@@ -30,19 +30,47 @@ fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
     if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
 }
 
+/// Maps of one memory of one scheme's first run.
+struct MapSet<'a> {
+    workload: &'a str,
+    /// The scheme, and whose memory it is where there are several.
+    title: String,
+    maps: Vec<&'a MemoryMap>,
+}
+
+/// A scheme's maps, those of guest and host apart.
+fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
+    let run = scheme.first();
+    let mut owners: Vec<Option<&str>> = Vec::new();
+    for map in &run.memory_maps {
+        if !owners.contains(&map.of.as_deref()) {
+            owners.push(map.of.as_deref());
+        }
+    }
+    let set = |owner: Option<&str>| MapSet {
+        workload: &run.workload,
+        title: owner
+            .map_or(scheme.name.to_string(), |owner| format!("{}: {owner} memory", scheme.name)),
+        maps: run
+            .memory_maps
+            .iter()
+            .filter(|map| map.of.as_deref() == owner)
+            .take(MOST_MAPS)
+            .collect(),
+    };
+    owners.into_iter().map(set).collect()
+}
+
 /// The maps of every scheme that has some.
 fn maps(comparison: &Comparison<'_>, id: &str) -> String {
-    let schemes: Vec<&SchemeRuns<'_>> =
-        comparison.schemes.iter().filter(|scheme| !scheme.first().memory_maps.is_empty()).collect();
-    let all =
-        || schemes.iter().flat_map(|scheme| scheme.first().memory_maps.iter().take(MOST_MAPS));
+    let sets: Vec<MapSet<'_>> = comparison.schemes.iter().flat_map(map_sets).collect();
+    let all = || sets.iter().flat_map(|set| set.maps.iter().copied());
     let present: BTreeSet<String> = all().flat_map(classes_of).collect();
     let series = classes(present);
     if series.is_empty() {
         return String::new();
     }
-    let pictures: Vec<Vec<Picture>> =
-        schemes.iter().map(|scheme| pictures(scheme, &series)).collect();
+    let pictures: Vec<Vec<Picture>> = sets.iter().map(|set| pictures(set, &series)).collect();
     let free_class = series.iter().position(|one| one.key == "free");
     let scale = common_scale(&pictures, free_class);
     let pictures: Vec<Vec<Picture>> =
@@ -52,18 +80,19 @@ fn maps(comparison: &Comparison<'_>, id: &str) -> String {
         pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
     let (series, pictures) = only_shown(&series, pictures, &shown);
     let key = key(&series, &pictures.concat());
-    let figures: String = schemes
+    let figures: Vec<String> = sets
         .iter()
         .zip(pictures)
         .enumerate()
-        .map(|(index, (scheme, maps))| {
-            map_figure(scheme, &series, maps, &format!("{id}-memory-map-{index}")).html()
+        .map(|(index, (set, maps))| {
+            map_figure(set, &series, maps, &format!("{id}-memory-map-{index}")).html()
         })
         .collect();
     format!(
-        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}<div class=\"figures linked\">{figures}</div>",
+        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}{}",
         what_a_cell_is(scale),
         seeds_note(comparison),
+        linked(&figures),
     )
 }
 
@@ -102,7 +131,7 @@ fn classes(present: BTreeSet<String>) -> Vec<Series> {
         .collect()
 }
 
-fn pictures(scheme: &SchemeRuns<'_>, series: &[Series]) -> Vec<Picture> {
+fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
     let runs = |map: &MemoryMap| {
         let run = |cell: &Vec<f64>| {
             let name = map.classes.get(class_place(cell)?)?;
@@ -120,13 +149,12 @@ fn pictures(scheme: &SchemeRuns<'_>, series: &[Series]) -> Vec<Picture> {
         };
         map.cells.iter().filter_map(run).filter(|run| run.cells > 0).collect()
     };
-    let maps = scheme.first().memory_maps.iter().take(MOST_MAPS);
-    maps.map(|map| Picture {
+    let picture = |map: &&MemoryMap| Picture {
         heading: heading(map),
         blocks_per_cell: map.blocks_per_cell.unwrap_or(1.0).max(1.0) as u64,
         runs: runs(map),
-    })
-    .collect()
+    };
+    set.maps.iter().map(picture).collect()
 }
 
 /// When the memory looked like this.
@@ -153,9 +181,9 @@ fn only_shown(
     (places.iter().map(|&place| series[place].clone()).collect(), pictures)
 }
 
-fn map_figure(scheme: &SchemeRuns<'_>, series: &[Series], maps: Vec<Picture>, id: &str) -> Figure {
-    let title = format!("Physical memory: {}", scheme.name);
-    let stored = || scheme.first().memory_maps.iter().take(MOST_MAPS);
+fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: &str) -> Figure {
+    let title = format!("Physical memory: {}", set.title);
+    let stored = || set.maps.iter().copied();
     let names = |of: fn(&MemoryMap) -> &std::collections::BTreeMap<String, Number>| {
         stored().flat_map(|map| of(map).keys().cloned()).collect::<BTreeSet<String>>()
     };
@@ -178,8 +206,8 @@ fn map_figure(scheme: &SchemeRuns<'_>, series: &[Series], maps: Vec<Picture>, id
         });
     Figure {
         id: id.to_string(),
-        name: format!("{} {title}", scheme.first().workload),
-        title: scheme.name.to_string(),
+        name: format!("{} {title}", set.workload),
+        title: set.title.clone(),
         caption: String::new(),
         data: Grid { head, rows: rows.collect() },
         picture: Maps { title: &title, series, maps }.svg(),
@@ -346,9 +374,10 @@ fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> 
         }
         .html()
     };
-    let figures: String = schemes.iter().enumerate().map(one).collect();
+    let figures: Vec<String> = schemes.iter().enumerate().map(one).collect();
     format!(
-        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p><div class=\"figures linked\">{figures}</div>",
+        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p>{}",
         seeds_note(comparison),
+        linked(&figures),
     )
 }

@@ -8,6 +8,7 @@ mod counters;
 mod figure;
 mod figures;
 mod headline;
+mod matrices;
 mod memory;
 mod pictures;
 
@@ -79,7 +80,11 @@ fn header(found: &[Comparison<'_>], options: &ReportOptions) -> String {
     if let [only] = found {
         text.push_str(&format!("<p class=\"headline\">{}</p>", headline::sentence(only)));
         text.push_str(&headline::tiles(only));
-        text.push_str("<nav aria-label=\"Sections\"><a href=\"#c0-summary\">Summary</a><a href=\"#c0-figures\">Figures</a><a href=\"#c0-counters\">All counters</a><a href=\"#c0-configuration\">Configuration</a>");
+        text.push_str("<nav aria-label=\"Sections\"><a href=\"#c0-summary\">Summary</a>");
+        if only.schemes.iter().any(|scheme| scheme.pair().is_some()) {
+            text.push_str("<a href=\"#c0-pairs\">Guests on hosts</a>");
+        }
+        text.push_str("<a href=\"#c0-figures\">Figures</a><a href=\"#c0-counters\">All counters</a><a href=\"#c0-configuration\">Configuration</a>");
     } else {
         text.push_str("<ul class=\"headlines\">");
         for (index, comparison) in found.iter().enumerate() {
@@ -117,6 +122,7 @@ fn section(comparison: &Comparison<'_>, index: usize, is_only: bool) -> String {
     text.push_str(&about(comparison));
     text.push_str(&main_table(comparison, &metrics).scrolling("Main figures by scheme", "main"));
     text.push_str(&notes(comparison));
+    text.push_str(&matrices::matrices(comparison, &id));
     text.push_str(&format!("<h2 id=\"{id}-figures\">Figures</h2>"));
     text.push_str(&figures::figures(comparison, &id));
     text.push_str(&pictures::contents(comparison, &id));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid};
+use super::figure::{Cell, Figure, Grid, linked};
 use crate::Region;
 use crate::chart::{Area, Series, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
@@ -41,7 +41,7 @@ pub(crate) fn contents(comparison: &Comparison<'_>, id: &str) -> String {
         samples().map(|sample| sample.instruction).fold(0.0, f64::max),
         samples().map(total).fold(0.0, f64::max),
     );
-    let figures: String = sampled
+    let figures: Vec<String> = sampled
         .iter()
         .enumerate()
         .map(|(index, scheme)| {
@@ -50,8 +50,9 @@ pub(crate) fn contents(comparison: &Comparison<'_>, id: &str) -> String {
         .collect();
     format!(
         "<h2>What the L2 TLB holds</h2><p class=\"lead\">Entries by kind while the program runs{}.</p>\
-         <div class=\"figures linked\">{figures}</div>",
-        if comparison.seeds() > 1 { "; the first seed of each scheme" } else { "" }
+         {}",
+        if comparison.seeds() > 1 { "; the first seed of each scheme" } else { "" },
+        linked(&figures),
     )
 }
 

@@ -1,0 +1,289 @@
+//! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
+
+use crate::RunResult;
+use crate::comparison::{Comparison, Spread};
+use crate::metric::{Form, Metric, mpki, per_kilo_instruction, references_per_walk};
+
+/// What stands above the column of runs without virtualization.
+pub(crate) const NATIVE: &str = "native";
+
+/// Where in a comparison which pair stands.
+pub(crate) struct Pairs<'a> {
+    /// Schemes of guests, in the comparison's order.
+    pub guests: Vec<&'a str>,
+    /// Schemes of hosts, likewise.
+    pub hosts: Vec<&'a str>,
+    /// Whether a column of native runs follows the hosts.
+    pub has_native: bool,
+    /// Place in the comparison by guest, then by column.
+    cells: Vec<Vec<Option<usize>>>,
+}
+
+impl<'a> Pairs<'a> {
+    /// The pairs of a comparison; none where nothing is virtualized.
+    pub fn of(comparison: &Comparison<'a>) -> Option<Self> {
+        let pairs: Vec<Option<(&str, &str)>> =
+            comparison.schemes.iter().map(|scheme| scheme.pair()).collect();
+        let guests = distinct(pairs.iter().flatten().map(|pair| pair.0));
+        let hosts = distinct(pairs.iter().flatten().map(|pair| pair.1));
+        let native = |guest: &str| {
+            let is_it =
+                |index: &usize| pairs[*index].is_none() && comparison.schemes[*index].name == guest;
+            (0..pairs.len()).find(is_it)
+        };
+        let has_native = guests.iter().any(|guest| native(guest).is_some());
+        let row = |guest: &&'a str| {
+            let pair = |host: &&str| pairs.iter().position(|pair| *pair == Some((*guest, *host)));
+            let mut row: Vec<Option<usize>> = hosts.iter().map(pair).collect();
+            row.extend(has_native.then(|| native(guest)));
+            row
+        };
+        let cells: Vec<_> = guests.iter().map(row).collect();
+        (!guests.is_empty()).then_some(Self { guests, hosts, has_native, cells })
+    }
+
+    /// Headings of the columns.
+    pub fn columns(&self) -> impl Iterator<Item = &'a str> {
+        self.hosts.iter().copied().chain(self.has_native.then_some(NATIVE))
+    }
+
+    /// Place in the comparison of what stands in a cell.
+    pub fn scheme(&self, guest: usize, column: usize) -> Option<usize> {
+        self.cells[guest][column]
+    }
+
+    /// Places in the comparison of all that stands in the matrices.
+    pub fn schemes(&self) -> impl Iterator<Item = usize> {
+        self.cells.iter().flatten().flatten().copied()
+    }
+
+    /// Number of pairs that were run.
+    pub fn count(&self) -> usize {
+        self.cells.iter().flat_map(|row| &row[..self.hosts.len()]).flatten().count()
+    }
+
+    /// Whether any guest was not run on any of the hosts, or not natively.
+    pub fn is_missing_some(&self) -> bool {
+        self.cells.iter().flatten().any(Option::is_none)
+    }
+}
+
+/// Every name once, in order.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// One figure of all pairs.
+pub(crate) struct Matrix {
+    /// Name for anchors.
+    pub key: &'static str,
+    /// The figure, of all schemes of the comparison.
+    pub metric: Metric,
+    /// What it says.
+    pub meaning: &'static str,
+    /// Whether more is better.
+    pub is_more_better: bool,
+}
+
+impl Matrix {
+    fn new(
+        key: &'static str,
+        label: impl Into<String>,
+        form: Form,
+        values: Vec<Option<Spread>>,
+        meaning: &'static str,
+    ) -> Self {
+        let metric = Metric { label: label.into(), group: "", is_main: false, form, values };
+        Self { key, metric, meaning, is_more_better: false }
+    }
+
+    /// What stands in a cell of a matrix.
+    pub fn value(&self, scheme: Option<usize>) -> Option<Spread> {
+        self.metric.values[scheme?]
+    }
+}
+
+/// What the overhead of translation is measured against.
+pub(crate) const OVERHEAD: &str = "Time more than without translation: (T − T ideal) ÷ T ideal, where T ideal is the cycles of the native ideal run less those of its page walks.";
+
+/// All matrices that say something.
+pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Matrix> {
+    let all = 0..comparison.schemes.len();
+    let mut found = Vec::new();
+    let mut speed = |key, reference: Option<usize>, form, meaning| {
+        let Some(reference) = reference else { return };
+        let values = all.clone().map(|scheme| comparison.relative_ipc(scheme, reference));
+        let label = format!("IPC ÷ {}", comparison.schemes[reference].name);
+        let matrix = Matrix::new(key, label, form, values.collect(), meaning);
+        found.push(Matrix { is_more_better: true, ..matrix });
+    };
+    let ideal = comparison.ideal_of_pairs();
+    speed("ideal", ideal, Form::Percent, "How much of the speed on unfragmented memory is kept.");
+    let reference = comparison.reference_of_pairs();
+    speed("reference", reference, Form::Times, "Instructions per cycle, steady state.");
+    let overheads: Vec<_> = all.map(|scheme| overhead(comparison, scheme)).collect();
+    found.push(Matrix::new("overhead", "translation overhead", Form::Percent, overheads, OVERHEAD));
+    found.extend(FIGURES.iter().map(|&(key, label, figure, meaning)| {
+        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        Matrix::new(key, label, Form::Ratio, values, meaning)
+    }));
+    found.retain(|matrix| matrix.metric.says_something_of(pairs.schemes()));
+    found
+}
+
+/// D §VIII: (T − T_2Mideal) ÷ T_2Mideal, where T_2Mideal is the time of the native run with 2MB
+/// pages (here `ideal`, which gets all of them) less the time it spends in page walks.
+fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
+    let ideal = comparison.ideal.filter(|&ideal| comparison.schemes[ideal].pair().is_none())?;
+    let without_walks = |run: &RunResult| {
+        let rest = run.cycles? - run.counter("walk_cycles")?;
+        // Several walkers at once can be occupied for more cycles than the run has.
+        (rest > 0.0).then_some(rest)
+    };
+    let times = comparison.quotient((scheme, |run| run.cycles), (ideal, without_walks))?;
+    let Spread { median, least, most, runs } = times;
+    Some(Spread { median: median - 1.0, least: least - 1.0, most: most - 1.0, runs })
+}
+
+/// A native run has its own tables only.
+fn guest_references_per_walk(run: &RunResult) -> Option<f64> {
+    let is_native = run.guest.is_none() && run.host.is_none();
+    let native = || references_per_walk(run).filter(|_| is_native);
+    run.counter("guest_references_per_walk").or_else(native)
+}
+
+/// Key, label, figure, what it says.
+type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>, &'static str);
+
+const FIGURES: &[Figure] = &[
+    (
+        "l2-tlb-mpki",
+        "L2 TLB MPKI",
+        |run| mpki(run, "l2"),
+        "Misses of the second-level TLB per 1,000 instructions.",
+    ),
+    (
+        "walks",
+        "walks PKI",
+        |run| per_kilo_instruction(run, "walks"),
+        "Page walks per 1,000 instructions.",
+    ),
+    (
+        "references",
+        "references per walk",
+        references_per_walk,
+        "Page-table entries read from memory in an average walk, of guest and host.",
+    ),
+    (
+        "guest-references",
+        "guest references per walk",
+        guest_references_per_walk,
+        "Those of them that are entries of the guest's tables.",
+    ),
+    (
+        "host-references",
+        "host references per walk",
+        |run| run.counter("host_references_per_walk"),
+        "Those of them that are entries of the host's tables.",
+    ),
+    (
+        "checks",
+        "segment checks per walk",
+        |run| run.counter("segment_checks_per_walk"),
+        "Comparisons with the bounds of direct segments in an average walk.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::comparisons;
+    use crate::read_results;
+
+    fn line(name: &str, cycles: u64, walk_cycles: u64) -> String {
+        let names = name.split_once('+').map_or(String::new(), |(guest, host)| {
+            format!(r#""guest":"{guest}","host":"{host}","#)
+        });
+        format!(
+            r#"{{"scheme":"{name}",{names}"workload":"w","cycles":{cycles},"ipc":{},"counters":{{"walk_cycles":{walk_cycles}}}}}"#,
+            1000.0 / cycles as f64
+        )
+    }
+
+    fn median(matrix: &Matrix, pairs: &Pairs<'_>, guest: usize, column: usize) -> Option<f64> {
+        matrix.value(pairs.scheme(guest, column)).map(|spread| spread.median)
+    }
+
+    #[test]
+    fn guests_are_rows_and_hosts_columns_with_native_runs_last() {
+        let lines = [
+            line("4k", 1500, 600),
+            line("ideal", 1100, 100),
+            line("4k+thp", 2000, 0),
+            line("thp+4k", 4000, 0),
+            line("4k+4k", 3000, 0),
+        ];
+        let results = read_results(&lines.join("\n")).unwrap();
+        let comparison = &comparisons(&results)[0];
+        let pairs = Pairs::of(comparison).unwrap();
+        assert_eq!(pairs.guests, ["4k", "thp"]);
+        assert_eq!(pairs.columns().collect::<Vec<_>>(), ["thp", "4k", "native"]);
+        assert_eq!(
+            (0..3).map(|column| pairs.scheme(0, column)).collect::<Vec<_>>(),
+            [Some(2), Some(4), Some(0)]
+        );
+        assert_eq!(
+            (0..3).map(|column| pairs.scheme(1, column)).collect::<Vec<_>>(),
+            [None, Some(3), None]
+        );
+        assert!(pairs.is_missing_some());
+        let matrices = matrices(comparison, &pairs);
+        let labels: Vec<&str> = matrices.iter().map(|one| one.metric.label.as_str()).collect();
+        assert_eq!(labels, ["IPC ÷ ideal", "IPC ÷ 4k+4k", "translation overhead"]);
+        // 3000 / 2000; (2000 − 1000) / 1000, where 1000 = 1100 − 100.
+        assert_eq!(median(&matrices[1], &pairs, 0, 0), Some(1.5));
+        assert_eq!(median(&matrices[2], &pairs, 0, 0), Some(1.0));
+        assert_eq!(median(&matrices[2], &pairs, 0, 2), Some(0.5));
+        assert_eq!(median(&matrices[2], &pairs, 1, 0), None);
+    }
+
+    #[test]
+    fn overhead_needs_a_native_ideal_run_and_ipc_prefers_a_virtualized_one() {
+        let labels = |lines: &[String]| -> Vec<String> {
+            let results = read_results(&lines.join("\n")).unwrap();
+            let comparison = &comparisons(&results)[0];
+            let found = matrices(comparison, &Pairs::of(comparison).unwrap());
+            found.into_iter().map(|matrix| matrix.metric.label).collect()
+        };
+        let pair = line("thp+thp", 2000, 0);
+        let virtualized = line("ideal+ideal", 1200, 100);
+        assert_eq!(labels(std::slice::from_ref(&pair)), ["IPC ÷ thp+thp"]);
+        assert_eq!(
+            labels(&[pair.clone(), virtualized.clone()]),
+            ["IPC ÷ ideal+ideal", "IPC ÷ thp+thp"]
+        );
+        assert_eq!(
+            labels(&[pair.clone(), virtualized, line("ideal", 1000, 50)]),
+            ["IPC ÷ ideal+ideal", "IPC ÷ thp+thp", "translation overhead"]
+        );
+        // Walkers occupied for longer than the run: no such figure.
+        assert_eq!(labels(&[pair, line("ideal", 1000, 1000)]), ["IPC ÷ ideal", "IPC ÷ thp+thp"]);
+    }
+
+    #[test]
+    fn native_results_and_half_a_pair_have_no_matrices() {
+        let lines = [
+            line("4k", 1, 0),
+            r#"{"scheme":"x","guest":"x","workload":"w"}"#.to_string(),
+            r#"{"scheme":"y","guest":7,"host":"","workload":"w"}"#.to_string(),
+        ];
+        let results = read_results(&lines.join("\n")).unwrap();
+        assert!(Pairs::of(&comparisons(&results)[0]).is_none());
+    }
+}
