@@ -13,6 +13,7 @@ pub(crate) const ENTRY_KINDS: &[Part] = &[
     ("page_4k", "4KB page", "page-4k"),
     ("hole", "hole (4KB)", "hole"),
     ("bitmap", "hole bitmap", "bitmap"),
+    ("nested", "guest-physical", "nested-tlb"),
     ("empty", "empty", "empty"),
 ];
 
@@ -74,6 +75,8 @@ pub(crate) const WORK_PARTS: &[Part] = &[
     ("migration", "migration", "wait"),
     ("swapping", "swapping", "bitmap"),
     ("context_switches", "context switches", "tlb"),
+    ("host", "host's work", "host-level2"),
+    ("vm_exits", "exits to the host", "segment"),
 ];
 
 /// Classes of 2MB blocks in memory maps.

@@ -221,6 +221,9 @@ impl Comparison {
                     .into(),
             );
         }
+        if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
+            notes.push(format!("host: {}", self.memory.host().describe()));
+        }
         if self.memory.fragmentation.is_some() {
             notes.push(
                 "fragmentation is injected per virtual 2MB region, the same in every scheme but \

@@ -1,10 +1,12 @@
 //! One translation, step by step, in each state the TLBs can be in for it.
 
+use std::collections::BTreeMap;
+
 use perforate_mmu::Case;
 use perforate_timing::Core;
 use perforate_types::{
-    AccessKind, Action, Chunk, Counters, Instruction, Operation, PageSize, PageTableEntry,
-    PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
+    AccessKind, Action, Chunk, Counters, Frame, GuestFrame, Instruction, Operation, PageSize,
+    PageTableEntry, PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
 };
 
 use crate::simulation::{RunOptions, Simulation};
@@ -65,6 +67,9 @@ const ACCESSES_REMEMBERED: usize = 1 << 16;
 struct Subject {
     system: System,
     machine: Machine,
+    /// Frames of the machine in which tables of the guest were found, and what the guest calls
+    /// them.
+    guest_tables: BTreeMap<Frame, GuestFrame>,
 }
 
 /// Runs the workload, then explains the translation of a load from each of `addresses`. Without
@@ -92,7 +97,11 @@ pub fn explain(
         accessed.extend(chunk.accesses.iter().map(|access| access.address));
         accessed.truncate(ACCESSES_REMEMBERED);
     }
-    let mut subject = Subject { system: simulation.into_system(), machine: machine.clone() };
+    let mut subject = Subject {
+        system: simulation.into_system(),
+        machine: machine.clone(),
+        guest_tables: BTreeMap::new(),
+    };
     let chosen;
     let addresses = if addresses.is_empty() {
         chosen = subject.telling_addresses(&accessed);
@@ -176,6 +185,8 @@ impl Subject {
             .system
             .translate(AccessKind::Read, address)?
             .expect("the address was translated before");
+        let tables = self.system.located_tables().iter().map(|&(page, frame)| (frame, page));
+        self.guest_tables.extend(tables);
         let steps = self.system.steps().clone();
         let mut explained = Vec::new();
         let (mut cold_before, mut warm_before) = (0, 0);
@@ -228,52 +239,93 @@ impl Subject {
 
     /// A step in words; fills go without saying.
     fn text(&self, step: &Step) -> Option<String> {
+        let (guest, host) = match self.system.hypervisor() {
+            Some(_) => ("guest's ", "host's "),
+            None => ("", ""),
+        };
+        let whose = if step.purpose.is_host() { host } else { guest };
         Some(match (step.action, step.purpose) {
-            (Action::Hit { unit: Unit::L2Tlb, .. }, Purpose::Bitmap) => {
-                "L2 TLB, second look-up: bitmap entry found".into()
+            (Action::Hit { unit, .. }, purpose) => match (unit, purpose) {
+                (Unit::L2Tlb, Purpose::Bitmap) => {
+                    "L2 TLB, second look-up: bitmap entry found".into()
+                }
+                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostBitmap) => {
+                    "nested bitmap entry found".into()
+                }
+                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => {
+                    "nested TLB: entry found".into()
+                }
+                (Unit::L2Tlb, _) => "L2 TLB: entry found".into(),
+                _ => format!("{whose}walk cache: entry found"),
+            },
+            (Action::Miss { unit }, purpose) => match (unit, purpose) {
+                (Unit::L2Tlb, Purpose::Bitmap) => "L2 TLB, second look-up: no bitmap entry".into(),
+                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostBitmap) => {
+                    "no nested bitmap entry".into()
+                }
+                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => {
+                    "nested TLB: nothing found".into()
+                }
+                (Unit::L2Tlb, _) => "L2 TLB: nothing found".into(),
+                _ => format!("{whose}walk cache: nothing found"),
+            },
+            (Action::Check, _) => {
+                format!("{whose}direct segment: BASE, LIMIT and escape filter checked")
             }
-            (Action::Miss { unit: Unit::L2Tlb }, Purpose::Bitmap) => {
-                "L2 TLB, second look-up: no bitmap entry".into()
-            }
-            (Action::Hit { unit: Unit::L2Tlb, .. }, _) => "L2 TLB: entry found".into(),
-            (Action::Miss { unit: Unit::L2Tlb }, _) => "L2 TLB: nothing found".into(),
-            (Action::Hit { .. }, _) => "walk cache: entry found".into(),
-            (Action::Miss { .. }, _) => "walk cache: nothing found".into(),
-            (Action::Check, _) => "direct segment: BASE, LIMIT and escape filter checked".into(),
             (Action::Fill { .. }, _) => return None,
-            (Action::Read { address }, Purpose::Bitmap) => {
-                format!("the block's bitmap line at {address:#x}")
+            (Action::Read { address }, Purpose::Bitmap | Purpose::HostBitmap) => {
+                format!("the {whose}block's bitmap line at {address:#x}")
             }
             (Action::Read { address }, purpose) => {
-                let entry = self.system.mmu().dimension().memory().entry(address);
-                format!("{} at {address:#x}: {}", name(purpose), content(entry, purpose))
+                let entry = self.entry(address, purpose);
+                format!("{whose}{} at {address:#x}: {}", name(purpose), content(entry, purpose))
             }
         })
+    }
+
+    /// The entry that was read at an address of the machine.
+    fn entry(&self, address: PhysicalAddress, purpose: Purpose) -> PageTableEntry {
+        let dimension = self.system.mmu().dimension();
+        match dimension.host() {
+            Some(host) if purpose.is_host() => host.dimension().memory().entry(address),
+            Some(_) => {
+                let page = self.guest_tables[&address.page()];
+                let in_guest = Frame::new(page.number()).address();
+                dimension.memory().entry(in_guest.add(address.offset(PageSize::Size4K)))
+            }
+            None => dimension.memory().entry(address),
+        }
     }
 }
 
 fn name(purpose: Purpose) -> &'static str {
     match purpose {
-        Purpose::Level4 => "level-4 entry (PML4E)",
-        Purpose::Level3 => "level-3 entry (PDPTE)",
-        Purpose::Level2 => "level-2 entry (PDE)",
-        Purpose::Level1 => "level-1 entry (PTE)",
-        Purpose::Shadow => "shadow level-2 entry",
-        Purpose::Hole => "the hole's level-1 entry",
-        _ => "entry",
+        Purpose::Level4 | Purpose::HostLevel4 => "level-4 entry",
+        Purpose::Level3 | Purpose::HostLevel3 => "level-3 entry",
+        Purpose::Level2 | Purpose::HostLevel2 => "level-2 entry",
+        Purpose::Level1 | Purpose::HostLevel1 => "level-1 entry",
+        Purpose::Shadow | Purpose::HostShadow => "shadow level-2 entry",
+        Purpose::Hole | Purpose::HostHole => "hole's level-1 entry",
+        Purpose::Page | Purpose::Bitmap | Purpose::HostPage | Purpose::HostBitmap => "entry",
     }
 }
 
 fn content(entry: PageTableEntry, purpose: Purpose) -> String {
     let frame = entry.frame().address();
     match purpose {
-        Purpose::Level2 if entry.is_large() && entry.filter() != 0 => {
+        Purpose::Level2 | Purpose::HostLevel2 if entry.is_large() && entry.filter() != 0 => {
             let block = entry.leaf_frame(PageSize::Size2M).address();
-            format!("perforated page at {block:#x}, filter {:08b}", entry.filter())
+            format!("perforated at {block:#x}, filter {:08b}", entry.filter())
         }
-        Purpose::Level2 if entry.is_large() => format!("2MB page at {frame:#x}"),
-        Purpose::Level3 if entry.is_large() => format!("1GB page at {frame:#x}"),
-        Purpose::Level1 | Purpose::Hole => format!("4KB page at {frame:#x}"),
+        Purpose::Level2 | Purpose::HostLevel2 if entry.is_large() => {
+            format!("2MB page at {frame:#x}")
+        }
+        Purpose::Level3 | Purpose::HostLevel3 if entry.is_large() => {
+            format!("1GB page at {frame:#x}")
+        }
+        Purpose::Level1 | Purpose::Hole | Purpose::HostLevel1 | Purpose::HostHole => {
+            format!("4KB page at {frame:#x}")
+        }
         _ => format!("table at {frame:#x}"),
     }
 }

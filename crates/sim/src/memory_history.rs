@@ -41,11 +41,13 @@ pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     /// From the start of measuring.
     maps: Option<Samples<MemoryMapPicture>>,
+    /// Whose memory it is, when virtualized.
+    of: Option<&'static str>,
 }
 
 impl MemoryHistory {
-    pub(crate) fn new() -> Self {
-        Self { points: Samples::new(POINTS.0, POINTS.1), maps: None }
+    pub(crate) fn new(of: Option<&'static str>) -> Self {
+        Self { points: Samples::new(POINTS.0, POINTS.1), maps: None, of }
     }
 
     /// Takes the samples that are due before a chunk.
@@ -75,10 +77,12 @@ impl MemoryHistory {
     ) -> (Vec<MemoryPoint>, Vec<MemoryMapPicture>) {
         self.points.add_last(instruction, point(instruction, kernel));
         let points = self.points.into_points().map(|(_, point)| point).collect();
-        let mut pictures: Vec<MemoryMapPicture> = Vec::new();
+        let (of, mut pictures) = (self.of, Vec::new());
         if let Some(mut maps) = self.maps {
             maps.add_last(instruction, picture(instruction, &kernel.memory_map()));
-            maps.into_points().for_each(|(_, picture)| add_picture(&mut pictures, picture));
+            maps.into_points().for_each(|(_, picture)| {
+                add_picture(&mut pictures, MemoryMapPicture { of, ..picture });
+            });
         }
         (points, pictures)
     }
@@ -121,6 +125,7 @@ fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
     let place = |class| classes.binary_search(&class).expect("a class of a cell");
     let runs = cells.runs.iter();
     MemoryMapPicture {
+        of: None,
         instructions: vec![instruction],
         blocks: map.blocks(),
         blocks_per_cell: cells.blocks_per_cell,

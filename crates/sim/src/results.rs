@@ -76,6 +76,9 @@ pub struct MemoryPoint {
 /// What physical memory held, 2MB block by 2MB block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryMapPicture {
+    /// Whose memory it is, `guest` or `host`; absent natively.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<&'static str>,
     /// After how many instructions it looked like this, warm-up included.
     pub instructions: Vec<u64>,
     /// Blocks of the whole memory.

@@ -97,6 +97,7 @@ pub struct Simulation {
     /// What the second-level TLB held over time (P Fig. 8).
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
+    host_memory: Option<MemoryHistory>,
     alarms: Alarms,
     host_alarms: Alarms,
 }
@@ -152,7 +153,8 @@ impl Simulation {
             measured_from: None,
             fetch_line: u64::MAX,
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
-            memory: MemoryHistory::new(),
+            memory: MemoryHistory::new(composition.host.map(|_| "guest")),
+            host_memory: composition.host.map(|_| MemoryHistory::new(Some("host"))),
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
             host_alarms: composition.host_alarms(memory),
         })
@@ -177,6 +179,9 @@ impl Simulation {
             self.samples.add(self.done, self.system.mmu().l2_contents());
         }
         self.memory.observe(self.done, self.system.kernel());
+        if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
+            memory.observe(self.done, host.kernel());
+        }
         self.system.at_instruction(self.done);
         let mut rest = Position::default();
         if self.measured_from.is_none() {
@@ -213,6 +218,9 @@ impl Simulation {
         self.measured_from = Some(self.done);
         self.system.start_measuring();
         self.memory.start_measuring(self.done, self.system.kernel());
+        if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
+            memory.start_measuring(self.done, host.kernel());
+        }
         if let Some(core) = &mut self.core {
             core.start_measuring();
         }
@@ -356,7 +364,10 @@ impl Simulation {
             return Err(SimError::WarmupTooLong { warmup, instructions });
         };
         self.samples.add(self.done, self.system.mmu().l2_contents());
-        let (memory, memory_maps) = self.memory.finish(self.done, self.system.kernel());
+        let (memory, mut memory_maps) = self.memory.finish(self.done, self.system.kernel());
+        if let (Some(host_memory), Some(host)) = (self.host_memory, self.system.hypervisor()) {
+            memory_maps.extend(host_memory.finish(self.done, host.kernel()).1);
+        }
         let instructions = self.done - from;
         let mut counters = Counters::default();
         self.system.record(instructions, &mut counters);

@@ -2,7 +2,9 @@
 
 use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, Translated};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
-use perforate_types::{AccessKind, Counters, ProgramEvent, Steps, Update, VirtualAddress};
+use perforate_types::{
+    AccessKind, Counters, Frame, GuestFrame, ProgramEvent, Steps, Update, VirtualAddress,
+};
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, Oracles};
@@ -52,6 +54,8 @@ pub struct System {
     /// What of the work since then other processors did.
     background: Work,
     host: HostAccount,
+    /// Where tables of the guest were located in the last translation that was checked.
+    located: Vec<(GuestFrame, Frame)>,
 }
 
 /// What the hypervisor did.
@@ -104,6 +108,7 @@ impl System {
             host_memory,
             background: Work::default(),
             host: HostAccount::default(),
+            located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
         Ok(system)
@@ -170,6 +175,11 @@ impl System {
         let hypervisor = self.hypervisor.as_ref()?;
         let work = hypervisor.kernel().work() - self.host.before;
         Some((work, self.host.background, self.host.exits))
+    }
+
+    /// Where tables of the guest lay that the last translation looked for; with the oracle only.
+    pub(crate) fn located_tables(&self) -> &[(GuestFrame, Frame)] {
+        &self.located
     }
 
     /// The hypervisor, when virtualized.
@@ -375,7 +385,8 @@ impl System {
         let Some(oracles) = &mut self.oracles else { return Ok(()) };
         let space = self.kernel.current();
         let mut outcome = oracles.check(Access { space, address, kind }, result);
-        for (page, frame) in self.mmu.take_located() {
+        self.mmu.take_located(&mut self.located);
+        for &(page, frame) in &self.located {
             outcome = outcome.and_then(|()| oracles.check_table(page, frame));
         }
         outcome.map_err(|source| SimError::Disagreement {

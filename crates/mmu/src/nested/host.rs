@@ -142,9 +142,11 @@ impl Host {
         self.located = Some(Vec::new());
     }
 
-    /// Where guest tables were located since this was asked last.
-    pub fn take_located(&mut self) -> Vec<(GuestFrame, Frame)> {
-        self.located.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Adds where guest tables were located since this was asked last.
+    pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
+        if let Some(located) = &mut self.located {
+            into.append(located);
+        }
     }
 
     /// Takes over a change of the host's mapping.

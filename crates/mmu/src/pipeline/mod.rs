@@ -384,9 +384,13 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Where a guest's tables were located since this was asked last, if the host notes it.
-    pub fn take_located(&mut self) -> Vec<(GuestFrame, Frame)> {
-        self.dimension.host_mut().map(Host::take_located).unwrap_or_default()
+    /// Where a guest's tables were located since this was asked last, if the host notes it; what
+    /// was in `into` goes.
+    pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
+        into.clear();
+        if let Some(host) = self.dimension.host_mut() {
+            host.take_located(into);
+        }
     }
 
     /// Counts since the last reset.
