@@ -99,6 +99,9 @@ impl Usage {
     }
 }
 
+/// A 2MB region of an address space.
+pub(crate) type RegionPlace = (SpaceId, u64);
+
 /// One address space.
 pub(crate) struct AddressSpace {
     id: SpaceId,

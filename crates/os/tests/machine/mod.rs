@@ -266,7 +266,13 @@ fn count(update: &Update, told: &mut Work) {
         Update::Change(C::Protect { .. }) => &mut told.pages_protected,
         Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
         Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
-        Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
+        Update::Change(
+            C::AddTable { .. }
+            | C::RemoveTable { .. }
+            | C::Segment { .. }
+            | C::ClearSegment { .. }
+            | C::Escape { .. },
+        ) => return,
         Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
         Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
         Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
