@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet};
 
-use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone, complement};
+use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
 
 /// What a run is to be like.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +163,8 @@ impl PhysicalMemory {
             match found {
                 Some((blocks, cost)) => stretch.extend(blocks, cost),
                 None => {
-                    stretches.push(std::mem::replace(&mut stretch, Stretch::starting_at(number + 1)));
+                    stretches
+                        .push(std::mem::replace(&mut stretch, Stretch::starting_at(number + 1)));
                 }
             }
         }
@@ -232,13 +233,6 @@ impl PhysicalMemory {
             start += taken;
         }
     }
-}
-
-/// The sub-pages of block `number` outside `frames`.
-pub(crate) fn outside(number: u64, frames: &Range<u64>) -> HoleSet {
-    let first = number << BLOCK_ORDER;
-    let clamp = |frame: u64| frame.clamp(first, first + (1 << BLOCK_ORDER)) - first;
-    complement(&(clamp(frames.start) as usize..clamp(frames.end) as usize).collect())
 }
 
 #[cfg(test)]
@@ -334,12 +328,5 @@ mod tests {
         let memory = PhysicalMemory::new(64 << 20, false, layout).expect("valid");
         assert_eq!(find(&memory, 8, 0, false).unwrap().blocks, 8..16, "the highest zone first");
         assert_eq!(find(&memory, 25, 0, false), Err(24 * 512));
-    }
-
-    #[test]
-    fn the_outside_of_a_range() {
-        assert_eq!(outside(3, &(3 * 512 + 5..4 * 512 + 9)), (0..5).collect());
-        assert_eq!(outside(4, &(3 * 512 + 5..4 * 512 + 9)), (9..512).collect());
-        assert_eq!(outside(9, &(0..512)), HoleSet::FULL);
     }
 }

@@ -24,7 +24,7 @@ use crate::OsError;
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
 pub(crate) use check::{Recount, expect};
-pub(crate) use contiguous::{Run, WantedRun, outside};
+pub(crate) use contiguous::{Run, WantedRun};
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;

@@ -3,9 +3,9 @@
 use perforate_types::{Frame, HoleSet};
 use serde::{Deserialize, Serialize};
 
-use super::{BLOCK_ORDER, FRAME_BYTES};
 use super::buddy::Buddy;
 use super::migrate_type::MigrateType;
+use super::{BLOCK_ORDER, FRAME_BYTES};
 
 /// How memory is divided into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
