@@ -78,6 +78,7 @@ impl Kernel {
 
     /// Makes a segment of the largest private anonymous area that may be written, in the background:
     /// what is in it already is copied into the run, and what is in the way of the run elsewhere.
+    /// The policy says what is asked of it, or [`SegmentRule::default`].
     ///
     /// # Errors
     /// If there is a segment already, no area is large enough, there is no contiguous memory and
@@ -87,8 +88,22 @@ impl Kernel {
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
+        let rule = self.policy.segment().unwrap_or_default();
+        self.create_segment_with(space, SegmentRule { compacts: true, ..rule }, updates)
+    }
+
+    /// As [`Self::create_segment`], whatever the policy asks of segments.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_segment_with(
+        &mut self,
+        space: SpaceId,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<SegmentState, OsError> {
         self.note_peak();
-        let result = self.create_largest(space, updates);
+        let result = self.create_largest(space, rule, updates);
         self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
     }
@@ -174,9 +189,9 @@ impl Kernel {
     fn create_largest(
         &mut self,
         id: SpaceId,
+        rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        let rule = self.policy.segment().unwrap_or_default();
         let space = self.space(id)?;
         if space.segment().is_some() {
             return Err(OsError::HasSegment { space: id });
@@ -188,7 +203,7 @@ impl Kernel {
         let least_bytes = rule.min_bytes;
         let area = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
         self.ledger.clears = true;
-        let made = self.make_segment(id, &area, SegmentRule { compacts: true, ..rule }, updates);
+        let made = self.make_segment(id, &area, rule, updates);
         self.segments.failed += u64::from(made.is_err());
         made.and_then(|()| self.with_segment(id).map(SegmentState::from))
     }
