@@ -50,4 +50,22 @@ pub enum Reason {
     /// A perforated page without holes.
     #[error("a perforated page needs a hole")]
     NoHoles,
+    /// A segment without pages.
+    #[error("a segment needs a page")]
+    EmptySegment,
+    /// The segment ends beyond the last page or frame there can be.
+    #[error("the segment ends beyond the last page or frame")]
+    SegmentTooLong,
+    /// The address space has no segment.
+    #[error("the address space has no segment")]
+    NoSegment,
+    /// The page lies outside the segment.
+    #[error("it is not part of the segment")]
+    NotInSegment,
+    /// The page has escaped already.
+    #[error("it has escaped already")]
+    AlreadyEscaped,
+    /// Paging would translate a page otherwise than the segment does, and it did not escape.
+    #[error("paging and segment translate {0:?} differently")]
+    SegmentDiffers(VirtualPage),
 }

@@ -9,8 +9,10 @@ mod error;
 mod extent;
 mod oracle;
 mod recent;
+mod segment;
 
 pub use check::Disagreement;
 pub use error::{OracleError, Reason};
 pub use extent::Extent;
 pub use oracle::{Mapping, Oracle};
+pub use segment::Segment;

@@ -6,7 +6,7 @@ use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, Spac
 
 use crate::error::Reason;
 use crate::recent::Recent;
-use crate::{Extent, OracleError};
+use crate::{Extent, OracleError, Segment};
 
 /// What a page is translated to.
 pub type Mapping = (Frame, Permissions);
@@ -20,6 +20,8 @@ pub struct Oracle {
     extents: BTreeMap<Key, Extent>,
     /// Holes of perforated pages: their own translation, or none.
     holes: BTreeMap<Key, Option<Mapping>>,
+    /// At most one of each address space.
+    segments: BTreeMap<SpaceId, Segment>,
     pub(crate) recent: Recent,
 }
 
@@ -39,8 +41,18 @@ impl Oracle {
         self.change(change).map_err(|reason| OracleError { change: name, space, page, reason })
     }
 
-    /// What `page` is translated to; `None` where an access faults.
+    /// What `page` is translated to; `None` where an access faults. A page of the segment is
+    /// translated by it unless it escaped, whatever paging maps.
     pub fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
+        if let Some(segment) = self.segments.get(&space)
+            && segment.translates(page)
+        {
+            return Some((segment.frame_of(page), segment.permissions));
+        }
+        self.translate_by_paging(space, page)
+    }
+
+    fn translate_by_paging(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
         let extent = self.extent(space, page)?;
         if extent.holes > 0
             && let Some(hole) = self.holes.get(&(space, page))
@@ -57,6 +69,11 @@ impl Oracle {
         extent.covers(page).then_some(extent)
     }
 
+    /// The segment of an address space, if it has one.
+    pub fn segment(&self, space: SpaceId) -> Option<&Segment> {
+        self.segments.get(&space)
+    }
+
     /// All pages of an address space in order.
     pub fn extents(&self, space: SpaceId) -> impl Iterator<Item = &Extent> {
         self.extents.range(whole(space)).map(|(_, extent)| extent)
@@ -69,15 +86,28 @@ impl Oracle {
 
     /// Every translated 4KB page of an address space in order.
     pub fn mappings(&self, space: SpaceId) -> impl Iterator<Item = (VirtualPage, Mapping)> {
+        let segment = self.segments.get(&space).map_or(0..0, Segment::range);
+        let below = self.paged(space, 0..segment.start);
+        let above = self.paged(space, segment.end..u64::MAX);
+        let pages = below.chain(segment.map(VirtualPage::new)).chain(above);
+        pages.filter_map(move |page| self.translate(space, page).map(|mapping| (page, mapping)))
+    }
+
+    /// The pages of `range` that a page of any size covers, holes included.
+    fn paged(
+        &self,
+        space: SpaceId,
+        range: std::ops::Range<u64>,
+    ) -> impl Iterator<Item = VirtualPage> {
         self.extents(space).flat_map(move |extent| {
-            (0..extent.size.pages()).filter_map(move |index| {
-                let page = extent.page.add(index);
-                self.translate(space, page).map(|mapping| (page, mapping))
-            })
+            let end = extent.page.number() + extent.size.pages();
+            let (start, end) = (extent.page.number().max(range.start), end.min(range.end));
+            (start..end).map(VirtualPage::new)
         })
     }
 
     fn change(&mut self, change: &MappingChange) -> Result<(), Reason> {
+        self.check_segment(change)?;
         match *change {
             MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => Ok(()),
             MappingChange::Map { space, page, size, frame, permissions } => {
@@ -112,9 +142,13 @@ impl Oracle {
                 *hole = Some((frame, permissions));
                 Ok(())
             }
-            MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. } => unimplemented!("segments"),
+            MappingChange::Segment { space, page, pages, frame, permissions } => {
+                self.set_segment(space, (page, pages), (frame, permissions))
+            }
+            MappingChange::ClearSegment { space } => {
+                self.segments.remove(&space).map(|_| ()).ok_or(Reason::NoSegment)
+            }
+            MappingChange::Escape { space, page } => self.escape(space, page),
             MappingChange::UnmapHole { space, page } => {
                 let hole = self.holes.get_mut(&(space, page)).ok_or(Reason::NotHole)?;
                 hole.take().map(|_| ()).ok_or(Reason::HoleUnallocated)
@@ -137,6 +171,76 @@ impl Oracle {
         }
         self.extents.insert((space, page), extent);
         Ok(())
+    }
+
+    /// An error if the change makes paging translate a page otherwise than the segment, or if it is
+    /// not the escape of a page that was mapped elsewhere when the segment was set.
+    fn check_segment(&self, change: &MappingChange) -> Result<(), Reason> {
+        let (_, space, _) = describe(change);
+        let Some(segment) = self.segments.get(&space) else { return Ok(()) };
+        let (first, pages, frame, permissions) = match *change {
+            MappingChange::Escape { .. } | MappingChange::ClearSegment { .. } => return Ok(()),
+            _ if !segment.to_escape.is_empty() => {
+                return Err(Reason::SegmentDiffers(*segment.to_escape.first().expect("not empty")));
+            }
+            MappingChange::Map { page, size, frame, permissions, .. } => {
+                (page, size.pages(), Some(frame), permissions)
+            }
+            MappingChange::Perforate { page, block, permissions, .. } => {
+                (page, PageSize::Size2M.pages(), Some(block), permissions)
+            }
+            MappingChange::MapHole { page, frame, permissions, .. } => {
+                (page, 1, Some(frame), permissions)
+            }
+            MappingChange::Protect { page, size, permissions, .. } => {
+                (page, size.pages(), None, permissions)
+            }
+            _ => return Ok(()),
+        };
+        let agrees = |page: &VirtualPage| {
+            let offset = page.number() - first.number();
+            permissions == segment.permissions
+                && frame.is_none_or(|frame| frame.add(offset) == segment.frame_of(*page))
+        };
+        match segment.translated(first, pages).find(|page| !agrees(page)) {
+            Some(page) => Err(Reason::SegmentDiffers(page)),
+            None => Ok(()),
+        }
+    }
+
+    fn set_segment(
+        &mut self,
+        space: SpaceId,
+        (page, pages): (VirtualPage, u64),
+        (frame, permissions): Mapping,
+    ) -> Result<(), Reason> {
+        if pages == 0 {
+            return Err(Reason::EmptySegment);
+        }
+        let last = |first: u64| first.checked_add(pages).is_some_and(|end| end <= 1 << 52);
+        if !last(page.number()) || !last(frame.number()) {
+            return Err(Reason::SegmentTooLong);
+        }
+        let (escaped, to_escape) = Default::default();
+        let mut segment = Segment { page, pages, frame, permissions, escaped, to_escape };
+        segment.to_escape = self
+            .paged(space, segment.range())
+            .filter(|&page| {
+                let paged = self.translate_by_paging(space, page);
+                paged.is_some_and(|paged| paged != (segment.frame_of(page), permissions))
+            })
+            .collect();
+        self.segments.insert(space, segment);
+        Ok(())
+    }
+
+    fn escape(&mut self, space: SpaceId, page: VirtualPage) -> Result<(), Reason> {
+        let segment = self.segments.get_mut(&space).ok_or(Reason::NoSegment)?;
+        if !segment.range().contains(&page.number()) {
+            return Err(Reason::NotInSegment);
+        }
+        segment.to_escape.remove(&page);
+        if segment.escaped.insert(page) { Ok(()) } else { Err(Reason::AlreadyEscaped) }
     }
 
     fn perforate(

@@ -70,11 +70,10 @@ impl Recent {
     /// Forgets the answers that a change may alter.
     pub(crate) fn forget(&mut self, change: &MappingChange) {
         match *change {
-            MappingChange::AddTable { .. }
-            | MappingChange::RemoveTable { .. }
-            | MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. } => {}
+            MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => {}
+            MappingChange::Segment { space, .. } | MappingChange::ClearSegment { space } => {
+                self.forget_space(space);
+            }
             MappingChange::Map { space, page, size, .. }
             | MappingChange::Unmap { space, page, size }
             | MappingChange::Protect { space, page, size, .. } => {
@@ -86,8 +85,17 @@ impl Recent {
             MappingChange::Punch { space, page }
             | MappingChange::Patch { space, page }
             | MappingChange::MapHole { space, page, .. }
-            | MappingChange::UnmapHole { space, page } => {
+            | MappingChange::UnmapHole { space, page }
+            | MappingChange::Escape { space, page } => {
                 self.forget_pages(space, page, PageSize::Size4K);
+            }
+        }
+    }
+
+    fn forget_space(&mut self, space: SpaceId) {
+        for slot in &mut self.places {
+            if slot.as_deref().is_some_and(|found| found.space == space) {
+                *slot = None;
             }
         }
     }

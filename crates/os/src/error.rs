@@ -206,6 +206,48 @@ pub enum OsError {
         /// The page.
         page: VirtualPage,
     },
+    /// No run of contiguous memory of that length, nor one that could be made.
+    #[error(
+        "no {} of contiguous memory; the longest run that there is or that can be made has {}",
+        size(*asked_bytes), size(*longest_bytes)
+    )]
+    NoContiguousMemory {
+        /// Length asked for.
+        asked_bytes: u64,
+        /// The longest run.
+        longest_bytes: u64,
+    },
+    /// No area that a direct segment could hold.
+    #[error(
+        "address space {} has no private anonymous area of {} or more to make a segment of",
+        .space.0, size(*least_bytes)
+    )]
+    NoSegmentArea {
+        /// Address space.
+        space: SpaceId,
+        /// The least size of a segment.
+        least_bytes: u64,
+    },
+    /// A second segment.
+    #[error("address space {} has a segment already", .space.0)]
+    HasSegment {
+        /// Address space.
+        space: SpaceId,
+    },
+    /// No segment.
+    #[error("address space {} has no segment", .space.0)]
+    NoSegment {
+        /// Address space.
+        space: SpaceId,
+    },
+    /// The page is outside the segment or has escaped it.
+    #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
+    NotInSegment {
+        /// Address space.
+        space: SpaceId,
+        /// The page.
+        page: VirtualPage,
+    },
     /// A patch that would allow more than the area does.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {

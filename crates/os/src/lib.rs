@@ -32,12 +32,13 @@ pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work,
+    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat,
+    Work,
 };
 pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, PERFORATION_OPTIONS, POLICIES, PartialChange,
-    Perforated, PerforationOption, Policy, PolicyEntry, Promotion, PromotionChoices,
-    PromotionPrice, PromotionRule, Thp, parse_policy,
+    Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,
+    PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule, Thp, parse_policy,
 };

@@ -34,11 +34,15 @@ pub enum FrameClass {
     Large,
     /// A part of a 1GB page.
     Huge,
+    /// A part of a direct segment that no table entry maps.
+    Segment,
+    /// No memory at this address: the I/O gap, or room for memory that is added later.
+    Absent,
 }
 
 impl FrameClass {
     /// Every class.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Unmovable,
         Self::Retired,
         Self::Free,
@@ -49,6 +53,8 @@ impl FrameClass {
         Self::Perforated,
         Self::Large,
         Self::Huge,
+        Self::Segment,
+        Self::Absent,
     ];
 
     /// Name in results.
@@ -64,6 +70,8 @@ impl FrameClass {
             Self::Perforated => "perforated",
             Self::Large => "large",
             Self::Huge => "huge",
+            Self::Segment => "segment",
+            Self::Absent => "absent",
         }
     }
 
@@ -92,6 +100,10 @@ pub enum BlockClass {
     Unmovable,
     /// Unusable frames, and perhaps free ones.
     Retired,
+    /// No memory.
+    Absent,
+    /// A part of a direct segment.
+    Segment,
     /// A part of a 1GB page.
     Huge,
     /// An ordinary 2MB page.
@@ -102,7 +114,7 @@ pub enum BlockClass {
 
 impl BlockClass {
     /// Every class.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Free,
         Self::PartlyFree,
         Self::PageCache,
@@ -111,6 +123,8 @@ impl BlockClass {
         Self::Mixed,
         Self::Unmovable,
         Self::Retired,
+        Self::Absent,
+        Self::Segment,
         Self::Huge,
         Self::Large,
         Self::Perforated,
@@ -127,6 +141,8 @@ impl BlockClass {
             Self::Mixed => "mixed",
             Self::Unmovable => "unmovable",
             Self::Retired => "retired",
+            Self::Absent => "absent",
+            Self::Segment => "segment",
             Self::Huge => "huge",
             Self::Large => "large",
             Self::Perforated => "perforated",
@@ -183,10 +199,14 @@ impl BlockFrames {
             (FrameClass::Perforated, BlockClass::Perforated),
             (FrameClass::Large, BlockClass::Large),
             (FrameClass::Huge, BlockClass::Huge),
+            (FrameClass::Segment, BlockClass::Segment),
         ] {
             if has(part) {
                 return whole;
             }
+        }
+        if self.count(FrameClass::Absent) == self.total() && has(FrameClass::Absent) {
+            return BlockClass::Absent;
         }
         let can_go: u64 =
             FrameClass::ALL.into_iter().filter(|class| class.can_go()).map(|c| self.count(c)).sum();

@@ -5,7 +5,7 @@ mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_os::{
-    Defrag, HardFault, HoleContent, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
+    Defrag, HardFault, HoleContent, KernelConfig, KhugepagedConfig, KsmConfig, OsError, SegmentRule,
 };
 use perforate_types::{
     AccessKind, Advice, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, VirtualAddress,
@@ -31,6 +31,18 @@ enum Action {
     Background,
     HardFault(u64),
     Content(u64, u64),
+    Segment(SegmentAction),
+}
+
+/// What happens to the segment of the running process.
+#[derive(Clone, Copy, Debug)]
+enum SegmentAction {
+    Create(SegmentRule),
+    Enable,
+    Disable,
+    Dissolve,
+    Escape(u64),
+    HardFault(u64),
 }
 
 fn range() -> impl Strategy<Value = (u64, u64)> {
@@ -110,6 +122,22 @@ fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
     })
 }
 
+fn segment_action() -> impl Strategy<Value = SegmentAction> {
+    let create = (prop_oneof![Just(PAGE), Just(2 * MB)], any::<bool>(), 0..4u64).prop_map(
+        |(min_bytes, compacts, faulty_pages)| {
+            SegmentAction::Create(SegmentRule { min_bytes, compacts, faulty_pages })
+        },
+    );
+    prop_oneof![
+        4 => create,
+        2 => Just(SegmentAction::Enable),
+        2 => Just(SegmentAction::Disable),
+        1 => Just(SegmentAction::Dissolve),
+        2 => address().prop_map(SegmentAction::Escape),
+        2 => address().prop_map(SegmentAction::HardFault),
+    ]
+}
+
 fn action() -> impl Strategy<Value = Action> {
     let kind = prop_oneof![Just(AccessKind::Read), Just(AccessKind::Write)];
     let hole = prop_oneof![
@@ -130,6 +158,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Background),
         2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
+        4 => segment_action().prop_map(Action::Segment),
     ]
 }
 
@@ -232,6 +261,40 @@ fn perform(machine: &mut Machine, action: &Action) {
                 Err(error) => panic!("{error}"),
             }
         }
+        Action::Segment(action) => act_on_segment(machine, *action),
+    }
+}
+
+fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
+    let space = machine.kernel.current();
+    let before = machine.kernel.segment(space);
+    let result = match action {
+        SegmentAction::Create(rule) => machine
+            .act(|kernel, updates| kernel.create_segment_with(space, rule, updates).map(|_| ())),
+        SegmentAction::Enable => {
+            machine.act(|kernel, updates| kernel.enable_segment(space, updates))
+        }
+        SegmentAction::Disable => {
+            machine.act(|kernel, updates| kernel.disable_segment(space, updates))
+        }
+        SegmentAction::Dissolve => {
+            machine.act(|kernel, updates| kernel.dissolve_segment(space, updates))
+        }
+        SegmentAction::Escape(address) => {
+            let page = machine::page(address);
+            machine.act(|kernel, updates| kernel.escape_page(space, page, updates))
+        }
+        SegmentAction::HardFault(address) => {
+            let Some(frame) = machine.frame(address) else { return };
+            return perform(machine, &Action::HardFault(frame));
+        }
+    };
+    match result {
+        Ok(()) | Err(OsError::OutOfMemory { .. } | OsError::NoContiguousMemory { .. }) => {}
+        Err(OsError::NoSegment { .. }) => assert_eq!(before, None),
+        Err(OsError::HasSegment { .. }) => assert_ne!(before, None),
+        Err(OsError::NoSegmentArea { .. } | OsError::NotInSegment { .. }) => {}
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -363,6 +426,21 @@ proptest! {
     #[test]
     fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
         storm("perforated", None, &actions);
+    }
+
+    #[test]
+    fn segments_over_small_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("segment:min=1M,escapes=40", None, &actions);
+    }
+
+    #[test]
+    fn segments_over_large_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("segment:min=256K,pages=2m,compact=yes", None, &actions);
+    }
+
+    #[test]
+    fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("segment:min=64K,pages=2m,compact=yes,escapes=1", 16 * MB, Defrag::Always, &actions);
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub(crate) const BLOCK_CLASSES: &[Part] = &[
     ("mixed", "mixed", "mixed"),
     ("unmovable", "unmovable", "unmovable"),
     ("retired", "retired", "retired"),
+    ("absent", "no memory", "empty"),
+    ("segment", "direct segment", "tlb"),
     ("huge", "1GB page", "page-1g"),
     ("large", "2MB page", "page-2m"),
     ("perforated", "perforated", "perforated"),

@@ -20,6 +20,9 @@ pub(super) struct FaultCounts {
     pub copy_on_write: u64,
     /// The page was mapped already.
     pub spurious: u64,
+    /// Touches of pages of a direct segment: false positives of the hardware's filter, and touches
+    /// while the registers were cleared.
+    pub segment: u64,
     /// Accesses that are not allowed.
     pub segmentation: u64,
     /// Distinct pages touched by a fault or populated.
@@ -77,6 +80,7 @@ impl Kernel {
         out.count("hole_faults", self.faults.hole);
         out.count("copy_on_write_faults", self.faults.copy_on_write);
         out.count("spurious_faults", self.faults.spurious);
+        out.count("segment_faults", self.faults.segment);
         out.count("segfaults", self.faults.segmentation);
         let peak = self.peak_now();
         out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
@@ -85,6 +89,7 @@ impl Kernel {
         out.ratio("large_page_coverage", coverage.0, coverage.1);
         self.ksm_counters(out);
         self.khugepaged_counters(out);
+        self.segment_counters(out);
     }
 
     /// Share of mapped memory that an entry of 2MB or more translates (holes excluded), when most
@@ -128,6 +133,7 @@ impl Kernel {
             holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
             reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
+            segment_pages: sum.segment_pages + usage.segment_pages,
         })
     }
 

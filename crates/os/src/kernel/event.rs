@@ -64,6 +64,7 @@ impl Kernel {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = page_range(start, length)?;
+                self.protect_in_segment(id, &pages, (permissions, accessible), updates)?;
                 self.parts(id, updates)?.0.areas.change(pages.clone(), |attributes| {
                     attributes.permissions = permissions;
                     attributes.accessible = accessible;
@@ -167,6 +168,13 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         self.ledger.clears = area.attributes.backing != Backing::File;
+        let is_there = self.space(id)?.segment_frame(page).is_some();
+        if is_there
+            || (self.space(id)?.find(page).is_none() && self.touch_segment(id, page, updates)?)
+        {
+            self.touch(id, page);
+            return Ok(());
+        }
         let present = self.space(id)?.find(page);
         match present {
             None | Some(Present::EmptyHole)

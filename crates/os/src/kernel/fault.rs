@@ -29,6 +29,12 @@ impl Kernel {
         }
         self.ledger.clears = area.attributes.backing != Backing::File;
         let (present, is_open) = self.space(id)?.look_up(page);
+        if present.is_none() && self.touch_segment(id, page, updates)? {
+            self.ledger.first_touch();
+            self.faults.segment += 1;
+            self.touch(id, page);
+            return Ok(FaultOutcome::Mapped);
+        }
         match present {
             None | Some(Present::EmptyHole) if self.swap_in(id, page, area, kind, updates)? => {
                 self.ledger.done.faults_swap += 1;

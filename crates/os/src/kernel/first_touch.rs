@@ -24,6 +24,9 @@ impl Kernel {
         if area.attributes.is_shared() && self.join_shared(id, page, area, updates)? {
             return Ok(());
         }
+        if self.begin_segment(id, &area, updates) && self.space(id)?.in_segment(page) {
+            return Ok(());
+        }
         let permissions = area.attributes.effective();
         let number = region_of(page);
         if !self.may_be_large(id, number, &area)? {
@@ -75,7 +78,9 @@ impl Kernel {
         let space = self.space(id)?;
         // What is swapped comes back as 4KB pages.
         let region = pages_of(number);
-        let untouched = space.region(number).is_none() && !space.any_swapped(region);
+        let untouched = space.region(number).is_none()
+            && !space.meets_segment(&region)
+            && !space.any_swapped(region);
         Ok(untouched && self.wants_large(&area.attributes))
     }
 
@@ -100,6 +105,7 @@ impl Kernel {
         let seed = self.config.seed;
         if !area.spans(&pages)
             || !self.space(id)?.is_gigabyte_empty(page)
+            || self.space(id)?.meets_segment(&pages)
             || self.others_map_any(id, &area, &pages)
             || self
                 .config

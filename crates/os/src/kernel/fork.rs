@@ -25,6 +25,7 @@ impl Kernel {
         if self.processes.get(&child) == Some(&parent) {
             return Ok(());
         }
+        self.dissolve(parent, updates)?;
         self.exit(child, updates)?;
         // The child's tables are as large as the parent's, and a fork cannot wait half-way.
         let tables = self.space(parent)?.table_frames();

@@ -16,6 +16,8 @@ pub enum HardFault {
     Moved,
     /// It was part of a 2MB page, which has a hole there now.
     Punched,
+    /// It was part of a direct segment; its page escapes it (D §V).
+    Escaped,
     /// It was part of a 2MB page, which was split into 4KB pages.
     Split,
     /// It stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or there
@@ -43,6 +45,10 @@ impl Kernel {
         }
         if self.memory.zones().is_free(frame) {
             return HardFault::WasFree;
+        }
+        if let Some((space, page)) = self.segment_page_of(frame) {
+            let escaped = self.escape_elsewhere(space, page, updates);
+            return if escaped.is_ok() { HardFault::Escaped } else { HardFault::Uncorrected };
         }
         if self.migrate(frame, updates) {
             return HardFault::Moved;

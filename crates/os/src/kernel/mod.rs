@@ -23,6 +23,7 @@
 //! - `patching`: holes go back in place.
 //! - `demotion`: perforated pages with too many holes become 4KB pages.
 //! - `reservation`: reserved frames are given up.
+//! - `contiguous`, `segment`: runs of any length, and the direct segments in them.
 //! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
 //!
 //! Beside the programs:
@@ -39,6 +40,7 @@ mod balloon;
 mod claim;
 mod compaction;
 mod contents;
+mod contiguous;
 mod copy_on_write;
 mod counters;
 mod deferral;
@@ -59,6 +61,7 @@ mod range;
 mod reclaim;
 mod remap;
 mod reservation;
+mod segment;
 mod shared;
 mod subpage;
 mod swap;
@@ -89,6 +92,8 @@ pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
 use reclaim::Reclaim;
+pub use segment::SegmentState;
+use segment::Segments;
 pub use shared::SharedPlace;
 pub use subpage::HoleContent;
 pub use work::Work;
@@ -180,6 +185,7 @@ pub struct Kernel {
     kcompactd: Kcompactd,
     compaction: CompactionCounts,
     reclaim: Reclaim,
+    segments: Segments,
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
@@ -229,6 +235,7 @@ impl Kernel {
             kcompactd: Kcompactd::default(),
             compaction: CompactionCounts::default(),
             reclaim: Reclaim::default(),
+            segments: Segments::default(),
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),

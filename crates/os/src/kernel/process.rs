@@ -71,6 +71,7 @@ impl Kernel {
     /// Another process runs now; one that no fork made starts empty.
     pub(super) fn switch(&mut self, process: ProcessId) -> Result<(), OsError> {
         let before = self.current;
+        let had_registers = self.has_registers(before);
         self.current = match self.processes.get(&process) {
             Some(&space) => space,
             None => {
@@ -79,7 +80,10 @@ impl Kernel {
                 space
             }
         };
-        self.ledger.done.context_switches += u64::from(self.current != before);
+        let is_other = self.current != before;
+        let with_registers = is_other && (had_registers || self.has_registers(self.current));
+        self.ledger.done.context_switches += u64::from(is_other);
+        self.ledger.done.segment_registers_loaded += u64::from(with_registers);
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ impl Kernel {
         pages: Range<u64>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        self.leave_segment(id, &pages, updates)?;
         self.contents.forget(id, &pages);
         let partial = self.partial_change();
         let (space, mut effects) = self.parts(id, updates)?;

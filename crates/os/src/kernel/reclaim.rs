@@ -168,7 +168,7 @@ impl Kernel {
 
     /// The mapped pages of a region that are private anonymous memory of nobody else and have no
     /// permissions of their own, which swap would not remember. What a 2MB page translates in
-    /// place stays together.
+    /// place stays together; what lies in a direct segment stays.
     pub(super) fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
         let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
         let in_place_stays = match space.region(number).map(|region| &region.mapping) {
@@ -193,6 +193,7 @@ impl Kernel {
                     _ => self.memory.is_shared(frame),
                 };
                 let own = present.permissions();
+                let stays = stays || space.in_segment(page_at(number, index));
                 if !stays && own.execute == allowed.execute && own.user == allowed.user {
                     pages.insert(index);
                 }

@@ -39,6 +39,9 @@ impl Kernel {
             let length_bytes = (to.end - to.start) << 12;
             return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
         }
+        if self.space(id)?.meets_segment(&from) {
+            self.dissolve(id, updates)?;
+        }
         self.unmap_area(id, to.clone(), updates)?;
         let length = (from.end - from.start).min(to.end - to.start);
         let moved = from.start..from.start + length;

@@ -49,7 +49,7 @@ impl Kernel {
         }
         let (space, mut effects) = self.parts(id, updates)?;
         let place = (id, VirtualPage::new(page));
-        let present = space.find(page);
+        let present = space.find(page).filter(|_| !space.in_segment(page));
         let permissions = match present {
             Some(Present::Large(_, permissions) | Present::InPlace(_, permissions)) => permissions,
             Some(Present::Hole(..) | Present::EmptyHole) => {

@@ -10,6 +10,8 @@ use perforate_types::{Counters, MappingChange, Shootdown};
 
 use super::Kernel;
 
+/// 4KB pages of a 2MB block.
+const BLOCK_PAGES: u64 = 512;
 /// Single invalidations after which a whole address space is flushed instead: Linux's
 /// `tlb_single_page_flush_ceiling`.
 const FLUSH_CEILING: u64 = 33;
@@ -62,6 +64,8 @@ account! {
     faults_copy_on_write,
     /// Faults that read a page from swap (Linux: major faults).
     faults_swap,
+    /// Faults that made a direct segment, in which the page lies.
+    faults_segment,
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
     faults_other,
     /// 4KB frames of anonymous memory cleared one by one.
@@ -98,6 +102,13 @@ account! {
     pages_swapped_in,
     /// Times another process began to run.
     context_switches,
+    /// Such switches from or to an address space with a direct segment, whose registers are saved,
+    /// loaded or cleared (D §II.B), its escape filter with them (D §V).
+    segment_registers_loaded,
+    /// Direct segments set in the registers of an address space, and cleared: mode switches.
+    segments_switched,
+    /// Pages that escaped a direct segment.
+    pages_escaped,
     /// Shootdowns of 4KB translations.
     shootdowns_page,
     /// Shootdowns of bitmap entries.
@@ -152,6 +163,11 @@ pub(crate) enum FirstTouch {
     Large,
     /// A 1GB page.
     Huge,
+    /// A direct segment.
+    Segment {
+        /// Its pages that begin cleared.
+        cleared: u64,
+    },
     /// A perforated page.
     Perforated {
         /// Its sub-pages that are not holes.
@@ -188,10 +204,11 @@ impl Ledger {
                 let is_pair = *level == 2 && self.shadow_directories;
                 done.frames_zeroed_tables += 1 + u64::from(is_pair);
             }
-            MappingChange::RemoveTable { .. }
-            | MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. } => {}
+            MappingChange::RemoveTable { .. } => {}
+            MappingChange::Segment { .. } | MappingChange::ClearSegment { .. } => {
+                done.segments_switched += 1;
+            }
+            MappingChange::Escape { .. } => done.pages_escaped += 1,
             MappingChange::Map { .. }
             | MappingChange::Perforate { .. }
             | MappingChange::MapHole { .. } => done.pages_mapped += 1,
@@ -249,6 +266,10 @@ impl Ledger {
             FirstTouch::Page | FirstTouch::Hole => self.done.frames_zeroed_4k += cleared,
             FirstTouch::Large => self.done.blocks_zeroed_2m += cleared,
             FirstTouch::Huge => self.done.blocks_zeroed_1g += cleared,
+            FirstTouch::Segment { cleared: pages } => {
+                self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
+                self.done.frames_zeroed_4k += cleared * (pages % BLOCK_PAGES);
+            }
             FirstTouch::Perforated { in_place } => {
                 self.done.frames_zeroed_4k += cleared * in_place;
             }
@@ -272,6 +293,7 @@ impl Ledger {
             FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,
+            FirstTouch::Segment { .. } => self.done.faults_segment += 1,
             FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
         }
     }

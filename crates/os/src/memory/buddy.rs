@@ -237,6 +237,32 @@ impl Buddy {
         self.free_frames += frames;
     }
 
+    /// Takes all free frames of these pageblocks, by number; those count as movable from then on.
+    pub(crate) fn take_pageblocks(&mut self, numbers: Range<u64>) {
+        let mut number = numbers.start;
+        while number < numbers.end {
+            if let Some(block) = self.remove(number) {
+                self.free_frames -= block.free_frames();
+                self.set_kind(number, MigrateType::Movable);
+                number += 1;
+                continue;
+            }
+            let pair = number / 2;
+            let Some(run_end) = self.whole.end_of(pair) else {
+                number += 1;
+                continue;
+            };
+            let end = run_end.min(numbers.end / 2);
+            if number % 2 != 0 || end == pair {
+                self.open_pair(pair, MigrateType::Movable);
+                continue;
+            }
+            self.whole.remove(pair, end);
+            self.free_frames -= (end - pair) * PAIR_FRAMES;
+            number = 2 * end;
+        }
+    }
+
     /// Whether this frame is free.
     pub fn is_free(&self, frame: Frame) -> bool {
         let (number, index) = split(frame);
@@ -370,6 +396,7 @@ impl Buddy {
 
     /// A pageblock loses its state.
     fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
+        self.block(number)?;
         let kind = self.kind(number) as usize;
         let block = self.group(number).pageblocks[number as usize % GROUP].take()?;
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)

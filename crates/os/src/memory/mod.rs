@@ -4,6 +4,7 @@
 mod block;
 mod buddy;
 mod check;
+mod contiguous;
 mod migrate_type;
 mod number_set;
 mod others;
@@ -23,6 +24,7 @@ use crate::OsError;
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
 pub(crate) use check::{Recount, expect};
+pub(crate) use contiguous::{Run, WantedRun};
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;

@@ -146,6 +146,11 @@ impl PhysicalMemory {
         self.owners.get(frame)
     }
 
+    /// Whether anything is recorded of the frames of the block.
+    pub(crate) fn has_records(&self, block: Frame) -> bool {
+        self.owners.recorded(block) > 0
+    }
+
     /// `page` of `space` maps this frame by an entry of its own.
     pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
         self.owners.set(frame, Owner::Page(space, page));

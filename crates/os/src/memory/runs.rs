@@ -41,6 +41,12 @@ impl Runs {
         self.ends.range(..=chunk).next_back().is_some_and(|(_, &end)| chunk < end)
     }
 
+    /// The chunk after the last of the run that the chunk is in.
+    pub(super) fn end_of(&self, chunk: u64) -> Option<u64> {
+        let (_, &end) = self.ends.range(..=chunk).next_back()?;
+        (chunk < end).then_some(end)
+    }
+
     /// The lowest multiple of `chunks` from which `chunks` are in the set.
     pub(super) fn lowest_aligned(&self, chunks: u64) -> Option<u64> {
         self.ends.iter().find_map(|(&start, &end)| {

@@ -3,9 +3,9 @@
 use perforate_types::{Frame, HoleSet};
 use serde::{Deserialize, Serialize};
 
-use super::FRAME_BYTES;
 use super::buddy::Buddy;
 use super::migrate_type::MigrateType;
+use super::{BLOCK_ORDER, FRAME_BYTES};
 
 /// How memory is divided into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -145,6 +145,11 @@ impl Zones {
     /// Gives back a run of `frames` frames, a multiple of 1024.
     pub(crate) fn free_run(&mut self, frame: Frame, frames: u64) {
         self.of_mut(frame).free_run(frame, frames);
+    }
+
+    /// Takes all free frames of these 2MB blocks, by number. They lie in one zone.
+    pub(crate) fn take_blocks(&mut self, numbers: std::ops::Range<u64>) {
+        self.of_mut(Frame::new(numbers.start << BLOCK_ORDER)).take_pageblocks(numbers);
     }
 
     /// Takes exactly this frame; returns whether it was free.

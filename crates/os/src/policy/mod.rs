@@ -7,6 +7,7 @@ mod base_pages;
 mod huge_1g;
 mod perforated;
 mod promotion;
+mod segment;
 mod thp;
 
 use perforate_types::HoleSet;
@@ -14,8 +15,9 @@ use perforate_types::HoleSet;
 use crate::OsError;
 pub use base_pages::BasePages;
 pub use huge_1g::Huge1G;
-pub use perforated::{PERFORATION_OPTIONS, Perforated, PerforationOption};
+pub use perforated::{PERFORATION_OPTIONS, Perforated, PolicyOption};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
+pub use segment::{SEGMENT_OPTIONS, SegmentPolicy, SegmentRule};
 pub use thp::Thp;
 
 /// When the frames of a new perforated page's holes are allocated (P §VI).
@@ -60,6 +62,12 @@ pub trait Policy: Send {
     /// Whether a 1GB page is tried before a 2MB one.
     fn wants_huge(&self) -> bool {
         false
+    }
+
+    /// Whether a direct segment is made at the first touch of a large area, and what is asked of
+    /// it.
+    fn segment(&self) -> Option<SegmentRule> {
+        None
     }
 
     /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
@@ -144,6 +152,11 @@ pub const POLICIES: &[PolicyEntry] = &[
         name: "perforated",
         summary: "2MB with holes where a block is fragmented (see its options)",
         make: |options| Ok(Box::new(Perforated::from_options(options)?)),
+    },
+    PolicyEntry {
+        name: "segment",
+        summary: "a direct segment for the first large area (see its options), pages elsewhere",
+        make: |options| Ok(Box::new(SegmentPolicy::from_options(options)?)),
     },
     PolicyEntry {
         name: "ideal",
@@ -240,12 +253,15 @@ mod tests {
         for option in PERFORATION_OPTIONS {
             parse_policy(&format!("perforated:{}={}", option.name, option.default)).unwrap();
         }
+        for option in SEGMENT_OPTIONS {
+            parse_policy(&format!("segment:{}={}", option.name, option.default)).unwrap();
+        }
     }
 
     #[test]
     fn wrong_policies_are_explained() {
         for (text, reason) in [
-            ("huge", "there are base-pages, thp, thp-madvise, huge-1g, perforated, ideal"),
+            ("huge", "there are base-pages, thp, thp-madvise, huge-1g, perforated, segment, ideal"),
             ("thp:size=4", "it has no option \"size\""),
             ("perforated:holes", "\"holes\" has no value"),
             ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),
@@ -259,6 +275,12 @@ mod tests {
             ("perforated:promote=always", "promote is collapse, punch, cheapest or never, not"),
             ("perforated:hole-cost=-1", "hole-cost is a number of frame copies from 0 on, not"),
             ("perforated:hole-cost=inf", "hole-cost is a number of frame copies from 0 on, not"),
+            ("segment:min=64", "min is a size such as 64M, not \"64\""),
+            ("segment:min=0M", "min is a size such as 64M, not \"0M\""),
+            ("segment:pages=1g", "pages is 4k or 2m, not \"1g\""),
+            ("segment:compact=later", "compact is yes or no, not \"later\""),
+            ("segment:escapes=many", "escapes is a number of pages, not \"many\""),
+            ("segment:limit=5", "it has no option \"limit\""),
             ("perforated:colour=red", "it has no option \"colour\""),
         ] {
             let error = parse_policy(text).err().expect(text).to_string();

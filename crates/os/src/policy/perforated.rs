@@ -46,7 +46,7 @@ impl Default for Perforated {
 }
 
 /// An option of the policy, for lists.
-pub struct PerforationOption {
+pub struct PolicyOption {
     /// Its key.
     pub name: &'static str,
     /// Its values.
@@ -62,12 +62,12 @@ const fn option(
     values: &'static str,
     default: &'static str,
     help: &'static str,
-) -> PerforationOption {
-    PerforationOption { name, values, default, help }
+) -> PolicyOption {
+    PolicyOption { name, values, default, help }
 }
 
 /// All options of the policy "perforated".
-pub const PERFORATION_OPTIONS: &[PerforationOption] = &[
+pub const PERFORATION_OPTIONS: &[PolicyOption] = &[
     option("max-hole-share", "S%", "100%", "perforate blocks of which others hold less than this"),
     option("max-filter-bits", "0-8", "8", "perforate blocks with at most so many filter bits set"),
     option("holes", "eager|lazy", "eager", "when the frames of holes are allocated"),

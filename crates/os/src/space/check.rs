@@ -24,6 +24,7 @@ impl AddressSpace {
             self.tables.attached_regions(),
             self.regions.iter().count(),
         )?;
+        self.check_segment(recount)?;
         self.check_reclaimed(recount)
     }
 
@@ -36,7 +37,8 @@ impl AddressSpace {
     ) -> Result<(), String> {
         let mut entries = 0;
         for (page, entry) in region.mapping.entries(number) {
-            recount.map(entry.frame(), Some((self.id, page)));
+            let owned = !self.in_segment(page.number());
+            recount.map(entry.frame(), owned.then_some((self.id, page)));
             entries += 1;
         }
         match &region.mapping {

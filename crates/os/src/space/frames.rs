@@ -1,8 +1,10 @@
 //! Which frames an address space maps, and how.
 
+use std::ops::Range;
+
 use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
 
-use super::{AddressSpace, GIGABYTE_REGIONS, Mapping};
+use super::{AddressSpace, GIGABYTE_REGIONS, Mapping, REGION_PAGES};
 use crate::FrameClass;
 use crate::memory::{PhysicalMemory, blocks_of_huge, complement};
 
@@ -32,6 +34,29 @@ impl AddressSpace {
                 }
             }
         }
+        if let Some(segment) = self.segment() {
+            for pages in self.held_ranges() {
+                visit_run(segment.frames_of(&pages), visitor);
+            }
+        }
+    }
+}
+
+/// The frames of a segment: whole blocks together.
+fn visit_run(frames: Range<u64>, visitor: &mut impl FrameVisitor) {
+    let mut next = frames.start;
+    while next < frames.end {
+        let block = next & !(REGION_PAGES - 1);
+        let blocks = (frames.end - next) / REGION_PAGES;
+        if next == block && blocks > 0 {
+            visitor.blocks(Frame::new(block), blocks, FrameClass::Segment);
+            next += blocks * REGION_PAGES;
+            continue;
+        }
+        let end = frames.end.min(block + REGION_PAGES);
+        let part = ((next - block) as usize..(end - block) as usize).collect();
+        visitor.frames(Frame::new(block), &part, FrameClass::Segment);
+        next = end;
     }
 }
 
@@ -50,7 +75,7 @@ impl AddressSpace {
             }
             for (page, entry) in region.mapping.entries(number) {
                 if !memory.is_shared(entry.frame()) {
-                    memory.set_owner(entry.frame(), self.id, page);
+                    self.record_owner(entry.frame(), page, memory);
                 }
             }
         }

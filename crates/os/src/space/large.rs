@@ -3,7 +3,10 @@
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions};
 
 use super::region::no_entries;
-use super::{AddressSpace, Effects, Large, Mapping, Pages, Region, first_of, first_page, leaf};
+use super::{
+    AddressSpace, Effects, Large, Mapping, Pages, Region, RegionPlace, first_of, first_page, leaf,
+    pages_of,
+};
 use crate::OsError;
 
 impl AddressSpace {
@@ -91,6 +94,33 @@ impl AddressSpace {
         region.mapping = Mapping::Pages(Pages { node, used, entries });
         self.close_pages_if_empty(number, effects);
         Ok(large)
+    }
+
+    /// Maps a 2MB page to another block; the references to the frames it had are now the caller's.
+    pub(crate) fn move_large(
+        &mut self,
+        number: u64,
+        to: Frame,
+        effects: &mut Effects<'_>,
+    ) -> Frame {
+        let Large { block, permissions } = self.take_large(number, effects);
+        self.large_mut(number).block = to;
+        self.usage.large_pages += 1;
+        let (space, page, size) = (self.id, first_page(number), PageSize::Size2M);
+        effects.change(MappingChange::Map { space, page, size, frame: to, permissions });
+        block
+    }
+
+    /// The ordinary 2MB pages that may lie elsewhere as well: their blocks, and where they are.
+    pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
+        self.regions.iter().filter_map(|(number, region)| match &region.mapping {
+            Mapping::Large(large)
+                if region.fragment.is_none() && !self.meets_segment(&pages_of(number)) =>
+            {
+                Some((large.block, (self.id, number)))
+            }
+            _ => None,
+        })
     }
 
     /// Unmaps a 2MB page but leaves the record of its region.

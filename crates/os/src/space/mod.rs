@@ -17,6 +17,7 @@ mod promote;
 mod reclaimed;
 mod region;
 mod reservation;
+mod segment;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(crate) use numbers::{
 };
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
+pub(crate) use segment::Segment;
 use tables::Tables;
 
 /// What an operation acts on besides its address space.
@@ -83,12 +85,16 @@ pub(crate) struct Usage {
     pub reserved: u64,
     /// Frames of level-1 nodes of both kinds.
     pub leaf_nodes: u64,
+    /// Pages that a segment translates and no table entry.
+    pub segment_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by an entry of 2MB or more.
+    /// Pages translated by a segment or an entry of 2MB or more.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
-        (self.large_pages + self.perforated_pages) * REGION_PAGES + self.huge_pages * GIGABYTE_PAGES
+        self.segment_pages
+            + (self.large_pages + self.perforated_pages) * REGION_PAGES
+            + self.huge_pages * GIGABYTE_PAGES
             - self.holes_allocated
             - self.holes_unallocated
     }
@@ -98,6 +104,9 @@ impl Usage {
         self.large_mapped_pages() + self.pages + self.holes_allocated
     }
 }
+
+/// A 2MB region of an address space.
+pub(crate) type RegionPlace = (SpaceId, u64);
 
 /// One address space.
 pub(crate) struct AddressSpace {
@@ -117,6 +126,7 @@ pub(crate) struct AddressSpace {
     huge: BTreeMap<u64, Large>,
     usage: Usage,
     reclaimed: Reclaimed,
+    segment: Option<Box<Segment>>,
 }
 
 /// The present translation of one page.
@@ -176,17 +186,19 @@ impl AddressSpace {
             huge: BTreeMap::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
+            segment: None,
         }
     }
 
     /// What is mapped, in numbers.
     pub(crate) fn usage(&self) -> Usage {
-        self.usage
+        Usage { segment_pages: self.segment_only_pages(), ..self.usage }
     }
 
     /// Pages of areas that have no frame yet, at most.
     pub(crate) fn untouched_pages(&self) -> u64 {
-        self.areas.pages().saturating_sub(self.usage.mapped_pages())
+        let present = self.usage().mapped_pages() + self.segment_idle_pages();
+        self.areas.pages().saturating_sub(present)
     }
 
     /// Frames of all table nodes.
@@ -194,14 +206,14 @@ impl AddressSpace {
         self.tables.frames() + self.usage.leaf_nodes
     }
 
-    /// How `page` is translated; `None` where nothing is mapped.
+    /// How page tables translate `page`; `None` where nothing is mapped.
     pub(crate) fn find(&self, page: u64) -> Option<Present> {
         self.look_up(page).0
     }
 
-    /// The frame that `page` is translated to, if it is.
+    /// The frame that `page` is translated to, by page tables or the segment, if it is.
     pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
-        self.find(page).and_then(Present::frame)
+        self.find(page).and_then(Present::frame).or_else(|| self.segment_frame(page))
     }
 
     /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of

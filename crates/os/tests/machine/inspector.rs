@@ -60,6 +60,7 @@ impl Inspector {
             let filter_before = self.filter_of(change);
             self.apply(change);
             let filter_changed = filter_before != self.filter_of(change);
+            check_mode_switch(change, &updates[place + 1..]);
             // A hole that is mapped anew at once is shot down after both changes.
             let again = matches!(
                 (change, updates.get(place + 1)),
@@ -154,7 +155,10 @@ impl Inspector {
             MappingChange::Patch { space, page } => {
                 self.holes.remove(&(space, page.number()));
             }
-            MappingChange::Protect { .. }
+            MappingChange::Segment { .. }
+            | MappingChange::ClearSegment { .. }
+            | MappingChange::Escape { .. }
+            | MappingChange::Protect { .. }
             | MappingChange::MapHole { .. }
             | MappingChange::UnmapHole { .. } => {}
         }
@@ -174,6 +178,21 @@ impl Inspector {
         let old = self.entries.remove(&(space, level, page.number()));
         assert!(old == Some(leaf), "the entry of {page:?} at level {level}");
     }
+}
+
+/// A change of the segment registers or of the escape filter is followed by the flush of its
+/// address space; only escapes may come between.
+fn check_mode_switch(change: &MappingChange, after: &[Update]) {
+    let (MappingChange::Segment { space, .. }
+    | MappingChange::ClearSegment { space }
+    | MappingChange::Escape { space, .. }) = *change
+    else {
+        return;
+    };
+    let is_escape = |update: &&Update| matches!(update, Update::Change(MappingChange::Escape { space: of, .. }) if *of == space);
+    let next = after.iter().find(|update| !is_escape(update));
+    let flush = Update::Shootdown(Shootdown::Space { space });
+    assert_eq!(next, Some(&flush), "{change:?} is not followed by its flush");
 }
 
 /// The shootdowns that must follow a change.

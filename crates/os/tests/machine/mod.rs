@@ -247,6 +247,7 @@ impl Machine {
             + self.counter("retired_bytes")
             + self.counter("balloon_bytes")
             + self.counter("reserved_bytes")
+            + self.counter("segment_idle_bytes")
             + self.counter("free_bytes");
         assert_eq!(parts, self.counter("memory_bytes"));
         self.assert_map_adds_up(&frames);
@@ -267,6 +268,8 @@ fn count(update: &Update, told: &mut Work) {
         Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
         Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
         Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
+        Update::Change(C::Segment { .. } | C::ClearSegment { .. }) => &mut told.segments_switched,
+        Update::Change(C::Escape { .. }) => &mut told.pages_escaped,
         Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
         Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
         Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
@@ -291,12 +294,20 @@ impl Machine {
         for frame in mapped.keys() {
             *by_block.entry(frame / 512).or_default() += 1;
         }
-        let user =
-            [FrameClass::Movable, FrameClass::Perforated, FrameClass::Large, FrameClass::Huge];
+        let user = [
+            FrameClass::Movable,
+            FrameClass::Perforated,
+            FrameClass::Large,
+            FrameClass::Huge,
+            FrameClass::Segment,
+        ];
+        let mut others = 0;
         for (block, frames) in by_block {
             let block = map.block(block).expect("a block of the memory");
-            assert_eq!(user.iter().map(|&class| block.count(class)).sum::<u64>(), frames);
+            others += user.iter().map(|&class| block.count(class)).sum::<u64>() - frames;
         }
+        // Frames of segments whose registers are cleared are nobody's page.
+        assert!(others * 4096 <= self.counter("segment_idle_bytes"));
     }
 }
 

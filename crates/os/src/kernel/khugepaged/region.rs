@@ -101,7 +101,8 @@ impl Kernel {
         let area = space.areas.find(region.start)?;
         let wanted = self.wants_large(&area.attributes)
             && !area.attributes.is_shared()
-            && area.spans(&region);
+            && area.spans(&region)
+            && !space.meets_segment(&region);
         wanted.then_some((pages, area))
     }
 

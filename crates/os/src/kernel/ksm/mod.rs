@@ -120,11 +120,11 @@ impl Kernel {
         self.candidate(place).is_some()
     }
 
-    /// A mapped page of private anonymous memory, and its frame.
+    /// A mapped page of private anonymous memory outside direct segments, and its frame.
     fn candidate(&self, (id, page): SpacePage) -> Option<(Present, Frame)> {
         let space = self.space(id).ok()?;
         let present = space.find(page)?;
-        if matches!(present, Present::Huge(..)) {
+        if matches!(present, Present::Huge(..)) || space.in_segment(page) {
             return None;
         }
         let attributes = space.areas.find(page)?.attributes;

@@ -39,6 +39,9 @@ impl Kernel {
     ) -> Result<(), OsError> {
         let number = region_of(page.number());
         let pages = pages_of(number);
+        if self.space(from)?.meets_segment(&pages) {
+            return Err(OsError::NotLarge { space: from, page });
+        }
         let permissions = match self.space(from)?.region(number).map(|region| &region.mapping) {
             Some(Mapping::Large(large)) => large.permissions,
             Some(Mapping::Perforated(perforated)) => perforated.permissions,

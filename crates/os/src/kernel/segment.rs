@@ -1,0 +1,438 @@
+//! Direct segments (D §II.B, §III): at most one for each address space, made of a run of contiguous
+//! memory at the first touch of a large area or later, in the background.
+//!
+//! The registers can be cleared and set again at run time (mode switches). While they are cleared,
+//! the run stays with the address space and faults map it in place. Whatever else happens to pages
+//! of a segment ends it first, so that no other file knows of segments:
+//! - unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries where
+//!   they are. If all of it is unmapped, it just goes.
+//! - mprotect of few pages makes them escape (guard pages, D §V), of many dissolves it.
+//! - A frame that fails makes its page escape to another (D §V).
+//! - khugepaged, same-page merging, compaction, swap and MADV_FREE leave its pages alone, and
+//!   punching and sharing single 2MB pages of it is refused.
+//!
+//! A fault on a page that an active segment translates is a false positive of the hardware's
+//! escape filter, whose hash functions the kernel does not know: the page is mapped in place as
+//! well.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_types::{
+    Counters, Frame, HoleSet, PageSize, Permissions, SpaceId, Update, VirtualPage,
+};
+
+use super::deferral::Deferral;
+use super::{FirstTouch, Kernel};
+use crate::memory::FRAME_BYTES;
+use crate::space::{ALL_PAGES, Area, Attributes, Segment, index_of, region_of, regions_of};
+use crate::{BlockUse, OsError, SegmentRule};
+
+/// The direct segment of an address space at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentState {
+    /// First page.
+    pub page: VirtualPage,
+    /// Number of 4KB pages.
+    pub pages: u64,
+    /// Frame of the first page.
+    pub frame: Frame,
+    /// What it allows.
+    pub permissions: Permissions,
+    /// Whether the registers are set.
+    pub is_active: bool,
+    /// Pages that escaped it.
+    pub escaped_pages: u64,
+    /// Pages in place that a table entry maps as well.
+    pub paged_pages: u64,
+}
+
+/// Attempts to make segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Segments {
+    made: u64,
+    failed: u64,
+    /// First touches that found no contiguous memory.
+    fruitless: Deferral,
+}
+
+impl From<&Segment> for SegmentState {
+    fn from(segment: &Segment) -> Self {
+        Self {
+            page: VirtualPage::new(segment.start),
+            pages: segment.end - segment.start,
+            frame: segment.frame,
+            permissions: segment.permissions,
+            is_active: segment.is_active,
+            escaped_pages: segment.escaped.len() as u64,
+            paged_pages: segment.paged,
+        }
+    }
+}
+
+impl Kernel {
+    /// The segment of an address space, whether its registers are set or cleared.
+    pub fn segment(&self, space: SpaceId) -> Option<SegmentState> {
+        self.space(space).ok()?.segment().map(SegmentState::from)
+    }
+
+    /// Makes a segment of the largest private anonymous area that may be written, in the background:
+    /// what is in it already is copied into the run, and what is in the way of the run elsewhere.
+    /// The policy says what is asked of it, or [`SegmentRule::default`].
+    ///
+    /// # Errors
+    /// If there is a segment already, no area is large enough, there is no contiguous memory and
+    /// none can be made, or memory for tables runs out.
+    pub fn create_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<SegmentState, OsError> {
+        let rule = self.policy.segment().unwrap_or_default();
+        self.create_segment_with(space, SegmentRule { compacts: true, ..rule }, updates)
+    }
+
+    /// As [`Self::create_segment`], whatever the policy asks of segments.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_segment_with(
+        &mut self,
+        space: SpaceId,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<SegmentState, OsError> {
+        self.note_peak();
+        let result = self.create_largest(space, rule, updates);
+        self.conclude(updates);
+        result.map_err(|error| self.with_estimate(error))
+    }
+
+    /// Sets the registers of a segment again; pages that escaped do so again.
+    ///
+    /// # Errors
+    /// If there is no segment.
+    pub fn enable_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.with_segment(space)?;
+        let (found, mut effects) = self.parts(space, updates)?;
+        found.activate_segment(&mut effects);
+        self.ledger.send();
+        Ok(())
+    }
+
+    /// Clears the registers of a segment (BASE = LIMIT). Its memory stays where it is, and faults
+    /// map it in place: 2MB where policy and alignment allow, else 4KB.
+    ///
+    /// # Errors
+    /// If there is no segment.
+    pub fn disable_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.with_segment(space)?;
+        let (found, mut effects) = self.parts(space, updates)?;
+        found.deactivate_segment(&mut effects);
+        self.ledger.send();
+        Ok(())
+    }
+
+    /// Makes ordinary pages of all pages of a segment, where they are, and forgets it.
+    ///
+    /// # Errors
+    /// If there is no segment, or memory for tables runs out; the segment stays then.
+    pub fn dissolve_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        self.with_segment(space)?;
+        self.note_peak();
+        let result = self.dissolve(space, updates);
+        self.conclude(updates);
+        result.map_err(|error| self.with_estimate(error))
+    }
+
+    /// A page escapes its segment and is an ordinary 4KB page from then on, at the frame it has:
+    /// for policies that want to treat single pages otherwise (D §V).
+    ///
+    /// # Errors
+    /// If no segment translates the page, or memory for tables runs out.
+    pub fn escape_page(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (found, mut effects) = self.parts(space, updates)?;
+        if !found.in_segment(page.number()) {
+            return Err(OsError::NotInSegment { space, page });
+        }
+        let result = found.escape_in_place(&[page.number()], &mut effects);
+        self.ledger.send();
+        result.map_err(|error| self.with_estimate(error))
+    }
+
+    fn with_segment(&self, space: SpaceId) -> Result<&Segment, OsError> {
+        self.space(space)?.segment().ok_or(OsError::NoSegment { space })
+    }
+
+    /// Whether a switch to or from the address space touches the segment registers.
+    pub(super) fn has_registers(&self, space: SpaceId) -> bool {
+        self.segment(space).is_some_and(|segment| segment.is_active)
+    }
+
+    fn create_largest(
+        &mut self,
+        id: SpaceId,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<SegmentState, OsError> {
+        let space = self.space(id)?;
+        if space.segment().is_some() {
+            return Err(OsError::HasSegment { space: id });
+        }
+        let areas = space.areas.within(ALL_PAGES);
+        let fitting = areas.into_iter().filter(|area| fits(area, &rule));
+        // Of equally large ones the lowest.
+        let largest = fitting.rev().max_by_key(|area| area.end - area.start);
+        let least_bytes = rule.min_bytes;
+        let area = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
+        self.ledger.clears = true;
+        let made = self.make_segment(id, &area, rule, updates);
+        self.segments.failed += u64::from(made.is_err());
+        made.and_then(|()| self.with_segment(id).map(SegmentState::from))
+    }
+
+    /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
+    /// whether it did.
+    pub(super) fn begin_segment(
+        &mut self,
+        id: SpaceId,
+        area: &Area,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let Some(rule) = self.policy.segment() else { return false };
+        let has_one = self.space(id).is_ok_and(|space| space.segment().is_some());
+        if has_one || !fits(area, &rule) || !self.segments.fruitless.is_due() {
+            return false;
+        }
+        let made = self.make_segment(id, area, rule, updates).is_ok();
+        match made {
+            true => self.segments.fruitless.reset(),
+            false => self.segments.fruitless.failed(),
+        }
+        self.segments.failed += u64::from(!made);
+        made
+    }
+
+    /// Makes a segment of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
+    /// entries can map it as well.
+    fn make_segment(
+        &mut self,
+        id: SpaceId,
+        area: &Area,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let pages = area.pages();
+        let blocks = regions_of(&pages);
+        let length = pages.end - pages.start;
+        if self.is_any_fragmented(&blocks) {
+            let asked_bytes = length * FRAME_BYTES;
+            return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
+        }
+        let wanted = blocks.end - blocks.start;
+        let run = self.take_run(wanted, rule.faulty_pages, rule.compacts, updates)?;
+        let frame = run.first().add(index_of(pages.start) as u64);
+        let frames = frame.number()..frame.number() + length;
+        self.free_good_frames(run.frames().start..frames.start);
+        self.free_good_frames(frames.end..run.frames().end);
+        let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
+        let faulty = self.memory.retired_within(&frames);
+        let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
+        let (space, mut effects) = self.parts(id, updates)?;
+        if let Err(error) = space.prepare_segment(&pages, &escaped, &mut effects) {
+            self.free_good_frames(frames);
+            return Err(error);
+        }
+        let (moved, swapped) = space.vacate_for_segment(&pages, &escaped, &mut effects);
+        let cleared = length - escaped.len() as u64 - moved - swapped;
+        let Range { start, end } = pages;
+        let permissions = area.attributes.effective();
+        let (is_active, paged) = (true, 0);
+        let segment = Segment { start, end, frame, permissions, is_active, escaped, paged };
+        space.set_segment(segment, &mut effects);
+        effects.ledger.bring_in(FirstTouch::Segment { cleared });
+        effects.ledger.done.pages_swapped_in += swapped;
+        self.note_migration(moved);
+        self.segments.made += 1;
+        Ok(())
+    }
+
+    /// Injected fragmentation says that no whole block can be had for a region.
+    fn is_any_fragmented(&self, regions: &Range<u64>) -> bool {
+        let seed = self.config.seed;
+        let fragmented = |region| self.config.fragmentation.and_then(|f| f.holes(seed, region));
+        self.config.fragmentation.is_some()
+            && regions.clone().any(|region| fragmented(region).is_some())
+    }
+
+    /// Gives back frames that nobody has, but for faulty ones.
+    fn free_good_frames(&mut self, frames: Range<u64>) {
+        let mut start = frames.start;
+        for faulty in self.memory.retired_within(&frames) {
+            self.memory.free_range(start..faulty.number());
+            start = faulty.number() + 1;
+        }
+        self.memory.free_range(start..frames.end);
+    }
+
+    /// A touch of a page without a table entry: if it is the segment's, it is mapped in place.
+    /// Returns whether it is.
+    pub(super) fn touch_segment(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        updates: &mut Vec<Update>,
+    ) -> Result<bool, OsError> {
+        let may_be_large = self.policy.use_block(&HoleSet::EMPTY) == BlockUse::Large;
+        let (space, mut effects) = self.parts(id, updates)?;
+        let Some(segment) = space.segment().filter(|segment| segment.translates(page)) else {
+            return Ok(false);
+        };
+        let number = region_of(page);
+        if !segment.is_active && may_be_large && space.is_region_held(number) {
+            space.region_in_place(number, &mut effects)?;
+            effects.ledger.join(FirstTouch::Large);
+        } else {
+            space.page_in_place(page, &mut effects)?;
+            effects.ledger.join(FirstTouch::Page);
+        }
+        Ok(true)
+    }
+
+    /// Before these pages change: a segment that is among them as a whole goes, one of which they
+    /// are a part is dissolved.
+    pub(super) fn leave_segment(
+        &mut self,
+        id: SpaceId,
+        pages: &Range<u64>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (space, mut effects) = self.parts(id, updates)?;
+        let Some(segment) = space.segment().filter(|segment| segment.meets(pages)) else {
+            return Ok(());
+        };
+        if segment.start < pages.start || pages.end < segment.end {
+            return self.dissolve(id, updates);
+        }
+        for frames in space.end_segment(&mut effects) {
+            effects.memory.free_range(frames);
+        }
+        Ok(())
+    }
+
+    /// Makes ordinary pages of a segment's, if there is one.
+    pub(super) fn dissolve(
+        &mut self,
+        id: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let large = self.policy.use_block(&HoleSet::EMPTY) == BlockUse::Large;
+        let (space, mut effects) = self.parts(id, updates)?;
+        space.page_all_in_place(large, &mut effects)?;
+        let held = space.end_segment(&mut effects);
+        debug_assert!(held.is_empty(), "all pages have table entries");
+        Ok(())
+    }
+
+    /// Before these pages get other permissions: few pages of a segment escape it, for many it is
+    /// dissolved.
+    pub(super) fn protect_in_segment(
+        &mut self,
+        id: SpaceId,
+        pages: &Range<u64>,
+        (permissions, accessible): (Permissions, bool),
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let most = self.policy.segment().unwrap_or_default().faulty_pages;
+        let (space, mut effects) = self.parts(id, updates)?;
+        let Some(segment) = space.segment().filter(|segment| segment.meets(pages)) else {
+            return Ok(());
+        };
+        let anonymous = Attributes::private(permissions, perforate_types::Backing::Anonymous);
+        if (Attributes { accessible, ..anonymous }).effective() == segment.permissions {
+            return Ok(());
+        }
+        let inside = segment.start.max(pages.start)..segment.end.min(pages.end);
+        let room = most.saturating_sub(segment.escaped.len() as u64) as usize;
+        let leaving = inside.filter(|&page| segment.translates(page));
+        let leaving: Vec<u64> = leaving.take(room + 1).collect();
+        if leaving.len() > room {
+            return self.dissolve(id, updates);
+        }
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        space.escape_in_place(&leaving, &mut effects)
+    }
+
+    /// Whose segment has this frame, and for which page.
+    pub(super) fn segment_page_of(&self, frame: Frame) -> Option<(SpaceId, u64)> {
+        (0..self.spaces.len()).find_map(|slot| {
+            let id = SpaceId(slot as u16);
+            let space = self.space(id).ok()?;
+            let page = space.segment()?.page_of(frame)?;
+            space.in_segment(page).then_some((id, page))
+        })
+    }
+
+    /// A page escapes its segment to a new frame, as the one it has fails; that one is free then.
+    pub(super) fn escape_elsewhere(
+        &mut self,
+        id: SpaceId,
+        page: u64,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let (space, mut effects) = self.parts(id, updates)?;
+        let to = effects.memory.allocate_page()?;
+        match space.escape_to(page, to, &mut effects) {
+            Ok(frame) => effects.memory.free(frame, 0),
+            Err(error) => {
+                effects.memory.free(to, 0);
+                return Err(error);
+            }
+        }
+        self.note_migration(1);
+        Ok(())
+    }
+
+    /// Writes the figures of segments: at this moment, but for those made and attempts that
+    /// failed.
+    pub(super) fn segment_counters(&self, out: &mut Counters) {
+        let segments = || self.live_spaces().filter_map(|space| space.segment());
+        let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
+        let escaped = segments().map(|segment| segment.escaped.len() as u64).sum();
+        let idle: u64 = self.live_spaces().map(|space| space.segment_idle_pages()).sum();
+        out.count("segments_active", segments().filter(|segment| segment.is_active).count() as u64);
+        out.count("segment_pages", pages);
+        out.count("segment_escaped_pages", escaped);
+        out.count("segment_pages_paged", segments().map(|segment| segment.paged).sum());
+        out.count("segment_idle_bytes", idle * PageSize::Size4K.bytes());
+        out.count("segments_made", self.segments.made);
+        out.count("segment_failures", self.segments.failed);
+    }
+}
+
+/// Whether a segment may hold an area: private anonymous memory that may be written, and enough.
+fn fits(area: &Area, rule: &SegmentRule) -> bool {
+    let bytes = (area.end - area.start).saturating_mul(FRAME_BYTES);
+    bytes >= rule.min_bytes
+        && area.attributes.is_private_anonymous()
+        && area.attributes.effective().write
+}

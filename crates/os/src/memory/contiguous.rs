@@ -1,0 +1,332 @@
+//! Runs of memory far longer than the buddy allocator's largest block, as a direct segment needs
+//! them (D §VI.A). What Linux's `alloc_contig_range` does for a given range: its free frames are
+//! isolated, and what is movable goes elsewhere. Here the range is looked for as well.
+//!
+//! A run begins and ends with 2MB blocks and lies in one zone. Wholly free memory is looked through
+//! run by run; only the blocks beside it cost a look at their frames.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::{Frame, HoleSet};
+
+use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
+
+/// What a run is to be like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedRun<'a> {
+    /// Length in 2MB blocks.
+    pub blocks: u64,
+    /// Most faulty frames that it may contain.
+    pub faulty_frames: u64,
+    /// Whether movable contents may be in the way.
+    pub moves: bool,
+    /// With that: blocks that hold a 2MB page which can be moved, by number.
+    pub large_pages: &'a BTreeMap<u64, crate::space::RegionPlace>,
+}
+
+/// A run that can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Its 2MB blocks, by number.
+    pub blocks: Range<u64>,
+    /// Frames in it that must be moved away.
+    pub movable_frames: u64,
+}
+
+impl Run {
+    /// Its first frame.
+    pub(crate) fn first(&self) -> Frame {
+        Frame::new(self.blocks.start << BLOCK_ORDER)
+    }
+
+    /// Its frames.
+    pub(crate) fn frames(&self) -> Range<u64> {
+        self.blocks.start << BLOCK_ORDER..self.blocks.end << BLOCK_ORDER
+    }
+}
+
+/// What it costs to have a block that is not wholly free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cost {
+    movable: u64,
+    faulty: u64,
+}
+
+/// Neighbouring blocks that can be had, and those of them that cost something.
+#[derive(Clone, Debug, Default)]
+struct Stretch {
+    blocks: Range<u64>,
+    /// Block, and the cost of all up to and with it.
+    sums: Vec<(u64, Cost)>,
+}
+
+impl Stretch {
+    fn starting_at(block: u64) -> Self {
+        Self { blocks: block..block, sums: Vec::new() }
+    }
+
+    fn extend(&mut self, blocks: u64, cost: Cost) {
+        if cost != Cost::default() {
+            let sum = self.sums.last().map_or(Cost::default(), |&(_, sum)| sum);
+            let movable = sum.movable + cost.movable;
+            self.sums.push((self.blocks.end, Cost { movable, faulty: sum.faulty + cost.faulty }));
+        }
+        self.blocks.end += blocks;
+    }
+
+    fn cost_below(&self, block: u64) -> Cost {
+        let place = self.sums.partition_point(|&(number, _)| number < block);
+        place.checked_sub(1).map_or(Cost::default(), |place| self.sums[place].1)
+    }
+
+    fn cost(&self, blocks: &Range<u64>) -> Cost {
+        let (below, all) = (self.cost_below(blocks.start), self.cost_below(blocks.end));
+        Cost { movable: all.movable - below.movable, faulty: all.faulty - below.faulty }
+    }
+
+    /// The part of `length` blocks with the fewest frames to move; of equal ones that with the
+    /// fewest faulty frames, then the lowest. The best one begins after a block that costs, ends
+    /// before one, or lies at an end of the stretch.
+    fn cheapest(&self, length: u64, most_faulty: u64) -> Option<(Cost, Range<u64>)> {
+        let last = self.blocks.end.checked_sub(length).filter(|last| *last >= self.blocks.start)?;
+        let beside = self.sums.iter().flat_map(|&(block, _)| {
+            [Some(block + 1), block.checked_sub(length)].into_iter().flatten()
+        });
+        let starts = [self.blocks.start, last].into_iter().chain(beside);
+        let inside = starts.filter(|start| (self.blocks.start..=last).contains(start));
+        let parts = inside.map(|start| {
+            let blocks = start..start + length;
+            (self.cost(&blocks), blocks)
+        });
+        parts
+            .filter(|(cost, _)| cost.faulty <= most_faulty)
+            .min_by_key(|(cost, blocks)| (cost.movable, cost.faulty, blocks.start))
+    }
+
+    /// Blocks of the longest part with no more than so many faulty frames.
+    fn longest(&self, most_faulty: u64) -> u64 {
+        let after = self.sums.iter().map(|&(block, _)| block + 1);
+        let starts = std::iter::once(self.blocks.start).chain(after);
+        let lengths = starts.map(|start| {
+            let below = self.cost_below(start).faulty;
+            let fits = |&(_, sum): &(u64, Cost)| sum.faulty - below.min(sum.faulty) <= most_faulty;
+            let end = self.sums.partition_point(fits);
+            let end = self.sums.get(end).map_or(self.blocks.end, |&(block, _)| block);
+            end.saturating_sub(start)
+        });
+        lengths.max().unwrap_or(0)
+    }
+}
+
+impl PhysicalMemory {
+    /// The run of this kind that is cheapest to have.
+    ///
+    /// # Errors
+    /// Without one: the frames of the longest that there is.
+    pub(crate) fn find_run(&self, wanted: &WantedRun<'_>) -> Result<Run, u64> {
+        let mut best: Option<(Cost, Range<u64>)> = None;
+        let mut longest = 0;
+        // Memory of programs is taken from the highest zone first.
+        for zone in self.zones.iter().rev() {
+            for stretch in self.stretches(zone, wanted) {
+                longest = longest.max(stretch.longest(wanted.faulty_frames));
+                let Some(found) = stretch.cheapest(wanted.blocks, wanted.faulty_frames) else {
+                    continue;
+                };
+                let key = |found: &(Cost, Range<u64>)| (found.0.movable, found.0.faulty);
+                if best.as_ref().is_none_or(|best| key(&found) < key(best)) {
+                    best = Some(found);
+                }
+            }
+        }
+        match best {
+            Some((cost, blocks)) => Ok(Run { blocks, movable_frames: cost.movable }),
+            None => Err(longest << BLOCK_ORDER),
+        }
+    }
+
+    /// All blocks of a zone that can be had, neighbours together.
+    fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
+        let range = zone.buddy.range();
+        let (start, end) = (range.start >> BLOCK_ORDER, range.end >> BLOCK_ORDER);
+        let mut free = zone.buddy.free_runs().peekable();
+        let mut stretches = Vec::new();
+        let mut stretch = Stretch::starting_at(start);
+        while stretch.blocks.end < end {
+            let number = stretch.blocks.end;
+            let run = free.next_if(|(first, _)| first.number() >> BLOCK_ORDER == number);
+            let found = match run {
+                Some((_, frames)) => Some((frames >> BLOCK_ORDER, Cost::default())),
+                None => self.cost_of_block(number, wanted).map(|cost| (1, cost)),
+            };
+            match found {
+                Some((blocks, cost)) => stretch.extend(blocks, cost),
+                None => {
+                    stretches
+                        .push(std::mem::replace(&mut stretch, Stretch::starting_at(number + 1)));
+                }
+            }
+        }
+        stretches.push(stretch);
+        stretches
+    }
+
+    /// What a block costs that is not part of a wholly free run; `None` if it cannot be had.
+    fn cost_of_block(&self, number: u64, wanted: &WantedRun<'_>) -> Option<Cost> {
+        let block = Frame::new(number << BLOCK_ORDER);
+        if wanted.moves && wanted.large_pages.contains_key(&number) {
+            return Some(Cost { movable: HoleSet::SUBPAGES as u64, faulty: 0 });
+        }
+        if self.at_most_usable(block) < HoleSet::SUBPAGES as u64 {
+            return None;
+        }
+        let contents = self.contents(block);
+        let is_faulty = |&index: &usize| self.is_retired(block.add(index as u64));
+        let (mut stays, mut cost) = (contents.fixed, Cost::default());
+        if wanted.moves {
+            cost.movable = contents.movable.count() as u64;
+        } else {
+            stays = stays.union(&contents.movable);
+        }
+        cost.faulty = stays.iter().filter(is_faulty).count() as u64;
+        (stays.count() as u64 == cost.faulty).then_some(cost)
+    }
+
+    /// Whether the frame is faulty and out of use.
+    pub(crate) fn is_retired(&self, frame: Frame) -> bool {
+        self.owner(frame) == Some(Owner::Retired)
+    }
+
+    /// Takes the free frames of these 2MB blocks.
+    pub(crate) fn take_free_frames(&mut self, blocks: Range<u64>) {
+        self.zones.take_blocks(blocks);
+    }
+
+    /// Faulty frames among these.
+    pub(crate) fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
+        let blocks = frames.start >> BLOCK_ORDER..frames.end.div_ceil(1 << BLOCK_ORDER);
+        let blocks = blocks.map(|number| Frame::new(number << BLOCK_ORDER));
+        let recorded = blocks.filter(|&block| self.has_records(block));
+        let frames_of = |block: Frame| (0..1 << BLOCK_ORDER).map(move |index| block.add(index));
+        recorded
+            .flat_map(frames_of)
+            .filter(|frame| frames.contains(&frame.number()) && self.is_retired(*frame))
+            .collect()
+    }
+
+    /// Gives back frames that one owner had and that have no record, however many.
+    pub(crate) fn free_range(&mut self, frames: Range<u64>) {
+        let mut start = frames.start;
+        while start < frames.end {
+            let left = frames.end - start;
+            let pair = 2 << BLOCK_ORDER;
+            let taken = if start.is_multiple_of(pair) && left >= pair {
+                let frames = left / pair * pair;
+                self.zones.free_run(Frame::new(start), frames);
+                frames
+            } else {
+                let order = start.trailing_zeros().min(left.ilog2()).min(BLOCK_ORDER);
+                self.zones.free(Frame::new(start), order);
+                1 << order
+            };
+            start += taken;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ZoneLayout;
+    use crate::memory::OtherUse;
+
+    /// 64MB in 32 blocks.
+    fn memory() -> PhysicalMemory {
+        PhysicalMemory::new(64 << 20, false, ZoneLayout::Single).expect("valid")
+    }
+
+    fn find(memory: &PhysicalMemory, blocks: u64, faulty: u64, moves: bool) -> Result<Run, u64> {
+        let none = BTreeMap::new();
+        memory.find_run(&WantedRun { blocks, faulty_frames: faulty, moves, large_pages: &none })
+    }
+
+    fn take(memory: &mut PhysicalMemory, block: u64, index: u64) {
+        assert!(memory.take(Frame::new((block << 9) + index)));
+    }
+
+    #[test]
+    fn the_lowest_of_the_longest_free_runs_is_taken_and_given_back() {
+        let mut memory = memory();
+        take(&mut memory, 5, 7);
+        take(&mut memory, 20, 0);
+        // Free: blocks 0–4, 6–19, 21–31.
+        assert_eq!(find(&memory, 5, 0, false).unwrap().blocks, 0..5);
+        assert_eq!(find(&memory, 6, 0, false).unwrap().blocks, 6..12);
+        assert_eq!(find(&memory, 14, 0, false).unwrap().blocks, 6..20);
+        assert_eq!(find(&memory, 15, 0, false), Err(14 * 512));
+        assert_eq!(find(&memory, 33, 0, true), Err(14 * 512), "nothing is movable");
+        let free = memory.zones().free_frames();
+        memory.take_free_frames(6..19);
+        assert_eq!(memory.zones().free_frames(), free - 13 * 512);
+        assert_eq!(find(&memory, 12, 0, false), Err(11 * 512));
+        memory.free_range(6 << 9..19 << 9);
+        assert_eq!(memory.zones().free_frames(), free);
+        assert_eq!(find(&memory, 14, 0, false).unwrap().blocks, 6..20);
+    }
+
+    #[test]
+    fn odd_ranges_are_given_back_in_pieces_and_merge() {
+        let mut memory = memory();
+        memory.take_free_frames(0..32);
+        assert_eq!(memory.zones().free_frames(), 0);
+        memory.free_range(3..16_001);
+        memory.free_range(16_001..16_384);
+        memory.free_range(0..3);
+        assert_eq!(memory.zones().free_frames(), 16_384);
+        assert_eq!(memory.zones().pieces(), (1, 0), "one run of 4MB blocks");
+    }
+
+    #[test]
+    fn faulty_frames_are_counted() {
+        let mut memory = memory();
+        for (block, index) in [(3, 1), (3, 2), (10, 0), (25, 500)] {
+            assert!(memory.retire(Frame::new((block << 9) + index)));
+        }
+        // Without: 4–9, 11–24, 26–31; with one: 4–24 (21 blocks), 11–31 (21 blocks).
+        assert_eq!(find(&memory, 14, 0, false).unwrap().blocks, 11..25);
+        assert_eq!(find(&memory, 15, 0, false), Err(14 * 512));
+        assert_eq!(find(&memory, 21, 1, false).unwrap().blocks, 4..25);
+        assert_eq!(find(&memory, 22, 1, false), Err(21 * 512));
+        // With two: 4–31.
+        assert_eq!(find(&memory, 28, 2, false).unwrap().blocks, 4..32);
+        assert_eq!(find(&memory, 32, 3, false), Err(28 * 512));
+        assert_eq!(find(&memory, 32, 4, false).unwrap().blocks, 0..32);
+        let faulty = memory.retired_within(&(10 << 9..26 << 9));
+        assert_eq!(faulty, [Frame::new(10 << 9), Frame::new((25 << 9) + 500)]);
+        memory.take_free_frames(0..32);
+        assert_eq!(memory.zones().free_frames(), 0);
+    }
+
+    #[test]
+    fn the_run_with_the_fewest_movable_frames_is_cheapest() {
+        let mut memory = memory();
+        // Frames come from the top: block 31 full and 88 frames of block 30, all page cache.
+        memory.add_other(OtherUse::PageCache, 600, 0).unwrap();
+        assert_eq!(find(&memory, 31, 0, false), Err(30 * 512));
+        let run = find(&memory, 31, 0, true).unwrap();
+        assert_eq!(run, Run { blocks: 0..31, movable_frames: 88 });
+        assert_eq!(find(&memory, 32, 0, true).unwrap().movable_frames, 600);
+        // Kernel data stay.
+        memory.add_other(OtherUse::Kernel, 1, 0).unwrap();
+        assert!(find(&memory, 31, 0, true).is_err());
+    }
+
+    #[test]
+    fn a_run_lies_in_one_zone() {
+        let layout = ZoneLayout::Sizes { dma_bytes: 16 << 20, dma32_bytes: 0 };
+        let memory = PhysicalMemory::new(64 << 20, false, layout).expect("valid");
+        assert_eq!(find(&memory, 8, 0, false).unwrap().blocks, 8..16, "the highest zone first");
+        assert_eq!(find(&memory, 25, 0, false), Err(24 * 512));
+    }
+}

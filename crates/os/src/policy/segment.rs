@@ -1,0 +1,108 @@
+//! The policy "segment".
+
+use perforate_types::HoleSet;
+
+use super::{BlockUse, Policy, PolicyOption};
+
+/// What a direct segment is made of, and when (D §II.B: a primary region).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRule {
+    /// Least size of an area that gets one, in bytes. Our choice: what 4KB entries of a 512-entry
+    /// second-level TLB reach is 2MB; 64MB are far beyond.
+    pub min_bytes: u64,
+    /// Whether the first touch of an area may move things to get contiguous memory. Making one
+    /// later, in the background, always may.
+    pub compacts: bool,
+    /// Most pages that escape: faulty frames in the run (D §V: up to 16 cost almost nothing with a
+    /// filter of 256 bits), and pages with permissions of their own.
+    pub faulty_pages: u64,
+}
+
+impl Default for SegmentRule {
+    fn default() -> Self {
+        Self { min_bytes: 64 << 20, compacts: false, faulty_pages: 16 }
+    }
+}
+
+/// A direct segment for the first large area; pages of one size elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SegmentPolicy {
+    rule: SegmentRule,
+    large_pages: bool,
+}
+
+const fn option(
+    name: &'static str,
+    values: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> PolicyOption {
+    PolicyOption { name, values, default, help }
+}
+
+/// All options of the policy "segment".
+pub const SEGMENT_OPTIONS: &[PolicyOption] = &[
+    option("min", "SIZE", "64M", "least size of an area that becomes a segment"),
+    option("pages", "4k|2m", "4k", "what backs memory outside the segment (2m: as thp)"),
+    option("compact", "yes|no", "no", "move things for it at the first touch, not only later"),
+    option("escapes", "N", "16", "most pages that escape: faulty frames, guard pages"),
+];
+
+impl SegmentPolicy {
+    pub(super) fn from_options(options: &[(&str, &str)]) -> Result<Self, String> {
+        let mut policy = Self::default();
+        for &(key, value) in options {
+            match key {
+                "min" => {
+                    let bytes = parse_size(value).filter(|&bytes| bytes > 0);
+                    policy.rule.min_bytes = bytes
+                        .ok_or_else(|| format!("min is a size such as 64M, not \"{value}\""))?;
+                }
+                "pages" => match value {
+                    "4k" => policy.large_pages = false,
+                    "2m" => policy.large_pages = true,
+                    _ => return Err(format!("pages is 4k or 2m, not \"{value}\"")),
+                },
+                "compact" => match value {
+                    "yes" => policy.rule.compacts = true,
+                    "no" => policy.rule.compacts = false,
+                    _ => return Err(format!("compact is yes or no, not \"{value}\"")),
+                },
+                "escapes" => match value.parse() {
+                    Ok(pages) => policy.rule.faulty_pages = pages,
+                    Err(_) => {
+                        return Err(format!("escapes is a number of pages, not \"{value}\""));
+                    }
+                },
+                _ => return Err(format!("it has no option \"{key}\"")),
+            }
+        }
+        Ok(policy)
+    }
+}
+
+/// A number with `K`, `M` or `G`, in bytes.
+fn parse_size(text: &str) -> Option<u64> {
+    let unit = |letter| text.strip_suffix(letter);
+    let (number, shift) = match (unit('K'), unit('M'), unit('G')) {
+        (Some(number), ..) => (number, 10),
+        (_, Some(number), _) => (number, 20),
+        (.., Some(number)) => (number, 30),
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+impl Policy for SegmentPolicy {
+    fn name(&self) -> &'static str {
+        "segment"
+    }
+
+    fn segment(&self) -> Option<SegmentRule> {
+        Some(self.rule)
+    }
+
+    fn use_block(&self, holes: &HoleSet) -> BlockUse {
+        if self.large_pages && holes.is_empty() { BlockUse::Large } else { BlockUse::Pages }
+    }
+}

@@ -1,0 +1,474 @@
+//! The direct segment of an address space (D §II.B): a run of pages that registers translate
+//! linearly, beside the page tables.
+//!
+//! The record stays while the registers are cleared (mode switches, D §III): the frames of the run
+//! are kept, and faults map them in place. A page of the segment is in one of three states:
+//! - *held*: no table entry; the frame belongs to the record;
+//! - *paged*: an entry maps it in place as well, for a false positive of the hardware's filter or
+//!   since it was touched while the registers were cleared. Such frames have no recorded owner, so
+//!   nobody moves them;
+//! - *escaped*: it is an ordinary 4KB page, or not mapped; the frame of the run is not the
+//!   segment's any more.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_types::{Frame, HoleSet, MappingChange, Permissions, Shootdown, VirtualPage};
+
+use super::{
+    AddressSpace, Effects, Mapping, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+};
+use crate::OsError;
+use crate::memory::{PhysicalMemory, Recount, expect};
+
+/// A direct segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    /// First page.
+    pub start: u64,
+    /// Page after the last.
+    pub end: u64,
+    /// Frame of the first page.
+    pub frame: Frame,
+    /// What it allows.
+    pub permissions: Permissions,
+    /// Whether the registers hold it.
+    pub is_active: bool,
+    /// Pages that paging alone translates.
+    pub escaped: BTreeSet<u64>,
+    /// Pages that did not escape and have a table entry.
+    pub paged: u64,
+}
+
+impl Segment {
+    /// Its pages.
+    pub(crate) fn pages(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
+    /// Whether the page is inside, escaped or not.
+    pub(crate) fn covers(&self, page: u64) -> bool {
+        self.pages().contains(&page)
+    }
+
+    /// Whether the page is inside and did not escape.
+    pub(crate) fn translates(&self, page: u64) -> bool {
+        self.covers(page) && !self.escaped.contains(&page)
+    }
+
+    /// Whether any page of the range is inside.
+    pub(crate) fn meets(&self, pages: &Range<u64>) -> bool {
+        self.start < pages.end && pages.start < self.end
+    }
+
+    /// The frame of the run for a page inside.
+    pub(crate) fn frame_of(&self, page: u64) -> Frame {
+        self.frame.add(page - self.start)
+    }
+
+    /// The page inside that the run has this frame for, escaped or not.
+    pub(crate) fn page_of(&self, frame: Frame) -> Option<u64> {
+        let index = frame.number().checked_sub(self.frame.number())?;
+        Some(self.start + index).filter(|page| *page < self.end)
+    }
+
+    /// Frames of the run for these pages.
+    pub(crate) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
+        let first = self.frame_of(pages.start).number();
+        first..first + (pages.end - pages.start)
+    }
+
+    /// Pages that did not escape and have no table entry.
+    pub(crate) fn held_pages(&self) -> u64 {
+        self.end - self.start - self.escaped.len() as u64 - self.paged
+    }
+}
+
+impl AddressSpace {
+    /// The segment, whether its registers are set or cleared.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        self.segment.as_deref()
+    }
+
+    /// Whether the page is inside the segment and did not escape.
+    pub(crate) fn in_segment(&self, page: u64) -> bool {
+        self.segment().is_some_and(|segment| segment.translates(page))
+    }
+
+    /// Whether any of these pages is inside the segment.
+    pub(crate) fn meets_segment(&self, pages: &Range<u64>) -> bool {
+        self.segment().is_some_and(|segment| segment.meets(pages))
+    }
+
+    /// The frame that the segment keeps for a page without a table entry, if the registers are
+    /// set.
+    pub(crate) fn segment_frame(&self, page: u64) -> Option<Frame> {
+        let segment = self.segment().filter(|segment| segment.is_active)?;
+        segment.translates(page).then(|| segment.frame_of(page))
+    }
+
+    /// Pages translated by the segment alone.
+    pub(super) fn segment_only_pages(&self) -> u64 {
+        self.segment().filter(|segment| segment.is_active).map_or(0, Segment::held_pages)
+    }
+
+    /// Pages whose frames the record keeps while the registers are cleared.
+    pub(crate) fn segment_idle_pages(&self) -> u64 {
+        self.segment().filter(|segment| !segment.is_active).map_or(0, Segment::held_pages)
+    }
+
+    /// Gives the space a segment, whose pages that did not escape have no table entry; the frames of
+    /// the run are the segment's, but for those of escaped pages.
+    pub(crate) fn set_segment(&mut self, segment: Segment, effects: &mut Effects<'_>) {
+        assert!(self.segment.is_none(), "an address space has one segment");
+        self.segment = Some(Box::new(Segment { is_active: false, ..segment }));
+        self.activate_segment(effects);
+    }
+
+    /// Sets the registers; everything cached for the address space dies.
+    pub(crate) fn activate_segment(&mut self, effects: &mut Effects<'_>) {
+        let space = self.id;
+        let Some(segment) = self.segment.as_deref_mut().filter(|segment| !segment.is_active) else {
+            return;
+        };
+        segment.is_active = true;
+        effects.change(MappingChange::Segment {
+            space,
+            page: VirtualPage::new(segment.start),
+            pages: segment.end - segment.start,
+            frame: segment.frame,
+            permissions: segment.permissions,
+        });
+        for &page in &segment.escaped {
+            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+        }
+        effects.shootdown(Shootdown::Space { space });
+    }
+
+    /// Clears the registers; everything cached for the address space dies.
+    pub(crate) fn deactivate_segment(&mut self, effects: &mut Effects<'_>) {
+        let space = self.id;
+        if let Some(segment) = self.segment.as_deref_mut().filter(|segment| segment.is_active) {
+            segment.is_active = false;
+            effects.change(MappingChange::ClearSegment { space });
+            effects.shootdown(Shootdown::Space { space });
+        }
+    }
+
+    /// Forgets the segment: pages in it that have a table entry are ordinary pages from now on.
+    /// Returns the frames it held, which are now the caller's.
+    pub(crate) fn end_segment(&mut self, effects: &mut Effects<'_>) -> Vec<Range<u64>> {
+        self.deactivate_segment(effects);
+        let held = self.held_ranges();
+        let Some(segment) = self.segment.take() else { return Vec::new() };
+        for number in self.regions_within(&segment.pages()) {
+            let entries = self.region(number).expect("mapped region").mapping.entries(number);
+            for (page, entry) in entries.filter(|(page, _)| segment.translates(page.number())) {
+                effects.memory.set_owner(entry.frame(), self.id, page);
+            }
+        }
+        held.iter().map(|pages| segment.frames_of(pages)).collect()
+    }
+
+    /// The pages that the segment holds, as runs in order.
+    pub(crate) fn held_ranges(&self) -> Vec<Range<u64>> {
+        let Some(segment) = self.segment() else { return Vec::new() };
+        let mut others: Vec<Range<u64>> =
+            segment.escaped.iter().map(|&page| page..page + 1).collect();
+        for number in self.regions_within(&segment.pages()) {
+            let region = self.region(number).expect("mapped region");
+            if let Mapping::Pages(_) = region.mapping {
+                let pages = region.mapping.entries(number).map(|(page, _)| page.number());
+                let inside = pages.filter(|&page| segment.translates(page));
+                others.extend(inside.map(|page| page..page + 1));
+            } else {
+                others.push(pages_of(number));
+            }
+        }
+        others.sort_unstable_by_key(|pages| pages.start);
+        let mut held = Vec::new();
+        let mut next = segment.start;
+        for other in others {
+            if next < other.start {
+                held.push(next..other.start);
+            }
+            next = next.max(other.end);
+        }
+        if next < segment.end {
+            held.push(next..segment.end);
+        }
+        held
+    }
+
+    /// Maps a held page in place by a 4KB entry.
+    pub(crate) fn page_in_place(
+        &mut self,
+        page: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let segment = self.segment.as_deref().expect("segment");
+        let (frame, permissions) = (segment.frame_of(page), segment.permissions);
+        self.map_page(page, frame, permissions, effects)?;
+        effects.memory.forget_owner(frame);
+        self.segment.as_deref_mut().expect("segment").paged += 1;
+        Ok(())
+    }
+
+    /// Maps a region of held pages in place by a 2MB entry.
+    pub(crate) fn region_in_place(
+        &mut self,
+        number: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let segment = self.segment.as_deref().expect("segment");
+        let (block, permissions) = (segment.frame_of(first_of(number)), segment.permissions);
+        self.map_large(number, block, permissions, effects)?;
+        self.segment.as_deref_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
+        Ok(())
+    }
+
+    /// Whether all pages of a region are held and congruent with their frames, so that one entry
+    /// can map them.
+    pub(crate) fn is_region_held(&self, number: u64) -> bool {
+        self.segment().is_some_and(|segment| {
+            let region = pages_of(number);
+            segment.start <= region.start
+                && region.end <= segment.end
+                && segment.escaped.range(region.clone()).next().is_none()
+                && segment.frame_of(region.start).number().is_multiple_of(HoleSet::SUBPAGES as u64)
+                && self.region(number).is_none()
+        })
+    }
+
+    /// Maps every held page in place, regions by 2MB entries where they can be if `large`. Where
+    /// that fails, the pages mapped so far stay mapped, and the segment stays.
+    pub(crate) fn page_all_in_place(
+        &mut self,
+        large: bool,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        for held in self.held_ranges() {
+            for number in regions_of(&held) {
+                if large && self.is_region_held(number) {
+                    self.region_in_place(number, effects)?;
+                    continue;
+                }
+                for index in subpages_of(&held, number).iter() {
+                    self.page_in_place(page_at(number, index), effects)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that these pages of the segment, of one region, can have a 4KB entry of their own.
+    /// Only this can fail of an escape, and leaves everything translated as it was.
+    fn open_for_escape(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        let number = region_of(page);
+        if matches!(self.region(number).map(|region| &region.mapping), Some(Mapping::Large(_))) {
+            let large = self.split_large(number, &HoleSet::FULL, effects)?;
+            effects.memory.forget_owners(large.block, &HoleSet::FULL);
+        }
+        self.open_pages(page, effects)
+    }
+
+    /// Pages of the segment escape it where they are: each gets an ordinary 4KB entry.
+    pub(crate) fn escape_in_place(
+        &mut self,
+        pages: &[u64],
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        for &page in pages {
+            self.open_for_escape(page, effects)?;
+            if self.find(page).is_none() {
+                self.page_in_place(page, effects)?;
+            }
+        }
+        for &page in pages {
+            let frame = self.note_escape(page, true, effects);
+            effects.memory.set_owner(frame, self.id, VirtualPage::new(page));
+        }
+        self.shoot_down_escape(effects);
+        Ok(())
+    }
+
+    /// A page of the segment escapes it to another frame. Returns the frame of the run, which is
+    /// now the caller's.
+    pub(crate) fn escape_to(
+        &mut self,
+        page: u64,
+        to: Frame,
+        effects: &mut Effects<'_>,
+    ) -> Result<Frame, OsError> {
+        self.open_for_escape(page, effects)?;
+        let permissions = self.segment.as_deref().expect("segment").permissions;
+        let is_paged = self.find(page).is_some();
+        let frame = self.note_escape(page, is_paged, effects);
+        self.shoot_down_escape(effects);
+        if is_paged {
+            self.remap_page(page, to, permissions, effects);
+        } else {
+            self.map_page(page, to, permissions, effects).expect("the node is there");
+        }
+        Ok(frame)
+    }
+
+    fn note_escape(&mut self, page: u64, is_paged: bool, effects: &mut Effects<'_>) -> Frame {
+        let space = self.id;
+        let segment = self.segment.as_deref_mut().expect("segment");
+        segment.escaped.insert(page);
+        segment.paged -= u64::from(is_paged);
+        if segment.is_active {
+            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+        }
+        segment.frame_of(page)
+    }
+
+    /// A combined entry of 2MB may hold the page, not only one of its own.
+    fn shoot_down_escape(&self, effects: &mut Effects<'_>) {
+        if self.segment().is_some_and(|segment| segment.is_active) {
+            effects.shootdown(Shootdown::Space { space: self.id });
+        }
+    }
+
+    /// Prepares `pages` for a segment: nothing larger than 4KB reaches out of them, or maps one of
+    /// those that are to escape. Only this can fail of making one, and leaves everything
+    /// translated as it was.
+    pub(crate) fn prepare_segment(
+        &mut self,
+        pages: &Range<u64>,
+        escaped: &BTreeSet<u64>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let breaks = |range: &Range<u64>| {
+            range.start < pages.start
+                || pages.end < range.end
+                || escaped.range(range.clone()).next().is_some()
+        };
+        for number in self.huge_within(pages) {
+            if breaks(&super::pages_of_gigabyte(number)) {
+                self.split_huge(number, effects)?;
+            }
+        }
+        for number in self.regions_within(pages) {
+            if !breaks(&pages_of(number)) {
+                continue;
+            }
+            match &self.region(number).expect("mapped region").mapping {
+                Mapping::Pages(_) => {}
+                Mapping::Large(_) => {
+                    self.split_large(number, &HoleSet::FULL, effects)?;
+                }
+                Mapping::Perforated(_) => {
+                    self.demote(number, effects)?;
+                    effects.ledger.done.large_pages_split += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmaps what [`Self::prepare_segment`] prepared, but for escaped pages, as its data lie in the
+    /// run now. Returns how many pages had data in memory, and how many in swap.
+    pub(crate) fn vacate_for_segment(
+        &mut self,
+        pages: &Range<u64>,
+        escaped: &BTreeSet<u64>,
+        effects: &mut Effects<'_>,
+    ) -> (u64, u64) {
+        let before = self.usage().mapped_pages();
+        for number in self.huge_within(pages) {
+            let block = self.unmap_huge(number, effects);
+            effects.memory.release_huge(block);
+        }
+        let stays = |page: u64| !pages.contains(&page) || escaped.contains(&page);
+        for number in self.regions_within(pages) {
+            match &self.region(number).expect("mapped region").mapping {
+                Mapping::Large(_) => {
+                    let large = self.unmap_large(number, effects);
+                    effects.memory.release_block(large.block, &HoleSet::FULL);
+                }
+                Mapping::Perforated(_) => self.unmap_perforated(number, effects).release(effects),
+                Mapping::Pages(_) => {
+                    for index in self.mapped_pages(number).iter() {
+                        let page = page_at(number, index);
+                        if !stays(page) {
+                            let frame = self.unmap_page(page, effects);
+                            effects.memory.release(frame);
+                        }
+                    }
+                    self.close_pages_if_empty(number, effects);
+                }
+            }
+        }
+        let moved = before - self.usage().mapped_pages();
+        let mut swapped = 0;
+        let mut start = pages.start;
+        for end in escaped.iter().copied().chain([pages.end]) {
+            swapped += self.forget_reclaimed(&(start..end), &mut effects.memory.swap);
+            start = end + 1;
+        }
+        (moved, swapped)
+    }
+
+    /// Adds what the segment holds to `recount`, and checks the rest of what it says of itself.
+    pub(super) fn check_segment(&self, recount: &mut Recount) -> Result<(), String> {
+        let Some(segment) = self.segment() else { return Ok(()) };
+        let held = self.held_ranges();
+        let pages: u64 = held.iter().map(|pages| pages.end - pages.start).sum();
+        expect("pages that the segment holds", segment.held_pages(), pages)?;
+        for frame in held.iter().flat_map(|pages| segment.frames_of(pages)).map(Frame::new) {
+            match segment.is_active {
+                true => recount.map(frame, None),
+                false => recount.hold(frame)?,
+            }
+        }
+        if let Some(page) = segment.escaped.iter().find(|page| !segment.covers(**page)) {
+            return Err(format!("page {page:#x} escaped a segment that it is not in"));
+        }
+        for number in self.regions_within(&segment.pages()) {
+            for index in subpages_of(&segment.pages(), number).iter() {
+                self.check_segment_page(segment, page_at(number, index))?;
+            }
+        }
+        for area in self.areas.within(segment.pages()) {
+            let own = segment.permissions == area.attributes.effective()
+                && area.attributes.is_private_anonymous();
+            if !own && area.pages().any(|page| segment.translates(page)) {
+                return Err(format!("the area at {:#x} differs from the segment", area.start));
+            }
+        }
+        match self.areas.gaps(segment.pages()).first() {
+            Some(gap) => Err(format!("no area at {:#x}, inside the segment", gap.start)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_segment_page(&self, segment: &Segment, page: u64) -> Result<(), String> {
+        if !segment.translates(page) {
+            return Ok(());
+        }
+        match self.find(page) {
+            Some(present)
+                if present.frame() != Some(segment.frame_of(page))
+                    || present.permissions() != segment.permissions =>
+            {
+                Err(format!("page {page:#x} of the segment is mapped as {present:?}"))
+            }
+            _ if self.is_swapped(page) => Err(format!("page {page:#x} of the segment is swapped")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records who owns a frame, unless the segment keeps it in place.
+    pub(super) fn record_owner(
+        &self,
+        frame: Frame,
+        page: VirtualPage,
+        memory: &mut PhysicalMemory,
+    ) {
+        if !self.in_segment(page.number()) {
+            memory.set_owner(frame, self.id, page);
+        }
+    }
+}
