@@ -7,6 +7,7 @@ mod composition;
 mod ideal;
 mod large_pages;
 mod perforated;
+mod segment;
 
 pub use composition::Composition;
 use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
@@ -27,6 +28,8 @@ pub const ALL: &[&Scheme] = &[
     &perforated::LAZY,
     &perforated::RESERVE,
     &perforated::PERFORATED,
+    &segment::SEGMENT,
+    &segment::SEGMENT_LARGE,
     &ideal::IDEAL,
 ];
 
