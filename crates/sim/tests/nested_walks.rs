@@ -69,6 +69,22 @@ fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
     }
 }
 
+/// D Tables I and II: references of guest and host, and checks, of most walks in each mode. The
+/// four tables of the guest and the page itself are located by five checks in VMM Direct.
+#[test]
+fn direct_segments_flatten_one_dimension_or_both() {
+    for (mode, pair, expected) in [
+        ("base virtualized", "4k+4k", (4, 20, 0)),
+        ("VMM Direct", "4k+segment", (4, 0, 5)),
+        ("Guest Direct", "segment+4k", (0, 4, 1)),
+        ("Dual Direct", "segment+segment", (0, 0, 1)),
+        ("unvirtualized direct segment", "segment", (0, 0, 1)),
+    ] {
+        let mut system = ready(&without_caches(), pair);
+        assert_eq!(cold_walk(&mut system), expected, "{mode}");
+    }
+}
+
 #[test]
 fn natively_a_walk_reads_one_entry_a_level() {
     for (scheme, levels) in [("4k", 4), ("thp", 3), ("1g", 2)] {
