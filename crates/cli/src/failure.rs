@@ -55,6 +55,7 @@ impl Failure {
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
                 | SimError::UnknownScheme { .. }
+                | SimError::NoLargeEntries { .. }
                 | SimError::UnknownWorkload { .. }
                 | SimError::Size { .. }
                 | SimError::MemoryBeyondCaches { .. }

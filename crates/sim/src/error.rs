@@ -44,6 +44,17 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
+    /// A scheme whose entries the machine's TLBs cannot hold.
+    #[error(
+        "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
+         holds 4KB entries only on {machine} (tlb.l2_2m = false); choose another scheme or machine"
+    )]
+    NoLargeEntries {
+        /// The scheme.
+        scheme: String,
+        /// The machine.
+        machine: String,
+    },
     /// There is no workload or file of that name.
     #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
     UnknownWorkload {

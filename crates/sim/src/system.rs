@@ -52,7 +52,8 @@ impl System {
     /// An empty memory under `scheme`.
     ///
     /// # Errors
-    /// Memory too small for the kernel's own tables, or an impossible machine.
+    /// Memory too small for the kernel's own tables, an impossible machine, or one whose TLBs
+    /// cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
         scheme: &'static Scheme,
@@ -60,6 +61,7 @@ impl System {
         seed: u64,
         options: SystemOptions,
     ) -> Result<Self, SimError> {
+        scheme.check_machine(machine)?;
         let kernel = scheme.kernel(memory, seed, options.implicit_maps).map_err(|source| {
             SimError::Os { scheme: scheme.name.into(), instruction: 0, source }
         })?;
