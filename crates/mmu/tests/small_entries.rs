@@ -6,8 +6,8 @@
 //! each size, so that the other page drives out the first. No walk caches: a walk reads 3 entries
 //! for a 2MB page, 4 for a 4KB page.
 
-use perforate_mmu::{Mmu, MmuConfig, PerforatedVariant, Radix, TlbConfig, TlbGeometry};
 use perforate_mmu::{L2Contents, WalkCacheConfig};
+use perforate_mmu::{Mmu, MmuConfig, PerforatedVariant, Radix, TlbConfig, TlbGeometry};
 use perforate_types::{
     AccessKind, Action, Frame, MappingChange, PageSize, Permissions, SpaceId, Steps, Unit, Update,
     VirtualPage,
@@ -39,7 +39,8 @@ fn unit(l2_2m: bool) -> Mmu {
     let mut mmu = Mmu::new(&config, Box::new(Radix::new()), variant).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);
-    for (level, page, frame) in [(4, zero, 0x10), (3, zero, 0x11), (2, LARGE, 0x12), (1, SMALL, 0x13)]
+    for (level, page, frame) in
+        [(4, zero, 0x10), (3, zero, 0x11), (2, LARGE, 0x12), (1, SMALL, 0x13)]
     {
         let frame = Frame::new(frame);
         let table = MappingChange::AddTable { space: SPACE, level, page, frame, holes: false };
