@@ -11,6 +11,7 @@ mod error;
 mod explain;
 mod footprint;
 mod host_memory;
+pub mod linear_model;
 mod machine;
 mod memory_history;
 mod memory_state;
