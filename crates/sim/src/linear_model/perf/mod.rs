@@ -6,68 +6,18 @@
 //! added), hybrid processors (`cpu_core/…/`), several intervals or processors (added up), several
 //! runs in one file (`perf stat --append`; medians), runs repeated by perf (`-r`).
 
+mod line;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use line::ACCEPTED_EVENTS;
+use line::{
+    CYCLES, Entry, FIGURES, Figure, LOAD_MISSES, LOAD_WALK_CYCLES, STORE_MISSES, STORE_WALK_CYCLES,
+};
+
 use super::ModelError;
 use super::measured::{Measured, medians};
-
-/// What an event counts, and the names it goes by; of several the first that was counted is taken.
-struct Figure {
-    meaning: &'static str,
-    events: &'static [&'static str],
-}
-
-const CYCLES: Figure = Figure {
-    meaning: "cycles",
-    events: &["cycles", "cpu-cycles", "cpu_clk_unhalted.thread", "cpu_clk_unhalted.core"],
-};
-/// `walk_duration`: Sandy Bridge to Broadwell. `walk_active`: cycles with at least one walk, from
-/// Skylake. `walk_pending`: the same with every walk counted, where walks overlap more than time.
-const LOAD_WALK_CYCLES: Figure = Figure {
-    meaning: "walk cycles of loads",
-    events: &[
-        "dtlb_load_misses.walk_duration",
-        "dtlb_load_misses.walk_active",
-        "dtlb_load_misses.walk_pending",
-    ],
-};
-const STORE_WALK_CYCLES: Figure = Figure {
-    meaning: "walk cycles of stores",
-    events: &[
-        "dtlb_store_misses.walk_duration",
-        "dtlb_store_misses.walk_active",
-        "dtlb_store_misses.walk_pending",
-    ],
-};
-/// On Intel's processors the generic event is the first. AMD's counts loads and stores.
-const LOAD_MISSES: Figure = Figure {
-    meaning: "walks of loads",
-    events: &[
-        "dtlb_load_misses.miss_causes_a_walk",
-        "dtlb-load-misses",
-        "dtlb_load_misses.walk_completed",
-        "ls_l1_d_tlb_miss.all_l2_miss",
-    ],
-};
-const STORE_MISSES: Figure = Figure {
-    meaning: "walks of stores",
-    events: &[
-        "dtlb_store_misses.miss_causes_a_walk",
-        "dtlb-store-misses",
-        "dtlb_store_misses.walk_completed",
-    ],
-};
-const FIGURES: [&Figure; 5] =
-    [&CYCLES, &LOAD_WALK_CYCLES, &LOAD_MISSES, &STORE_WALK_CYCLES, &STORE_MISSES];
-
-/// The accepted events, for a help text.
-pub const ACCEPTED_EVENTS: &str = "\
-cycles           cycles, cpu-cycles, cpu_clk_unhalted.thread, cpu_clk_unhalted.core
-  walk cycles      dtlb_load_misses.{walk_duration, walk_active or walk_pending}
-  misses           dtlb_load_misses.miss_causes_a_walk, dTLB-load-misses,
-                   dtlb_load_misses.walk_completed, ls_l1_d_tlb_miss.all_l2_miss
-  and if all files have both, the walk cycles and misses of dtlb_store_misses, dTLB-store-misses";
 
 /// What was read of a group of files.
 pub struct PerfFiles {
@@ -130,6 +80,9 @@ fn measure(files: &[File], stores: bool, some_stores: bool) -> Result<PerfFiles,
         }
         let events = [&cycles[..], &walk_cycles, &misses].concat().join(", ");
         notes.push(format!("{}: {events}", file.path.display()));
+        if events.contains("walk_pending") {
+            notes.push("walk_pending counts every one of walks that overlap".into());
+        }
         if file.is_scaled {
             let path = file.path.display();
             notes
@@ -199,10 +152,8 @@ impl File {
         {
             return Ok(event);
         }
-        let uncounted = |run: &Run| {
-            let count = events().find_map(|event| run.get(event).map(|count| (event, count.line)));
-            count
-        };
+        let uncounted =
+            |run: &Run| events().find_map(|event| run.get(event).map(|count| (event, count.line)));
         Err(match self.runs.iter().find_map(uncounted) {
             Some((event, line)) => ModelError::Line {
                 path: self.path.clone(),
@@ -225,76 +176,6 @@ impl File {
         let sum = events.iter().map(value).sum::<Option<f64>>();
         sum.ok_or_else(|| self.missing(format!("{} was not counted", events.join(", "))))
     }
-}
-
-/// One line about an event that counts here.
-struct Entry {
-    event: String,
-    /// None: perf could not count it.
-    value: Option<f64>,
-    is_scaled: bool,
-}
-
-const SEPARATORS: [char; 4] = [',', ';', '|', '\t'];
-
-impl Entry {
-    /// None for a line about another event.
-    fn parse(line: &str) -> Result<Option<Self>, String> {
-        let split = |separator: char| line.split(separator).map(str::trim).collect::<Vec<_>>();
-        let known = |fields: &[&str]| fields.iter().position(|field| event_name(field).is_some());
-        let found = SEPARATORS.iter().find_map(|&separator| {
-            let fields = split(separator);
-            known(&fields).map(|place| (fields, place))
-        });
-        let Some((fields, place)) = found else {
-            let is_table = SEPARATORS.iter().any(|&separator| line.contains(separator));
-            return if is_table { Ok(None) } else { Err(unreadable(line)) };
-        };
-        let event = event_name(fields[place]).expect("it was found by that");
-        let Some(text) = place.checked_sub(2).map(|place| fields[place]) else {
-            return Err(format!(
-                "{} without a count; expected value,unit,event as `perf stat -x,` writes it",
-                fields[place]
-            ));
-        };
-        let value = match text {
-            "<not counted>" | "<not supported>" => None,
-            _ => Some(number(text).ok_or_else(|| {
-                format!("{text:?} is no count of {}; expected a number", fields[place])
-            })?),
-        };
-        // A deviation (with -r) may come before the counter's run time and its share.
-        let after = fields[place + 1..].iter().filter(|field| !field.ends_with('%')).nth(1);
-        let share = after.and_then(|share| number(share)).filter(|_| value.is_some());
-        let is_scaled = share.is_some_and(|share| share < 99.5);
-        Ok(Some(Self { event, value, is_scaled }))
-    }
-}
-
-fn unreadable(line: &str) -> String {
-    let start: String = line.chars().take(40).collect();
-    format!("{start:?} is no line of `perf stat -x,`; expected value,unit,event,…")
-}
-
-/// A count; a decimal comma can occur where the separator is another.
-fn number(text: &str) -> Option<f64> {
-    let value: f64 = text.replace(',', ".").parse().ok()?;
-    (value.is_finite() && value >= 0.0).then_some(value)
-}
-
-/// The name of an event that counts here, without its unit and modifiers, in lower case.
-fn event_name(field: &str) -> Option<String> {
-    let lower = field.to_ascii_lowercase();
-    let mut name = lower.as_str();
-    // cpu_core/cycles/u and cpu/cycles/
-    if let Some((unit, rest)) = name.split_once('/') {
-        if unit.starts_with("cpu") {
-            name = rest.rsplit_once('/').map_or(rest, |(name, _modifiers)| name);
-        }
-    }
-    let name = name.split_once(':').map_or(name, |(name, _modifiers)| name);
-    let known = FIGURES.iter().flat_map(|figure| figure.events).any(|event| *event == name);
-    known.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -352,6 +233,16 @@ mod tests {
         let text = "<not supported>,,dTLB-load-misses,0,100.00\n\
                     5,,dtlb_load_misses.walk_completed,1,100.00";
         assert_eq!(value(text, &LOAD_MISSES), 5.0);
+    }
+
+    #[test]
+    fn overlapping_walks_are_told() {
+        let text = "9,,cycles\n2,,dTLB-load-misses\n8,,dtlb_load_misses.walk_pending";
+        let told = |text: &str| {
+            let files = measure(&[parse(text).unwrap()], false, false).unwrap();
+            files.notes.iter().any(|note| note.contains("overlap"))
+        };
+        assert!(told(text) && !told(&text.replace("pending", "active")));
     }
 
     #[test]
@@ -420,7 +311,7 @@ mod tests {
     fn unreadable_and_empty_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("none.csv");
-        assert!(message(read_perf(&[&[path.clone()]])).contains("none.csv: "));
+        assert!(message(read_perf(&[std::slice::from_ref(&path)])).contains("none.csv: "));
         std::fs::write(&path, "0,,cycles\n0,,dTLB-load-misses\n0,,dtlb_load_misses.walk_active")
             .unwrap();
         assert!(message(read_perf(&[&[path]])).contains("no cycles were counted"));
