@@ -7,6 +7,7 @@
 
 mod background;
 mod compare;
+mod energy;
 mod error;
 mod explain;
 mod footprint;
@@ -26,6 +27,7 @@ mod workload;
 
 pub use background::{Background, BackgroundOptions, Daemon};
 pub use compare::{Comparison, Progress, compare};
+pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use explain::{Explained, Explanation, Situation, explain};
 pub use machine::Machine;

@@ -8,7 +8,7 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{OperatingSystemCosts, SimError};
+use crate::{EnergyCosts, OperatingSystemCosts, SimError};
 
 /// The machines that come with the program: name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
@@ -40,6 +40,10 @@ pub struct Machine {
     pub cache: CachesConfig,
     /// Main memory.
     pub dram: DramConfig,
+    /// What accesses to the structures of translation take; a file without the section has the
+    /// default, that of `perforated-table2`.
+    #[serde(default)]
+    pub energy: EnergyCosts,
     /// What the operating system's work takes; a file without the section has the default, that
     /// of `perforated-table2`.
     #[serde(default)]
@@ -87,6 +91,7 @@ impl Machine {
         }
         machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
         machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
+        machine.energy.validate().map_err(wrong)?;
         machine.operating_system.validate().map_err(wrong)?;
         Ok(machine)
     }
@@ -248,6 +253,19 @@ mod tests {
         let negative = text.replace("\nmap_ns = 25.0", "\nmap_ns = -25.0");
         let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
         assert!(message.contains("operating_system.map_ns is -25"), "{message}");
+    }
+
+    #[test]
+    fn energies_have_a_default() {
+        let (name, text) = BUNDLED[0];
+        let (start, end) = (text.find("[energy]").unwrap(), text.find("static_mw").unwrap());
+        let end = end + text[end..].find('\n').unwrap();
+        let without = [&text[..start], &text[end..]].concat();
+        let machine = Machine::parse("m.toml", &without).unwrap();
+        assert_eq!(machine, Machine::parse(name, text).unwrap());
+        let negative = text.replace("\nl2_tlb_pj = 14.0", "\nl2_tlb_pj = -14.0");
+        let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
+        assert!(message.contains("energy.l2_tlb_pj is -14"), "{message}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const ICE_LAKE_SP: &str = include_str!("../../../machines/ice-lake-sp.toml");
 /// The timing part of a machine file.
 fn parse(text: &str) -> Result<TimingConfig, toml::de::Error> {
     let mut machine: toml::Table = toml::from_str(text)?;
-    for other in ["name", "summary", "tlb", "walk_cache", "operating_system"] {
+    for other in ["name", "summary", "tlb", "walk_cache", "energy", "operating_system"] {
         machine.remove(other).expect("a machine file has it");
     }
     machine.try_into()
