@@ -32,8 +32,16 @@ pub struct TlbConfig {
     pub l1_instruction_2m: Option<TlbGeometry>,
     /// Second-level TLB shared by 4KB, 2MB, perforated, hole and bitmap entries.
     pub l2: TlbGeometry,
+    /// Whether the second-level TLB holds 2MB-grained entries: 2MB pages and perforated pages.
+    /// Without it only the first level holds 2MB pages, as on Sandy Bridge (D Table VI).
+    #[serde(default = "yes")]
+    pub l2_2m: bool,
     /// Second-level TLB for 1GB pages; without it only the first level holds them.
     pub l2_1g: Option<TlbGeometry>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each holds

@@ -73,7 +73,8 @@ impl System {
     /// An empty memory under `scheme`.
     ///
     /// # Errors
-    /// Memory too small for the kernel's own tables, or an impossible machine.
+    /// Memory too small for the kernel's own tables, an impossible machine, or one whose TLBs
+    /// cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -83,6 +84,8 @@ impl System {
     ) -> Result<Self, SimError> {
         let composition = composition.into();
         let scheme = composition.name();
+        composition.own.check_machine(machine)?;
+        composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
