@@ -430,7 +430,7 @@ impl Composition {
         let own = (self.own.dimension)(kernel, variant, config);
         let (Some(host), Some(hypervisor)) = (self.host, hypervisor) else { return own };
         let dimension = (host.dimension)(hypervisor.kernel(), variant, config);
-        let mut host = Host::new(config, dimension, variant, hypervisor.space());
+        let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
         if check {
             host.note_located();
         }
