@@ -69,14 +69,14 @@ fn results_of_runs() {
              \"counters\":{{\"l2_tlb_misses\":{misses},\"walk_cycles\":{walk_cycles},\
              \"misses_in_both_segments\":{},\"misses_in_guest_segment_only\":0,\
              \"misses_in_host_segment_only\":0}}}}\n",
-            if scheme.contains("segment") { misses / 2 } else { 0 }
+            if scheme.contains("segment") { misses } else { 0 }
         )
     };
     let base = line("4k", 1280, 7, 280) + &line("4k+4k", 2130, 10, 1000);
     place.write("plain.jsonl", &base);
     let message = "plain.jsonl: no run on \"w\" counted misses in segments";
     place.fails(&["model", "--results", "plain.jsonl"], 2, message);
-    place.write("results.jsonl", base + &line("segment+segment", 900, 100, 50));
+    place.write("results.jsonl", base + &line("segment+segment", 900, 50, 50));
     let text = place.succeeds(&["model", "--results", "results.jsonl"]);
     // Half of the misses are in both segments: 100 × 0.5 × 7 over 1280 − 280.
     let dual = text.lines().find(|line| line.contains("(DD)")).unwrap();

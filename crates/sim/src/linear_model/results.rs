@@ -266,7 +266,7 @@ mod tests {
         assert!(message("\n").contains("no results"));
         let many = ",\"misses_in_both_segments\":60,\"misses_in_guest_segment_only\":20,\
                     \"misses_in_host_segment_only\":30";
-        let text = native + &line("4k+4k", "900", 100, 500, many);
+        let text = native + &line("4k+4k", "900", 40, 500, many);
         assert!(
             message(&text).contains("line 2: 60 misses in both segments"),
             "{}",
