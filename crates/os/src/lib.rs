@@ -18,6 +18,7 @@ mod free_memory;
 mod kernel;
 mod memory;
 mod memory_map;
+mod mode_policy;
 mod policy;
 mod random;
 mod space;
@@ -35,6 +36,9 @@ pub use kernel::{
 };
 pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
+pub use mode_policy::{
+    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
+};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, PERFORATION_OPTIONS, POLICIES, PartialChange,
     Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,

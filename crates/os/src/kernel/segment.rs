@@ -192,20 +192,29 @@ impl Kernel {
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        let space = self.space(id)?;
-        if space.segment().is_some() {
+        if self.space(id)?.segment().is_some() {
             return Err(OsError::HasSegment { space: id });
         }
-        let areas = space.areas.within(ALL_PAGES);
-        let fitting = areas.into_iter().filter(|area| fits(area, &rule));
-        // Of equally large ones the lowest.
-        let largest = fitting.rev().max_by_key(|area| area.end - area.start);
+        let largest = self.largest_area(id, &rule);
         let least_bytes = rule.min_bytes;
         let area = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
         self.ledger.clears = true;
         let made = self.make_segment(id, &area, rule, updates);
         self.segments.failed += u64::from(made.is_err());
         made.and_then(|()| self.with_segment(id).map(SegmentState::from))
+    }
+
+    /// The largest area that a segment may hold; of equally large ones the lowest.
+    fn largest_area(&self, id: SpaceId, rule: &SegmentRule) -> Option<Area> {
+        let areas = self.space(id).ok()?.areas.within(ALL_PAGES);
+        let fitting = areas.into_iter().filter(|area| fits(area, rule));
+        fitting.rev().max_by_key(|area| area.end - area.start)
+    }
+
+    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
+    pub fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64> {
+        let blocks = regions_of(&self.largest_area(space, rule)?.pages());
+        Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
     }
 
     /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
