@@ -19,6 +19,7 @@ mod region;
 mod reservation;
 mod segment;
 mod tables;
+mod vacate;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
