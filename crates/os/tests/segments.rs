@@ -221,7 +221,7 @@ fn faulty_frames_escape_from_the_start() {
     assert_eq!(machine.updates, [set(126 * 512, 0), a, b, flush()]);
     // They have no frame before they are touched; then one from the top.
     assert_eq!(addresses.map(|address| machine.frame(address)), [None, None]);
-    addresses.map(|address| machine.write(address));
+    addresses.iter().for_each(|&address| machine.write(address));
     assert_eq!(machine.frame(addresses[0]), Some(65_535));
     assert_eq!(machine.counter("base_pages"), 2);
     machine.assert_memory_adds_up();
