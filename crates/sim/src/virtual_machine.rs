@@ -63,7 +63,9 @@ fn room_for(guest: &MemoryState, host: &MemoryState) -> u64 {
     });
     let past = if host.past.ageing.is_some() || host.past.faulty.is_some() { 0.5 } else { 0.0 };
     let share = 1.25 + foreign + past;
-    let bytes = (guest.memory_bytes as f64 * share) as u64 + (512 << 20);
+    // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
+    let guest_bytes = guest.memory_bytes + guest.past.hot_add_bytes;
+    let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
     bytes & !(PageSize::Size2M.bytes() - 1)
 }
 
@@ -91,6 +93,7 @@ impl MemoryState {
             perforation: None,
             past: Past::default(),
             background: Background::default(),
+            modes: None,
             host: None,
         };
         Self { memory_bytes: room_for(self, &host), ..host }
@@ -113,7 +116,8 @@ mod tests {
     fn a_host_has_room_for_its_guest() {
         assert_eq!(guest().host().memory_bytes, (4 << 30) / 4 * 5 + (512 << 20));
         let none = HostMemoryOptions::default();
-        let fragmented = HostMemoryOptions { fragmentation: Some("portion=50%,holes=50%,clustered"), ..none };
+        let fragmented =
+            HostMemoryOptions { fragmentation: Some("portion=50%,holes=50%,clustered"), ..none };
         let host = over(fragmented).unwrap();
         assert_eq!(host.memory_bytes, (4 << 30) / 4 * 7 + (512 << 20));
         assert!(host.fragmentation.is_some());

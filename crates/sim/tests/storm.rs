@@ -99,6 +99,7 @@ impl Storm {
             defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
             swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
             zones: Some(["single", "x86"][random.below(2) as usize]),
+            ..PastOptions::default()
         };
         let memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
             .and_then(|memory| memory.with_past(Past::parse(past)?));
