@@ -216,7 +216,7 @@ impl ModePolicy {
         guest: &mut Side<'_>,
         host: &mut Side<'_>,
     ) -> Result<Vec<Frame>, OsError> {
-        self.observe(instruction, guest, host, "a segment was lost");
+        self.observe(instruction, guest, host, "a kernel made or lost one by itself");
         let mut given = Vec::new();
         let misses_guest = self.plan.wants_guest_segment() && !guest.has_segment();
         if misses_guest && instruction >= self.guest.next {
