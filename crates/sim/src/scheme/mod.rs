@@ -102,6 +102,8 @@ impl Scheme {
             ageing: past.ageing,
             defrag: past.defrag,
             swap_bytes: memory.past.swap_bytes,
+            io_gap: None,
+            hot_add_bytes: 0,
             compacted: past.compacted,
         };
         let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;
