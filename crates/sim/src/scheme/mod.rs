@@ -106,6 +106,8 @@ impl Scheme {
             ageing: past.ageing,
             defrag: past.defrag,
             swap_bytes: memory.past.swap_bytes,
+            io_gap: None,
+            hot_add_bytes: 0,
             compacted: past.compacted,
             io_gap: memory.past.io_gap,
             hot_add_bytes: memory.past.hot_add_bytes,
