@@ -7,7 +7,7 @@ use perforate_types::{
 };
 
 use crate::host_memory::HostMemory;
-use crate::oracles::{Access, Oracles};
+use crate::oracles::{Access, GuestTables, Oracles};
 use crate::{Composition, Machine, MemoryState, SimError};
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
@@ -92,7 +92,8 @@ impl System {
         let mmu = Mmu::new(&machine.mmu(), dimension, composition.variant()).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
-        let virtual_machine = hypervisor.as_ref().map(Hypervisor::space);
+        let tables = GuestTables::new(kernel.hole_bitmap());
+        let virtual_machine = hypervisor.as_ref().map(|host| (host.space(), tables));
         let mut system = Self {
             kernel,
             hypervisor,

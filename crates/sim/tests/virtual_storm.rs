@@ -311,7 +311,7 @@ const DEFECTS: &[(Sabotage, &[&str])] = &[
     (Sabotage::KeepCombinedEntries, &["4k+4k", "thp+thp", "perforated+perforated", "4k+1g"]),
     (Sabotage::SkipBitmapInvalidation, &["perforated+thp", "perforated+perforated"]),
     (Sabotage::IgnoreShadow, &["perforated+perforated", "thp+perforated"]),
-    (Sabotage::WrongFilterBit, &["perforated+4k", "perforated+perforated"]),
+    (Sabotage::WrongFilterBit, &["perforated+thp", "perforated+perforated"]),
     (Sabotage::SkipL1Invalidation, &["4k+4k", "perforated+perforated"]),
 ];
 

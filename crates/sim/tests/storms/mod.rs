@@ -1,7 +1,7 @@
 //! What storms share: the random events of programs and of their operating system, and how a storm is
 //! set up and named.
 
-use perforate_mmu::TlbGeometry;
+use perforate_mmu::{TlbGeometry, allow};
 use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Composition, Machine, MemoryState, Past, PastOptions, SimError, System, SystemOptions,
@@ -188,7 +188,20 @@ impl Storm {
             _ => AccessKind::Read,
         };
         let address = VirtualAddress::new(ARENA + self.page() * 4096 + self.random.below(4096));
-        forgive(self.system.translate(kind, address).map(drop), ())
+        let found = forgive(self.system.translate(kind, address), None)?;
+        if found.is_some() {
+            self.assert_marked(kind, address);
+        }
+        Ok(())
+    }
+
+    /// What was accessed is allowed by the tables, and what was written is dirty in each of them.
+    fn assert_marked(&self, kind: AccessKind, address: VirtualAddress) {
+        let space = self.system.kernel().current();
+        let found = self.system.mmu().dimension().look_at(space, address.page());
+        let allows = found.map_or(0, |(_, allows)| allows);
+        let needed = allow::needed(kind);
+        assert_eq!(allows & needed, needed, "{kind:?} of {address:?} in {space:?}");
     }
 
     /// A process other than the first, if there is one.
