@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use perforate_capture::CaptureError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
+use perforate_sim::linear_model::ModelError;
 use perforate_trace::TraceError;
 
 /// Exit code for wrong use.
@@ -55,6 +56,8 @@ impl Failure {
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
                 | SimError::UnknownScheme { .. }
+                | SimError::NoLargeEntries { .. }
+                | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::Size { .. }
                 | SimError::MemoryBeyondCaches { .. }

@@ -6,6 +6,7 @@ mod compare;
 mod explain;
 mod failure;
 mod list;
+mod model;
 mod options;
 mod output;
 mod record;
@@ -39,6 +40,8 @@ enum Command {
     Record(record::RecordArguments),
     /// Look into and convert traces
     Trace(trace::TraceArguments),
+    /// Predict direct segments from measured counters or results (linear models)
+    Model(model::ModelArguments),
     /// List schemes, workloads or machines
     List(list::ListArguments),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => explain::explain(arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
+        Command::Model(arguments) => model::model(arguments),
         Command::List(arguments) => list::list(arguments),
     };
     match outcome {

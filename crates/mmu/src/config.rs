@@ -32,8 +32,16 @@ pub struct TlbConfig {
     pub l1_instruction_2m: Option<TlbGeometry>,
     /// Second-level TLB shared by 4KB, 2MB, perforated, hole and bitmap entries.
     pub l2: TlbGeometry,
+    /// Whether the second-level TLB holds 2MB-grained entries: 2MB pages and perforated pages.
+    /// Without it only the first level holds 2MB pages, as on Sandy Bridge (D Table VI).
+    #[serde(default = "yes")]
+    pub l2_2m: bool,
     /// Second-level TLB for 1GB pages; without it only the first level holds them.
     pub l2_1g: Option<TlbGeometry>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each holds
@@ -51,14 +59,16 @@ pub struct WalkCacheConfig {
 
 /// What a machine has for virtualization, the `[virtualization]` section of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct VirtualizationConfig {
     /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
     /// second-level TLB, and 0 entries mean that they are cached nowhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables.
-    pub host_walk_cache: WalkCacheConfig,
+    /// Page-walk caches of the host's tables; where none are named, as many as of the first
+    /// dimension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_walk_cache: Option<WalkCacheConfig>,
     /// Bits of a direct segment's escape filter.
     pub escape_filter_bits: usize,
     /// Hash functions of the escape filter, each with bits of its own.
@@ -68,11 +78,9 @@ pub struct VirtualizationConfig {
 impl Default for VirtualizationConfig {
     /// Entries share the second-level TLB; a filter as in D §IX.C.
     fn default() -> Self {
-        let host_walk_cache =
-            WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 };
         Self {
             nested_tlb: None,
-            host_walk_cache,
+            host_walk_cache: None,
             escape_filter_bits: 256,
             escape_filter_functions: 4,
         }
@@ -186,7 +194,9 @@ impl VirtualizationConfig {
         if !crate::EscapeFilter::is_possible(bits, functions) {
             return Err(ConfigError::EscapeFilter { bits, functions });
         }
-        self.host_walk_cache.validate("virtualization.host_walk_cache")?;
+        if let Some(caches) = &self.host_walk_cache {
+            caches.validate("virtualization.host_walk_cache")?;
+        }
         let nested = self.nested_tlb.filter(|geometry| geometry.entries > 0);
         nested.map_or(Ok(()), |geometry| geometry.validate("virtualization.nested_tlb"))
     }

@@ -167,16 +167,22 @@ const fn huge_key(space: SpaceId, page: VirtualPage) -> u64 {
 pub(crate) struct L2Tlb {
     shared: SetAssociative<L2Entry>,
     huge: Option<SetAssociative<L2Entry>>,
+    /// Whether `shared` takes 2MB-grained entries.
+    large: bool,
 }
 
 impl L2Tlb {
     pub(crate) fn new(config: &TlbConfig) -> Self {
-        Self { shared: SetAssociative::new(config.l2), huge: config.l2_1g.map(SetAssociative::new) }
+        Self {
+            shared: SetAssociative::new(config.l2),
+            huge: config.l2_1g.map(SetAssociative::new),
+            large: config.l2_2m,
+        }
     }
 
     /// A TLB of guest-physical addresses apart from the second level.
     pub(crate) fn nested(geometry: TlbGeometry) -> Self {
-        Self { shared: SetAssociative::new(geometry), huge: None }
+        Self { shared: SetAssociative::new(geometry), huge: None, large: true }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -215,8 +221,9 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits()))
     }
 
-    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page). An entry for
-    /// a page was looked up in vain; one of bitmap bits may be there already.
+    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page, or a 2MB page
+    /// where the array takes 4KB entries only). An entry for a page was looked up in vain; one of
+    /// bitmap bits may be there already.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -225,7 +232,8 @@ impl L2Tlb {
     ) -> Option<u32> {
         let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
-            EntryKind::Page2M | EntryKind::Perforated => Tag::Page2M,
+            EntryKind::Page2M | EntryKind::Perforated if self.large => Tag::Page2M,
+            EntryKind::Page2M | EntryKind::Perforated => return None,
             EntryKind::Bitmap => {
                 let (number, key) = (Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
                 return Some(self.shared.insert(number, key, entry) as u32);

@@ -33,6 +33,7 @@ fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[u
             l1_instruction_4k: small,
             l1_instruction_2m: None,
             l2: TlbGeometry { entries: 128, ways: 4 },
+            l2_2m: true,
             l2_1g: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },

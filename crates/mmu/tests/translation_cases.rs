@@ -31,6 +31,7 @@ fn config() -> MmuConfig {
             l1_instruction_4k: l1,
             l1_instruction_2m: None,
             l2: TlbGeometry { entries: 1536, ways: 12 },
+            l2_2m: true,
             l2_1g: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 },
@@ -85,7 +86,8 @@ fn story(steps: &Steps) -> Vec<String> {
         Action::Hit { .. } => "walk cache hit".into(),
         Action::Miss { .. } => "walk cache miss".into(),
         Action::Read { address } => format!("{purpose:?} {address:x}"),
-        Action::Check | Action::Fill { .. } => String::new(),
+        Action::Check => "check".into(),
+        Action::Fill { .. } => String::new(),
     };
     let words = steps.as_slice().iter().map(|step| word(step.purpose, step.action));
     words.filter(|word| !word.is_empty()).collect()

@@ -217,6 +217,17 @@ pub enum OsError {
         /// The longest run.
         longest_bytes: u64,
     },
+    /// More memory to be added at run time than there is room for.
+    #[error(
+        "no room to add {} of memory: {} can still be added",
+        size(*asked_bytes), size(*left_bytes)
+    )]
+    NoRoomToAdd {
+        /// Memory to be added.
+        asked_bytes: u64,
+        /// Room that is left.
+        left_bytes: u64,
+    },
     /// No area that a direct segment could hold.
     #[error(
         "address space {} has no private anonymous area of {} or more to make a segment of",

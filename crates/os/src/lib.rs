@@ -19,6 +19,7 @@ mod hypervisor;
 mod kernel;
 mod memory;
 mod memory_map;
+mod mode_policy;
 mod policy;
 mod random;
 mod space;
@@ -35,8 +36,11 @@ pub use kernel::{
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat,
     Work,
 };
-pub use memory::{Buddy, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
+pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
+pub use mode_policy::{
+    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
+};
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, Huge1G, PERFORATION_OPTIONS, POLICIES, PartialChange,
     Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,

@@ -221,7 +221,7 @@ fn faulty_frames_escape_from_the_start() {
     assert_eq!(machine.updates, [set(126 * 512, 0), a, b, flush()]);
     // They have no frame before they are touched; then one from the top.
     assert_eq!(addresses.map(|address| machine.frame(address)), [None, None]);
-    addresses.map(|address| machine.write(address));
+    addresses.iter().for_each(|&address| machine.write(address));
     assert_eq!(machine.frame(addresses[0]), Some(65_535));
     assert_eq!(machine.counter("base_pages"), 2);
     machine.assert_memory_adds_up();
@@ -413,5 +413,27 @@ fn scanners_leave_a_segment_alone() {
         assert!(machine.updates.is_empty());
     }
     assert_eq!(state(&machine).paged_pages, 2048);
+    machine.assert_memory_adds_up();
+}
+
+#[test]
+fn a_segment_is_not_swapped_out() {
+    let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(64 * MB) };
+    let mut machine = Machine::configured("segment:min=16M", config);
+    machine.map(BASE, 32 * MB);
+    for place in 0..4096 {
+        machine.write(BASE + place * KB4); // All paged in place, but for the first.
+    }
+    machine.event(advise(BASE, 32 * MB, Advice::Free));
+    machine.map(BASE + 64 * MB, 48 * MB);
+    for place in 0..48 * 256 {
+        machine.write(BASE + 64 * MB + place * KB4);
+    }
+    // 16MB were swapped at least, as 64MB were for 80MB; none of them was the segment's.
+    assert!(machine.counter("swap_outs") >= 4096);
+    assert_eq!(state(&machine).paged_pages, 4095);
+    for place in 0..8192 {
+        assert_eq!(machine.frame(BASE + place * KB4), Some(place));
+    }
     machine.assert_memory_adds_up();
 }

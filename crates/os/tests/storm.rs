@@ -5,7 +5,8 @@ mod machine;
 
 use machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_os::{
-    Defrag, HardFault, HoleContent, KernelConfig, KhugepagedConfig, KsmConfig, OsError, SegmentRule,
+    Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
+    SegmentRule,
 };
 use perforate_types::{
     AccessKind, Advice, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, VirtualAddress,
@@ -32,6 +33,7 @@ enum Action {
     HardFault(u64),
     Content(u64, u64),
     Segment(SegmentAction),
+    SelfBalloon(u64),
 }
 
 /// What happens to the segment of the running process.
@@ -159,6 +161,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (0..16_384u64).prop_map(Action::HardFault),
         1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
         4 => segment_action().prop_map(Action::Segment),
+        1 => (1..2000u64).prop_map(Action::SelfBalloon),
     ]
 }
 
@@ -262,6 +265,13 @@ fn perform(machine: &mut Machine, action: &Action) {
             }
         }
         Action::Segment(action) => act_on_segment(machine, *action),
+        Action::SelfBalloon(frames) => {
+            match machine.act(|kernel, updates| kernel.self_balloon(*frames, updates)) {
+                Ok(given) => assert_eq!(given.len() as u64, *frames),
+                Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 }
 
@@ -330,7 +340,10 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
 
 /// A storm over less memory than it touches, with swap or without.
 fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
-    let config = KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) };
+    pressure_on(policy, KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) }, actions);
+}
+
+fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
@@ -354,7 +367,13 @@ fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     // Three frames more than whole blocks: as many as hole bitmaps take.
-    let mut machine = Machine::with(policy, 256 * MB + 3 * PAGE, fragmentation, false);
+    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let config = KernelConfig { fragmentation, ..KernelConfig::new(256 * MB + 3 * PAGE) };
+    storm_on(policy, config, actions);
+}
+
+fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
+    let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
     for action in actions {
@@ -439,8 +458,26 @@ proptest! {
     }
 
     #[test]
+    fn segments_in_a_small_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+        let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: Some(7 * MB) };
+        let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
+        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(64 * MB) };
+        storm_on("segment:min=1M,escapes=40,compact=yes", config, &actions);
+    }
+
+    #[test]
+    fn perforated_pages_in_a_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+        let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: None };
+        let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
+        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(96 * MB + 5 * PAGE) };
+        storm_on("perforated", config, &actions);
+    }
+
+    #[test]
     fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("segment:min=64K,pages=2m,compact=yes,escapes=1", 16 * MB, Defrag::Always, &actions);
+        // The first area becomes a segment, and half as much memory is left for all else.
+        let config = KernelConfig { swap_bytes: 16 * MB, ..KernelConfig::new(13 * MB) };
+        pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, &actions);
     }
 
     #[test]

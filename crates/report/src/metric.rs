@@ -284,6 +284,9 @@ const FIGURES: &[Row] = &[
     }),
     ("Page walks", "walk cycles", false, Form::Count, |run| run.counter("walk_cycles")),
     ("Page walks", "translation cycles PKI", true, Form::Ratio, translation_cycles),
+    ("Page walks", "translation energy, nJ PKI", false, Form::Ratio, |run| {
+        per_kilo_instruction(run, "translation_energy_dynamic_nj")
+    }),
     ("Holes", "bitmap look-ups", false, Form::Count, |run| run.counter("bitmap_lookups")),
     ("Holes", "bitmap filtered", false, Form::Count, |run| run.counter("bitmap_filtered")),
     ("Holes", "bitmap hits", false, Form::Count, |run| run.counter("bitmap_hits")),

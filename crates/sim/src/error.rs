@@ -9,6 +9,8 @@ use perforate_timing::TimingError;
 use perforate_trace::TraceError;
 use perforate_types::{AccessKind, VirtualAddress};
 
+use crate::linear_model::ModelError;
+
 /// Why a simulation could not be set up or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -66,6 +68,17 @@ pub enum SimError {
     /// An option of the host's memory.
     #[error("host: {0}")]
     Host(Box<SimError>),
+    /// A scheme whose entries the machine's TLBs cannot hold.
+    #[error(
+        "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
+         holds 4KB entries only on {machine} (tlb.l2_2m = false); choose another scheme or machine"
+    )]
+    NoLargeEntries {
+        /// The scheme.
+        scheme: String,
+        /// The machine.
+        machine: String,
+    },
     /// There is no workload or file of that name.
     #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
     UnknownWorkload {
@@ -129,6 +142,9 @@ pub enum SimError {
         /// What it said.
         source: OsError,
     },
+    /// What a linear model is to be computed from.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// The timing model's configuration.
     #[error(transparent)]
     Timing(#[from] TimingError),

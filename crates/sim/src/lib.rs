@@ -7,10 +7,12 @@
 
 mod background;
 mod compare;
+mod energy;
 mod error;
 mod explain;
 mod footprint;
 mod host_memory;
+pub mod linear_model;
 mod machine;
 mod memory_history;
 mod memory_state;
@@ -27,6 +29,7 @@ mod workload;
 
 pub use background::{Background, BackgroundOptions, Daemon};
 pub use compare::{Comparison, Progress, compare};
+pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use explain::{Explained, Explanation, Situation, explain};
 pub use machine::Machine;

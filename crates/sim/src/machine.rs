@@ -8,12 +8,14 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{OperatingSystemCosts, SimError};
+use crate::{EnergyCosts, OperatingSystemCosts, SimError};
 
 /// The machines that come with the program: name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
     ("perforated-table2", include_str!("../../../machines/perforated-table2.toml")),
     ("ice-lake-sp", include_str!("../../../machines/ice-lake-sp.toml")),
+    ("sandy-bridge-table6", include_str!("../../../machines/sandy-bridge-table6.toml")),
+    ("gtsm-table4", include_str!("../../../machines/gtsm-table4.toml")),
 ];
 
 /// A machine: everything that is hardware and fixed.
@@ -42,6 +44,10 @@ pub struct Machine {
     /// the second-level TLB, and the filter of D §IX.C.
     #[serde(default)]
     pub virtualization: VirtualizationConfig,
+    /// What accesses to the structures of translation take; a file without the section has the
+    /// default, that of `perforated-table2`.
+    #[serde(default)]
+    pub energy: EnergyCosts,
     /// What the operating system's work takes; a file without the section has the default, that
     /// of `perforated-table2`.
     #[serde(default)]
@@ -89,6 +95,7 @@ impl Machine {
         }
         machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
         machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
+        machine.energy.validate().map_err(wrong)?;
         machine.operating_system.validate().map_err(wrong)?;
         Ok(machine)
     }
@@ -144,6 +151,9 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use perforate_mmu::TlbGeometry;
+    use perforate_timing::WalkerAttachment;
+
     use super::*;
 
     #[test]
@@ -171,6 +181,69 @@ mod tests {
         assert_eq!(machine.dram.channels, 4);
     }
 
+    #[test]
+    fn table_vi_of_paper_d() {
+        let machine = Machine::load("sandy-bridge-table6").unwrap();
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        assert_eq!(machine.tlb.l1_data_4k, geometry(64, 4));
+        assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
+        assert_eq!(machine.tlb.l1_data_1g, Some(geometry(4, 4)));
+        assert_eq!(machine.tlb.l2, geometry(512, 4));
+        assert!(!machine.tlb.l2_2m && machine.tlb.l2_1g.is_none());
+        assert_eq!(machine.core.frequency_ghz, 2.2);
+        // DDR3-1066: a burst of 8 takes 4 clocks of 533⅓ MHz.
+        assert_eq!(machine.dram.burst_ns, 7.5);
+        assert_eq!(machine.walker.segment_check_cycles, 1);
+    }
+
+    #[test]
+    fn table_4_of_paper_g() {
+        let machine = Machine::load("gtsm-table4").unwrap();
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        assert_eq!(machine.core.frequency_ghz, 3.0);
+        assert_eq!(
+            (machine.cache.l1i.size_bytes, machine.cache.l1d.size_bytes),
+            (32 << 10, 32 << 10)
+        );
+        let l2 = &machine.cache.l2;
+        assert_eq!((l2.size_bytes, l2.ways, l2.latency_cycles), (256 << 10, 8, 8));
+        let llc = machine.cache.llc.as_ref().unwrap();
+        assert_eq!((llc.size_bytes, llc.ways, llc.latency_cycles), (2 << 20, 32, 20));
+        assert_eq!(machine.tlb.l1_data_4k, geometry(64, 4));
+        assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
+        assert_eq!(machine.tlb.l1_instruction_4k, geometry(64, 4));
+        assert_eq!((machine.tlb.l2, machine.tlb.l2_2m), (geometry(512, 4), true));
+        let caches = machine.walk_cache;
+        let entries = (caches.level2_entries, caches.level3_entries, caches.level4_entries);
+        assert_eq!(entries, (32, 32, 2));
+        assert_eq!((machine.walker.l2_tlb_cycles, machine.walker.read_overhead_cycles), (7, 5));
+        assert_eq!(machine.walker.attach, WalkerAttachment::L2);
+        // 50 ns are 150 cycles, whatever row is open; the timing model rounds each part.
+        let cycles = |ns: f64| (ns * machine.core.frequency_ghz).round();
+        let dram = &machine.dram;
+        let banks = [dram.precharge_ns, dram.activate_ns, dram.column_ns, dram.row_open_ns];
+        assert_eq!(banks, [0.0; 4]);
+        assert_eq!(cycles(dram.controller_ns) + cycles(dram.burst_ns), 150.0);
+    }
+
+    /// Perforated pages need 2MB-grained entries in the second-level TLB.
+    #[test]
+    fn schemes_that_a_tlb_for_small_entries_cannot_hold() {
+        let machine = Machine::load("sandy-bridge-table6").unwrap();
+        for scheme in crate::scheme::ALL {
+            let refused = scheme.check_machine(&machine).map_err(|error| error.to_string()).err();
+            assert_eq!(refused.is_some(), scheme.shadow_directories, "{}", scheme.name);
+            if let Some(message) = refused {
+                assert!(
+                    message.contains(scheme.name) && message.contains("tlb.l2_2m"),
+                    "{message}"
+                );
+            }
+        }
+        let able = Machine::load(Machine::DEFAULT).unwrap();
+        assert!(crate::scheme::ALL.iter().all(|scheme| scheme.check_machine(&able).is_ok()));
+    }
+
     /// A file from before there was the section loads, and costs what the default machine costs.
     #[test]
     fn operating_system_costs_have_a_default() {
@@ -188,6 +261,19 @@ mod tests {
         let negative = text.replace("\nmap_ns = 25.0", "\nmap_ns = -25.0");
         let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
         assert!(message.contains("operating_system.map_ns is -25"), "{message}");
+    }
+
+    #[test]
+    fn energies_have_a_default() {
+        let (name, text) = BUNDLED[0];
+        let (start, end) = (text.find("[energy]").unwrap(), text.find("static_mw").unwrap());
+        let end = end + text[end..].find('\n').unwrap();
+        let without = [&text[..start], &text[end..]].concat();
+        let machine = Machine::parse("m.toml", &without).unwrap();
+        assert_eq!(machine, Machine::parse(name, text).unwrap());
+        let negative = text.replace("\nl2_tlb_pj = 14.0", "\nl2_tlb_pj = -14.0");
+        let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
+        assert!(message.contains("energy.l2_tlb_pj is -14"), "{message}");
     }
 
     #[test]

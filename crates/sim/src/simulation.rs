@@ -8,12 +8,13 @@ use perforate_types::{
 };
 
 use crate::background::Alarms;
+use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::operating_system::ProgramWork;
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::system::SystemOptions;
-use crate::{Composition, Machine, MemoryState, OperatingSystemCosts, SimError, System};
+use crate::{Composition, Machine, MemoryState, SimError, System};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -85,8 +86,7 @@ impl Model for Functional {
 pub struct Simulation {
     system: System,
     core: Option<Core>,
-    costs: OperatingSystemCosts,
-    frequency_ghz: f64,
+    machine: Machine,
     options: RunOptions,
     /// Instructions done, warm-up included.
     done: u64,
@@ -146,8 +146,7 @@ impl Simulation {
         Ok(Self {
             system,
             core,
-            costs: machine.operating_system.clone(),
-            frequency_ghz: machine.core.frequency_ghz,
+            machine: machine.clone(),
             options,
             done: 0,
             measured_from: None,
@@ -373,11 +372,21 @@ impl Simulation {
         self.system.record(instructions, &mut counters);
         if let Some(core) = &self.core {
             core.counters(&mut counters);
+            let translations = self.system.mmu().counters();
+            let activity = Activity {
+                data_translations: translations.l1_accesses,
+                fetch_translations: translations.l1_instruction_accesses,
+                accesses: core.translation_accesses(),
+                cycles: core.cycles(),
+            };
+            energy::record(&self.machine, &activity, &mut counters);
         }
         let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
         let (work, background) = (self.system.work(), self.system.background_work());
         let program = ProgramWork { work, background, host: self.system.host_work() };
-        self.costs.record(&program, self.frequency_ghz, steady, &mut counters);
+        let (costs, frequency_ghz) =
+            (&self.machine.operating_system, self.machine.core.frequency_ghz);
+        costs.record(&program, frequency_ghz, steady, &mut counters);
         let pages = self.system.mmu().dimension().perforated_pages();
         let contents = self.samples.into_points();
         let l2_tlb_contents =

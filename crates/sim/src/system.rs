@@ -73,7 +73,8 @@ impl System {
     /// An empty memory under `scheme`.
     ///
     /// # Errors
-    /// Memory too small for the kernel's own tables, or an impossible machine.
+    /// Memory too small for the kernel's own tables, an impossible machine, or one whose TLBs
+    /// cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -83,6 +84,8 @@ impl System {
     ) -> Result<Self, SimError> {
         let composition = composition.into();
         let scheme = composition.name();
+        composition.own.check_machine(machine)?;
+        composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
@@ -437,7 +440,7 @@ impl Composition {
         let own = (self.own.dimension)(kernel, variant, config);
         let (Some(host), Some(hypervisor)) = (self.host, hypervisor) else { return own };
         let dimension = (host.dimension)(hypervisor.kernel(), variant, config);
-        let mut host = Host::new(config, dimension, variant, hypervisor.space());
+        let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
         if check {
             host.note_located();
         }

@@ -14,7 +14,7 @@ fn without_caches() -> Machine {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     let none = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
     machine.walk_cache = none;
-    machine.virtualization.host_walk_cache = none;
+    machine.virtualization.host_walk_cache = Some(none);
     machine.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 0 });
     machine
 }
@@ -66,6 +66,22 @@ fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
             assert_eq!(guest_reads, g, "{guest}+{host}");
             assert_eq!(guest_reads + host_reads, (g + 1) * (h + 1) - 1, "{guest}+{host}");
         }
+    }
+}
+
+/// D Tables I and II: references of guest and host, and checks, of most walks in each mode. The
+/// four tables of the guest and the page itself are located by five checks in VMM Direct.
+#[test]
+fn direct_segments_flatten_one_dimension_or_both() {
+    for (mode, pair, expected) in [
+        ("base virtualized", "4k+4k", (4, 20, 0)),
+        ("VMM Direct", "4k+segment", (4, 0, 5)),
+        ("Guest Direct", "segment+4k", (0, 4, 1)),
+        ("Dual Direct", "segment+segment", (0, 0, 1)),
+        ("unvirtualized direct segment", "segment", (0, 0, 1)),
+    ] {
+        let mut system = ready(&without_caches(), pair);
+        assert_eq!(cold_walk(&mut system), expected, "{mode}");
     }
 }
 

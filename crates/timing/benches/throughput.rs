@@ -186,7 +186,7 @@ fn main() {
     ];
     for (name, text) in machines {
         let mut machine: toml::Table = toml::from_str(text).expect("the bundled machines parse");
-        for other in ["name", "summary", "tlb", "walk_cache"] {
+        for other in ["name", "summary", "tlb", "walk_cache", "energy", "operating_system"] {
             machine.remove(other);
         }
         let config: TimingConfig = machine.try_into().expect("the rest is the timing part");

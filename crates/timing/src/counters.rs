@@ -1,6 +1,6 @@
 //! Figures of the timing model by name.
 
-use perforate_types::{Counters, Purpose};
+use perforate_types::{Counters, Purpose, Unit};
 
 use crate::branch::BranchPredictor;
 use crate::hierarchy::{CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin};
@@ -36,6 +36,37 @@ const SHARE_NAMES: [&str; SHARES] = [
 const _: () = assert!(Purpose::HostHole as usize == 15 && Share::FillWait as usize == 22);
 
 const CACHE_NAMES: [(usize, &str); 4] = [(L1I, "l1i"), (L1D, "l1d"), (L2, "l2"), (LLC, "llc")];
+
+/// Accesses to each structure by translations beyond the first-level TLB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TranslationAccesses {
+    /// Look-ups and fills, by [`Unit`]; look-ups of the first level are not among them.
+    pub units: [u64; Unit::COUNT],
+    /// Checks of direct segments.
+    pub segment_checks: u64,
+    /// Walker reads that the first-level data cache served.
+    pub reads_from_l1d: u64,
+    /// Walker reads that the second-level cache served.
+    pub reads_from_l2: u64,
+    /// Walker reads that the last-level cache served.
+    pub reads_from_llc: u64,
+    /// Walker reads that memory served.
+    pub reads_from_memory: u64,
+}
+
+impl TranslationAccesses {
+    pub(crate) fn of(statistics: &TranslationStatistics) -> Self {
+        let reads = statistics.reads_by_level;
+        Self {
+            units: statistics.unit_accesses,
+            segment_checks: statistics.checks,
+            reads_from_l1d: reads[L1D],
+            reads_from_l2: reads[L2],
+            reads_from_llc: reads[LLC],
+            reads_from_memory: reads[MEMORY],
+        }
+    }
+}
 
 fn ratio(out: &mut Counters, name: impl Into<String>, numerator: u64, denominator: u64) {
     out.ratio(name, numerator as f64, denominator as f64);

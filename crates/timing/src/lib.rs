@@ -29,6 +29,7 @@ pub use config::{
     BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig, Prefetcher,
     TimingConfig, WalkerAttachment, WalkerConfig,
 };
+pub use counters::TranslationAccesses;
 pub use error::TimingError;
 pub use pipeline::Core;
 

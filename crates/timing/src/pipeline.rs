@@ -14,6 +14,7 @@ use perforate_types::{Branch, Counters, Instruction, Operation, PhysicalAddress,
 
 use crate::branch::BranchPredictor;
 use crate::config::TimingConfig;
+use crate::counters::TranslationAccesses;
 use crate::error::TimingError;
 use crate::forward::RecentStores;
 use crate::hierarchy::{Hierarchy, L1D, L1I, Origin};
@@ -329,6 +330,11 @@ impl Core {
     /// Retire time of the last instruction, in cycles since measuring began.
     pub fn cycles(&self) -> u64 {
         self.retire.cycle - self.statistics.origin
+    }
+
+    /// What translations accessed since measuring began.
+    pub fn translation_accesses(&self) -> TranslationAccesses {
+        TranslationAccesses::of(&self.translation.statistics)
     }
 
     /// Adds the figures since measuring began to `out`.

@@ -35,6 +35,10 @@ pub(crate) struct TranslationStatistics {
     pub(crate) reads_by_level: [u64; LEVELS],
     /// Cycles walkers were occupied.
     pub(crate) walker_cycles: u64,
+    /// Look-ups and fills by [`Unit`].
+    pub(crate) unit_accesses: [u64; Unit::COUNT],
+    /// Checks of segments.
+    pub(crate) checks: u64,
 }
 
 /// When the entry of a slot is there, and how long its fill took.
@@ -197,11 +201,13 @@ impl Translation {
     fn step(&mut self, memory: &mut Hierarchy, step: Step, now: u64) -> Ended {
         match step.action {
             Action::Hit { unit, slot } => {
+                self.statistics.unit_accesses[unit as usize] += 1;
                 let found = now + self.latencies[unit as usize];
                 let at = self.slots[unit as usize][slot as usize].arrival(now).max(found);
                 Ended { at, share: look_up_share(unit, step.purpose), fill_wait: at - found }
             }
             Action::Miss { unit } => {
+                self.statistics.unit_accesses[unit as usize] += 1;
                 let at = now + self.latencies[unit as usize];
                 Ended { at, share: look_up_share(unit, step.purpose), fill_wait: 0 }
             }
@@ -211,9 +217,13 @@ impl Translation {
                 Ended { at: served.done, share: step.purpose as usize, fill_wait: 0 }
             }
             Action::Check => {
+                self.statistics.checks += 1;
                 Ended { at: now + self.check, share: Share::SegmentCheck as usize, fill_wait: 0 }
             }
-            Action::Fill { .. } => Ended { at: now, share: 0, fill_wait: 0 },
+            Action::Fill { unit, .. } => {
+                self.statistics.unit_accesses[unit as usize] += 1;
+                Ended { at: now, share: 0, fill_wait: 0 }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 mod machine;
 
 use machine::{DRAM, L1, L2, L2_TLB, Machine, config, l2_tlb_hit, walk};
-use perforate_timing::WalkerAttachment;
+use perforate_timing::{TranslationAccesses, WalkerAttachment};
 use perforate_types::{Action, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
 
@@ -64,6 +64,30 @@ fn walks_share_walkers() {
         assert_eq!(machine.counter("walk_cycles"), 16);
         assert_eq!(machine.counter("translation_cycles_walker_queue"), done - L1 - 8);
     }
+}
+
+/// A nested walk's structures: look-ups and fills by unit, checks, reads by the cache that serves.
+#[test]
+fn accesses_are_counted_by_structure() {
+    let mut machine = warmed(&config());
+    let mut steps = Steps::new();
+    steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+    steps.then(Purpose::Level2, Action::Hit { unit: Unit::WalkCache, slot: 0 });
+    steps.then(Purpose::HostPage, Action::Check);
+    steps.then(Purpose::HostPage, Action::Miss { unit: Unit::NestedTlb });
+    steps.then(Purpose::HostLevel1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    steps.beside(Purpose::HostPage, Action::Fill { unit: Unit::NestedTlb, slot: 0 });
+    steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new((TABLES + 1) * 64) });
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot: 0 });
+    machine.load(DATA, 0, 1, 0, &steps);
+    let accesses = machine.core.translation_accesses();
+    let [data, instruction, l2, walk_cache, host_walk_cache, nested] = accesses.units;
+    assert_eq!((data, instruction, l2, nested), (1, 0, 1, 2));
+    assert_eq!((walk_cache, host_walk_cache), (1, 0));
+    assert_eq!(accesses.segment_checks, 1);
+    assert_eq!((accesses.reads_from_l1d, accesses.reads_from_memory), (2, 0));
+    machine.core.start_measuring();
+    assert_eq!(machine.core.translation_accesses(), TranslationAccesses::default());
 }
 
 #[test]

@@ -127,7 +127,8 @@ pub enum MappingChange {
     /// The segment registers of the address space are set: BASE is `page`, LIMIT `page` + `pages`,
     /// OFFSET `frame` − `page`; the escape filter is empty (D §II.B, §III). Of its pages only
     /// escaped ones may be mapped elsewhere by paging; others may be mapped in place, for those the
-    /// filter takes for escaped.
+    /// filter takes for escaped. Pages that are mapped elsewhere at this moment escape with the
+    /// changes that follow at once. Then everything cached for the address space is shot down.
     Segment {
         /// Address space.
         space: SpaceId,
@@ -141,13 +142,14 @@ pub enum MappingChange {
         permissions: Permissions,
     },
     /// The segment registers of the address space are cleared: BASE = LIMIT. Pages mapped by paging
-    /// inside it stay mapped.
+    /// inside it stay mapped. The shootdown of the address space follows.
     ClearSegment {
         /// Address space.
         space: SpaceId,
     },
     /// A page of the segment escapes it: it goes into the escape filter, and paging alone
-    /// translates it from now on (D §V).
+    /// translates it from now on (D §V): at first as it was mapped in place, if it was. The
+    /// shootdown of the address space follows, after further escapes at most.
     Escape {
         /// Address space.
         space: SpaceId,

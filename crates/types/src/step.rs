@@ -151,7 +151,7 @@ pub struct Steps {
 impl Steps {
     /// No steps yet, with room for the longest native walk.
     pub fn new() -> Self {
-        Self { list: Vec::with_capacity(32), ..Self::default() }
+        Self { list: Vec::with_capacity(128), ..Self::default() }
     }
 
     /// No steps yet, and none will be listed: only reads are counted, for runs without a clock.

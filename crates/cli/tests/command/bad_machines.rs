@@ -101,6 +101,25 @@ fn no_machine_files_at_all() {
     }
 }
 
+#[test]
+fn schemes_whose_entries_the_tlbs_cannot_hold() {
+    let place = Place::new();
+    let expected = "scheme perforated: perforated pages are 2MB-grained entries";
+    for command in ["run", "compare", "explain"] {
+        let machine = ["--machine", "sandy-bridge-table6", "--scheme", "perforated"];
+        place.fails(&[&[command][..], &machine].concat(), 2, expected);
+    }
+    place.write("machine.toml", changed("l2_1g = {", "l2_2m = false\nl2_1g = {"));
+    let arguments = ["run", "random:size=64M", "--instructions", "9000", "--machine"];
+    place.fails(
+        &[&arguments[..], &["machine.toml"]].concat(),
+        2,
+        "on perforated-table2 (tlb.l2_2m",
+    );
+    let large = ["--scheme", "thp", "--functional", "--check"];
+    place.succeeds(&[&arguments[..], &["machine.toml"], &large].concat());
+}
+
 /// A name is only text: it is escaped in the report.
 #[test]
 fn a_hostile_name_stays_text() {

@@ -9,7 +9,16 @@ fn every_list_alone_and_all_together() {
     for (what, words) in [
         ("schemes", &["perforated-naive", "ideal", "source: P §IV", "4k"][..]),
         ("workloads", &["random", "others", "default: 2G", "Bundled traces"]),
-        ("machines", &["perforated-table2", "ice-lake-sp", "(default)"]),
+        (
+            "machines",
+            &[
+                "perforated-table2",
+                "ice-lake-sp",
+                "sandy-bridge-table6",
+                "gtsm-table4",
+                "(default)",
+            ],
+        ),
     ] {
         let list = place.succeeds(&["list", what]);
         assert!(all.contains(&list), "{what}");

@@ -6,6 +6,7 @@ mod bad_traces;
 mod compare;
 mod explain;
 mod lists;
+mod model;
 mod place;
 mod recording;
 mod run;

@@ -8,7 +8,7 @@ use perforate_types::{
 use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
 use crate::l2_tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::walker::Walker;
-use crate::{PerforatedVariant, TlbGeometry, VirtualizationConfig, WalkCaches};
+use crate::{MmuConfig, PerforatedVariant, TlbGeometry, VirtualizationConfig, WalkCaches};
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
 /// address space is the guest's frame number.
@@ -93,17 +93,18 @@ pub struct Host {
 impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(
-        config: &VirtualizationConfig,
+        config: &MmuConfig,
         dimension: Box<dyn Dimension>,
         variant: PerforatedVariant,
         space: SpaceId,
     ) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
+        let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         Self {
             dimension,
             variant,
-            caches: WalkCaches::new(&config.host_walk_cache),
-            tlb: NestedTlb::new(config.nested_tlb),
+            caches: WalkCaches::new(&host_walk_cache.unwrap_or(config.walk_cache)),
+            tlb: NestedTlb::new(nested_tlb),
             space,
             pinned: None,
             located: None,

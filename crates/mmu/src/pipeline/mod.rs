@@ -424,6 +424,7 @@ impl Mmu {
         let contents = self.l2.contents();
         let nested = self.dimension.nested_counters();
         for (name, value) in [
+            ("misses_in_both_segments", self.counters.segment_translations),
             ("misses_in_guest_segment_only", nested.in_guest_segment_only),
             ("misses_in_host_segment_only", nested.in_host_segment_only),
             ("l2_tlb_entries_empty", contents.empty),

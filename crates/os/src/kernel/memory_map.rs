@@ -11,7 +11,7 @@ use perforate_types::{Frame, HoleSet};
 use super::Kernel;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner};
 use crate::memory_map::block_frames;
-use crate::space::FrameVisitor;
+use crate::space::{FrameVisitor, visit_run};
 use crate::{BlockFrames, FrameClass, FreeMemory, MemoryMap, OtherUse};
 
 /// What is said of the frames of one block.
@@ -35,7 +35,7 @@ impl Kernel {
     pub fn memory_map(&self) -> MemoryMap {
         let mut uses = FrameUses::default();
         self.tell_uses(&mut uses);
-        uses.into_map(self.memory.memory_bytes() / FRAME_BYTES)
+        uses.into_map(self.memory.end_frame())
     }
 
     /// The free blocks of each order at this moment.
@@ -60,6 +60,9 @@ impl Kernel {
             }
         }
         self.tell_recorded(uses);
+        for absent in self.memory.absent() {
+            visit_run(absent, FrameClass::Absent, uses);
+        }
         for space in self.live_spaces() {
             space.visit_frames(uses);
         }

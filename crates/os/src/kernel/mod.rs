@@ -30,7 +30,7 @@
 //! - `khugepaged`: 4KB pages become 2MB pages in the background.
 //! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
 //! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
-//! - `balloon`: a guest gives memory to its hypervisor.
+//! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
@@ -74,7 +74,7 @@ use perforate_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{FRAME_BYTES, PhysicalMemory};
+use crate::memory::{FRAME_BYTES, FrameLayout, IoGap, PhysicalMemory};
 use crate::space::{AddressSpace, Effects, region_of};
 use crate::{
     Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, OtherUse, PartialChange, Policy,
@@ -126,6 +126,13 @@ pub struct KernelConfig {
     /// How memory is divided into zones.
     #[serde(default)]
     pub zones: ZoneLayout,
+    /// The I/O gap; without one, memory begins at address 0 and has no gaps.
+    #[serde(default)]
+    pub io_gap: Option<IoGap>,
+    /// Room for memory that is added at run time, at the end of the physical address space: in a
+    /// guest, what its balloon holds from the start (D §VI.C).
+    #[serde(default)]
+    pub hot_add_bytes: u64,
     /// Frames that are faulty and never used.
     #[serde(default)]
     pub faulty: Option<FaultMap>,
@@ -209,13 +216,15 @@ impl Kernel {
         if punches && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
         }
-        let mut memory = PhysicalMemory::new(
+        let layout = FrameLayout { io_gap: config.io_gap, hot_add_bytes: config.hot_add_bytes };
+        let mut memory = PhysicalMemory::with_layout(
             config.memory_bytes,
             config.tables.shadow_directories,
             config.zones,
+            layout,
         )?;
         if let Some(faulty) = &config.faulty {
-            memory.retire_all(&faulty.frames(config.memory_bytes / FRAME_BYTES, config.seed)?);
+            memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
         }
         let aged = match &config.ageing {
             Some(ageing) => Some(ageing::age(&mut memory, ageing, config.seed)?),
@@ -318,6 +327,12 @@ impl Kernel {
     /// machine. Only with shadow directories.
     pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
         self.memory.hole_bitmap().map(|frame| frame.address())
+    }
+
+    /// The frame after the last that there can be: beyond the memory's size with an I/O gap or
+    /// room for memory added later.
+    pub fn end_frame(&self) -> perforate_types::Frame {
+        perforate_types::Frame::new(self.memory.end_frame())
     }
 
     /// Living processes and their address spaces.

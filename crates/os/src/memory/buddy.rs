@@ -253,7 +253,7 @@ impl Buddy {
                 continue;
             };
             let end = run_end.min(numbers.end / 2);
-            if number % 2 != 0 || end == pair {
+            if !number.is_multiple_of(2) || end == pair {
                 self.open_pair(pair, MigrateType::Movable);
                 continue;
             }

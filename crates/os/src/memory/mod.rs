@@ -5,6 +5,7 @@ mod block;
 mod buddy;
 mod check;
 mod contiguous;
+mod layout;
 mod migrate_type;
 mod number_set;
 mod others;
@@ -17,6 +18,7 @@ mod swap;
 mod zones;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 
@@ -25,6 +27,8 @@ pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
 pub(crate) use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
+pub(crate) use layout::FrameLayout;
+pub use layout::IoGap;
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;
@@ -53,6 +57,11 @@ pub(crate) struct Fragment {
 /// Physical memory with its reference counts.
 pub(crate) struct PhysicalMemory {
     memory_bytes: u64,
+    /// Frames with memory, in order.
+    present: Vec<Range<u64>>,
+    /// Frames that can be added.
+    addable: Range<u64>,
+    end_frame: u64,
     zones: Zones,
     references: References,
     owners: Owners,
@@ -74,41 +83,65 @@ pub(crate) struct PhysicalMemory {
 }
 
 impl PhysicalMemory {
-    /// Memory of `memory_bytes`, with the hole bitmap reserved at its top if wanted (P-2: one bit
-    /// per frame).
+    /// Memory of `memory_bytes` without gaps, as [`Self::with_layout`].
+    #[cfg(test)]
     pub(crate) fn new(
         memory_bytes: u64,
         with_hole_bitmap: bool,
-        layout: ZoneLayout,
+        zones: ZoneLayout,
+    ) -> Result<Self, OsError> {
+        Self::with_layout(memory_bytes, with_hole_bitmap, zones, FrameLayout::default())
+    }
+
+    /// Memory of `memory_bytes`, with the hole bitmap reserved at its top if wanted (P-2: one bit
+    /// per frame there can be).
+    pub(crate) fn with_layout(
+        memory_bytes: u64,
+        with_hole_bitmap: bool,
+        zones: ZoneLayout,
+        layout: FrameLayout,
     ) -> Result<Self, OsError> {
         let invalid = |reason| OsError::InvalidMemory { memory_bytes, reason };
         let frames = memory_bytes / FRAME_BYTES;
         if !memory_bytes.is_multiple_of(FRAME_BYTES) {
             return Err(invalid("not a multiple of 4096 bytes"));
         }
-        if memory_bytes > 1 << 52 {
+        if memory_bytes > 1 << 52 || layout.hot_add_bytes > 1 << 52 {
             return Err(invalid("physical addresses have 52 bits, at most 4096 TB"));
         }
-        layout.check(memory_bytes).map_err(invalid)?;
+        zones.check(memory_bytes).map_err(invalid)?;
+        let (present, addable) = layout.place(frames).map_err(invalid)?;
+        let boot_end = present.last().map_or(0, |range| range.end);
+        let end_frame = if addable.is_empty() { boot_end } else { addable.end };
         let hole_bitmap_frames =
-            if with_hole_bitmap { frames.div_ceil(8 * FRAME_BYTES) } else { 0 };
+            if with_hole_bitmap { end_frame.div_ceil(8 * FRAME_BYTES) } else { 0 };
+        let last_frames = present.last().map_or(0, |range| range.end - range.start);
         // A first page needs four table nodes (one of them a pair) and its frame.
-        if frames < hole_bitmap_frames + 8 {
+        if last_frames < hole_bitmap_frames || frames < hole_bitmap_frames + 8 {
             return Err(invalid("too small to map a single page; 64KB is the least"));
         }
-        let usable = frames - hole_bitmap_frames;
+        let hole_bitmap = boot_end - hole_bitmap_frames;
+        let usable = if addable.is_empty() { hole_bitmap } else { end_frame };
+        let mut zones = Zones::new(usable, zones);
+        let absent = layout::gaps(&present, end_frame);
+        // Without anything to add the bitmap lies behind all zones.
+        let reserved = (!addable.is_empty()).then_some(hole_bitmap..boot_end);
+        absent.into_iter().chain(reserved).for_each(|range| zones.take_range(range));
         Ok(Self {
             memory_bytes,
-            zones: Zones::new(usable, layout),
+            present,
+            addable,
+            end_frame,
+            zones,
             references: References::default(),
             owners: Owners::default(),
             owners_left: false,
             others: Others::default(),
-            watermarks: Watermarks::of(usable),
+            watermarks: Watermarks::of(frames - hole_bitmap_frames),
             pressure: Pressure::default(),
             swap: Swap::default(),
             retired_frames: 0,
-            hole_bitmap: with_hole_bitmap.then(|| Frame::new(usable)),
+            hole_bitmap: with_hole_bitmap.then(|| Frame::new(hole_bitmap)),
             hole_bitmap_frames,
             foreign_frames: 0,
             parked: HashMap::new(),
@@ -176,9 +209,9 @@ impl PhysicalMemory {
         taken
     }
 
-    /// Frames below the hole bitmap.
+    /// The frame after the last that can be used.
     pub(crate) fn usable_frames(&self) -> u64 {
-        self.memory_bytes / FRAME_BYTES - self.hole_bitmap_frames
+        self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }
 
     /// Takes the faulty ones of these frames out of use before anything is in memory. Those that

@@ -152,6 +152,25 @@ impl Zones {
         self.of_mut(Frame::new(numbers.start << BLOCK_ORDER)).take_pageblocks(numbers);
     }
 
+    /// Takes these frames, which are all free.
+    pub(crate) fn take_range(&mut self, frames: std::ops::Range<u64>) {
+        let block = 1 << BLOCK_ORDER;
+        let mut next = frames.start;
+        while next < frames.end {
+            let place = self.place(Frame::new(next));
+            let buddy = &mut self.zones[place].buddy;
+            let end = frames.end.min(buddy.range().end);
+            let blocks = next / block..end / block;
+            if next.is_multiple_of(block) && !blocks.is_empty() {
+                next = blocks.end * block;
+                buddy.take_pageblocks(blocks);
+            } else {
+                assert!(buddy.take(Frame::new(next)), "frame was free");
+                next += 1;
+            }
+        }
+    }
+
     /// Takes exactly this frame; returns whether it was free.
     pub(crate) fn take(&mut self, frame: Frame) -> bool {
         self.of_mut(frame).take(frame)

@@ -1,8 +1,11 @@
 //! Whether what an address space says of itself agrees with what it maps.
 
-use perforate_types::{HoleSet, PageSize};
+use perforate_types::{Frame, HoleSet, PageSize};
 
-use super::{AddressSpace, Mapping, Perforated, Present, Region, Usage, pages_of};
+use super::{
+    AddressSpace, Mapping, Perforated, Present, Region, Segment, Usage, page_at, pages_of,
+    subpages_of,
+};
 use crate::memory::{Recount, complement, expect};
 
 impl AddressSpace {
@@ -67,6 +70,55 @@ impl AddressSpace {
             }
         }
         Ok(())
+    }
+
+    /// Adds what the segment holds to `recount`, and checks the rest of what it says of itself.
+    fn check_segment(&self, recount: &mut Recount) -> Result<(), String> {
+        let Some(segment) = self.segment() else { return Ok(()) };
+        let held = self.held_ranges();
+        let pages: u64 = held.iter().map(|pages| pages.end - pages.start).sum();
+        expect("pages that the segment holds", segment.held_pages(), pages)?;
+        for frame in held.iter().flat_map(|pages| segment.frames_of(pages)).map(Frame::new) {
+            match segment.is_active {
+                true => recount.map(frame, None),
+                false => recount.hold(frame)?,
+            }
+        }
+        if let Some(page) = segment.escaped.iter().find(|page| !segment.covers(**page)) {
+            return Err(format!("page {page:#x} escaped a segment that it is not in"));
+        }
+        for number in self.regions_within(&segment.pages()) {
+            for index in subpages_of(&segment.pages(), number).iter() {
+                self.check_segment_page(segment, page_at(number, index))?;
+            }
+        }
+        for area in self.areas.within(segment.pages()) {
+            let own = segment.permissions == area.attributes.effective()
+                && area.attributes.is_private_anonymous();
+            if !own && area.pages().any(|page| segment.translates(page)) {
+                return Err(format!("the area at {:#x} differs from the segment", area.start));
+            }
+        }
+        match self.areas.gaps(segment.pages()).first() {
+            Some(gap) => Err(format!("no area at {:#x}, inside the segment", gap.start)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_segment_page(&self, segment: &Segment, page: u64) -> Result<(), String> {
+        if !segment.translates(page) {
+            return Ok(());
+        }
+        match self.find(page) {
+            Some(present)
+                if present.frame() != Some(segment.frame_of(page))
+                    || present.permissions() != segment.permissions =>
+            {
+                Err(format!("page {page:#x} of the segment is mapped as {present:?}"))
+            }
+            _ if self.is_swapped(page) => Err(format!("page {page:#x} of the segment is swapped")),
+            _ => Ok(()),
+        }
     }
 
     /// What is swapped or advised free is in an area, and the former is not mapped.

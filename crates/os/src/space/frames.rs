@@ -36,26 +36,26 @@ impl AddressSpace {
         }
         if let Some(segment) = self.segment() {
             for pages in self.held_ranges() {
-                visit_run(segment.frames_of(&pages), visitor);
+                visit_run(segment.frames_of(&pages), FrameClass::Segment, visitor);
             }
         }
     }
 }
 
-/// The frames of a segment: whole blocks together.
-fn visit_run(frames: Range<u64>, visitor: &mut impl FrameVisitor) {
+/// A run of frames: whole blocks together.
+pub(crate) fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut impl FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
         let block = next & !(REGION_PAGES - 1);
         let blocks = (frames.end - next) / REGION_PAGES;
         if next == block && blocks > 0 {
-            visitor.blocks(Frame::new(block), blocks, FrameClass::Segment);
+            visitor.blocks(Frame::new(block), blocks, class);
             next += blocks * REGION_PAGES;
             continue;
         }
         let end = frames.end.min(block + REGION_PAGES);
         let part = ((next - block) as usize..(end - block) as usize).collect();
-        visitor.frames(Frame::new(block), &part, FrameClass::Segment);
+        visitor.frames(Frame::new(block), &part, class);
         next = end;
     }
 }

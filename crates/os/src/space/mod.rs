@@ -19,6 +19,7 @@ mod region;
 mod reservation;
 mod segment;
 mod tables;
+mod vacate;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,7 +33,7 @@ use crate::OsError;
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
-pub(crate) use frames::FrameVisitor;
+pub(crate) use frames::{FrameVisitor, visit_run};
 use number_map::NumberMap;
 pub(crate) use numbers::{
     ALL_PAGES, GIGABYTE_PAGES, GIGABYTE_REGIONS, REGION_PAGES, first_of, first_of_gigabyte,

@@ -19,7 +19,7 @@ use super::{
     AddressSpace, Effects, Mapping, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
 };
 use crate::OsError;
-use crate::memory::{PhysicalMemory, Recount, expect};
+use crate::memory::PhysicalMemory;
 
 /// A direct segment.
 #[derive(Clone, Debug)]
@@ -328,135 +328,6 @@ impl AddressSpace {
     fn shoot_down_escape(&self, effects: &mut Effects<'_>) {
         if self.segment().is_some_and(|segment| segment.is_active) {
             effects.shootdown(Shootdown::Space { space: self.id });
-        }
-    }
-
-    /// Prepares `pages` for a segment: nothing larger than 4KB reaches out of them, or maps one of
-    /// those that are to escape. Only this can fail of making one, and leaves everything
-    /// translated as it was.
-    pub(crate) fn prepare_segment(
-        &mut self,
-        pages: &Range<u64>,
-        escaped: &BTreeSet<u64>,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let breaks = |range: &Range<u64>| {
-            range.start < pages.start
-                || pages.end < range.end
-                || escaped.range(range.clone()).next().is_some()
-        };
-        for number in self.huge_within(pages) {
-            if breaks(&super::pages_of_gigabyte(number)) {
-                self.split_huge(number, effects)?;
-            }
-        }
-        for number in self.regions_within(pages) {
-            if !breaks(&pages_of(number)) {
-                continue;
-            }
-            match &self.region(number).expect("mapped region").mapping {
-                Mapping::Pages(_) => {}
-                Mapping::Large(_) => {
-                    self.split_large(number, &HoleSet::FULL, effects)?;
-                }
-                Mapping::Perforated(_) => {
-                    self.demote(number, effects)?;
-                    effects.ledger.done.large_pages_split += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Unmaps what [`Self::prepare_segment`] prepared, but for escaped pages, as its data lie in the
-    /// run now. Returns how many pages had data in memory, and how many in swap.
-    pub(crate) fn vacate_for_segment(
-        &mut self,
-        pages: &Range<u64>,
-        escaped: &BTreeSet<u64>,
-        effects: &mut Effects<'_>,
-    ) -> (u64, u64) {
-        let before = self.usage().mapped_pages();
-        for number in self.huge_within(pages) {
-            let block = self.unmap_huge(number, effects);
-            effects.memory.release_huge(block);
-        }
-        let stays = |page: u64| !pages.contains(&page) || escaped.contains(&page);
-        for number in self.regions_within(pages) {
-            match &self.region(number).expect("mapped region").mapping {
-                Mapping::Large(_) => {
-                    let large = self.unmap_large(number, effects);
-                    effects.memory.release_block(large.block, &HoleSet::FULL);
-                }
-                Mapping::Perforated(_) => self.unmap_perforated(number, effects).release(effects),
-                Mapping::Pages(_) => {
-                    for index in self.mapped_pages(number).iter() {
-                        let page = page_at(number, index);
-                        if !stays(page) {
-                            let frame = self.unmap_page(page, effects);
-                            effects.memory.release(frame);
-                        }
-                    }
-                    self.close_pages_if_empty(number, effects);
-                }
-            }
-        }
-        let moved = before - self.usage().mapped_pages();
-        let mut swapped = 0;
-        let mut start = pages.start;
-        for end in escaped.iter().copied().chain([pages.end]) {
-            swapped += self.forget_reclaimed(&(start..end), &mut effects.memory.swap);
-            start = end + 1;
-        }
-        (moved, swapped)
-    }
-
-    /// Adds what the segment holds to `recount`, and checks the rest of what it says of itself.
-    pub(super) fn check_segment(&self, recount: &mut Recount) -> Result<(), String> {
-        let Some(segment) = self.segment() else { return Ok(()) };
-        let held = self.held_ranges();
-        let pages: u64 = held.iter().map(|pages| pages.end - pages.start).sum();
-        expect("pages that the segment holds", segment.held_pages(), pages)?;
-        for frame in held.iter().flat_map(|pages| segment.frames_of(pages)).map(Frame::new) {
-            match segment.is_active {
-                true => recount.map(frame, None),
-                false => recount.hold(frame)?,
-            }
-        }
-        if let Some(page) = segment.escaped.iter().find(|page| !segment.covers(**page)) {
-            return Err(format!("page {page:#x} escaped a segment that it is not in"));
-        }
-        for number in self.regions_within(&segment.pages()) {
-            for index in subpages_of(&segment.pages(), number).iter() {
-                self.check_segment_page(segment, page_at(number, index))?;
-            }
-        }
-        for area in self.areas.within(segment.pages()) {
-            let own = segment.permissions == area.attributes.effective()
-                && area.attributes.is_private_anonymous();
-            if !own && area.pages().any(|page| segment.translates(page)) {
-                return Err(format!("the area at {:#x} differs from the segment", area.start));
-            }
-        }
-        match self.areas.gaps(segment.pages()).first() {
-            Some(gap) => Err(format!("no area at {:#x}, inside the segment", gap.start)),
-            None => Ok(()),
-        }
-    }
-
-    fn check_segment_page(&self, segment: &Segment, page: u64) -> Result<(), String> {
-        if !segment.translates(page) {
-            return Ok(());
-        }
-        match self.find(page) {
-            Some(present)
-                if present.frame() != Some(segment.frame_of(page))
-                    || present.permissions() != segment.permissions =>
-            {
-                Err(format!("page {page:#x} of the segment is mapped as {present:?}"))
-            }
-            _ if self.is_swapped(page) => Err(format!("page {page:#x} of the segment is swapped")),
-            _ => Ok(()),
         }
     }
 

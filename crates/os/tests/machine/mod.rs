@@ -289,7 +289,8 @@ impl Machine {
         assert_eq!(frames(FrameClass::Unmovable), kept);
         assert_eq!(frames(FrameClass::Reserved), self.counter("reserved_bytes"));
         let all: u64 = FrameClass::ALL.into_iter().map(frames).sum();
-        assert_eq!(all, self.counter("memory_bytes"));
+        assert_eq!(all, self.kernel.end_frame().number() * 4096);
+        assert_eq!(all - frames(FrameClass::Absent), self.counter("memory_bytes"));
         let mut by_block: BTreeMap<u64, u64> = BTreeMap::new();
         for frame in mapped.keys() {
             *by_block.entry(frame / 512).or_default() += 1;

@@ -7,13 +7,14 @@ mod composition;
 mod ideal;
 mod large_pages;
 mod perforated;
+mod segment;
 
 pub use composition::Composition;
 use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 
 use crate::memory_state::Past;
-use crate::{Background, MemoryState, SimError};
+use crate::{Background, Machine, MemoryState, SimError};
 
 /// Every scheme there is, in the order reports show them.
 pub const ALL: &[&Scheme] = &[
@@ -27,6 +28,8 @@ pub const ALL: &[&Scheme] = &[
     &perforated::LAZY,
     &perforated::RESERVE,
     &perforated::PERFORATED,
+    &segment::SEGMENT,
+    &segment::SEGMENT_LARGE,
     &ideal::IDEAL,
 ];
 
@@ -67,6 +70,19 @@ impl Scheme {
             let known = ALL.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
             SimError::UnknownScheme { name: name.into(), known }
         })
+    }
+
+    /// Checks that the machine's TLBs can hold what this scheme puts into them.
+    ///
+    /// # Errors
+    /// [`SimError::NoLargeEntries`]: holes are looked up behind a 2MB-grained entry of the second
+    /// level (P §IV.C), so without such entries every access to a perforated page would walk.
+    pub(crate) fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
+        if self.shadow_directories && !machine.tlb.l2_2m {
+            let (scheme, machine) = (self.name.into(), machine.name.clone());
+            return Err(SimError::NoLargeEntries { scheme, machine });
+        }
+        Ok(())
     }
 
     /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,

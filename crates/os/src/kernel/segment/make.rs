@@ -1,0 +1,137 @@
+//! Making segments: at the first touch of a large area, or later.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_types::{Frame, HoleSet, SpaceId, Update};
+
+use super::SegmentState;
+use crate::kernel::{FirstTouch, Kernel};
+use crate::memory::FRAME_BYTES;
+use crate::space::{ALL_PAGES, Area, Segment, index_of, regions_of};
+use crate::{OsError, SegmentRule};
+
+impl Kernel {
+    pub(super) fn create_largest(
+        &mut self,
+        id: SpaceId,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<SegmentState, OsError> {
+        if self.space(id)?.segment().is_some() {
+            return Err(OsError::HasSegment { space: id });
+        }
+        let largest = self.largest_area(id, &rule);
+        let least_bytes = rule.min_bytes;
+        let area = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
+        self.ledger.clears = true;
+        let made = self.make_segment(id, &area, rule, updates);
+        self.segments.failed += u64::from(made.is_err());
+        made.and_then(|()| self.with_segment(id).map(SegmentState::from))
+    }
+
+    /// The largest area that a segment may hold; of equally large ones the lowest.
+    fn largest_area(&self, id: SpaceId, rule: &SegmentRule) -> Option<Area> {
+        let areas = self.space(id).ok()?.areas.within(ALL_PAGES);
+        let fitting = areas.into_iter().filter(|area| fits(area, rule));
+        fitting.rev().max_by_key(|area| area.end - area.start)
+    }
+
+    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
+    pub fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64> {
+        let blocks = regions_of(&self.largest_area(space, rule)?.pages());
+        Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
+    }
+
+    /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
+    /// whether it did.
+    pub(in crate::kernel) fn begin_segment(
+        &mut self,
+        id: SpaceId,
+        area: &Area,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let Some(rule) = self.policy.segment() else { return false };
+        let has_one = self.space(id).is_ok_and(|space| space.segment().is_some());
+        if has_one || !fits(area, &rule) || !self.segments.fruitless.is_due() {
+            return false;
+        }
+        let made = self.make_segment(id, area, rule, updates).is_ok();
+        match made {
+            true => self.segments.fruitless.reset(),
+            false => self.segments.fruitless.failed(),
+        }
+        self.segments.failed += u64::from(!made);
+        made
+    }
+
+    /// Makes a segment of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
+    /// entries can map it as well.
+    fn make_segment(
+        &mut self,
+        id: SpaceId,
+        area: &Area,
+        rule: SegmentRule,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let pages = area.pages();
+        let blocks = regions_of(&pages);
+        let length = pages.end - pages.start;
+        if self.is_any_fragmented(&blocks) {
+            let asked_bytes = length * FRAME_BYTES;
+            return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
+        }
+        let wanted = blocks.end - blocks.start;
+        let run = self.take_run(wanted, rule.faulty_pages, rule.compacts, updates)?;
+        let frame = run.first().add(index_of(pages.start) as u64);
+        let frames = frame.number()..frame.number() + length;
+        self.free_good_frames(run.frames().start..frames.start);
+        self.free_good_frames(frames.end..run.frames().end);
+        let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
+        let faulty = self.memory.retired_within(&frames);
+        let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
+        let (space, mut effects) = self.parts(id, updates)?;
+        if let Err(error) = space.prepare_segment(&pages, &escaped, &mut effects) {
+            self.free_good_frames(frames);
+            return Err(error);
+        }
+        let (moved, swapped) = space.vacate_for_segment(&pages, &escaped, &mut effects);
+        let cleared = length - escaped.len() as u64 - moved - swapped;
+        let Range { start, end } = pages;
+        let permissions = area.attributes.effective();
+        let (is_active, paged) = (true, 0);
+        let segment = Segment { start, end, frame, permissions, is_active, escaped, paged };
+        space.set_segment(segment, &mut effects);
+        effects.ledger.bring_in(FirstTouch::Segment { cleared });
+        effects.ledger.done.pages_swapped_in += swapped;
+        self.note_migration(moved);
+        self.segments.made += 1;
+        Ok(())
+    }
+
+    /// Injected fragmentation says that no whole block can be had for a region.
+    fn is_any_fragmented(&self, regions: &Range<u64>) -> bool {
+        let seed = self.config.seed;
+        let fragmented = |region| self.config.fragmentation.and_then(|f| f.holes(seed, region));
+        self.config.fragmentation.is_some()
+            && regions.clone().any(|region| fragmented(region).is_some())
+    }
+
+    /// Gives back frames that nobody has, but for faulty ones.
+    fn free_good_frames(&mut self, frames: Range<u64>) {
+        let mut start = frames.start;
+        for faulty in self.memory.retired_within(&frames) {
+            self.memory.free_range(start..faulty.number());
+            start = faulty.number() + 1;
+        }
+        self.memory.free_range(start..frames.end);
+    }
+}
+
+/// Whether a segment may hold an area: private anonymous memory that may be written, and enough.
+fn fits(area: &Area, rule: &SegmentRule) -> bool {
+    let bytes = (area.end - area.start).saturating_mul(FRAME_BYTES);
+    bytes >= rule.min_bytes
+        && area.attributes.is_private_anonymous()
+        && area.attributes.effective().write
+}

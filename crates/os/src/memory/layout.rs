@@ -1,0 +1,198 @@
+//! Which physical addresses have memory: the I/O gap of x86-64 and memory added at run time.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FRAME_BYTES, PhysicalMemory};
+use crate::OsError;
+
+/// Memory added later begins where a free block of the largest order can.
+const HOT_ADD_ALIGNMENT: u64 = 1024;
+
+/// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV). What
+/// memory does not fit below it lies at 4GB and above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IoGap {
+    /// First byte of the gap, a multiple of 4096.
+    pub start_bytes: u64,
+    /// First byte after it, a multiple of 4MB.
+    pub end_bytes: u64,
+    /// Memory that stays below the gap, a multiple of 4096; all else is unplugged there and added at
+    /// the end (D §IV, §VI.C). `None`: all that fits stays.
+    pub kept_bytes: Option<u64>,
+}
+
+impl IoGap {
+    /// As a PC has it: 3GB to 4GB.
+    pub const PC: Self = Self { start_bytes: 3 << 30, end_bytes: 4 << 30, kept_bytes: None };
+
+    /// After most of the memory below it was moved: 256MB are enough to boot Linux (D §VI.C).
+    pub const RECLAIMED: Self = Self { kept_bytes: Some(256 << 20), ..Self::PC };
+
+    fn check(&self) -> Result<(), &'static str> {
+        let kept = self.kept_bytes.unwrap_or(self.start_bytes);
+        match self {
+            _ if self.start_bytes == 0 || kept == 0 => Err("nothing lies below the I/O gap"),
+            _ if self.start_bytes >= self.end_bytes => Err("the I/O gap ends before it begins"),
+            _ if kept > self.start_bytes => Err("more is kept below the I/O gap than fits"),
+            _ if !(self.start_bytes | kept).is_multiple_of(FRAME_BYTES)
+                || !self.end_bytes.is_multiple_of(HOT_ADD_ALIGNMENT * FRAME_BYTES) =>
+            {
+                Err("the I/O gap begins at a multiple of 4096 and ends at a multiple of 4M")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for IoGap {
+    fn default() -> Self {
+        Self::PC
+    }
+}
+
+/// Which frames there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FrameLayout {
+    /// The I/O gap, if there is one.
+    pub io_gap: Option<IoGap>,
+    /// Room for memory that is added at run time, above all other, in bytes.
+    pub hot_add_bytes: u64,
+}
+
+impl FrameLayout {
+    /// Frames that a memory of so many has at first, and those that can be added.
+    pub(super) fn place(&self, frames: u64) -> Result<(Vec<Range<u64>>, Range<u64>), &'static str> {
+        let mut present: Vec<Range<u64>> = std::iter::once(0..frames).collect();
+        if let Some(gap) = &self.io_gap {
+            gap.check()?;
+            let below = gap.kept_bytes.unwrap_or(gap.start_bytes) / FRAME_BYTES;
+            if below < frames {
+                let end = gap.end_bytes / FRAME_BYTES;
+                present = vec![0..below, end..end + (frames - below)];
+            }
+        }
+        if !self.hot_add_bytes.is_multiple_of(FRAME_BYTES) {
+            return Err("memory to be added is a multiple of 4096 bytes");
+        }
+        let end = present.last().map_or(0, |range| range.end);
+        let start = end.next_multiple_of(HOT_ADD_ALIGNMENT);
+        Ok((present, start..start + self.hot_add_bytes / FRAME_BYTES))
+    }
+}
+
+/// The parts of `0..end` that are in none of `ranges`, which are in order.
+pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
+    let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
+    let ends = ranges.iter().map(|range| range.start).chain([end]);
+    starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
+}
+
+impl PhysicalMemory {
+    /// Frames at which there is no memory now, below [`Self::end_frame`].
+    pub(crate) fn absent(&self) -> Vec<Range<u64>> {
+        gaps(&self.present, self.end_frame)
+    }
+
+    /// The frame after the last that there can be.
+    pub(crate) fn end_frame(&self) -> u64 {
+        self.end_frame
+    }
+
+    /// Frames that can still be added.
+    pub(crate) fn addable_frames(&self) -> u64 {
+        self.addable.end - self.addable.start
+    }
+
+    /// Adds free frames at the end of memory (Linux: memory hotplug; here in any number, there in
+    /// sections of 128MB).
+    ///
+    /// # Errors
+    /// If there is no room for so many.
+    pub(crate) fn hot_add(&mut self, frames: u64) -> Result<Range<u64>, OsError> {
+        if frames > self.addable_frames() {
+            let left_bytes = self.addable_frames() * FRAME_BYTES;
+            return Err(OsError::NoRoomToAdd { asked_bytes: frames * FRAME_BYTES, left_bytes });
+        }
+        let added = self.addable.start..self.addable.start + frames;
+        self.addable.start = added.end;
+        self.memory_bytes += frames * FRAME_BYTES;
+        match self.present.last_mut() {
+            Some(last) if last.end == added.start => last.end = added.end,
+            _ => self.present.push(added.clone()),
+        }
+        self.free_range(added.clone());
+        Ok(added)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ZoneLayout;
+
+    #[test]
+    fn frames_are_placed_around_the_gap() {
+        let of = |io_gap, gigabytes: u64| {
+            let layout = FrameLayout { io_gap, hot_add_bytes: 8 << 20 };
+            layout.place(gigabytes << 18).expect("valid")
+        };
+        let gigabyte = 1 << 18;
+        let (present, added) = of(None, 8);
+        assert_eq!((present.len(), present[0].clone()), (1, 0..8 * gigabyte));
+        assert_eq!(added, 8 * gigabyte..8 * gigabyte + 2048);
+        let (present, _) = of(Some(IoGap::PC), 3);
+        assert_eq!((present.len(), present[0].clone()), (1, 0..3 * gigabyte), "all fits below");
+        let (present, added) = of(Some(IoGap::PC), 8);
+        assert_eq!(present, [0..3 * gigabyte, 4 * gigabyte..9 * gigabyte]);
+        assert_eq!(added.start, 9 * gigabyte);
+        // 256MB are 65536 frames; the other 7.75GB lie from 4GB on.
+        let (present, _) = of(Some(IoGap::RECLAIMED), 8);
+        assert_eq!(present, [0..65_536, 4 * gigabyte..12 * gigabyte - 65_536]);
+        assert_eq!(gaps(&present, 12 * gigabyte)[0], 65_536..4 * gigabyte);
+        assert_eq!(gaps(&present, 12 * gigabyte)[1], 12 * gigabyte - 65_536..12 * gigabyte);
+    }
+
+    #[test]
+    fn impossible_gaps_are_explained() {
+        let reason = |start_bytes, end_bytes, kept_bytes| {
+            let io_gap = Some(IoGap { start_bytes, end_bytes, kept_bytes });
+            FrameLayout { io_gap, hot_add_bytes: 0 }.place(1 << 20).unwrap_err()
+        };
+        assert_eq!(reason(8 << 20, 4 << 20, None), "the I/O gap ends before it begins");
+        assert_eq!(reason(0, 4 << 20, None), "nothing lies below the I/O gap");
+        assert!(reason(4 << 20, 8 << 20, Some(5 << 20)).contains("more is kept"));
+        assert!(reason(4 << 20, 9 << 20, None).contains("multiple of 4M"));
+    }
+
+    #[test]
+    fn added_memory_is_one_run_at_the_end() {
+        // 10MB below a gap of 6MB to 8MB, a bitmap, and room for 16MB.
+        let gap = IoGap { start_bytes: 6 << 20, end_bytes: 8 << 20, kept_bytes: None };
+        let gap = IoGap { end_bytes: 12 << 20, ..gap };
+        let layout = FrameLayout { io_gap: Some(gap), hot_add_bytes: 16 << 20 };
+        let zones = ZoneLayout::Single;
+        let mut memory = PhysicalMemory::with_layout(10 << 20, true, zones, layout).expect("valid");
+        // 0–6MB, 12–16MB; 32MB are 8192 frames, whose bits take one frame, the last of the 10MB.
+        assert_eq!(memory.end_frame(), 8192);
+        assert_eq!(memory.hole_bitmap().map(|frame| frame.number()), Some(4095));
+        assert_eq!(memory.zones().free_frames(), 2560 - 1);
+        assert_eq!(memory.absent(), [1536..3072, 4096..8192]);
+        let is_free = |memory: &PhysicalMemory, frame| {
+            memory.zones().is_free(perforate_types::Frame::new(frame))
+        };
+        let free = [0, 1535, 1536, 3071, 3072, 4094, 4095, 4096];
+        let expected = [true, true, false, false, true, true, false, false];
+        assert_eq!(free.map(|frame| is_free(&memory, frame)), expected);
+        assert_eq!(memory.hot_add(3000), Ok(4096..7096));
+        assert_eq!(memory.memory_bytes(), (10 << 20) + 3000 * 4096);
+        assert_eq!(memory.zones().free_frames(), 2559 + 3000);
+        assert_eq!(memory.absent(), [1536..3072, 7096..8192]);
+        assert!(is_free(&memory, 7095) && !is_free(&memory, 7096));
+        assert!(matches!(memory.hot_add(1097), Err(OsError::NoRoomToAdd { .. })));
+        assert_eq!(memory.hot_add(1096), Ok(7096..8192));
+        memory.check(crate::memory::Recount::default()).expect("records agree");
+    }
+}

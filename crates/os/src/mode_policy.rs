@@ -1,0 +1,308 @@
+//! Which virtualized mode a guest runs in when memory is fragmented, and what is done to reach a
+//! better one (D Table III).
+//!
+//! A [`ModePolicy`] is stepped as instructions go by. It makes the segments that are missing: the
+//! guest's from free memory or by self-ballooning, at once; the host's from free memory at once, or
+//! slowly, by compaction in the background. The mode is what the two kernels have at the moment, so
+//! that it falls back where a segment is lost. Every transition is logged.
+
+use std::fmt;
+
+use perforate_types::{Frame, SpaceId, Update};
+
+use crate::{Kernel, OsError, SegmentRule};
+
+/// Attempts in vain after which the pause between two of them grows no more: 2⁶ times the first.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// A virtualized mode, by the segments whose registers are set (D §III).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VirtualizedMode {
+    /// None: two dimensions of paging.
+    BaseVirtualized,
+    /// The host's.
+    VmmDirect,
+    /// The guest's.
+    GuestDirect,
+    /// Both.
+    DualDirect,
+}
+
+impl VirtualizedMode {
+    /// The mode with these segments.
+    pub const fn of(guest_segment: bool, host_segment: bool) -> Self {
+        match (guest_segment, host_segment) {
+            (false, false) => Self::BaseVirtualized,
+            (false, true) => Self::VmmDirect,
+            (true, false) => Self::GuestDirect,
+            (true, true) => Self::DualDirect,
+        }
+    }
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BaseVirtualized => "base-virtualized",
+            Self::VmmDirect => "vmm-direct",
+            Self::GuestDirect => "guest-direct",
+            Self::DualDirect => "dual-direct",
+        }
+    }
+}
+
+impl fmt::Display for VirtualizedMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What kind of program the guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Application {
+    /// One large area of memory: a guest segment pays.
+    BigMemory,
+    /// Small or scattered memory: no guest segment.
+    Compute,
+}
+
+/// Whose physical memory is fragmented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Fragmented {
+    /// The guest's.
+    pub guest: bool,
+    /// The host's.
+    pub host: bool,
+}
+
+/// What is done for a guest: a row of D Table III, or that without fragmentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModePlan {
+    /// The mode to begin with.
+    pub start: VirtualizedMode,
+    /// The mode after that.
+    pub goal: VirtualizedMode,
+    /// Whether self-ballooning makes room for the guest segment.
+    pub self_balloons: bool,
+    /// Whether compaction slowly makes room for the host segment.
+    pub compacts_host: bool,
+}
+
+impl ModePlan {
+    /// The plan for an application and the state of memory.
+    pub const fn new(application: Application, fragmented: Fragmented) -> Self {
+        let wants_guest = matches!(application, Application::BigMemory);
+        Self {
+            start: VirtualizedMode::of(wants_guest, !fragmented.host),
+            goal: VirtualizedMode::of(wants_guest, true),
+            self_balloons: wants_guest && fragmented.guest,
+            compacts_host: fragmented.host,
+        }
+    }
+
+    fn wants_guest_segment(&self) -> bool {
+        self.goal == VirtualizedMode::DualDirect
+    }
+}
+
+/// A change of the mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeTransition {
+    /// Instructions executed before.
+    pub instruction: u64,
+    /// The mode before.
+    pub from: VirtualizedMode,
+    /// The mode after.
+    pub to: VirtualizedMode,
+    /// What brought it about.
+    pub why: &'static str,
+}
+
+/// A kernel and one of its address spaces, and where its updates go.
+pub struct Side<'a> {
+    /// The guest's kernel, or the host's.
+    pub kernel: &'a mut Kernel,
+    /// The process in the guest, or the virtual machine in the host.
+    pub space: SpaceId,
+    /// What changes.
+    pub updates: &'a mut Vec<Update>,
+}
+
+impl Side<'_> {
+    fn has_segment(&self) -> bool {
+        self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
+    }
+
+    /// Makes a segment or sets the registers of the one that there is. Returns whether it is active
+    /// now.
+    fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
+        if self.kernel.segment(self.space).is_some() {
+            return self.kernel.enable_segment(self.space, self.updates).map(|()| true);
+        }
+        match self.kernel.create_segment_with(self.space, rule, self.updates) {
+            Ok(_) => Ok(true),
+            Err(
+                OsError::NoContiguousMemory { .. }
+                | OsError::NoSegmentArea { .. }
+                | OsError::OutOfMemory { .. },
+            ) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Attempts that become rare as they fail.
+#[derive(Clone, Copy, Debug)]
+struct Attempts {
+    next: u64,
+    failures: u32,
+}
+
+impl Attempts {
+    const fn from(instruction: u64) -> Self {
+        Self { next: instruction, failures: 0 }
+    }
+
+    fn note(&mut self, succeeded: bool, instruction: u64, interval: u64) {
+        self.failures = if succeeded { 0 } else { (self.failures + 1).min(MOST_DOUBLINGS) };
+        self.next = instruction + (interval << self.failures.saturating_sub(1));
+    }
+}
+
+/// Drives a guest towards the mode that its plan aims at.
+#[derive(Clone, Debug)]
+pub struct ModePolicy {
+    plan: ModePlan,
+    rule: SegmentRule,
+    interval: u64,
+    mode: VirtualizedMode,
+    guest: Attempts,
+    host: Attempts,
+    log: Vec<ModeTransition>,
+}
+
+impl ModePolicy {
+    /// Begins in Base Virtualized mode, before the first step. `interval`: instructions between two
+    /// attempts at a segment; after failures more.
+    pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64) -> Self {
+        // Compaction is slow: the host's segment is not there from the start.
+        let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
+        let (mode, guest) = (VirtualizedMode::BaseVirtualized, Attempts::from(0));
+        Self { plan, rule, interval, mode, guest, host, log: Vec::new() }
+    }
+
+    /// The plan.
+    pub const fn plan(&self) -> ModePlan {
+        self.plan
+    }
+
+    /// The mode at the last step.
+    pub const fn mode(&self) -> VirtualizedMode {
+        self.mode
+    }
+
+    /// The transitions so far, in order.
+    pub fn log(&self) -> &[ModeTransition] {
+        &self.log
+    }
+
+    /// Tries what is due to come closer to the goal. Returns the frames that the guest's balloon
+    /// gave up for it, which the hypervisor may drop from the guest's memory.
+    ///
+    /// # Errors
+    /// If an address space does not exist.
+    pub fn step(
+        &mut self,
+        instruction: u64,
+        guest: &mut Side<'_>,
+        host: &mut Side<'_>,
+    ) -> Result<Vec<Frame>, OsError> {
+        self.observe(instruction, guest, host, "a segment was lost");
+        let mut given = Vec::new();
+        let misses_guest = self.plan.wants_guest_segment() && !guest.has_segment();
+        if misses_guest && instruction >= self.guest.next {
+            let (made, why) = self.make_guest_segment(guest, &mut given)?;
+            self.guest.note(made, instruction, self.interval);
+            self.observe(instruction, guest, host, why);
+        }
+        if !host.has_segment() && instruction >= self.host.next {
+            let compacts = self.plan.compacts_host;
+            let made = host.make_segment(SegmentRule { compacts, ..self.rule })?;
+            self.host.note(made, instruction, self.interval);
+            let why = if compacts { "host compaction" } else { "free host memory" };
+            self.observe(instruction, guest, host, why);
+        }
+        Ok(given)
+    }
+
+    /// The guest's segment, without copies: from free memory, or memory that was added for it.
+    fn make_guest_segment(
+        &self,
+        guest: &mut Side<'_>,
+        given: &mut Vec<Frame>,
+    ) -> Result<(bool, &'static str), OsError> {
+        let rule = SegmentRule { compacts: false, ..self.rule };
+        if guest.make_segment(rule)? {
+            return Ok((true, "free guest memory"));
+        }
+        let why = "self-ballooning";
+        let wanted = guest.kernel.segment_frames_wanted(guest.space, &rule);
+        let Some(frames) = wanted.filter(|_| self.plan.self_balloons) else {
+            return Ok((false, why));
+        };
+        match guest.kernel.self_balloon(frames, guest.updates) {
+            Ok(frames) => given.extend(frames),
+            Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {
+                return Ok((false, why));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok((guest.make_segment(rule)?, why))
+    }
+
+    fn observe(&mut self, instruction: u64, guest: &Side<'_>, host: &Side<'_>, why: &'static str) {
+        let to = VirtualizedMode::of(guest.has_segment(), host.has_segment());
+        if to != self.mode {
+            self.log.push(ModeTransition { instruction, from: self.mode, to, why });
+            self.mode = to;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use VirtualizedMode::{BaseVirtualized, DualDirect, GuestDirect, VmmDirect};
+
+    #[test]
+    fn every_row_of_the_table() {
+        let (host, guest) = (true, true);
+        let rows = [
+            // Application, fragmented (guest, host): start, goal, self-ballooning, compaction.
+            (Application::BigMemory, (!guest, !host), DualDirect, DualDirect, false, false),
+            (Application::BigMemory, (!guest, host), GuestDirect, DualDirect, false, true),
+            (Application::BigMemory, (guest, !host), DualDirect, DualDirect, true, false),
+            (Application::BigMemory, (guest, host), GuestDirect, DualDirect, true, true),
+            (Application::Compute, (!guest, !host), VmmDirect, VmmDirect, false, false),
+            (Application::Compute, (!guest, host), BaseVirtualized, VmmDirect, false, true),
+            (Application::Compute, (guest, !host), VmmDirect, VmmDirect, false, false),
+            (Application::Compute, (guest, host), BaseVirtualized, VmmDirect, false, true),
+        ];
+        for (application, (guest, host), start, goal, self_balloons, compacts_host) in rows {
+            let plan = ModePlan { start, goal, self_balloons, compacts_host };
+            assert_eq!(ModePlan::new(application, Fragmented { guest, host }), plan);
+        }
+    }
+
+    #[test]
+    fn attempts_become_rare() {
+        let mut attempts = Attempts::from(0);
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            times.push(attempts.next);
+            attempts.note(false, attempts.next, 10);
+        }
+        assert_eq!(times, [0, 10, 30, 70, 150, 310, 630, 950, 1270]);
+        attempts.note(true, 2000, 10);
+        assert_eq!(attempts.next, 2010);
+    }
+}

@@ -1,0 +1,251 @@
+//! Energy of translation (D §IX.B): dynamic energy of each access to a structure, and the static
+//! energy of the time a run takes.
+//!
+//! The structures are what translation uses: TLBs, walk caches, segment registers and escape
+//! filters, and the caches and memory that page walkers read. The energy of the program's own
+//! accesses to caches and memory is left out: it is the same under every scheme, but for prefetches
+//! and evictions.
+
+use perforate_timing::{TranslationAccesses, WalkerAttachment};
+use perforate_types::{Counters, Unit};
+use serde::{Deserialize, Serialize};
+
+use crate::Machine;
+
+/// The most an access may take, in pJ, and the most a core may leak, in mW.
+const MOST: f64 = 1e6;
+
+/// Energy of one access to each structure, the `[energy]` section of a machine file; sources stand
+/// there. A fill takes as much as a look-up. A structure the machine does not have takes nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergyCosts {
+    /// First-level TLB array for 4KB pages, data or instructions.
+    pub l1_tlb_4k_pj: f64,
+    /// First-level TLB array for 2MB pages; looked up together with the others.
+    pub l1_tlb_2m_pj: f64,
+    /// First-level TLB array for 1GB pages, likewise.
+    pub l1_tlb_1g_pj: f64,
+    /// Second-level TLB: one look-up of all sizes, of a bitmap entry, or of a nested entry that
+    /// shares it.
+    pub l2_tlb_pj: f64,
+    /// Page-walk caches, all levels at once, of guest or host.
+    pub walk_cache_pj: f64,
+    /// A nested TLB of its own.
+    pub nested_tlb_pj: f64,
+    /// One check of a segment's BASE and LIMIT, and the addition of OFFSET.
+    pub segment_check_pj: f64,
+    /// The escape filter beside that check.
+    pub escape_filter_pj: f64,
+    /// First-level data cache, read by a page walker.
+    pub l1d_read_pj: f64,
+    /// Second-level cache, likewise.
+    pub l2_read_pj: f64,
+    /// Last-level cache, likewise.
+    pub llc_read_pj: f64,
+    /// One line of main memory, likewise.
+    pub memory_read_pj: f64,
+    /// Static power of the core and its share of the rest, in mW.
+    pub static_mw: f64,
+}
+
+impl Default for EnergyCosts {
+    /// For machine files that say nothing: as `perforated-table2`, where the sources stand.
+    fn default() -> Self {
+        Self {
+            l1_tlb_4k_pj: 5.9,
+            l1_tlb_2m_pj: 4.8,
+            l1_tlb_1g_pj: 0.7,
+            l2_tlb_pj: 14.0,
+            walk_cache_pj: 3.1,
+            nested_tlb_pj: 5.9,
+            segment_check_pj: 0.4,
+            escape_filter_pj: 0.5,
+            l1d_read_pj: 174.0,
+            l2_read_pj: 1_392.0,
+            llc_read_pj: 0.0,
+            memory_read_pj: 16_000.0,
+            static_mw: 1_000.0,
+        }
+    }
+}
+
+impl EnergyCosts {
+    /// Checks every number against what a machine can have.
+    ///
+    /// # Errors
+    /// One line with the key and what would be right.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (key, value) in [
+            ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
+            ("l1_tlb_2m_pj", self.l1_tlb_2m_pj),
+            ("l1_tlb_1g_pj", self.l1_tlb_1g_pj),
+            ("l2_tlb_pj", self.l2_tlb_pj),
+            ("walk_cache_pj", self.walk_cache_pj),
+            ("nested_tlb_pj", self.nested_tlb_pj),
+            ("segment_check_pj", self.segment_check_pj),
+            ("escape_filter_pj", self.escape_filter_pj),
+            ("l1d_read_pj", self.l1d_read_pj),
+            ("l2_read_pj", self.l2_read_pj),
+            ("llc_read_pj", self.llc_read_pj),
+            ("memory_read_pj", self.memory_read_pj),
+            ("static_mw", self.static_mw),
+        ] {
+            if !(0.0..=MOST).contains(&value) {
+                return Err(format!("energy.{key} is {value}; expected 0 to {MOST}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the energy of a run is computed from.
+pub(crate) struct Activity {
+    /// Look-ups of the first-level data TLB.
+    pub(crate) data_translations: u64,
+    /// Look-ups of the first-level instruction TLB.
+    pub(crate) fetch_translations: u64,
+    /// Everything beyond.
+    pub(crate) accesses: TranslationAccesses,
+    /// Time, in cycles.
+    pub(crate) cycles: u64,
+}
+
+/// Writes `translation_energy_dynamic_nj`, its parts by structure, and `static_energy_nj`.
+pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters) {
+    let parts = dynamic_pj(machine, activity);
+    let sum = parts.iter().map(|(_, energy_pj)| energy_pj).sum();
+    out.ratio("translation_energy_dynamic_nj", sum, 1000.0);
+    for (structure, energy_pj) in parts {
+        out.ratio(format!("translation_energy_dynamic_nj_{structure}"), energy_pj, 1000.0);
+    }
+    // mW × ns = pJ
+    let time_ns = activity.cycles as f64 / machine.core.frequency_ghz;
+    out.ratio("static_energy_nj", machine.energy.static_mw * time_ns, 1000.0);
+}
+
+/// Dynamic energy by structure, in pJ.
+fn dynamic_pj(machine: &Machine, activity: &Activity) -> [(&'static str, f64); 9] {
+    let costs = &machine.energy;
+    let accesses = &activity.accesses;
+    let unit = |unit: Unit| accesses.units[unit as usize];
+    let data = activity.data_translations + unit(Unit::L1DataTlb);
+    let fetches = activity.fetch_translations + unit(Unit::L1InstructionTlb);
+    let l1_tlb = data as f64 * data_tlb_pj(machine) + fetches as f64 * fetch_tlb_pj(machine);
+    let walk_cache = unit(Unit::WalkCache) + unit(Unit::HostWalkCache);
+    let check_pj = costs.segment_check_pj + costs.escape_filter_pj;
+    // A read looks into every cache from the walkers' down to the one that serves it.
+    let memory = accesses.reads_from_memory;
+    let llc = if machine.cache.llc.is_some() { memory + accesses.reads_from_llc } else { 0 };
+    let below_l2 = memory + accesses.reads_from_llc;
+    let l2 = match machine.walker.attach {
+        WalkerAttachment::Llc => 0,
+        WalkerAttachment::L1d | WalkerAttachment::L2 => below_l2 + accesses.reads_from_l2,
+    };
+    let l1d = match machine.walker.attach {
+        WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
+        WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
+    };
+    [
+        ("l1_tlb", l1_tlb),
+        ("l2_tlb", unit(Unit::L2Tlb) as f64 * costs.l2_tlb_pj),
+        ("walk_cache", walk_cache as f64 * costs.walk_cache_pj),
+        ("nested_tlb", unit(Unit::NestedTlb) as f64 * costs.nested_tlb_pj),
+        ("segment_check", accesses.segment_checks as f64 * check_pj),
+        ("walker_l1d", l1d as f64 * costs.l1d_read_pj),
+        ("walker_l2", l2 as f64 * costs.l2_read_pj),
+        ("walker_llc", llc as f64 * costs.llc_read_pj),
+        ("walker_memory", memory as f64 * costs.memory_read_pj),
+    ]
+}
+
+/// One look-up of all arrays of the first-level data TLB.
+fn data_tlb_pj(machine: &Machine) -> f64 {
+    let (tlb, costs) = (&machine.tlb, &machine.energy);
+    costs.l1_tlb_4k_pj
+        + tlb.l1_data_2m.map_or(0.0, |_| costs.l1_tlb_2m_pj)
+        + tlb.l1_data_1g.map_or(0.0, |_| costs.l1_tlb_1g_pj)
+}
+
+/// The same of the first-level instruction TLB, which has no array for 1GB pages.
+fn fetch_tlb_pj(machine: &Machine) -> f64 {
+    let (tlb, costs) = (&machine.tlb, &machine.energy);
+    costs.l1_tlb_4k_pj + tlb.l1_instruction_2m.map_or(0.0, |_| costs.l1_tlb_2m_pj)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Powers of ten, so that each structure has its own digit.
+    fn machine(name: &str) -> Machine {
+        let mut machine = Machine::load(name).unwrap();
+        machine.energy = EnergyCosts {
+            l1_tlb_4k_pj: 1.0,
+            l1_tlb_2m_pj: 10.0,
+            l1_tlb_1g_pj: 100.0,
+            l2_tlb_pj: 1e3,
+            walk_cache_pj: 1e4,
+            nested_tlb_pj: 1e5,
+            segment_check_pj: 3.0,
+            escape_filter_pj: 4.0,
+            l1d_read_pj: 1.0,
+            l2_read_pj: 10.0,
+            llc_read_pj: 100.0,
+            memory_read_pj: 1e3,
+            static_mw: 500.0,
+        };
+        machine
+    }
+
+    fn activity() -> Activity {
+        let mut units = [0; Unit::COUNT];
+        units[Unit::L1DataTlb as usize] = 1;
+        units[Unit::L2Tlb as usize] = 3;
+        units[Unit::WalkCache as usize] = 2;
+        units[Unit::HostWalkCache as usize] = 2;
+        units[Unit::NestedTlb as usize] = 5;
+        let accesses = TranslationAccesses {
+            units,
+            segment_checks: 2,
+            reads_from_l1d: 1,
+            reads_from_l2: 2,
+            reads_from_llc: 3,
+            reads_from_memory: 4,
+        };
+        Activity { data_translations: 6, fetch_translations: 2, accesses, cycles: 4_000 }
+    }
+
+    fn parts(machine: &Machine) -> [f64; 9] {
+        dynamic_pj(machine, &activity()).map(|(_, energy_pj)| energy_pj)
+    }
+
+    /// Data look-ups read three arrays, fetches two: 7 × 111 + 2 × 11 = 799. Reads: 1 + 2 + 3 + 4 in
+    /// the L1D, 2 + 3 + 4 in the L2, 3 + 4 in the LLC, 4 in memory.
+    #[test]
+    fn each_structure_by_hand() {
+        let machine = machine("sandy-bridge-table6");
+        let expected = [799.0, 3e3, 4e4, 5e5, 14.0, 10.0, 90.0, 700.0, 4e3];
+        assert_eq!(parts(&machine), expected);
+        let mut counters = Counters::default();
+        record(&machine, &activity(), &mut counters);
+        let sum = expected.iter().sum::<f64>() / 1000.0;
+        assert_eq!(counters.get("translation_energy_dynamic_nj"), Some(sum));
+        assert_eq!(counters.get("translation_energy_dynamic_nj_l2_tlb"), Some(3.0));
+        // 4000 cycles at 2.2GHz at half a watt.
+        let expected = 4_000.0 / 2.2 * 0.5;
+        let found = counters.get("static_energy_nj").unwrap();
+        assert!((found - expected).abs() < 1e-9, "{found}");
+    }
+
+    /// Walkers that read through the L2 never look into the L1D; without 1GB and 2MB arrays the
+    /// first level is cheaper: 7 × 11 + 2 × 1.
+    #[test]
+    fn what_the_machine_does_not_have_takes_nothing() {
+        let gtsm = machine("gtsm-table4");
+        let found = parts(&gtsm);
+        assert_eq!((found[0], found[5], found[6]), (79.0, 0.0, 90.0));
+        // No last-level cache.
+        assert_eq!(parts(&machine("perforated-table2"))[7], 0.0);
+    }
+}

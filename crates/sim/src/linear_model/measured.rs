@@ -1,0 +1,103 @@
+//! What the models need to know of a run.
+
+use super::MissCosts;
+
+/// One run, or the medians of several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Execution time, in cycles.
+    pub cycles: f64,
+    /// TLB misses that caused a page walk.
+    pub misses: f64,
+    /// Cycles in page walks.
+    pub walk_cycles: f64,
+}
+
+impl Measured {
+    /// C_n or C_v: walk cycles of one miss; 0 without misses.
+    pub fn cycles_per_miss(&self) -> f64 {
+        if self.misses > 0.0 { self.walk_cycles / self.misses } else { 0.0 }
+    }
+
+    /// Execution time outside page walks, as if no walk overlapped with anything (D §VIII).
+    pub fn cycles_without_walks(&self) -> f64 {
+        self.cycles - self.walk_cycles
+    }
+}
+
+/// The runs a prediction is made from; all did the same work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Runs {
+    /// Without virtualization, 4KB pages.
+    pub native: Measured,
+    /// In a virtual machine, 4KB pages in guest and host.
+    pub virtualized: Measured,
+    /// Without virtualization, 2MB pages.
+    pub native_2m: Option<Measured>,
+}
+
+impl Runs {
+    /// What Table IV is computed from.
+    pub fn costs(&self) -> MissCosts {
+        MissCosts {
+            native_cycles: self.native.cycles_per_miss(),
+            virtualized_cycles: self.virtualized.cycles_per_miss(),
+            native_misses: self.native.misses,
+        }
+    }
+
+    /// T_2Mideal (D §VIII): the native run with 2MB pages without its walks, or, where there is
+    /// none, the native run without its walks. None where walks take all the time, as overlapping
+    /// walks can.
+    pub fn ideal_cycles(&self) -> Option<f64> {
+        let cycles = self.native_2m.unwrap_or(self.native).cycles_without_walks();
+        (cycles > 0.0).then_some(cycles)
+    }
+}
+
+/// The median; the mean of the middle two of an even number.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// The medians of several runs, figure by figure.
+pub(crate) fn medians(runs: &[Measured]) -> Option<Measured> {
+    let of = |figure: fn(&Measured) -> f64| median(runs.iter().map(figure).collect());
+    Some(Measured {
+        cycles: of(|run| run.cycles)?,
+        misses: of(|run| run.misses)?,
+        walk_cycles: of(|run| run.walk_cycles)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_numbers() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn the_ideal_is_the_2mb_run_without_walks() {
+        let run = |cycles, walk_cycles| Measured { cycles, misses: 10.0, walk_cycles };
+        let mut runs =
+            Runs { native: run(130.0, 20.0), virtualized: run(200.0, 80.0), native_2m: None };
+        assert_eq!(runs.ideal_cycles(), Some(110.0));
+        runs.native_2m = Some(run(105.0, 5.0));
+        assert_eq!(runs.ideal_cycles(), Some(100.0));
+        runs.native_2m = Some(run(105.0, 105.0));
+        assert_eq!(runs.ideal_cycles(), None);
+        let costs = runs.costs();
+        assert_eq!((costs.native_cycles, costs.virtualized_cycles), (2.0, 8.0));
+    }
+}
