@@ -58,12 +58,13 @@ pub fn config() -> MmuConfig {
             l1_instruction_4k: l1,
             l1_instruction_2m: None,
             l2: TlbGeometry { entries: 1536, ways: 12 },
+            l2_2m: true,
             l2_1g: Some(TlbGeometry { entries: 16, ways: 4 }),
         },
         walk_cache: none,
         virtualization: VirtualizationConfig {
             nested_tlb: Some(TlbGeometry { entries: 0, ways: 1 }),
-            host_walk_cache: none,
+            host_walk_cache: Some(none),
             ..VirtualizationConfig::default()
         },
     }
@@ -183,7 +184,7 @@ pub fn pair_with_segments(
     };
     let variant = PerforatedVariant::Filtered;
     let host_tables = with(host_segments, tables(host, 0x100_0000));
-    let mut machine = Host::new(&config.virtualization, host_tables, variant, MACHINE);
+    let mut machine = Host::new(config, host_tables, variant, MACHINE);
     machine.pin(pinned);
     let guest_tables = with(guest_segments, tables(guest, 0x80_0000));
     let dimension = Nested::new(guest_tables, machine, variant);

@@ -107,6 +107,8 @@ impl Scheme {
             defrag: past.defrag,
             swap_bytes: memory.past.swap_bytes,
             compacted: past.compacted,
+            io_gap: None,
+            hot_add_bytes: 0,
         };
         let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;
         self.background(memory).set_up(&mut kernel)?;

@@ -1,7 +1,7 @@
 //! What storms share: the random events of programs and of their operating system, and how a storm is
 //! set up and named.
 
-use perforate_mmu::{TlbGeometry, allow};
+use perforate_mmu::{TlbGeometry, WalkCacheConfig, allow};
 use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Composition, Machine, MemoryState, Past, PastOptions, SimError, System, SystemOptions,
@@ -50,8 +50,10 @@ fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Rand
     let virtualization = &mut machine.virtualization;
     virtualization.nested_tlb = [None, Some(small), Some(none)][random.below(3) as usize];
     let levels = random.below(3) as usize;
-    virtualization.host_walk_cache.level3_entries = levels;
-    virtualization.host_walk_cache.level2_entries = 8 * levels;
+    let (level3_entries, level2_entries) = (levels, 8 * levels);
+    virtualization.host_walk_cache =
+        Some(WalkCacheConfig { level4_entries: 0, level3_entries, level2_entries });
+    machine.tlb.l2_2m = !random.one_in(6);
     let aged = random.one_in(3);
     let fragmentation = format!("portion={}%,holes=30%,dispersed", random.below(101));
     let fragmentation = if aged { "none" } else { &fragmentation };
