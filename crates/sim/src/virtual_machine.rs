@@ -113,7 +113,8 @@ mod tests {
     fn a_host_has_room_for_its_guest() {
         assert_eq!(guest().host().memory_bytes, (4 << 30) / 4 * 5 + (512 << 20));
         let none = HostMemoryOptions::default();
-        let fragmented = HostMemoryOptions { fragmentation: Some("portion=50%,holes=50%,clustered"), ..none };
+        let fragmented =
+            HostMemoryOptions { fragmentation: Some("portion=50%,holes=50%,clustered"), ..none };
         let host = over(fragmented).unwrap();
         assert_eq!(host.memory_bytes, (4 << 30) / 4 * 7 + (512 << 20));
         assert!(host.fragmentation.is_some());

@@ -17,7 +17,9 @@ use perforate_types::{
     AccessKind, Advice, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent, Update,
     VirtualAddress, VirtualPage,
 };
-use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, forgive, number, seeds};
+use storms::{
+    CHECKED_EVERY, Replay, SegmentAction, Storm, assert_map_adds_up, forgive, number, seeds,
+};
 
 /// Events of one storm, where `STORM_EVENTS` does not say otherwise.
 const EVENTS: u64 = 2_000;
@@ -32,6 +34,7 @@ const SNAPSHOT: ProcessId = ProcessId(1);
 struct VirtualStorm {
     guest: Storm,
     weights: [u64; 11],
+    has_segments: bool,
 }
 
 impl VirtualStorm {
@@ -40,7 +43,8 @@ impl VirtualStorm {
         let weights = std::array::from_fn(|_| guest.random.below(4));
         let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
         let contents = contents.parse().expect("valid");
-        let mut storm = Self { guest, weights };
+        let has_segments = pair.host.is_some_and(storms::has_segments);
+        let mut storm = Self { guest, weights, has_segments };
         storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
         storm
     }
@@ -99,6 +103,9 @@ impl VirtualStorm {
     }
 
     fn step(&mut self) -> Result<(), SimError> {
+        if self.has_segments && self.guest.random.one_in(60) {
+            return self.segment();
+        }
         let total: u64 = self.weights.iter().sum();
         if total == 0 || !self.guest.random.one_in(HOST_EVENTS) {
             return self.guest.step();
@@ -257,6 +264,17 @@ impl VirtualStorm {
         })
     }
 
+    /// The segment of the virtual machine comes or goes, or a page escapes it.
+    fn segment(&mut self) -> Result<(), SimError> {
+        let page = VirtualPage::new(self.page().0.number());
+        let action = SegmentAction::draw(&mut self.guest.random, page);
+        self.host(|host, updates| {
+            let space = host.space();
+            action.act(host.kernel_mut(), space, updates);
+            Ok(())
+        })
+    }
+
     fn check(&self) {
         let system = &self.guest.system;
         for (whose, kernel) in [("guest", system.kernel()), ("host", self.hypervisor().kernel())] {
@@ -313,6 +331,8 @@ const DEFECTS: &[(Sabotage, &[&str])] = &[
     (Sabotage::IgnoreShadow, &["perforated+perforated", "thp+perforated"]),
     (Sabotage::WrongFilterBit, &["perforated+thp", "perforated+perforated"]),
     (Sabotage::SkipL1Invalidation, &["4k+4k", "perforated+perforated"]),
+    (Sabotage::IgnoreEscapeFilter, &["segment+4k", "4k+segment", "segment+segment"]),
+    (Sabotage::DropPagingInSegment, &["segment+4k", "4k+segment"]),
 ];
 
 /// Seeds until a planted defect is caught, at most 60.

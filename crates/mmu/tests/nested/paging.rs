@@ -306,7 +306,10 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
 
 #[test]
 fn a_change_of_the_host_ends_what_was_combined() {
-    for config in [config(), shared_nested(), MmuConfig { walk_cache: caches(), ..config() }] {
+    let mut apart = config();
+    apart.virtualization.nested_tlb = Some(TlbGeometry { entries: 16, ways: 4 });
+    let cached = MmuConfig { walk_cache: caches(), ..config() };
+    for config in [config(), shared_nested(), apart, cached] {
         let mut mmu = pair_at(&config, Pages4K, Pages4K, DATA);
         load(&mut mmu, 5).unwrap();
         let (page, size) = (VirtualPage::new(DATA + 5), PageSize::Size4K);

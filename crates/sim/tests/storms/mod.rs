@@ -2,9 +2,11 @@
 //! set up and named.
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig, allow};
-use perforate_os::{Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
+use perforate_os::{
+    Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig, SegmentRule,
+};
 use perforate_sim::{
-    Composition, Machine, MemoryState, Past, PastOptions, SimError, System, SystemOptions,
+    Composition, Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
@@ -86,6 +88,7 @@ pub struct Storm {
     /// Sub-pages looked at within a region: few, so that events and accesses meet.
     subpages: Vec<u64>,
     weights: [u64; 14],
+    has_segments: bool,
 }
 
 impl Storm {
@@ -129,6 +132,11 @@ impl Storm {
         let mut memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
             .and_then(|memory| memory.with_past(Past::parse(past)?))
             .unwrap();
+        if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
+            // Small filters take many pages for escaped.
+            let bits = [256, 64, 16][Random(seed).below(3) as usize];
+            machine.virtualization.escape_filter_bits = bits;
+        }
         if composition.host.is_some() {
             virtualize(&mut machine, &mut memory, &mut Random(!seed));
         }
@@ -148,6 +156,7 @@ impl Storm {
             next_process: 1,
             subpages,
             weights,
+            has_segments: has_segments(composition.own),
         };
         storm.map_arena().unwrap();
         storm
@@ -218,6 +227,9 @@ impl Storm {
 
     /// An event or, more often, an access.
     pub fn step(&mut self) -> Result<(), SimError> {
+        if self.has_segments && self.random.one_in(60) {
+            return self.segment();
+        }
         let total: u64 = self.weights.iter().sum();
         if total == 0 || !self.random.one_in(6) {
             return self.access();
@@ -260,6 +272,20 @@ impl Storm {
             12 => self.remap(start, length),
             _ => self.switch(),
         }
+    }
+
+    /// A segment comes or goes, or a page escapes it.
+    fn segment(&mut self) -> Result<(), SimError> {
+        let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
+        let action = SegmentAction::draw(&mut self.random, page);
+        let space = self.system.kernel().current();
+        forgive(
+            self.system.change(|kernel, updates| {
+                action.act(kernel, space, updates);
+                Ok(())
+            }),
+            (),
+        )
     }
 
     /// Pages move, by whole regions or not; to where they lie already, which is refused, as well.
@@ -385,6 +411,48 @@ impl Storm {
     fn switch(&mut self) -> Result<(), SimError> {
         let process = self.processes[self.random.below(self.processes.len() as u64) as usize];
         self.event(ProgramEvent::Switch { process, thread: ThreadId(0) })
+    }
+}
+
+/// Whether a scheme's page tables have segments beside them.
+pub fn has_segments(scheme: &Scheme) -> bool {
+    scheme.policy.starts_with("segment")
+}
+
+/// What happens to the segment of an address space.
+pub struct SegmentAction {
+    kind: u64,
+    rule: SegmentRule,
+    page: VirtualPage,
+}
+
+impl SegmentAction {
+    /// One that may concern `page`.
+    pub fn draw(random: &mut Random, page: VirtualPage) -> Self {
+        let kind = random.below(12);
+        let min_bytes = [64 << 10, 2 << 20, 8 << 20][random.below(3) as usize];
+        let (compacts, faulty_pages) = (!random.one_in(3), 16 * random.below(3));
+        Self { kind, rule: SegmentRule { min_bytes, compacts, faulty_pages }, page }
+    }
+
+    /// Does it; what cannot be done is left.
+    pub fn act(&self, kernel: &mut Kernel, space: SpaceId, updates: &mut Vec<Update>) {
+        let Self { kind, rule, page } = *self;
+        match kind {
+            0..=3 => drop(kernel.create_segment_with(space, rule, updates)),
+            4..=5 => drop(kernel.enable_segment(space, updates)),
+            6 => drop(kernel.disable_segment(space, updates)),
+            7 => drop(kernel.dissolve_segment(space, updates)),
+            8..=10 => drop(kernel.escape_page(space, page, updates)),
+            _ => {
+                if let Some(segment) = kernel.segment(space)
+                    && let Some(index) = page.number().checked_sub(segment.page.number())
+                    && index < segment.pages
+                {
+                    kernel.hard_fault(segment.frame.add(index), updates);
+                }
+            }
+        }
     }
 }
 
