@@ -62,6 +62,17 @@ pub struct PlacementOptions {
     /// overrides a perforated scheme's own options (see `perforate list perforation`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
+    /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
+    /// the rest lies above) [default: none]
+    #[arg(long, value_name = "GAP", help_heading = "Virtualization")]
+    pub io_gap: Option<String>,
+    /// Room above memory for what self-ballooning adds [default: none]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Virtualization")]
+    pub hot_add: Option<String>,
+    /// Make missing direct segments while the program runs, by self-ballooning and host compaction
+    /// (D Table III): big-memory or compute, and if wanted ,every=INSTRUCTIONS
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub modes: Option<String>,
     /// Host memory under a virtual machine [default: a quarter more than --memory, and 512M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Virtualization")]
     pub host_memory: Option<String>,
@@ -123,6 +134,8 @@ impl PlacementOptions {
             defrag: self.defrag.as_deref(),
             swap: self.swap.as_deref(),
             zones: self.zones.as_deref(),
+            io_gap: self.io_gap.as_deref(),
+            hot_add: self.hot_add.as_deref(),
         })?;
         let background = Background::parse(BackgroundOptions {
             khugepaged: self.khugepaged.as_deref(),
@@ -131,7 +144,8 @@ impl PlacementOptions {
         })?;
         let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
             .with_past(past)?;
-        MemoryState { background, ..memory }.over(&self.host_memory())
+        let modes = self.modes.as_deref().map(str::parse).transpose()?;
+        MemoryState { background, modes, ..memory }.over(&self.host_memory())
     }
 
     /// What is said of the host's memory.

@@ -23,29 +23,33 @@ pub struct Hypervisor {
 }
 
 impl Hypervisor {
-    /// A virtual machine with this much memory, none of it backed yet, in the kernel's first
+    /// A virtual machine whose memory has these slots, none of it backed yet, in the kernel's first
     /// process. The memory is advised to be in large pages, as QEMU does.
     ///
     /// # Errors
     /// If the address space cannot hold it.
-    pub fn new(mut kernel: Kernel, guest_bytes: u64) -> Result<Self, OsError> {
+    pub fn new(mut kernel: Kernel, slots: &[Range<Frame>]) -> Result<Self, OsError> {
         let space = kernel.current();
-        let start = VirtualAddress::new(0);
         // A new area is mapped nowhere: neither event has anything to tell.
         let mut updates = Vec::new();
-        let map = ProgramEvent::Map {
-            start,
-            length: guest_bytes,
-            permissions: Permissions::ALL,
-            accessible: true,
-            backing: Backing::Anonymous,
-            shared: false,
-            populate: false,
-        };
-        kernel.event_in(space, &map, &mut updates)?;
-        let advice = Advice::HugePage;
-        let advise = ProgramEvent::Advise { start, length: guest_bytes, advice };
-        kernel.event_in(space, &advise, &mut updates)?;
+        let mut guest_bytes = 0;
+        for slot in slots {
+            let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
+            let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
+            let map = ProgramEvent::Map {
+                start,
+                length,
+                permissions: Permissions::ALL,
+                accessible: true,
+                backing: Backing::Anonymous,
+                shared: false,
+                populate: false,
+            };
+            kernel.event_in(space, &map, &mut updates)?;
+            let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
+            kernel.event_in(space, &advise, &mut updates)?;
+            guest_bytes += length;
+        }
         Ok(Self { kernel, space, guest_bytes })
     }
 
@@ -96,7 +100,7 @@ impl Hypervisor {
         self.space
     }
 
-    /// Size of the guest's memory in bytes.
+    /// Size of the guest's memory in bytes, what may be added to it included.
     pub fn guest_bytes(&self) -> u64 {
         self.guest_bytes
     }
@@ -129,7 +133,7 @@ mod tests {
     fn guest_memory_is_backed_when_touched_and_goes_back_in_runs() {
         let kernel =
             Kernel::new(KernelConfig::new(64 << 20), parse_policy("base-pages").unwrap()).unwrap();
-        let mut hypervisor = Hypervisor::new(kernel, 16 << 20).unwrap();
+        let mut hypervisor = Hypervisor::new(kernel, &[Frame::new(0)..Frame::new(4096)]).unwrap();
         let mut updates = Vec::new();
         for number in [3, 4, 4095] {
             let page = GuestFrame::new(number);

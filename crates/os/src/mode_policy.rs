@@ -39,6 +39,15 @@ impl VirtualizedMode {
         }
     }
 
+    /// How many segments it has.
+    const fn segments(self) -> u32 {
+        match self {
+            Self::BaseVirtualized => 0,
+            Self::VmmDirect | Self::GuestDirect => 1,
+            Self::DualDirect => 2,
+        }
+    }
+
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -216,7 +225,10 @@ impl ModePolicy {
         guest: &mut Side<'_>,
         host: &mut Side<'_>,
     ) -> Result<Vec<Frame>, OsError> {
-        self.observe(instruction, guest, host, "a segment was lost");
+        let now = VirtualizedMode::of(guest.has_segment(), host.has_segment());
+        let lost = now.segments() < self.mode.segments();
+        let why = if lost { "a segment was lost" } else { "made at a first touch" };
+        self.observe(instruction, guest, host, why);
         let mut given = Vec::new();
         let misses_guest = self.plan.wants_guest_segment() && !guest.has_segment();
         if misses_guest && instruction >= self.guest.next {

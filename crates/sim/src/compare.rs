@@ -13,7 +13,9 @@ use crate::memory_history::TouchedHistory;
 use crate::results::RunResult;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
-use crate::{Composition, Machine, MemoryState, Scheme, SimError, Workload, open_workload};
+use crate::{
+    Composition, Machine, MemoryState, ModeSwitching, Scheme, SimError, Workload, open_workload,
+};
 
 /// Chunks a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
@@ -241,6 +243,13 @@ impl Comparison {
         if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("--perforation has no effect: no scheme here has perforated pages".into());
         }
+        let suits = |switching: ModeSwitching| {
+            self.schemes.iter().any(|composition| switching.suits(composition))
+        };
+        if self.memory.modes.is_some_and(|switching| !suits(switching)) {
+            let pairs = "big-memory wants a segment scheme on both sides, compute one as host";
+            notes.push(format!("--modes has no effect here: {pairs}"));
+        }
         let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
         if self.memory.background.ksm.is_some() && has_ideal {
             notes.push("the ideal scheme runs without same-page merging".into());
@@ -267,6 +276,8 @@ impl Comparison {
         mut notes: Vec<String>,
     ) -> RunResult {
         notes.extend(self.policy_note(composition, &figures));
+        let transitions = figures.mode_transitions.iter();
+        notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));
         let host_memory = self.memory.host();
         let config = serde_json::json!({
             "machine": self.machine,
@@ -297,6 +308,7 @@ impl Comparison {
             series: figures.series,
             regions: figures.regions,
             memory_maps: figures.memory_maps,
+            mode_transitions: figures.mode_transitions,
             notes,
             config,
             version: env!("CARGO_PKG_VERSION"),

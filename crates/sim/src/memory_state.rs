@@ -1,10 +1,10 @@
 //! The memory a program is placed in.
 
-use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, OsError, ZoneLayout};
+use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, IoGap, OsError, ZoneLayout};
 use perforate_types::PageSize;
 use serde::Serialize;
 
-use crate::{Background, SimError};
+use crate::{Background, ModeSwitching, SimError};
 
 /// Size and injected fragmentation of the simulated memory; the same for every scheme of a
 /// comparison, except that an ideal scheme sees no fragmentation.
@@ -22,6 +22,9 @@ pub struct MemoryState {
     pub past: Past,
     /// Kernel threads beside the program.
     pub background: Background,
+    /// Which direct segments are made while the program runs, if any are (D Table III).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<ModeSwitching>,
     /// The memory of the host under a virtual machine whose memory this is; where none is given, a
     /// memory with room for it and without a past. Native runs have no use for it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +47,10 @@ pub struct Past {
     pub compacted: bool,
     /// Swap space in bytes; none: no memory of the program is swapped out.
     pub swap_bytes: u64,
+    /// Physical addresses below 4GB without memory, if there are any (D §IV).
+    pub io_gap: Option<IoGap>,
+    /// Room for memory that self-ballooning adds, in bytes (D §IV).
+    pub hot_add_bytes: u64,
 }
 
 /// The texts of the options that make a [`Past`].
@@ -61,6 +68,10 @@ pub struct PastOptions<'a> {
     pub swap: Option<&'a str>,
     /// `--zones`: `single`, `x86` or `dma=SIZE,dma32=SIZE`.
     pub zones: Option<&'a str>,
+    /// `--io-gap`: `none`, `pc` or `reclaimed`.
+    pub io_gap: Option<&'a str>,
+    /// `--hot-add`: a size.
+    pub hot_add: Option<&'a str>,
 }
 
 impl Past {
@@ -76,7 +87,9 @@ impl Past {
         let zones = options.zones.map_or(Ok(ZoneLayout::Single), parse_zones)?;
         let ageing = options.age.map(str::parse).transpose().map_err(past)?;
         let faulty = options.faulty.map(read_fault_map).transpose()?;
-        Ok(Self { zones, faulty, ageing, defrag, compacted, swap_bytes })
+        let io_gap = options.io_gap.map_or(Ok(None), read_io_gap)?;
+        let hot_add_bytes = options.hot_add.map_or(Ok(0), read_hot_add)?;
+        Ok(Self { zones, faulty, ageing, defrag, compacted, swap_bytes, io_gap, hot_add_bytes })
     }
 
     /// Short phrases for headings.
@@ -97,6 +110,14 @@ impl Past {
         }
         if self.defrag != Defrag::Never {
             phrases.push(format!("defrag {}", self.defrag.name()));
+        }
+        match self.io_gap {
+            None => {}
+            Some(gap) if gap.kept_bytes.is_none() => phrases.push("I/O gap".into()),
+            Some(_) => phrases.push("I/O gap, memory below it moved above".into()),
+        }
+        if self.hot_add_bytes > 0 {
+            phrases.push(format!("room for {} more", format_size(self.hot_add_bytes)));
         }
         if self.swap_bytes > 0 {
             phrases.push(format!("{} of swap", format_size(self.swap_bytes)));
@@ -131,6 +152,25 @@ fn read_swap(text: &str) -> Result<u64, SimError> {
         return Err(SimError::Size { option: "--swap", text: text.into(), problem });
     }
     Ok(bytes)
+}
+
+fn read_io_gap(text: &str) -> Result<Option<IoGap>, SimError> {
+    match text {
+        "none" => Ok(None),
+        "pc" => Ok(Some(IoGap::PC)),
+        "reclaimed" => Ok(Some(IoGap::RECLAIMED)),
+        _ => Err(SimError::Past(format!("--io-gap is none, pc or reclaimed, not \"{text}\""))),
+    }
+}
+
+/// Whole blocks of 4MB, so that what is added can be one run of them.
+fn read_hot_add(text: &str) -> Result<u64, SimError> {
+    let bytes = parse_size("--hot-add", text)?;
+    if bytes > MemoryState::MAXIMUM_BYTES {
+        let problem = "at most 64T can be added";
+        return Err(SimError::Size { option: "--hot-add", text: text.into(), problem });
+    }
+    Ok(bytes.next_multiple_of(4 << 20))
 }
 
 /// `single`, `x86`, or `dma=SIZE,dma32=SIZE`.
@@ -213,6 +253,7 @@ impl MemoryState {
             perforation,
             past: Past::default(),
             background: Background::default(),
+            modes: None,
             host: None,
         })
     }

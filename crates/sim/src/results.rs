@@ -37,6 +37,9 @@ pub struct RunResult {
     pub regions: Vec<RegionPicture>,
     /// What physical memory held at a few moments.
     pub memory_maps: Vec<MemoryMapPicture>,
+    /// Modes of virtualized direct segments that came and went, a line each (D Table III).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mode_transitions: Vec<String>,
     /// What a reader must know to judge the figures.
     pub notes: Vec<String>,
     /// Everything the run was made from.

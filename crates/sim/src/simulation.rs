@@ -10,6 +10,7 @@ use perforate_types::{
 use crate::background::Alarms;
 use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
+use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::ProgramWork;
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
@@ -100,6 +101,7 @@ pub struct Simulation {
     host_memory: Option<MemoryHistory>,
     alarms: Alarms,
     host_alarms: Alarms,
+    modes: Option<ModeSwitcher>,
 }
 
 /// How far a chunk was run.
@@ -118,6 +120,7 @@ pub(crate) struct Figures {
     pub(crate) series: Series,
     pub(crate) regions: Vec<RegionPicture>,
     pub(crate) memory_maps: Vec<MemoryMapPicture>,
+    pub(crate) mode_transitions: Vec<String>,
 }
 
 impl Simulation {
@@ -156,6 +159,7 @@ impl Simulation {
             host_memory: composition.host.map(|_| MemoryHistory::new(Some("host"))),
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
             host_alarms: composition.host_alarms(memory),
+            modes: ModeSwitcher::new(&composition, memory),
         })
     }
 
@@ -240,6 +244,9 @@ impl Simulation {
                 self.fetch_line = u64::MAX;
                 self.alarms.ring(now, &mut self.system)?;
                 self.host_alarms.ring_host(now, &mut self.system)?;
+                if let Some(modes) = &mut self.modes {
+                    modes.ring(now, &mut self.system)?;
+                }
             }
             let until_alarm = usize::try_from(self.next_alarm() - now).unwrap_or(usize::MAX);
             let mut next = end.min(position.instruction.saturating_add(until_alarm));
@@ -260,9 +267,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// The instruction before which a kernel thread of guest or host wakes.
+    /// The instruction before which a kernel thread of guest or host wakes, or segments are looked
+    /// after.
     fn next_alarm(&self) -> u64 {
-        self.alarms.next().min(self.host_alarms.next())
+        let modes = self.modes.as_ref().map_or(u64::MAX, ModeSwitcher::next);
+        self.alarms.next().min(self.host_alarms.next()).min(modes)
     }
 
     /// Runs instructions without an event between them; returns the accesses of later ones.
@@ -398,6 +407,7 @@ impl Simulation {
             series: Series { l2_tlb_contents, memory },
             regions: pages.iter().take(REGION_PICTURES).map(RegionPicture::from).collect(),
             memory_maps,
+            mode_transitions: self.modes.as_ref().map(ModeSwitcher::log).unwrap_or_default(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
 use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, Translated};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
 use perforate_types::{
     AccessKind, Counters, Frame, GuestFrame, ProgramEvent, Steps, Update, VirtualAddress,
 };
@@ -89,7 +89,7 @@ impl System {
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
-        let hypervisor = composition.hypervisor(memory, seed).map_err(failed)?;
+        let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let dimension = composition.dimension(&kernel, hypervisor.as_ref(), machine, options.check);
         let mmu = Mmu::new(&machine.mmu(), dimension, composition.variant()).map_err(|error| {
@@ -265,6 +265,47 @@ impl System {
         result
     }
 
+    /// Has the policy of D Table III look after the segments of guest and host. What the balloon
+    /// gave up for it goes back to the host, unless the host's segment holds it: giving up a part
+    /// would end the segment.
+    ///
+    /// # Errors
+    /// As [`Self::change_host`].
+    pub(crate) fn step_modes(
+        &mut self,
+        policy: &mut ModePolicy,
+        instruction: u64,
+    ) -> Result<(), SimError> {
+        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
+        let (mut guest_updates, mut host_updates) = (Vec::new(), Vec::new());
+        let (space, virtual_machine) = (self.kernel.current(), hypervisor.space());
+        let before = (self.kernel.work(), hypervisor.kernel().work());
+        let mut guest = Side { kernel: &mut self.kernel, space, updates: &mut guest_updates };
+        let kernel = hypervisor.kernel_mut();
+        let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
+        let outcome = policy.step(instruction, &mut guest, &mut host);
+        // Drivers and daemons on other processors do this.
+        self.background += (self.kernel.work() - before.0).apart_from_shootdowns();
+        let host_work = hypervisor.kernel().work() - before.1;
+        self.host.background += host_work.apart_from_shootdowns();
+        let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();
+        self.updates = guest_updates;
+        self.publish()?;
+        self.updates = host_updates;
+        for index in 0..self.updates.len() {
+            self.publish_host(index)?;
+        }
+        let given = outcome.map_err(|source| SimError::Os {
+            scheme: self.scheme.clone(),
+            instruction: self.instruction,
+            source,
+        })?;
+        if given.is_empty() || has_segment {
+            return Ok(());
+        }
+        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
+    }
+
     fn publish_host(&mut self, index: usize) -> Result<(), SimError> {
         let update = &self.updates[index];
         if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
@@ -420,12 +461,16 @@ impl System {
 
 impl Composition {
     /// A hypervisor with its own memory, when virtualized.
-    fn hypervisor(&self, memory: &MemoryState, seed: u64) -> Result<Option<Hypervisor>, OsError> {
+    fn hypervisor(
+        &self,
+        guest: &Kernel,
+        memory: &MemoryState,
+        seed: u64,
+    ) -> Result<Option<Hypervisor>, OsError> {
         let Some(host) = self.host else { return Ok(None) };
-        let guest_bytes = memory.memory_bytes;
         // The host's memory is another memory, fragmented in its own way.
         let kernel = host.kernel(&memory.host(), !seed, false)?;
-        Hypervisor::new(kernel, guest_bytes).map(Some)
+        Hypervisor::new(kernel, &guest.memory_slots()).map(Some)
     }
 
     /// The page tables, those of the guest over those of the host when virtualized.

@@ -63,7 +63,9 @@ fn room_for(guest: &MemoryState, host: &MemoryState) -> u64 {
     });
     let past = if host.past.ageing.is_some() || host.past.faulty.is_some() { 0.5 } else { 0.0 };
     let share = 1.25 + foreign + past;
-    let bytes = (guest.memory_bytes as f64 * share) as u64 + (512 << 20);
+    // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
+    let guest_bytes = guest.memory_bytes + guest.past.hot_add_bytes;
+    let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
     bytes & !(PageSize::Size2M.bytes() - 1)
 }
 
@@ -91,6 +93,7 @@ impl MemoryState {
             perforation: None,
             past: Past::default(),
             background: Background::default(),
+            modes: None,
             host: None,
         };
         Self { memory_bytes: room_for(self, &host), ..host }

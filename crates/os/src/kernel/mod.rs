@@ -68,9 +68,10 @@ mod swap;
 mod work;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
+    AccessKind, Frame, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -338,6 +339,20 @@ impl Kernel {
     /// Living processes and their address spaces.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
         self.processes.iter().map(|(&process, &space)| (process, space))
+    }
+
+    /// Runs of frames in which memory is or can be added: what a hypervisor has to back.
+    pub fn memory_slots(&self) -> Vec<Range<Frame>> {
+        let KernelConfig { memory_bytes, io_gap, hot_add_bytes, .. } = self.config;
+        let layout = FrameLayout { io_gap, hot_add_bytes };
+        let placed = layout.place(memory_bytes / FRAME_BYTES);
+        let (mut slots, addable) = placed.expect("the kernel was made with this layout");
+        match slots.last_mut() {
+            Some(last) if last.end == addable.start => last.end = addable.end,
+            _ if !addable.is_empty() => slots.push(addable),
+            _ => {}
+        }
+        slots.into_iter().map(|slot| Frame::new(slot.start)..Frame::new(slot.end)).collect()
     }
 
     /// What ageing did to the memory before the first process started.

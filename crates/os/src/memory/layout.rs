@@ -64,7 +64,7 @@ pub(crate) struct FrameLayout {
 
 impl FrameLayout {
     /// Frames that a memory of so many has at first, and those that can be added.
-    pub(super) fn place(&self, frames: u64) -> Result<(Vec<Range<u64>>, Range<u64>), &'static str> {
+    pub(crate) fn place(&self, frames: u64) -> Result<(Vec<Range<u64>>, Range<u64>), &'static str> {
         let mut present: Vec<Range<u64>> = std::iter::once(0..frames).collect();
         if let Some(gap) = &self.io_gap {
             gap.check()?;

@@ -107,12 +107,17 @@ impl Scheme {
             defrag: past.defrag,
             swap_bytes: memory.past.swap_bytes,
             compacted: past.compacted,
-            io_gap: None,
-            hot_add_bytes: 0,
+            io_gap: memory.past.io_gap,
+            hot_add_bytes: memory.past.hot_add_bytes,
         };
         let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;
         self.background(memory).set_up(&mut kernel)?;
         Ok(kernel)
+    }
+
+    /// Whether its hardware has direct segments.
+    pub(crate) fn has_segments(&self) -> bool {
+        self.policy.split(':').next() == Some("segment")
     }
 
     /// The kernel threads it runs with. An ideal scheme must not lose its large pages to merging.

@@ -71,7 +71,7 @@ fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Rand
         compaction: Some(["none", "background"][random.below(2) as usize]),
         defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
         swap: Some(["0", "64M"][random.below(2) as usize]),
-        zones: None,
+        ..PastOptions::default()
     };
     let size = format!("{megabytes}M");
     let host = MemoryState::parse(Some(&size), Some(fragmentation), Some(perforation))
@@ -128,6 +128,7 @@ impl Storm {
             defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
             swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
             zones: Some(["single", "x86"][random.below(2) as usize]),
+            ..PastOptions::default()
         };
         let mut memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
             .and_then(|memory| memory.with_past(Past::parse(past)?))
