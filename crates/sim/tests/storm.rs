@@ -23,7 +23,7 @@ fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(
     let _replay = Replay { scheme: scheme.name.into(), seed };
     let mut storm = Storm::new(scheme.into(), seed);
     if let Some(defect) = defect {
-        storm.system.mmu_mut().sabotage(defect);
+        storm.damage(defect);
     }
     for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.system.at_instruction(event);

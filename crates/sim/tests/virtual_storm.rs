@@ -172,13 +172,18 @@ impl VirtualStorm {
         })
     }
 
-    /// The guest gives memory to its host.
+    /// The guest gives memory to its host, and may get as much new memory for it.
     fn inflate(&mut self) -> Result<(), SimError> {
         let frames = [1, 20, 600][self.below(3) as usize];
-        let given = self
-            .guest
-            .system
-            .change(|kernel, updates| Ok(kernel.inflate_balloon(frames, updates)))?;
+        let adds = self.guest.random.one_in(3);
+        let given = self.guest.system.change(|kernel, updates| {
+            if adds {
+                kernel.self_balloon(frames, updates)
+            } else {
+                Ok(kernel.inflate_balloon(frames, updates))
+            }
+        });
+        let given = forgive(given, Vec::new())?;
         self.host(|host, updates| host.take_back(&given, updates))
     }
 
@@ -287,7 +292,7 @@ fn run(pair: Composition, seed: u64, defect: Option<Sabotage>) -> Result<(), Sim
     let _replay = Replay { scheme: pair.name(), seed };
     let mut storm = VirtualStorm::new(pair, seed);
     if let Some(defect) = defect {
-        storm.guest.system.mmu_mut().sabotage(defect);
+        storm.guest.damage(defect);
     }
     for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.guest.system.at_instruction(event);
