@@ -145,7 +145,7 @@ impl Storm {
             // Perforated pages need a second level with large entries.
             let schemes = [Some(composition.own), composition.host];
             let perforates = schemes.into_iter().flatten().any(|scheme| scheme.shadow_directories);
-            machine.tlb.l2_2m = perforates || seed % 6 != 0;
+            machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
         let mut system = System::new(&machine, composition, &memory, seed, options).unwrap();
