@@ -1,17 +1,23 @@
 //! What storms share: the random events of programs and of their operating system, and how a storm is
 //! set up and named.
 
-use perforate_mmu::{Sabotage, TlbGeometry, WalkCacheConfig, allow};
-use perforate_os::{
-    Defrag, FrameClass, HoleContent, Kernel, KhugepagedConfig, KsmConfig, SegmentRule,
-};
+mod names;
+mod segments;
+mod virtualized;
+
+use perforate_mmu::{Sabotage, TlbGeometry, allow};
+use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Composition, Machine, MemoryState, Past, PastOptions, Scheme, SimError, System, SystemOptions,
+    Composition, Machine, MemoryState, Past, PastOptions, SimError, System, SystemOptions,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
     SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
+
+pub use names::{Replay, assert_map_adds_up, number, seeds};
+pub use segments::{SegmentAction, has_segments};
+use virtualized::virtualize;
 
 /// First address of the arena in which everything happens.
 const ARENA: u64 = 0x7f00_0000_0000;
@@ -19,7 +25,6 @@ const ARENA: u64 = 0x7f00_0000_0000;
 const REGIONS: u64 = 6;
 /// Events after which the kernel's records are looked at.
 pub const CHECKED_EVERY: u64 = 400;
-const MEGABYTE: u64 = 1 << 20;
 /// MADV_POPULATE_WRITE: the pages are touched at once.
 pub const POPULATE_WRITE: Advice = Advice::Other(23);
 
@@ -42,41 +47,6 @@ impl Random {
     pub fn one_in(&mut self, chance: u64) -> bool {
         self.below(chance) == 0
     }
-}
-
-/// A host's memory that may be as bad as the guest's, and caches of guest-physical addresses that
-/// are shared, small or absent.
-fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Random) {
-    let small = TlbGeometry { entries: 8, ways: 4 };
-    let none = TlbGeometry { entries: 0, ways: 1 };
-    let virtualization = &mut machine.virtualization;
-    virtualization.nested_tlb = [None, Some(small), Some(none)][random.below(3) as usize];
-    let levels = random.below(3) as usize;
-    let (level3_entries, level2_entries) = (levels, 8 * levels);
-    virtualization.host_walk_cache =
-        Some(WalkCacheConfig { level4_entries: 0, level3_entries, level2_entries });
-    memory.past.hot_add_bytes = 4 * MEGABYTE * random.below(2);
-    let aged = random.one_in(3);
-    let fragmentation = format!("portion={}%,holes=30%,dispersed", random.below(101));
-    let fragmentation = if aged { "none" } else { &fragmentation };
-    let perforation = ["holes=eager", "holes=lazy,promote=punch", "create=reserve"];
-    let perforation = perforation[random.below(3) as usize];
-    // Half of the hosts have less than the guest may ask for.
-    let least = if aged { 48 } else { 20 };
-    let megabytes =
-        if random.one_in(2) { least } else { memory.memory_bytes / 3 * 4 / MEGABYTE + 64 };
-    let past = PastOptions {
-        age: aged.then_some("kernel-build,free=60%"),
-        faulty: random.one_in(3).then_some("uniform=0.1%"),
-        compaction: Some(["none", "background"][random.below(2) as usize]),
-        defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
-        swap: Some(["0", "64M"][random.below(2) as usize]),
-        ..PastOptions::default()
-    };
-    let size = format!("{megabytes}M");
-    let host = MemoryState::parse(Some(&size), Some(fragmentation), Some(perforation))
-        .and_then(|host| host.with_past(Past::parse(past)?));
-    memory.host = Some(Box::new(host.unwrap()));
 }
 
 /// Which events this storm has, and how often; drawn from its seed.
@@ -428,48 +398,6 @@ impl Storm {
     }
 }
 
-/// Whether a scheme's page tables have segments beside them.
-pub fn has_segments(scheme: &Scheme) -> bool {
-    scheme.policy.starts_with("segment")
-}
-
-/// What happens to the segment of an address space.
-pub struct SegmentAction {
-    kind: u64,
-    rule: SegmentRule,
-    page: VirtualPage,
-}
-
-impl SegmentAction {
-    /// One that may concern `page`.
-    pub fn draw(random: &mut Random, page: VirtualPage) -> Self {
-        let kind = random.below(12);
-        let min_bytes = [64 << 10, 2 << 20, 8 << 20][random.below(3) as usize];
-        let (compacts, faulty_pages) = (!random.one_in(3), 16 * random.below(3));
-        Self { kind, rule: SegmentRule { min_bytes, compacts, faulty_pages }, page }
-    }
-
-    /// Does it; what cannot be done is left.
-    pub fn act(&self, kernel: &mut Kernel, space: SpaceId, updates: &mut Vec<Update>) {
-        let Self { kind, rule, page } = *self;
-        match kind {
-            0..=3 => drop(kernel.create_segment_with(space, rule, updates)),
-            4..=5 => drop(kernel.enable_segment(space, updates)),
-            6 => drop(kernel.disable_segment(space, updates)),
-            7 => drop(kernel.dissolve_segment(space, updates)),
-            8..=10 => drop(kernel.escape_page(space, page, updates)),
-            _ => {
-                if let Some(segment) = kernel.segment(space)
-                    && let Some(index) = page.number().checked_sub(segment.page.number())
-                    && index < segment.pages
-                {
-                    kernel.hard_fault(segment.frame.add(index), updates);
-                }
-            }
-        }
-    }
-}
-
 /// Running out of the small memories is part of the storm.
 pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimError> {
     match outcome {
@@ -488,54 +416,4 @@ fn storm_map(first: u64, pages: u64, permissions: Permissions, shared: bool) -> 
         shared,
         populate: false,
     }
-}
-
-/// A number from the environment.
-pub fn number(name: &str, otherwise: u64) -> u64 {
-    let is_number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is a number"));
-    std::env::var(name).map_or(otherwise, is_number)
-}
-
-/// The seeds to run: one that is named, or as many as are wanted.
-pub fn seeds(otherwise: u64) -> Vec<u64> {
-    match std::env::var("STORM_SEED") {
-        Ok(seed) => vec![seed.parse().expect("STORM_SEED is a number")],
-        Err(_) => (0..number("STORM_SEEDS", otherwise)).collect(),
-    }
-}
-
-/// Names the storm if a panic ends it.
-pub struct Replay {
-    pub scheme: String,
-    pub seed: u64,
-}
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{} with STORM_SEED={}", self.scheme, self.seed);
-        }
-    }
-}
-
-/// The picture of memory has every frame once: free, mapped, or accounted for otherwise.
-pub fn assert_map_adds_up(kernel: &Kernel, seed: u64) {
-    let map = kernel.memory_map();
-    let mut counters = perforate_types::Counters::default();
-    kernel.counters(&mut counters);
-    let counted = |name| counters.get(name).unwrap_or_else(|| panic!("{name}")) as u64;
-    let bytes = |class| map.frames(class) * 4096;
-    assert_eq!(bytes(FrameClass::Free), counted("free_bytes"), "seed {seed}");
-    let kept = [
-        "page_table_bytes",
-        "hole_bitmap_bytes",
-        "foreign_bytes",
-        "kernel_data_bytes",
-        "balloon_bytes",
-    ];
-    let kept: u64 = kept.into_iter().map(counted).sum();
-    assert_eq!(bytes(FrameClass::Unmovable), kept, "seed {seed}");
-    assert_eq!(bytes(FrameClass::Reserved), counted("reserved_bytes"), "seed {seed}");
-    let all: u64 = FrameClass::ALL.into_iter().map(bytes).sum();
-    assert_eq!(all - bytes(FrameClass::Absent), counted("memory_bytes"), "seed {seed}");
 }
