@@ -1,7 +1,7 @@
-//! Seeded storms over pairs of schemes: what a program and its operating system do, as in the native
-//! storms, and under it what a host does to the virtual machine. Every translation is compared with
-//! the two oracles together, the place of every guest table with the host's, and the records of both
-//! kernels are counted anew now and then. Planted defects are caught.
+//! Seeded storms over pairs of schemes: what a program and its operating system do, as in the
+//! native storms, and under it what a host does to the virtual machine. Every translation is
+//! compared with the two oracles together, the place of every guest table with the host's, and the
+//! records of both kernels are counted anew now and then. Planted defects are caught.
 //!
 //! A failure names its pair and seed: `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
 //! --test virtual_storm` replays it. A long storm, 10⁷ events and more over all pairs:

@@ -1,5 +1,5 @@
-//! Two dimensions, worked out by hand: which entry is cached, where data lie, whose fault it is, and
-//! every step of a walk.
+//! Two dimensions, worked out by hand: which entry is cached, where data lie, whose fault it is,
+//! and every step of a walk.
 
 use crate::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use crate::tables::{

@@ -1,9 +1,9 @@
 //! Hand-made tables of a guest over those of a host.
 //!
 //! A guest space maps one 2MB (or 1GB) region at 1GB: its root is in guest frame 0x10, level 3 in
-//! 0x11, level 2 in 0x12 with its shadow 0x13, the level-1 node of pages or holes in 0x14; the bitmap
-//! of guest frame *n* is at guest address 0x80_0000 + *n* ÷ 8. Space *n* + 1 has its tables 0x10
-//! higher. Hole *n* of the guest has its data in guest frame 0x2000 + *n*.
+//! 0x11, level 2 in 0x12 with its shadow 0x13, the level-1 node of pages or holes in 0x14; the
+//! bitmap of guest frame *n* is at guest address 0x80_0000 + *n* ÷ 8. Space *n* + 1 has its tables
+//! 0x10 higher. Hole *n* of the guest has its data in guest frame 0x2000 + *n*.
 //!
 //! The host has its root in frame 0x50, and below it 0x51, 0x52 with shadow 0x53. In 4KB pages it
 //! maps the guest's tables at 0x400 higher frames (node 0x54), the guest's bitmaps at 0x7000 higher

@@ -1,5 +1,5 @@
-//! What storms share: the random events of programs and of their operating system, and how a storm is
-//! set up and named.
+//! What storms share: the random events of programs and of their operating system, and how a storm
+//! is set up and named.
 
 mod names;
 mod segments;
