@@ -303,9 +303,9 @@ impl Host {
             self.dimension.mark_dirty(self.space, host_page(page));
             let tag = self.tag();
             if let Some((tlb, _)) = self.tlb.get(l2)
-                && let Some((slot, _)) = tlb.look_up(tag, host_page(page))
+                && let Some((slot, entry)) = tlb.look_up(tag, host_page(page))
             {
-                tlb.mark_dirty(slot);
+                tlb.mark_dirty(slot, entry);
             }
             found.allows |= allow::DIRTY;
         }
