@@ -24,7 +24,7 @@ impl SegmentAction {
         let kind = random.below(12);
         let min_bytes = [64 << 10, 2 << 20, 8 << 20][random.below(3) as usize];
         let (compacts, faulty_pages) = (!random.one_in(3), 16 * random.below(3));
-        Self { kind, rule: SegmentRule { min_bytes, compacts, faulty_pages }, page }
+        Self { kind, rule: SegmentRule { min_bytes, compacts, faulty_pages, bounds: None }, page }
     }
 
     /// Does it; what cannot be done is left.
