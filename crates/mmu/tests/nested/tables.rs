@@ -185,7 +185,9 @@ pub fn pair_with_segments(
     let variant = PerforatedVariant::Filtered;
     let host_tables = with(host_segments, tables(host, 0x100_0000));
     let mut machine = Host::new(config, host_tables, variant, MACHINE);
-    machine.pin(pinned);
+    if let Some(run) = pinned {
+        machine.pin(run);
+    }
     let guest_tables = with(guest_segments, tables(guest, 0x80_0000));
     let dimension = Nested::new(guest_tables, machine, variant);
     let mut mmu = Mmu::new(config, Box::new(dimension), variant).unwrap();
