@@ -30,7 +30,7 @@ pub use counters::MmuCounters;
 pub use dimension::{Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
 pub use escape_filter::EscapeFilter;
 pub use l2_tlb::{EntryKind, L2Contents};
-pub use nested::{Host, Nested, NestedCounters, PinnedRun};
+pub use nested::{Host, Nested, NestedCounters, RegisteredRun};
 pub use perforated::PerforatedRadix;
 pub use pipeline::{Case, Mmu, PageFault, Translated};
 pub use radix::Radix;

@@ -1,6 +1,8 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
-use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, PinnedRun, Translated};
+use perforate_mmu::{
+    Dimension, Host, HostFault, Mmu, Nested, PageFault, RegisteredRun, Translated,
+};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
 use perforate_types::{
     AccessKind, Counters, Frame, GuestFrame, PageSize, ProgramEvent, Steps, Update, VirtualAddress,
@@ -116,7 +118,7 @@ impl System {
         };
         system.mmu.switch(system.kernel.current());
         if composition.host.is_some_and(|host| !host.has_segments()) {
-            system.pin_guest_bitmap()?;
+            system.register_guest_bitmap()?;
         }
         Ok(system)
     }
@@ -124,15 +126,16 @@ impl System {
     /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
     /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
     /// host with a segment translates it by that.
-    fn pin_guest_bitmap(&mut self) -> Result<(), SimError> {
+    fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
         let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
         let first = GuestFrame::new(bitmap.page().number());
-        let pinned =
-            self.change_host(|host, updates| Ok(host.pin(first..first.add(pages), updates).ok()))?;
-        if let Some(located) = pinned {
-            self.mmu.pin(PinnedRun { first, pages, located });
+        let registered = self.change_host(|host, updates| {
+            Ok(host.back_contiguously(first..first.add(pages), updates).ok())
+        })?;
+        if let Some(located) = registered {
+            self.mmu.set_register(RegisteredRun { first, pages, located });
         }
         Ok(())
     }

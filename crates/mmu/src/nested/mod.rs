@@ -12,7 +12,7 @@ use crate::dimension::{
     Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow,
 };
 use crate::{PageFault, PerforatedVariant, Sabotage, TableMemory, Walker};
-pub use host::{Host, PinnedRun};
+pub use host::{Host, RegisteredRun};
 use host::{Located, asks};
 pub(crate) use host::{bitmap_bits, entry_of, guest_frame};
 

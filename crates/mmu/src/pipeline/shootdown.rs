@@ -3,7 +3,7 @@
 use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::{PinnedRun, Sabotage};
+use crate::{RegisteredRun, Sabotage};
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -40,8 +40,8 @@ impl Mmu {
     ///
     /// # Panics
     /// In a native unit.
-    pub fn pin(&mut self, run: PinnedRun) {
-        self.dimension.host_mut().expect("the unit is virtualized").pin(run);
+    pub fn set_register(&mut self, run: RegisteredRun) {
+        self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {

@@ -30,7 +30,7 @@
 //! - `khugepaged`: 4KB pages become 2MB pages in the background.
 //! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
 //! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
-//! - `pin`: contiguous memory that a hypervisor leaves in place.
+//! - `contiguous_backing`: guest memory that is contiguous in the host.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
 //!
@@ -42,6 +42,7 @@ mod claim;
 mod compaction;
 mod contents;
 mod contiguous;
+mod contiguous_backing;
 mod copy_on_write;
 mod counters;
 mod deferral;
@@ -57,7 +58,6 @@ mod khugepaged;
 mod ksm;
 mod memory_map;
 mod patching;
-mod pin;
 mod process;
 mod range;
 mod reclaim;
