@@ -21,6 +21,7 @@ mod memory;
 mod memory_map;
 mod policy;
 mod random;
+mod shadow;
 mod space;
 
 pub use ageing::{AGEING_PRESETS, Ageing, AgeingOutcome, AgeingPreset};
@@ -41,3 +42,4 @@ pub use policy::{
     Perforated, PerforationOption, Policy, PolicyEntry, Promotion, PromotionChoices,
     PromotionPrice, PromotionRule, Thp, parse_policy,
 };
+pub use shadow::{ShadowLeaf, ShadowTables};

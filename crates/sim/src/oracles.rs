@@ -87,6 +87,8 @@ impl Oracles {
                     got: None,
                 })
             }
+            // The hypervisor may forget a shadow entry at any time; it is asked next.
+            Err(PageFault::Shadow) => Ok(()),
             Err(_) => match guest {
                 None => Ok(()),
                 Some(_) => Err(wrong(composed, None)),

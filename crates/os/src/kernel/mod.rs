@@ -31,6 +31,7 @@
 //! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
 //! - `balloon`: a guest gives memory to its hypervisor.
 //! - `hard_fault`: frames that fail.
+//! - `own_tables`: tables that a hypervisor keeps besides those of its address spaces.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
 //! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
@@ -53,6 +54,7 @@ mod invariants;
 mod khugepaged;
 mod ksm;
 mod memory_map;
+mod own_tables;
 mod patching;
 mod process;
 mod range;
@@ -64,10 +66,10 @@ mod subpage;
 mod swap;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perforate_types::{
-    AccessKind, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
+    AccessKind, Frame, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +192,8 @@ pub struct Kernel {
     concluded_punches: u64,
     /// Objects that shared mappings made so far.
     shared_objects: u64,
+    /// Frames of tables that belong to no address space.
+    own_tables: BTreeSet<Frame>,
 }
 
 impl Kernel {
@@ -234,6 +238,7 @@ impl Kernel {
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
             shared_objects: 0,
+            own_tables: BTreeSet::new(),
             ledger: Ledger::new(shadow_directories),
             aged,
             concluded_punches: 0,
