@@ -7,6 +7,7 @@
 //! it flushes the TLB ("out of sync"), and gives up shadows of tables that are written often; both
 //! are left out. Entries are not made before they are needed.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -128,9 +129,8 @@ impl ShadowTables {
         self.forget(space, page, size, effects);
         for level in (leaf_level(size)..=ROOT).rev() {
             let table = Table::covering(space, level, page);
-            if !self.tables.contains_key(&table) {
-                let frame = effects.kernel.take_table()?;
-                self.tables.insert(table, frame);
+            if let Entry::Vacant(place) = self.tables.entry(table) {
+                let frame = *place.insert(effects.kernel.take_table()?);
                 let page = VirtualPage::new(table.page);
                 effects.change(MappingChange::AddTable { space, level, page, frame, holes: false });
             }
