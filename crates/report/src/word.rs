@@ -74,6 +74,8 @@ pub(crate) const WORK_PARTS: &[Part] = &[
     ("migration", "migration", "wait"),
     ("swapping", "swapping", "bitmap"),
     ("context_switches", "context switches", "tlb"),
+    ("vm_exits", "exits of the VM", "host-level1"),
+    ("host", "the host's kernel", "host-level2"),
 ];
 
 /// Classes of 2MB blocks in memory maps.
