@@ -8,18 +8,21 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, GuestFrame, Permissions, ProgramEvent, SpaceId, Update,
-    VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, GuestFrame, MappingChange, Permissions, ProgramEvent,
+    SpaceId, Update, VirtualAddress, VirtualPage,
 };
 
 use crate::memory::FRAME_BYTES;
-use crate::{FaultOutcome, Kernel, OsError};
+use crate::shadow::ShadowEffects;
+use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables};
 
 /// The host's kernel with the virtual machine it runs.
 pub struct Hypervisor {
     kernel: Kernel,
     space: SpaceId,
-    guest_bytes: u64,
+    /// Runs of guest frames that have memory.
+    slots: Vec<Range<Frame>>,
+    shadow: Option<ShadowTables>,
 }
 
 impl Hypervisor {
@@ -32,7 +35,6 @@ impl Hypervisor {
         let space = kernel.current();
         // A new area is mapped nowhere: neither event has anything to tell.
         let mut updates = Vec::new();
-        let mut guest_bytes = 0;
         for slot in slots {
             let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
             let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
@@ -48,9 +50,45 @@ impl Hypervisor {
             kernel.event_in(space, &map, &mut updates)?;
             let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
             kernel.event_in(space, &advise, &mut updates)?;
-            guest_bytes += length;
         }
-        Ok(Self { kernel, space, guest_bytes })
+        Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
+    }
+
+    /// The same, with shadow tables instead of a nested page table.
+    pub fn with_shadow_paging(self) -> Self {
+        Self { shadow: Some(ShadowTables::default()), ..self }
+    }
+
+    /// The shadow tables, if it has any.
+    pub fn shadow_tables(&self) -> Option<&ShadowTables> {
+        self.shadow.as_ref()
+    }
+
+    /// Takes memory from programs if it is short, before shadow tables are looked for room.
+    pub fn make_room(&mut self, updates: &mut Vec<Update>) {
+        self.kernel.make_room_for_tables(updates);
+    }
+
+    /// Makes a shadow entry; `updates` are of the shadow tables.
+    ///
+    /// # Errors
+    /// If there is no memory for the tables on the way to it.
+    pub fn shadow(&mut self, leaf: &ShadowLeaf, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return Ok(()) };
+        shadow.map(leaf, &mut ShadowEffects { kernel, updates })
+    }
+
+    /// The guest wrote an entry of its tables. Returns whether the table is shadowed, so that the
+    /// write left the virtual machine; `updates` are of the shadow tables.
+    pub fn guest_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) -> bool {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return false };
+        shadow.guest_changed(change, &mut ShadowEffects { kernel, updates })
+    }
+
+    /// The mapping of the guest's memory changed; `updates` are of the shadow tables.
+    pub fn host_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return };
+        shadow.host_changed(change, &mut ShadowEffects { kernel, updates });
     }
 
     /// Backs guest pages with contiguous memory before the guest touches them, so that a register
@@ -114,9 +152,9 @@ impl Hypervisor {
         self.space
     }
 
-    /// Size of the guest's memory in bytes, what may be added to it included.
-    pub fn guest_bytes(&self) -> u64 {
-        self.guest_bytes
+    /// Whether the virtual machine has memory at this page.
+    pub fn has_memory(&self, page: GuestFrame) -> bool {
+        self.slots.iter().any(|slot| slot.contains(&Frame::new(page.number())))
     }
 }
 

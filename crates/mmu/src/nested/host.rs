@@ -141,7 +141,7 @@ impl Host {
         self.dimension.as_ref()
     }
 
-    pub(super) fn dimension_mut(&mut self) -> &mut dyn Dimension {
+    pub(crate) fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
     }
 
@@ -395,7 +395,7 @@ impl Host {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    pub(super) fn mark_dirty(&mut self, page: GuestFrame) {
+    pub(crate) fn mark_dirty(&mut self, page: GuestFrame) {
         self.dimension.mark_dirty(self.space, host_page(page));
     }
 }

@@ -44,6 +44,21 @@ impl Mmu {
         self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
     }
 
+    /// Applies what the hypervisor did to the shadow tables. Their entries are cached under the
+    /// guest's address spaces.
+    ///
+    /// # Panics
+    /// In a unit without shadow tables.
+    pub fn apply_shadow(&mut self, update: &Update) {
+        match update {
+            Update::Change(change) => {
+                let shadow = self.dimension.shadow_mut();
+                shadow.expect("the unit has shadow tables").apply_shadow(change);
+            }
+            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
+        }
+    }
+
     fn invalidate(&mut self, shootdown: Shootdown) {
         match shootdown {
             Shootdown::Page { space, page } => {

@@ -33,6 +33,7 @@
 //! - `contiguous_backing`: guest memory that is contiguous in the host.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
+//! - `own_tables`: tables that a hypervisor keeps besides those of its address spaces.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
 //! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
@@ -57,6 +58,7 @@ mod invariants;
 mod khugepaged;
 mod ksm;
 mod memory_map;
+mod own_tables;
 mod patching;
 mod process;
 mod range;
@@ -69,7 +71,7 @@ mod subpage;
 mod swap;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{
@@ -206,6 +208,8 @@ pub struct Kernel {
     concluded_punches: u64,
     /// Objects that shared mappings made so far.
     shared_objects: u64,
+    /// Frames of tables that belong to no address space.
+    own_tables: BTreeSet<Frame>,
 }
 
 impl Kernel {
@@ -253,6 +257,7 @@ impl Kernel {
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
             shared_objects: 0,
+            own_tables: BTreeSet::new(),
             ledger: Ledger::new(shadow_directories),
             aged,
             concluded_punches: 0,
