@@ -146,9 +146,6 @@ mod tests {
     /// Guest page 7 is guest frame 7 and, in the host, frame 300. (The host's address space has the
     /// guest's frame numbers as pages.)
     fn unit() -> Mmu {
-        let config = VirtualizationConfig::default();
-        let host = Host::new(&config, Box::new(Radix::new()), PerforatedVariant::Filtered, SPACE);
-        let shadow = Shadow::new(Box::new(Radix::new()), host);
         let geometry = TlbGeometry { entries: 16, ways: 4 };
         let config = MmuConfig {
             tlb: TlbConfig {
@@ -160,10 +157,13 @@ mod tests {
                 l1_instruction_2m: None,
                 l2: geometry,
                 l2_1g: None,
+                l2_2m: true,
             },
             walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },
-            virtualization: config,
+            virtualization: VirtualizationConfig::default(),
         };
+        let host = Host::new(&config, Box::new(Radix::new()), PerforatedVariant::Filtered, SPACE);
+        let shadow = Shadow::new(Box::new(Radix::new()), host);
         let mut mmu = Mmu::new(&config, Box::new(shadow), PerforatedVariant::Filtered).unwrap();
         for change in tables(10).chain([map(7, Permissions::READ_WRITE)]) {
             mmu.apply(&change.into());

@@ -1,7 +1,7 @@
 //! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
 //! follows what guest and host change.
 
-use perforate_mmu::{PageFault, Reach, allow};
+use perforate_mmu::{HostFault, PageFault, Reach, allow};
 use perforate_os::ShadowLeaf;
 use perforate_types::{
     AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage,
@@ -31,11 +31,15 @@ impl System {
             Ok(())
         })?;
         for table in self.unshadowed(space, page) {
-            self.back(table, AccessKind::Write)?;
+            if !self.back(table, AccessKind::Write)? {
+                return Ok(false);
+            }
         }
         let frame = guest.frame.add(page.index_in(guest.size) as u64);
         let guest_frame = GuestFrame::new(frame.number());
-        self.back(guest_frame, kind)?;
+        if !self.back(guest_frame, kind)? {
+            return Ok(false);
+        }
         self.fill_shadow(kind, page, guest_frame)?;
         Ok(true)
     }
@@ -50,12 +54,13 @@ impl System {
         leaf.filter(|leaf| allow::permits(leaf.allows, kind))
     }
 
-    /// Has the host's kernel back a page of the guest's memory, within the same exit.
-    fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<(), SimError> {
-        if self.host_leaf(page, kind).is_none() {
-            self.change_host(|host, updates| host.fault(page, kind, updates))?;
+    /// Has the host's kernel back a page of the guest's memory, within the same exit; returns
+    /// whether it allows the access.
+    fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
+        match self.host_leaf(page, kind) {
+            Some(_) => Ok(true),
+            None => self.has_host_back(HostFault { page, kind }),
         }
-        Ok(())
     }
 
     /// Makes the shadow entry of what the guest has at `page` and the host at `guest_frame`, of the

@@ -455,6 +455,12 @@ impl System {
     #[inline(never)]
     fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
+        self.has_host_back(fault)
+    }
+
+    /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
+    /// access; one that it does not is counted.
+    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
         let outcome =
             self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
