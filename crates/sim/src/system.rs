@@ -1,10 +1,10 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
+mod population;
+
 use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, Translated};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
-use perforate_types::{
-    AccessKind, Counters, Frame, GuestFrame, ProgramEvent, Steps, Update, VirtualAddress,
-};
+use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, Oracles};
@@ -193,15 +193,6 @@ impl System {
     /// The operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
-    }
-
-    /// What the program asks of the operating system.
-    ///
-    /// # Errors
-    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
-    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
-        self.host_memory.check(event)?;
-        self.change(|kernel, updates| kernel.event(event, updates))
     }
 
     /// Lets `act` change the kernel, then brings tables, TLBs and oracle up to date.

@@ -67,6 +67,8 @@ mod subpage;
 mod swap;
 mod work;
 
+pub(crate) use event::POPULATE_WRITE;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
