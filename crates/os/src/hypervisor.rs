@@ -118,6 +118,18 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind, updates)
     }
 
+    /// Backs a run of the guest's frames that its kernel has just written to, as far as the host has
+    /// not done so before.
+    ///
+    /// # Errors
+    /// If the host's memory runs out.
+    pub fn back(&mut self, frames: Range<u64>, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let start = VirtualAddress::new(frames.start * FRAME_BYTES);
+        let length = (frames.end - frames.start) * FRAME_BYTES;
+        let advice = Advice::Other(crate::kernel::POPULATE_WRITE);
+        self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice }, updates)
+    }
+
     /// Takes back frames that the guest's balloon holds: they are dropped as MADV_DONTNEED does,
     /// which splits or punches the large pages around them.
     ///

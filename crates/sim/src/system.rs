@@ -1,11 +1,13 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
+mod population;
+
 use perforate_mmu::{
     Dimension, Host, HostFault, Mmu, Nested, PageFault, RegisteredRun, Shadow, Translated,
 };
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
 use perforate_types::{
-    AccessKind, Counters, Frame, GuestFrame, PageSize, ProgramEvent, Steps, Update, VirtualAddress,
+    AccessKind, Counters, Frame, GuestFrame, PageSize, Steps, Update, VirtualAddress,
 };
 
 use crate::exits::{Exits, HostWork};
@@ -228,15 +230,6 @@ impl System {
     /// The operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
-    }
-
-    /// What the program asks of the operating system.
-    ///
-    /// # Errors
-    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
-    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
-        self.host_memory.check(event)?;
-        self.change(|kernel, updates| kernel.event(event, updates))
     }
 
     /// Lets `act` change the kernel, then brings tables, TLBs and oracle up to date.

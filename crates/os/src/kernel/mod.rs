@@ -71,6 +71,8 @@ mod subpage;
 mod swap;
 mod work;
 
+pub(crate) use event::POPULATE_WRITE;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
