@@ -1,7 +1,9 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
-use perforate_sim::{AGEING_PRESETS, Machine, PERFORATION_OPTIONS, scheme};
+use perforate_sim::{
+    AGEING_PRESETS, Machine, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS, scheme,
+};
 use perforate_trace::WORKLOADS;
 
 use crate::bundled;
@@ -27,6 +29,8 @@ enum What {
     Ageing,
     /// Options of the policy for perforated pages
     Perforation,
+    /// Options of the policy for direct segments
+    Segment,
 }
 
 /// Prints the lists.
@@ -37,6 +41,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Machines, machines),
         (What::Ageing, ageing),
         (What::Perforation, perforation),
+        (What::Segment, segment),
     ];
     let wanted: Vec<String> = sections
         .iter()
@@ -52,6 +57,8 @@ fn schemes() -> String {
         text += &format!("  {:<21} {}\n", scheme.name, scheme.summary);
         text += &format!("  {:<21} source: {}\n", "", scheme.source);
     }
+    text += "  GUEST+HOST            any scheme in a virtual machine over any of its host, for example\n";
+    text += "                        4k+thp; not two different TLB variants of perforated pages\n";
     text
 }
 
@@ -107,8 +114,16 @@ fn ageing() -> String {
 }
 
 fn perforation() -> String {
-    let mut text = "Policy for perforated pages (--perforation KEY=VALUE,…) [default]\n".to_owned();
-    for option in PERFORATION_OPTIONS {
+    options("Policy for perforated pages (--perforation KEY=VALUE,…)", PERFORATION_OPTIONS)
+}
+
+fn segment() -> String {
+    options("Policy for direct segments (--segment KEY=VALUE,…)", SEGMENT_OPTIONS)
+}
+
+fn options(title: &str, options: &[PolicyOption]) -> String {
+    let mut text = format!("{title} [default]\n");
+    for option in options {
         let key = format!("{}={}", option.name, option.values);
         text += &format!("  {key:<38} {} [{}]\n", option.help, option.default);
     }

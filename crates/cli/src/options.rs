@@ -62,6 +62,10 @@ pub struct PlacementOptions {
     /// overrides a perforated scheme's own options (see `perforate list perforation`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub perforation: Option<String>,
+    /// Policy for direct segments, for example min=16M,escapes=4 or base=0x…,limit=0x…; it overrides
+    /// a segment scheme's own options (see `perforate list segment`)
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
+    pub segment: Option<String>,
     /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
     /// the rest lies above) [default: none]
     #[arg(long, value_name = "GAP", help_heading = "Virtualization")]
@@ -94,6 +98,9 @@ pub struct PlacementOptions {
     /// Policy for perforated pages of the host, as --perforation
     #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
     pub host_perforation: Option<String>,
+    /// Policy for direct segments of the host, as --segment
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_segment: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -143,7 +150,8 @@ impl PlacementOptions {
             contents: self.contents.as_deref(),
         })?;
         let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
-            .with_past(past)?;
+            .with_past(past)?
+            .with_segment(self.segment.as_deref())?;
         let modes = self.modes.as_deref().map(str::parse).transpose()?;
         MemoryState { background, modes, ..memory }.over(&self.host_memory())
     }
@@ -158,6 +166,7 @@ impl PlacementOptions {
             swap: self.host_swap.as_deref(),
             khugepaged: self.host_khugepaged.as_deref(),
             perforation: self.host_perforation.as_deref(),
+            segment: self.host_segment.as_deref(),
         }
     }
 

@@ -53,7 +53,7 @@ const KINDS: [EntryKind; 8] = [
 
 /// One entry in one word: kind (3 bits), what it allows (4 bits), and above them a page's filter
 /// (8 bits) and first frame (40 bits), or 32 bits of bitmap.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct L2Entry(u64);
 
 const ALLOWS_SHIFT: u32 = 3;
@@ -247,14 +247,17 @@ impl L2Tlb {
         Some(self.shared.insert_absent(tag.number(page), tag.key(space, page), entry) as u32)
     }
 
-    /// Notes that the leaf behind the entry in `slot` is dirty now.
-    pub(crate) fn mark_dirty(&mut self, slot: u32) {
+    /// Notes that the leaf behind `entry` is dirty now, if `slot` still holds it: what was filled
+    /// since may have taken its place.
+    pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
         let slot = slot as usize;
-        let entry = match &mut self.huge {
+        let held = match &mut self.huge {
             Some(huge) if slot >= self.shared.slots() => huge.value_mut(slot - self.shared.slots()),
             _ => self.shared.value_mut(slot),
         };
-        entry.0 |= u64::from(crate::dimension::allow::DIRTY) << ALLOWS_SHIFT;
+        if *held == entry {
+            held.0 |= u64::from(crate::dimension::allow::DIRTY) << ALLOWS_SHIFT;
+        }
     }
 
     /// Whether an entry of a perforated page covers `page`.

@@ -113,6 +113,18 @@ impl PerforatedRadix {
         }
     }
 
+    /// [`allow::DIRTY`] if a sub-page that is no hole was written through its entry in the hole
+    /// node, where another sharer's bit leads.
+    fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
+        let first = page.align_down(PageSize::Size2M);
+        if !self.pages.contains_key(&(space, first)) {
+            return 0;
+        }
+        let address = entry_in(self.hole_node(space, first), 1, page);
+        let entry = self.radix.memory().entry(address);
+        if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
+    }
+
     fn set_hole_entry(&mut self, space: SpaceId, page: VirtualPage, entry: PageTableEntry) {
         let address = entry_in(self.hole_node(space, page), 1, page);
         self.radix.memory_mut().set_entry(address, entry);
@@ -325,7 +337,8 @@ impl Dimension for PerforatedRadix {
 
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
         if !self.is_own_hole(space, page) {
-            return self.radix.look_at(space, page);
+            let (frame, allows) = self.radix.look_at(space, page)?;
+            return Some((frame, allows | self.dirty_in_place(space, page)));
         }
         let entry = self.radix.memory().entry(entry_in(self.hole_node(space, page), 1, page));
         let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());

@@ -77,10 +77,20 @@ impl Segmented {
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
     }
 
-    /// Whether a change maps inside a segment; only a planted defect asks.
-    fn maps_inside(&self, change: &MappingChange) -> bool {
-        let MappingChange::Map { space, page, .. } = *change else { return false };
-        self.registers(space).is_some_and(|registers| registers.covers(page, PageSize::Size4K))
+    /// Whether a planted defect drops a change: one that maps inside a segment, and what is done
+    /// later to a page that was never mapped for it.
+    fn drops(&self, change: &MappingChange) -> bool {
+        match *change {
+            MappingChange::Map { space, page, .. } => {
+                let registers = self.registers(space);
+                registers.is_some_and(|registers| registers.covers(page, PageSize::Size4K))
+            }
+            MappingChange::Unmap { space, page, .. }
+            | MappingChange::Protect { space, page, .. } => {
+                self.paging.look_at(space, page).is_none()
+            }
+            _ => false,
+        }
     }
 }
 
@@ -95,8 +105,7 @@ impl Dimension for Segmented {
                 let registers = self.slot(space).as_mut().expect("the segment is set");
                 registers.filter.insert(page);
             }
-            _ if self.sabotage == Some(Sabotage::DropPagingInSegment)
-                && self.maps_inside(change) => {}
+            _ if self.sabotage == Some(Sabotage::DropPagingInSegment) && self.drops(change) => {}
             _ => self.paging.apply(change),
         }
     }

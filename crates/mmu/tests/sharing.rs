@@ -3,7 +3,7 @@
 
 use perforate_mmu::{
     Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig,
+    VirtualizationConfig, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress, Shootdown,
@@ -131,4 +131,16 @@ fn without_the_filter_every_region_of_the_hole_node_is_complete() {
         assert_eq!(frame(&mut mmu, A, 200), Ok(0x1000 + 200));
         assert_eq!(frame(&mut mmu, B, 5), Ok(0x1005));
     }
+}
+
+#[test]
+fn a_store_through_an_in_place_entry_is_a_store_to_the_page() {
+    let mut mmu = shared(&[5], &[7]);
+    mmu.switch(A);
+    mmu.translate(AccessKind::Write, FIRST.add(7).address(), &mut Steps::new()).unwrap();
+    let is_dirty = |mmu: &Mmu, subpage| {
+        mmu.dimension().look_at(A, FIRST.add(subpage)).unwrap().1 & allow::DIRTY != 0
+    };
+    assert!(is_dirty(&mmu, 7), "the entry of the hole node has the dirty bit");
+    assert!(!is_dirty(&mmu, 8));
 }

@@ -225,3 +225,21 @@ fn a_store_sets_the_dirty_bit_of_the_leaf_that_translates() {
     mmu.translate(AccessKind::Write, page(99).address(), &mut steps).unwrap();
     assert!(mmu.dimension().memory().entry(PhysicalAddress::new(0x12000)).is_dirty());
 }
+
+#[test]
+fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
+    let mut mmu = perforated(PerforatedVariant::Filtered);
+    load(&mut mmu, 100).0.unwrap();
+    load(&mut mmu, 0).0.unwrap();
+    // The first level knows the hole, the second only the page around it.
+    mmu.evict_page(page(0));
+    let mut steps = Steps::new();
+    mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
+    let dirty = |mmu: &Mmu, address| {
+        mmu.dimension().memory().entry(PhysicalAddress::new(address)).is_dirty()
+    };
+    assert!(dirty(&mmu, 0x14000) && !dirty(&mmu, 0x12000));
+    // So the store beside it still sets the page's dirty bit.
+    mmu.translate(AccessKind::Write, page(101).address(), &mut steps).unwrap();
+    assert!(dirty(&mmu, 0x12000));
+}

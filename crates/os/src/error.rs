@@ -7,6 +7,21 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum OsError {
+    /// A direct segment over memory that is not mapped.
+    #[error(
+        "the segment from BASE {base:#x} to LIMIT {limit:#x} covers memory that is not mapped: the \
+         area there reaches from {start:#x} to {end:#x}"
+    )]
+    SegmentBeyondArea {
+        /// First byte of the segment.
+        base: u64,
+        /// First byte after it.
+        limit: u64,
+        /// First byte of the area.
+        start: u64,
+        /// First byte after it.
+        end: u64,
+    },
     /// No frames left for what was asked.
     #[error(
         "out of memory: {} asked, {} of {} free; at most {} of memory are needed for all that is mapped now",

@@ -53,6 +53,20 @@ impl Hypervisor {
         Ok(Self { kernel, space, guest_bytes })
     }
 
+    /// Backs guest pages with contiguous memory that stays where it is, before the guest touches
+    /// them; a register can then say where they lie. Returns the first frame.
+    ///
+    /// # Errors
+    /// If the host has no such memory.
+    pub fn pin(
+        &mut self,
+        pages: Range<GuestFrame>,
+        updates: &mut Vec<Update>,
+    ) -> Result<Frame, OsError> {
+        let pages = pages.start.number()..pages.end.number();
+        self.kernel.pin_contiguously(self.space, pages, Permissions::ALL, updates)
+    }
+
     /// Serves a violation of the nested page table.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
 fn segment_action() -> impl Strategy<Value = SegmentAction> {
     let create = (prop_oneof![Just(PAGE), Just(2 * MB)], any::<bool>(), 0..4u64).prop_map(
         |(min_bytes, compacts, faulty_pages)| {
-            SegmentAction::Create(SegmentRule { min_bytes, compacts, faulty_pages })
+            SegmentAction::Create(SegmentRule { min_bytes, compacts, faulty_pages, bounds: None })
         },
     );
     prop_oneof![

@@ -243,6 +243,10 @@ impl Comparison {
         if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("--perforation has no effect: no scheme here has perforated pages".into());
         }
+        let segments = |scheme: &Composition| scheme.own.has_segments();
+        if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
+            notes.push("--segment has no effect: no scheme here has direct segments".into());
+        }
         let suits = |switching: ModeSwitching| {
             self.schemes.iter().any(|composition| switching.suits(composition))
         };
@@ -260,6 +264,13 @@ impl Comparison {
     /// Says so where a scheme could have perforated pages and its policy made none.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
+        if scheme.has_segments() && figures.counters.get("segment_pages") == Some(0.0) {
+            let policy = scheme.policy_text(&self.memory);
+            return Some(format!(
+                "{name}: there is no segment at the end: no area large enough was touched, or no \
+                 contiguous memory is left for it ({policy})"
+            ));
+        }
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
             let policy = scheme.policy_text(&self.memory);

@@ -116,7 +116,10 @@ pub enum SimError {
     /// A past of memory that cannot be.
     #[error("{0}")]
     Past(String),
-    /// Options for perforated pages that cannot be.
+    /// Options of the policy for direct segments that cannot be.
+    #[error("--segment: {0}")]
+    Segment(String),
+    /// Options of the policy for perforated pages that cannot be.
     #[error("--perforation: {0}")]
     Perforation(String),
     /// A trace or workload.

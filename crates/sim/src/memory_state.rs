@@ -17,6 +17,10 @@ pub struct MemoryState {
     /// Options of the policy for perforated pages (`max-hole-share=25%,max-filter-bits=4,
     /// holes=lazy`; P §III.C and §VI), for all schemes that have them.
     pub perforation: Option<String>,
+    /// Options of the policy for direct segments (`min=64M,escapes=16,base=…,limit=…`; D §II.B),
+    /// for all schemes that have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment: Option<String>,
     /// What happened to the memory before the program starts.
     #[serde(flatten)]
     pub past: Past,
@@ -251,6 +255,7 @@ impl MemoryState {
             memory_bytes,
             fragmentation,
             perforation,
+            segment: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,
@@ -277,6 +282,18 @@ impl MemoryState {
         Ok(Self { past, ..self })
     }
 
+    /// The same memory with options for direct segments.
+    ///
+    /// # Errors
+    /// Options that there are not, or values that make no sense.
+    pub fn with_segment(self, options: Option<&str>) -> Result<Self, SimError> {
+        if let Some(options) = options {
+            perforate_os::parse_policy(&format!("segment:{options}"))
+                .map_err(|error| SimError::Segment(error.to_string()))?;
+        }
+        Ok(Self { segment: options.map(String::from), ..self })
+    }
+
     /// One short phrase, for headings.
     pub fn describe(&self) -> String {
         let memory = format_size(self.memory_bytes);
@@ -287,7 +304,8 @@ impl MemoryState {
         };
         let policy = self.perforation.as_ref().map(|options| format!("perforation: {options}"));
         let phrases = std::iter::once(state).chain(self.past.describe());
-        let phrases = phrases.chain(self.background.describe()).chain(policy);
+        let segment = self.segment.as_ref().map(|options| format!("segment: {options}"));
+        let phrases = phrases.chain(self.background.describe()).chain(policy).chain(segment);
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

@@ -1,10 +1,12 @@
 //! The reference of a whole system: one oracle, or that of the guest composed with the host's.
 
-use perforate_mmu::{PageFault, Translated};
-use perforate_oracle::{Disagreement, Oracle, OracleError};
+use std::collections::BTreeMap;
+
+use perforate_mmu::{HostFault, PageFault, Translated};
+use perforate_oracle::{Disagreement, Oracle, OracleError, Segment};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress, SpaceId,
-    VirtualAddress, VirtualPage,
+    AccessKind, Frame, GuestFrame, Level, MappingChange, PageSize, Permissions, PhysicalAddress,
+    SpaceId, VirtualAddress, VirtualPage,
 };
 
 /// What a dimension maps, by its own oracle.
@@ -17,11 +19,65 @@ pub(crate) struct Oracles {
 struct HostOracle {
     oracle: Oracle,
     space: SpaceId,
+    tables: GuestTables,
+}
+
+/// The pages of the guest's memory that its page walker reads.
+#[derive(Default)]
+pub(crate) struct GuestTables {
+    /// Frames of the nodes, with that of the shadow node of a page directory.
+    nodes: BTreeMap<(SpaceId, Level, VirtualPage, bool), Frame>,
+    /// First page of the hole bitmaps; beyond them there is but memory added at run time.
+    bitmaps: Option<GuestFrame>,
+}
+
+impl GuestTables {
+    /// No nodes yet.
+    pub(crate) fn new(bitmaps: Option<PhysicalAddress>) -> Self {
+        let bitmaps = bitmaps.map(|address| GuestFrame::new(address.page().number()));
+        Self { bitmaps, ..Self::default() }
+    }
+
+    fn apply(&mut self, change: &MappingChange) {
+        match *change {
+            MappingChange::AddTable { space, level, page, frame, holes } => {
+                self.nodes.insert((space, level, page, holes), frame);
+            }
+            MappingChange::RemoveTable { space, level, page, holes } => {
+                self.nodes.remove(&(space, level, page, holes));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a walk of `page` in `space` may read this page.
+    fn serve(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
+        let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
+        let is_node = |level: Level, holes: bool| {
+            let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
+            let Some(node) = self.nodes.get(&(space, level, first, holes)) else { return false };
+            let has_shadow = level == 2 && self.bitmaps.is_some();
+            let nodes = node.number()..=node.number() + u64::from(has_shadow);
+            nodes.contains(&table.number())
+        };
+        is_bitmap || (1..=4).any(|level| is_node(level, false)) || is_node(1, true)
+    }
 }
 
 impl HostOracle {
     fn expected(&mut self, page: GuestFrame) -> Option<(Frame, Permissions)> {
         self.oracle.expected(self.space, VirtualPage::new(page.number()))
+    }
+
+    /// Whether the access meets the page that is blamed: as its data, or as a table of its walk,
+    /// whose accessed bits the walker writes.
+    fn meets(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
+        let is_data = data.is_some_and(|frame| frame.number() == fault.page.number());
+        // A walk does not know a fetch from a load.
+        let as_data = fault.kind == access.kind || fault.kind == AccessKind::Read;
+        let place = (access.space, access.address.page());
+        let is_table = fault.kind == AccessKind::Write && self.tables.serve(place, fault.page);
+        is_data && as_data || is_table
     }
 }
 
@@ -34,15 +90,22 @@ pub(crate) struct Access {
 }
 
 impl Oracles {
-    /// Nothing is mapped. `virtual_machine` is the host's address space for the guest, if there is
-    /// one.
-    pub(crate) fn new(virtual_machine: Option<SpaceId>) -> Self {
-        let host = virtual_machine.map(|space| HostOracle { oracle: Oracle::new(), space });
+    /// Nothing is mapped. `virtual_machine` is the host's address space for the guest and what the
+    /// guest's walks read, if there is one.
+    pub(crate) fn new(virtual_machine: Option<(SpaceId, GuestTables)>) -> Self {
+        let host = virtual_machine.map(|(space, tables)| HostOracle {
+            oracle: Oracle::new(),
+            space,
+            tables,
+        });
         Self { own: Oracle::new(), host }
     }
 
     /// Takes over a change of the first dimension.
     pub(crate) fn apply(&mut self, change: &MappingChange) -> Result<(), OracleError> {
+        if let Some(host) = &mut self.host {
+            host.tables.apply(change);
+        }
         self.own.apply(change)
     }
 
@@ -61,11 +124,17 @@ impl Oracles {
     ) -> Result<(), Disagreement> {
         let Access { space, address, kind } = access;
         let Some(host) = &mut self.host else {
+            if *result == Err(PageFault::NotMapped)
+                && passes_for_escaped(&self.own, space, address.page())
+            {
+                return Ok(());
+            }
             let got = result.map(|translated| translated.physical).ok();
             return self.own.check(space, address, kind, got);
         };
         let allowed = |(_, permissions): &(Frame, Permissions)| permissions.allow(kind);
-        let guest = self.own.expected(space, address.page()).filter(allowed);
+        let mapped = self.own.expected(space, address.page());
+        let guest = mapped.filter(allowed);
         let composed = guest
             .and_then(|(frame, _)| host.expected(GuestFrame::new(frame.number())).filter(allowed));
         let composed = composed.map(|(frame, _)| physical(frame, address));
@@ -73,7 +142,16 @@ impl Oracles {
         match *result {
             Ok(Translated { physical, .. }) if composed == Some(physical) => Ok(()),
             Ok(Translated { physical, .. }) => Err(wrong(composed, Some(physical))),
+            Err(PageFault::Host(fault))
+                if !host.meets(&access, mapped.map(|(frame, _)| frame), fault) =>
+            {
+                Err(wrong(composed, None))
+            }
             Err(PageFault::Host(fault)) => {
+                let page = VirtualPage::new(fault.page.number());
+                if passes_for_escaped(&host.oracle, host.space, page) {
+                    return Ok(());
+                }
                 let mapped = host.expected(fault.page);
                 let mapped = mapped.filter(|(_, permissions)| permissions.allow(fault.kind));
                 let Some((frame, _)) = mapped else { return Ok(()) };
@@ -86,6 +164,9 @@ impl Oracles {
                     expected,
                     got: None,
                 })
+            }
+            Err(PageFault::NotMapped) if passes_for_escaped(&self.own, space, address.page()) => {
+                Ok(())
             }
             Err(_) => match guest {
                 None => Ok(()),
@@ -107,6 +188,13 @@ impl Oracles {
         }
         Err(Disagreement { space: host.space, address, kind, expected, got })
     }
+}
+
+/// Whether an escape filter may take a page of the segment for escaped, while paging has not mapped
+/// it in place: such a fault is right, and the next access must succeed (D §V).
+fn passes_for_escaped(oracle: &Oracle, space: SpaceId, page: VirtualPage) -> bool {
+    let has_escaped = |segment: &Segment| segment.translates(page) && !segment.escaped.is_empty();
+    oracle.segment(space).is_some_and(has_escaped) && oracle.extent(space, page).is_none()
 }
 
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {

@@ -1,13 +1,13 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
-use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, Translated};
+use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, PinnedRun, Translated};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
 use perforate_types::{
-    AccessKind, Counters, Frame, GuestFrame, ProgramEvent, Steps, Update, VirtualAddress,
+    AccessKind, Counters, Frame, GuestFrame, PageSize, ProgramEvent, Steps, Update, VirtualAddress,
 };
 
 use crate::host_memory::HostMemory;
-use crate::oracles::{Access, Oracles};
+use crate::oracles::{Access, GuestTables, Oracles};
 use crate::{Composition, Machine, MemoryState, SimError};
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
@@ -95,7 +95,8 @@ impl System {
         let mmu = Mmu::new(&machine.mmu(), dimension, composition.variant()).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
-        let virtual_machine = hypervisor.as_ref().map(Hypervisor::space);
+        let tables = GuestTables::new(kernel.hole_bitmap());
+        let virtual_machine = hypervisor.as_ref().map(|host| (host.space(), tables));
         let mut system = Self {
             kernel,
             hypervisor,
@@ -114,7 +115,26 @@ impl System {
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
+        if composition.host.is_some_and(|host| !host.has_segments()) {
+            system.pin_guest_bitmap()?;
+        }
         Ok(system)
+    }
+
+    /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
+    /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
+    /// host with a segment translates it by that.
+    fn pin_guest_bitmap(&mut self) -> Result<(), SimError> {
+        let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
+        let frames = self.kernel.end_frame().number();
+        let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
+        let first = GuestFrame::new(bitmap.page().number());
+        let pinned =
+            self.change_host(|host, updates| Ok(host.pin(first..first.add(pages), updates).ok()))?;
+        if let Some(located) = pinned {
+            self.mmu.pin(PinnedRun { first, pages, located });
+        }
+        Ok(())
     }
 
     /// Notes how many instructions are done, for error messages.
@@ -374,7 +394,8 @@ impl System {
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
-                Err(PageFault::Host(fault)) => self.serve_host_fault(fault)?,
+                Err(PageFault::Host(fault)) if !self.serve_host_fault(fault)? => return Ok(None),
+                Err(PageFault::Host(_)) => {}
                 Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
                 Err(_) => {}
             }
@@ -396,14 +417,22 @@ impl System {
         Ok(outcome == FaultOutcome::Mapped)
     }
 
-    /// Has the hypervisor serve a violation of the nested page table. One that it does not serve
-    /// comes again, until the access counts as stuck: the guest has frames that its virtual machine
-    /// has not.
+    /// Has the hypervisor serve a violation of the nested page table; returns whether the access may
+    /// be tried again. One of a page that the virtual machine has not comes again, until the access
+    /// counts as stuck: the guest has more frames than its host knows of. One that the host forbids
+    /// (mprotect of the virtual machine's memory) is refused: KVM leaves the guest with EFAULT, and
+    /// the guest cannot mend it.
     #[cold]
     #[inline(never)]
-    fn serve_host_fault(&mut self, fault: HostFault) -> Result<(), SimError> {
+    fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits += 1;
-        self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates)).map(|_| ())
+        let outcome =
+            self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
+        let guest_bytes = self.hypervisor.as_ref().map_or(0, Hypervisor::guest_bytes);
+        let exists = fault.page.address().value() < guest_bytes;
+        let refused = exists && outcome == FaultOutcome::Segfault;
+        self.refused += u64::from(refused);
+        Ok(!refused)
     }
 
     #[cold]

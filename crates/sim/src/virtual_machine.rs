@@ -21,6 +21,8 @@ pub struct HostMemoryOptions<'a> {
     pub khugepaged: Option<&'a str>,
     /// `--host-perforation`, as `--perforation`.
     pub perforation: Option<&'a str>,
+    /// `--host-segment`, as `--segment`.
+    pub segment: Option<&'a str>,
 }
 
 impl HostMemoryOptions<'_> {
@@ -45,7 +47,8 @@ impl HostMemoryOptions<'_> {
         if self.memory.is_none() {
             host.memory_bytes = room_for(guest, &host);
         }
-        let host = MemoryState { background, ..host.with_past(past)? };
+        let host = host.with_past(past)?.with_segment(self.segment)?;
+        let host = MemoryState { background, ..host };
         if host.memory_bytes <= guest.memory_bytes && host.past.swap_bytes == 0 {
             return Err(SimError::GuestTooLarge {
                 guest_bytes: guest.memory_bytes,
@@ -91,6 +94,7 @@ impl MemoryState {
             memory_bytes: 0,
             fragmentation: None,
             perforation: None,
+            segment: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,

@@ -1,13 +1,16 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, Workload, compare};
+use perforate_sim::{
+    Comparison, Composition, HostMemoryOptions, Machine, MemoryState, Workload, compare,
+};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 1_000_000;
+/// The same for each pair of schemes.
+const VIRTUAL_INSTRUCTIONS: u64 = 200_000;
 
-#[test]
-fn every_scheme_agrees_with_the_oracle_on_real_programs() {
+fn traces() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
     let mut traces: Vec<String> = std::fs::read_dir(folder)
         .expect("the repository has traces")
@@ -16,7 +19,12 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
         .collect();
     traces.sort();
     assert!(traces.len() >= 4, "at least four real programs are bundled: {traces:?}");
-    for trace in traces {
+    traces
+}
+
+#[test]
+fn every_scheme_agrees_with_the_oracle_on_real_programs() {
+    for trace in traces() {
         let comparison = Comparison {
             workload: Workload { name: trace.clone(), skip: 0, instructions: Some(INSTRUCTIONS) },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
@@ -42,5 +50,31 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
             result.counters.get("l1_tlb_accesses")
         };
         assert_eq!(accesses("4k"), accesses("perforated"), "{trace}");
+    }
+}
+
+/// A fragmented guest over a host that is fragmented in its own way.
+#[test]
+fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
+    let fragmentation = Some("portion=60%,holes=20%,dispersed");
+    let host = HostMemoryOptions { fragmentation, ..HostMemoryOptions::default() };
+    let memory = MemoryState::parse(None, fragmentation, None).unwrap().over(&host).unwrap();
+    let pairs = "4k+4k, thp+perforated, perforated+thp, perforated+perforated, 4k+segment";
+    for name in traces().into_iter().take(2) {
+        let comparison = Comparison {
+            workload: Workload { name, skip: 0, instructions: Some(VIRTUAL_INSTRUCTIONS) },
+            machine: Machine::load(Machine::DEFAULT).unwrap(),
+            schemes: Composition::list(pairs).unwrap(),
+            memory: memory.clone(),
+            seed: 3,
+            functional: true,
+            check: true,
+            warmup: Some(0),
+        };
+        let results = compare(&comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        for result in &results {
+            let refused = result.counters.get("accesses_refused");
+            assert_eq!((result.instructions, refused), (VIRTUAL_INSTRUCTIONS, Some(0.0)));
+        }
     }
 }

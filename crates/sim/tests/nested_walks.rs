@@ -3,7 +3,9 @@
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::{Composition, Machine, MemoryState, System, SystemOptions};
-use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, Purpose, VirtualAddress};
+use perforate_types::{
+    AccessKind, Backing, Counters, Permissions, ProgramEvent, Purpose, VirtualAddress,
+};
 
 const START: u64 = 0x7f00_0000_0000;
 const OPTIONS: SystemOptions =
@@ -116,4 +118,36 @@ fn caches_shorten_the_walk_in_both_dimensions() {
     // Another 2MB region: the guest's level-2 and level-1 entries. The host's entry of the new
     // level-1 node, and two for the page, which lies in another 2MB of the guest's memory too.
     assert_eq!(touch(&mut system, 512), (2, 3));
+}
+
+/// mprotect of the virtual machine's memory under the running guest: the guest cannot mend it.
+#[test]
+fn what_the_host_forbids_is_refused_until_it_is_allowed() {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let mut system = ready(&machine, "thp+4k");
+    let address = VirtualAddress::new(START);
+    system.translate(AccessKind::Write, address).unwrap().unwrap();
+    let protect = |system: &mut System, permissions: Permissions| {
+        let event = ProgramEvent::Protect {
+            start: VirtualAddress::new(0),
+            length: 8 << 30,
+            permissions,
+            accessible: true,
+        };
+        let outcome = system.change_host(|host, updates| {
+            let space = host.space();
+            host.kernel_mut().event_in(space, &event, updates)
+        });
+        outcome.unwrap();
+    };
+    protect(&mut system, Permissions::READ);
+    // Not even a load: the walker writes accessed bits into the guest's tables.
+    for kind in [AccessKind::Read, AccessKind::Write] {
+        assert_eq!(system.translate(kind, address).unwrap(), None, "{kind:?}");
+    }
+    let mut counters = Counters::default();
+    system.record(1, &mut counters);
+    assert_eq!(counters.get("accesses_refused"), Some(2.0));
+    protect(&mut system, Permissions::ALL);
+    assert!(system.translate(AccessKind::Write, address).unwrap().is_some());
 }

@@ -40,6 +40,31 @@ pub struct PinnedRun {
     pub located: Frame,
 }
 
+impl PinnedRun {
+    fn holds(&self, first: VirtualPage, pages: u64) -> bool {
+        let start = self.first.number();
+        first.number() < start + self.pages && start < first.number() + pages
+    }
+
+    /// Whether a change may map some of its pages elsewhere, or nowhere.
+    fn is_moved_by(&self, change: &MappingChange) -> bool {
+        match *change {
+            MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => false,
+            MappingChange::Map { page, size, .. }
+            | MappingChange::Unmap { page, size, .. }
+            | MappingChange::Protect { page, size, .. } => self.holds(page, size.pages()),
+            MappingChange::Perforate { page, .. } => self.holds(page, PageSize::Size2M.pages()),
+            MappingChange::Punch { page, .. }
+            | MappingChange::Patch { page, .. }
+            | MappingChange::MapHole { page, .. }
+            | MappingChange::UnmapHole { page, .. }
+            | MappingChange::Escape { page, .. } => self.holds(page, 1),
+            MappingChange::Segment { page, pages, .. } => self.holds(page, pages),
+            MappingChange::ClearSegment { .. } => true,
+        }
+    }
+}
+
 /// Where gPA→hPA entries are cached.
 enum NestedTlb {
     /// In the second-level TLB.
@@ -134,8 +159,8 @@ impl Host {
     }
 
     /// Sets the register that says where a run of guest memory lies.
-    pub fn pin(&mut self, run: Option<PinnedRun>) {
-        self.pinned = run;
+    pub fn pin(&mut self, run: PinnedRun) {
+        self.pinned = Some(run);
     }
 
     /// From now on notes where guest tables were located.
@@ -150,9 +175,13 @@ impl Host {
         }
     }
 
-    /// Takes over a change of the host's mapping.
+    /// Takes over a change of the host's mapping. Pinned pages that are mapped anew are no longer
+    /// where the register says.
     pub(crate) fn apply(&mut self, change: &MappingChange) {
         self.dimension.apply(change);
+        if self.pinned.is_some_and(|run| run.is_moved_by(change)) {
+            self.pinned = None;
+        }
     }
 
     /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
@@ -274,9 +303,9 @@ impl Host {
             self.dimension.mark_dirty(self.space, host_page(page));
             let tag = self.tag();
             if let Some((tlb, _)) = self.tlb.get(l2)
-                && let Some((slot, _)) = tlb.look_up(tag, host_page(page))
+                && let Some((slot, entry)) = tlb.look_up(tag, host_page(page))
             {
-                tlb.mark_dirty(slot);
+                tlb.mark_dirty(slot, entry);
             }
             found.allows |= allow::DIRTY;
         }

@@ -133,8 +133,10 @@ impl Nested {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         let in_place = leaf.frame.add(request.page.index_in(leaf.size) as u64);
-        let wanted = (guest_frame(in_place), Self::kind(&request, leaf.allows));
         let asked = self.asks(leaf.filter, request.page);
+        // The store may go to a hole of the guest: nothing is known to be written in place.
+        let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
+        let wanted = (guest_frame(in_place), kind);
         match self.host.reach(wanted, walker.l2, walker.steps) {
             Ok(host) if host.size != PageSize::Size4K => Ok(intersect(leaf, in_place, &host)),
             // A hole of the guest may lie elsewhere, whatever the host has in place.

@@ -110,7 +110,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         self.allow(request, entry.allows())?;
-        let allows = self.dirtied(request, entry.allows(), slot);
+        let allows = self.dirtied(request, entry, slot);
         let frame = entry.frame().add(request.page.index_in(PageSize::Size2M) as u64);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
         Ok(Found { frame, slot, case })
@@ -131,7 +131,7 @@ impl Mmu {
         let entry = L2Entry::page(EntryKind::Hole, reach.frame, reach.allows, 0);
         self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
-        let allows = self.dirtied(request, entry.allows(), slot);
+        let allows = self.dirtied(request, entry, slot);
         let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
         Ok(Found { frame: entry.frame(), slot, case })
     }

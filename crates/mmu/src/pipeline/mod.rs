@@ -235,8 +235,11 @@ impl Mmu {
         }
         self.dimension.mark_dirty(self.space, request.page);
         self.data.mark_dirty(self.space, request.page);
-        if let Some((slot, _)) = self.l2.look_up(self.space, request.page) {
-            self.l2.mark_dirty(slot);
+        // Of a perforated page's entry it is not known whether the store went through it.
+        if let Some((slot, entry)) = self.l2.look_up(self.space, request.page)
+            && entry.kind() != EntryKind::Perforated
+        {
+            self.l2.mark_dirty(slot, entry);
         }
         Ok(Found::first_level(hit))
     }
@@ -356,13 +359,14 @@ impl Mmu {
     }
 
     /// Sets the dirty bit where a store goes through an entry that does not know it set.
-    fn dirtied(&mut self, request: Request, allows: u8, slot: Option<u32>) -> u8 {
+    fn dirtied(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) -> u8 {
+        let allows = entry.allows();
         if request.kind != AccessKind::Write || allows & allow::DIRTY != 0 {
             return allows;
         }
         self.dimension.mark_dirty(self.space, request.page);
         if let Some(slot) = slot {
-            self.l2.mark_dirty(slot);
+            self.l2.mark_dirty(slot, entry);
         }
         allows | allow::DIRTY
     }
@@ -377,7 +381,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         self.allow(request, entry.allows())?;
-        let allows = self.dirtied(request, entry.allows(), slot);
+        let allows = self.dirtied(request, entry, slot);
         let size = entry.kind().size();
         let frame = entry.frame().add(request.page.index_in(size) as u64);
         let slot = self.fill_l1(request, size, entry.frame(), allows, steps);

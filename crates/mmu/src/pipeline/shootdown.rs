@@ -3,7 +3,7 @@
 use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::Sabotage;
+use crate::{PinnedRun, Sabotage};
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -34,6 +34,14 @@ impl Mmu {
                 }
             }
         }
+    }
+
+    /// Sets the register that says where a run of the guest's memory lies.
+    ///
+    /// # Panics
+    /// In a native unit.
+    pub fn pin(&mut self, run: PinnedRun) {
+        self.dimension.host_mut().expect("the unit is virtualized").pin(run);
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {

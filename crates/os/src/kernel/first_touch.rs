@@ -24,7 +24,7 @@ impl Kernel {
         if area.attributes.is_shared() && self.join_shared(id, page, area, updates)? {
             return Ok(());
         }
-        if self.begin_segment(id, &area, updates) && self.space(id)?.in_segment(page) {
+        if self.begin_segment(id, &area, updates)? && self.space(id)?.in_segment(page) {
             return Ok(());
         }
         let permissions = area.attributes.effective();

@@ -30,6 +30,7 @@
 //! - `khugepaged`: 4KB pages become 2MB pages in the background.
 //! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
 //! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
+//! - `pin`: contiguous memory that a hypervisor leaves in place.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
 //!
@@ -56,6 +57,7 @@ mod khugepaged;
 mod ksm;
 mod memory_map;
 mod patching;
+mod pin;
 mod process;
 mod range;
 mod reclaim;

@@ -262,6 +262,9 @@ mod tests {
     fn wrong_policies_are_explained() {
         for (text, reason) in [
             ("huge", "there are base-pages, thp, thp-madvise, huge-1g, perforated, segment, ideal"),
+            ("segment:base=0x2000,limit=0x1000", "limit 0x1000 is less than base 0x2000"),
+            ("segment:base=0x2000", "base needs limit"),
+            ("segment:base=7,limit=0x1000", "base is an address of a page such as 0x7f0000200000"),
             ("thp:size=4", "it has no option \"size\""),
             ("perforated:holes", "\"holes\" has no value"),
             ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),

@@ -129,16 +129,19 @@ impl Scheme {
         background
     }
 
-    /// The policy with the comparison's own options for perforated pages, which come last and so
-    /// win.
+    /// The policy with the comparison's own options for perforated pages or segments, which come
+    /// last and so win.
     pub(crate) fn policy_text(&self, memory: &MemoryState) -> String {
-        match &memory.perforation {
-            Some(options) if self.policy.starts_with("perforated") => {
-                let separator = if self.policy.contains(':') { ',' } else { ':' };
-                format!("{}{separator}{options}", self.policy)
-            }
-            _ => self.policy.into(),
-        }
+        let options = if self.has_segments() {
+            &memory.segment
+        } else if self.policy.starts_with("perforated") {
+            &memory.perforation
+        } else {
+            &None
+        };
+        let Some(options) = options else { return self.policy.into() };
+        let separator = if self.policy.contains(':') { ',' } else { ':' };
+        format!("{}{separator}{options}", self.policy)
     }
 }
 

@@ -23,58 +23,67 @@ impl Kernel {
         }
         let largest = self.largest_area(id, &rule);
         let least_bytes = rule.min_bytes;
-        let area = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
+        let (area, pages) = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
         self.ledger.clears = true;
-        let made = self.make_segment(id, &area, rule, updates);
+        let made = self.make_segment(id, &area, pages, rule, updates);
         self.segments.failed += u64::from(made.is_err());
         made.and_then(|()| self.with_segment(id).map(SegmentState::from))
     }
 
-    /// The largest area that a segment may hold; of equally large ones the lowest.
-    fn largest_area(&self, id: SpaceId, rule: &SegmentRule) -> Option<Area> {
+    /// The largest area of which a segment may be made, and its pages for it; of equally large ones
+    /// the lowest.
+    fn largest_area(&self, id: SpaceId, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
         let areas = self.space(id).ok()?.areas.within(ALL_PAGES);
-        let fitting = areas.into_iter().filter(|area| fits(area, rule));
-        fitting.rev().max_by_key(|area| area.end - area.start)
+        let fitting =
+            areas.into_iter().filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
+        fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
     }
 
     /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
     pub fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64> {
-        let blocks = regions_of(&self.largest_area(space, rule)?.pages());
+        let blocks = regions_of(&self.largest_area(space, rule)?.1);
         Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
     }
 
     /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
     /// whether it did.
+    ///
+    /// # Errors
+    /// If prescribed bounds lie in this area in part only.
     pub(in crate::kernel) fn begin_segment(
         &mut self,
         id: SpaceId,
         area: &Area,
         updates: &mut Vec<Update>,
-    ) -> bool {
-        let Some(rule) = self.policy.segment() else { return false };
-        let has_one = self.space(id).is_ok_and(|space| space.segment().is_some());
-        if has_one || !fits(area, &rule) || !self.segments.fruitless.is_due() {
-            return false;
+    ) -> Result<bool, OsError> {
+        let Some(rule) = self.policy.segment() else { return Ok(false) };
+        if self.space(id)?.segment().is_some() {
+            return Ok(false);
         }
-        let made = self.make_segment(id, area, rule, updates).is_ok();
+        lies_inside(area, &rule)?;
+        let Some(pages) = pages_for(area, &rule) else { return Ok(false) };
+        if !self.segments.fruitless.is_due() {
+            return Ok(false);
+        }
+        let made = self.make_segment(id, area, pages, rule, updates).is_ok();
         match made {
             true => self.segments.fruitless.reset(),
             false => self.segments.fruitless.failed(),
         }
         self.segments.failed += u64::from(!made);
-        made
+        Ok(made)
     }
 
-    /// Makes a segment of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
+    /// Makes a segment of pages of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
     /// entries can map it as well.
     fn make_segment(
         &mut self,
         id: SpaceId,
         area: &Area,
+        pages: Range<u64>,
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let pages = area.pages();
         let blocks = regions_of(&pages);
         let length = pages.end - pages.start;
         if self.is_any_fragmented(&blocks) {
@@ -128,10 +137,32 @@ impl Kernel {
     }
 }
 
-/// Whether a segment may hold an area: private anonymous memory that may be written, and enough.
-fn fits(area: &Area, rule: &SegmentRule) -> bool {
-    let bytes = (area.end - area.start).saturating_mul(FRAME_BYTES);
-    bytes >= rule.min_bytes
-        && area.attributes.is_private_anonymous()
-        && area.attributes.effective().write
+/// The pages of an area that a segment may hold, if it may: private anonymous memory that can be
+/// written, and enough of it or what the bounds prescribe.
+fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
+    let suits = area.attributes.is_private_anonymous() && area.attributes.effective().write;
+    let pages = match rule.bounds {
+        Some(bounds) => pages_of(bounds),
+        None => area.pages(),
+    };
+    let inside = area.start <= pages.start && pages.end <= area.end && !pages.is_empty();
+    let bytes = (pages.end - pages.start).saturating_mul(FRAME_BYTES);
+    let enough = rule.bounds.is_some() || bytes >= rule.min_bytes;
+    (suits && inside && enough).then_some(pages)
+}
+
+fn pages_of((base, limit): (u64, u64)) -> Range<u64> {
+    base / FRAME_BYTES..limit / FRAME_BYTES
+}
+
+/// Prescribed bounds must not reach beyond the area they begin or end in.
+fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
+    let Some((base, limit)) = rule.bounds else { return Ok(()) };
+    let pages = pages_of((base, limit));
+    let apart = pages.is_empty() || pages.end <= area.start || area.end <= pages.start;
+    if apart || (area.start <= pages.start && pages.end <= area.end) {
+        return Ok(());
+    }
+    let mapped = (area.start * FRAME_BYTES, area.end * FRAME_BYTES);
+    Err(OsError::SegmentBeyondArea { base, limit, start: mapped.0, end: mapped.1 })
 }

@@ -1,0 +1,42 @@
+//! Pinned memory: pages that a hypervisor backs with contiguous frames and leaves there, so that a
+//! register can say where they lie (P §V: a guest's hole bitmaps).
+
+use std::ops::Range;
+
+use perforate_types::{Frame, Permissions, SpaceId, Update};
+
+use super::Kernel;
+use crate::OsError;
+use crate::space::{index_of, regions_of};
+
+impl Kernel {
+    /// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Nobody
+    /// owns the frames, so that compaction leaves them where they are. Returns the first frame.
+    ///
+    /// # Errors
+    /// If there is no such run; nothing is mapped then.
+    pub(crate) fn pin_contiguously(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<Frame, OsError> {
+        let blocks = regions_of(&pages);
+        let run = self.take_run(blocks.end - blocks.start, 0, false, updates)?;
+        let first = run.first().number() + index_of(pages.start) as u64;
+        let frames = first..first + (pages.end - pages.start);
+        self.memory.free_range(run.frames().start..frames.start);
+        self.memory.free_range(frames.end..run.frames().end);
+        let (space, mut effects) = self.parts(id, updates)?;
+        for (page, frame) in pages.zip(frames.clone()) {
+            let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
+            if let Err(error) = mapped {
+                effects.memory.free_range(frame..frames.end);
+                return Err(error);
+            }
+            effects.memory.forget_owner(Frame::new(frame));
+        }
+        Ok(Frame::new(first))
+    }
+}

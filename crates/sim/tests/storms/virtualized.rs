@@ -1,0 +1,44 @@
+//! How the host of a virtualized storm is set up.
+
+use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_os::Defrag;
+use perforate_sim::{Machine, MemoryState, Past, PastOptions};
+
+use super::Random;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// A host's memory that may be as bad as the guest's, and caches of guest-physical addresses that
+/// are shared, small or absent.
+pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Random) {
+    let small = TlbGeometry { entries: 8, ways: 4 };
+    let none = TlbGeometry { entries: 0, ways: 1 };
+    let virtualization = &mut machine.virtualization;
+    virtualization.nested_tlb = [None, Some(small), Some(none)][random.below(3) as usize];
+    let levels = random.below(3) as usize;
+    let (level3_entries, level2_entries) = (levels, 8 * levels);
+    virtualization.host_walk_cache =
+        Some(WalkCacheConfig { level4_entries: 0, level3_entries, level2_entries });
+    memory.past.hot_add_bytes = 4 * MEGABYTE * random.below(2);
+    let aged = random.one_in(3);
+    let fragmentation = format!("portion={}%,holes=30%,dispersed", random.below(101));
+    let fragmentation = if aged { "none" } else { &fragmentation };
+    let perforation = ["holes=eager", "holes=lazy,promote=punch", "create=reserve"];
+    let perforation = perforation[random.below(3) as usize];
+    // Half of the hosts have less than the guest may ask for.
+    let least = if aged { 48 } else { 20 };
+    let megabytes =
+        if random.one_in(2) { least } else { memory.memory_bytes / 3 * 4 / MEGABYTE + 64 };
+    let past = PastOptions {
+        age: aged.then_some("kernel-build,free=60%"),
+        faulty: random.one_in(3).then_some("uniform=0.1%"),
+        compaction: Some(["none", "background"][random.below(2) as usize]),
+        defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
+        swap: Some(["0", "64M"][random.below(2) as usize]),
+        ..PastOptions::default()
+    };
+    let size = format!("{megabytes}M");
+    let host = MemoryState::parse(Some(&size), Some(fragmentation), Some(perforation))
+        .and_then(|host| host.with_past(Past::parse(past)?));
+    memory.host = Some(Box::new(host.unwrap()));
+}
