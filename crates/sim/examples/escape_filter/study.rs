@@ -10,7 +10,9 @@ use perforate_sim::{
     Composition, Machine, MemoryState, Past, RunOptions, Scheme, SimError, Simulation,
     SystemOptions, Workload, open_workload,
 };
-use perforate_types::{Chunk, Counters};
+use perforate_types::{
+    AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
+};
 
 use crate::case_study::Random;
 
@@ -59,11 +61,14 @@ impl Subject {
     }
 }
 
-/// The instructions of a program, decoded once for all runs.
+/// The instructions of a program, decoded once for all runs. Before them every page is touched that
+/// they touch, and one of each area that was mapped: the paper's programs ran for minutes, so that
+/// next to no page was touched the first time.
 pub struct Tape {
     chunks: Vec<Chunk>,
     has_events: bool,
-    instructions: u64,
+    /// Before measuring starts.
+    warmup: u64,
 }
 
 impl Tape {
@@ -81,15 +86,39 @@ impl Tape {
         };
         let workload = Workload { name, skip: 0, instructions: Some(instructions) };
         let mut source = open_workload(&workload, &subject.memory(None)?, SEED)?;
-        let mut tape =
-            Self { chunks: Vec::new(), has_events: source.metadata().has_events, instructions: 0 };
-        let mut chunk = Chunk::default();
+        let (mut chunks, mut chunk) = (Vec::new(), Chunk::default());
         while source.next_chunk(&mut chunk)? {
-            tape.instructions += chunk.instructions.len() as u64;
-            tape.chunks.push(std::mem::take(&mut chunk));
+            chunks.push(std::mem::take(&mut chunk));
         }
-        Ok(tape)
+        let touches = touches(&mut chunks);
+        let decoded: usize = chunks.iter().map(|chunk| chunk.instructions.len()).sum();
+        let warmup = (touches.instructions.len() + decoded / 2) as u64;
+        chunks.insert(0, touches);
+        Ok(Self { chunks, has_events: source.metadata().has_events, warmup })
     }
+}
+
+/// What the program finds mapped, and a read of each page.
+fn touches(chunks: &mut [Chunk]) -> Chunk {
+    let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
+    let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
+    let mut touches = Chunk::default();
+    let Some(first) = chunks.first_mut() else { return touches };
+    let at_start = first.events.iter().take_while(|(at, _)| *at == 0).count();
+    for (_, event) in first.events.drain(..at_start) {
+        if let ProgramEvent::Map { start, permissions, backing: Backing::Anonymous, .. } = event
+            && permissions.write
+        {
+            pages.insert(start.page());
+        }
+        touches.push_event(event);
+    }
+    let Some(&instruction) = first.instructions.first() else { return touches };
+    for page in pages {
+        let access = MemoryAccess { address: page.address(), size: 8, kind: AccessKind::Read };
+        touches.push(Instruction { ip: instruction.ip, ..Instruction::default() }, &[access]);
+    }
+    touches
 }
 
 /// What one run gave.
@@ -99,9 +128,12 @@ pub struct Outcome {
     pub cycles: u64,
     /// The host's segment at the end.
     pub segment: SegmentState,
-    /// First-level TLB misses, and those of them that the host's segment did not translate.
+    /// First-level TLB misses, instruction fetches not counted.
     pub misses: f64,
-    pub walked: f64,
+    /// Pages that were in no TLB and that the segments of the mode translated, and those of which
+    /// the host's segment alone did not.
+    pub by_segments: f64,
+    pub escaped: f64,
 }
 
 /// Everything that the runs of a program have in common.
@@ -127,7 +159,7 @@ impl Study<'_> {
                 implicit_maps: !self.tape.has_events,
                 counts_only: false,
             },
-            warmup: self.tape.instructions / 2,
+            warmup: self.tape.warmup,
         };
         let memory = self.subject.memory(faulty.map(<[u64]>::to_vec))?;
         let mut run = Simulation::new(self.machine, self.composition, &memory, SEED, options)?;
@@ -142,12 +174,16 @@ impl Study<'_> {
         let mut counters = Counters::default();
         system.record(run.instructions() - options.warmup, &mut counters);
         let get = |name| counters.get(name).unwrap_or_default();
-        let walked = match self.composition.own.name {
-            "segment" => get("misses_in_guest_segment_only"),
-            _ => get("walks") - get("misses_in_host_segment_only"),
+        let (by_segments, escaped) = match self.composition.own.name {
+            "segment" => (get("misses_in_both_segments"), get("misses_in_guest_segment_only")),
+            _ => {
+                let by_host = get("misses_in_host_segment_only");
+                (by_host, get("walks") - by_host)
+            }
         };
+        let misses = get("l1_tlb_misses");
         let cycles = run.cycles().expect("a timed run");
-        Ok(Some(Outcome { cycles, segment, misses: get("l1_tlb_misses"), walked }))
+        Ok(Some(Outcome { cycles, segment, misses, by_segments, escaped }))
     }
 
     /// The outcomes for many sets of faulty frames, in their order, on all processors.

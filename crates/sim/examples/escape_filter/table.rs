@@ -4,18 +4,24 @@ use crate::filter::false_positive_share;
 use crate::statistics::{Estimate, estimate, false_positives};
 use crate::study::{Outcome, Study};
 
+/// Above the programs; the last two columns are of the whole segment.
 pub const HEADING: &str = "\
-                                      faulty  execution time against no faulty frame      paper   not by the   false positives in the segment
-                                      frames  mean ± 95 %, greatest             (greatest)  segment      counted     closed form";
+program, mode                            in seg-  faulty  execution time                     paper    \
+walked   pass for escaped
+                                         ments            mean ± 95 %          greatest               \
+         counted     closed form";
 
-pub const SWEEP_HEADING: &str = "\
-   bits  functions  execution time, mean ± 95 %, greatest    false positives    closed form";
+pub const SWEEP_HEADING: &str = "   \
+bits  functions  execution time, greatest                    pass for escaped    closed form";
 
 pub const NOTES: &str = "\
-Execution time is steady state. \"Not by the segment\": first-level TLB misses whose page escapes or is a
-false positive. False positives: share of all pages of the segment, each looked up, mean of the sets;
-hash functions are the same in every set, and a set's false positives come in whole patterns (H3 is
-linear), so that sets differ more than the closed form's independent draws would.";
+Execution time is steady state, against no faulty frame. \"In segments\": share of the data TLB's misses
+without faulty frames that the segments of the mode translate. \"Walked\": share of these that go to the
+page tables, as the page escaped or passes for it; few such pages stay in the L2 TLB. \"Pass for escaped\": false positives among all pages
+of the segment, each looked up, mean of the sets; the closed form is (1 − (1 − k/m)^n)^k. A set's false
+positives come in patterns, as H3 is linear, so that sets differ more than independent draws would.
+The paper's execution times are from a linear model: each miss at its average cost, none overlapping.
+";
 
 /// Slowdowns of the sets in percent.
 fn slowdowns(base: &Outcome, outcomes: &[&Outcome]) -> Vec<f64> {
@@ -59,21 +65,22 @@ pub fn row(
         lost => format!("  {lost} sets left out: no segment over all their frames"),
     };
     let name = format!("{}, {}", study.subject.name, study.composition.name());
-    let name = if count == 1 { name } else { String::new() };
+    let inside = base.by_segments / base.misses.max(1.0) * 100.0;
+    let name = if count == 1 { format!("{name:<40}{inside:>6.1} %") } else { String::new() };
     if good.len() < 2 {
-        return format!("{name:<40}{count:>4}{lost}");
+        return format!("{name:<48}{count:>8}{lost}");
     }
     let runs: Vec<&Outcome> = good.iter().map(|(_, outcome)| *outcome).collect();
     let paper = match (study.subject.paper_percent, count) {
         (Some(percent), 16) => format!("<{percent} %"),
         _ => String::new(),
     };
-    let walked = runs.iter().map(|outcome| outcome.walked / outcome.misses.max(1.0));
+    let walked = runs.iter().map(|run| run.escaped / (run.by_segments + run.escaped).max(1.0));
     let counted =
         good.iter().map(|(set, outcome)| false_positive_share(filter, &outcome.segment, set));
     let closed = false_positives(filter.0, filter.1, count) * 100.0;
     format!(
-        "{name:<40}{count:>4}  {}  {paper:>9}  {:>10}  {:>10}  {closed:>8.4} %{lost}",
+        "{name:<48}{count:>8} {}  {paper:>8} {:>9}  {:>10}  {closed:>8.4} %{lost}",
         time(&slowdowns(base, &runs)),
         share(walked),
         share(counted),

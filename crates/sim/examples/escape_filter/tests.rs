@@ -36,7 +36,7 @@ fn segments_are_made_over_faulty_frames() {
         let subject = Subject { guest, ..SMALL };
         let (base, outcome, _) = run(&subject, 256, 16);
         assert_eq!((base.segment.escaped_pages, base.segment.paged_pages), (0, 0));
-        assert_eq!(base.walked, 0.0, "{guest}");
+        assert_eq!(base.escaped, 0.0, "{guest}");
         assert_eq!(outcome.segment.escaped_pages, 16);
         assert!(outcome.segment.is_active && outcome.segment.frame == base.segment.frame);
     }
@@ -54,8 +54,11 @@ fn false_positives_are_paged_in_place_and_cost_time() {
     let expected = touched * share;
     let paged = outcome.segment.paged_pages as f64;
     assert!((paged / expected - 1.0).abs() < 0.25, "{paged}, expected {expected}");
-    let walked = outcome.walked / outcome.misses;
-    assert!((walked / share - 1.0).abs() < 0.25, "{walked} of the misses, {share} of the pages");
+    // The L2 TLB holds 512 of them, for nobody else needs it.
+    let kept = 512.0 / (16_384.0 * share);
+    let expected = share * (1.0 - kept) / (1.0 - share * kept);
+    let walked = outcome.escaped / (outcome.by_segments + outcome.escaped);
+    assert!((walked / expected - 1.0).abs() < 0.2, "{walked} of the misses, expected {expected}");
     assert!(outcome.cycles > base.cycles);
 }
 
