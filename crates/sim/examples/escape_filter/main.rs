@@ -132,7 +132,6 @@ fn geometry(machine: &Machine) -> (usize, usize) {
 }
 
 /// The sets of so many faulty frames, and what came of them.
-#[allow(clippy::type_complexity)]
 fn run_sets(
     study: &Study<'_>,
     segment: &SegmentState,

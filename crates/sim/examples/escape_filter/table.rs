@@ -17,10 +17,11 @@ bits  functions  execution time, greatest                    pass for escaped   
 pub const NOTES: &str = "\
 Execution time is steady state, against no faulty frame. \"In segments\": share of the data TLB's misses
 without faulty frames that the segments of the mode translate. \"Walked\": share of these that go to the
-page tables, as the page escaped or passes for it; few such pages stay in the L2 TLB. \"Pass for escaped\": false positives among all pages
-of the segment, each looked up, mean of the sets; the closed form is (1 − (1 − k/m)^n)^k. A set's false
-positives come in patterns, as H3 is linear, so that sets differ more than independent draws would.
-The paper's execution times are from a linear model: each miss at its average cost, none overlapping.
+page tables, as the page escaped or passes for it; few such pages stay in the L2 TLB. \"Pass for
+escaped\": false positives among all pages of the segment, each looked up, mean of the sets; the closed
+form is (1 − (1 − k/m)^n)^k. A set's false positives come in patterns, as H3 is linear, so that sets
+differ more than independent draws would. The paper's execution times are from a linear model: each
+miss at its average cost, none overlapping.
 ";
 
 /// Slowdowns of the sets in percent.

@@ -27,7 +27,8 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
             }
         }
         let in_both = counts.values().filter(|count| count[0] > 0 && count[1] > 0).count();
-        assert!(in_both > 2_000, "{host}: {in_both} contents are in both machines");
+        // 4,096 draws leave e^-1.37 of 3,000 contents undrawn: 2,234 are in each, 1,664 in both.
+        assert!((1_550..1_780).contains(&in_both), "{host}: {in_both} are in both machines");
         let all = |count: &[u64; 2]| count[0] + count[1];
         let saved: u64 = counts.values().map(|count| all(count) - all(count).div_ceil(256)).sum();
         let usage = |system: &perforate_sim::System| {
