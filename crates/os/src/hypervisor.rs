@@ -1,5 +1,5 @@
-//! A hypervisor with one virtual machine: the host's kernel, and an address space of it that is the
-//! guest's physical memory.
+//! A hypervisor with a virtual machine: the host's kernel, and an address space of it that is the
+//! guest's physical memory. There may be others beside it, each an address space more.
 //!
 //! As under KVM, the guest's memory is memory of a process of the host, backed on demand by
 //! whatever policy the host's kernel has. Guest frame *n* is page *n* of that address space, so the
@@ -33,25 +33,19 @@ impl Hypervisor {
     /// If the address space cannot hold it.
     pub fn new(mut kernel: Kernel, slots: &[Range<Frame>]) -> Result<Self, OsError> {
         let space = kernel.current();
-        // A new area is mapped nowhere: neither event has anything to tell.
-        let mut updates = Vec::new();
-        for slot in slots {
-            let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
-            let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
-            let map = ProgramEvent::Map {
-                start,
-                length,
-                permissions: Permissions::ALL,
-                accessible: true,
-                backing: Backing::Anonymous,
-                shared: false,
-                populate: false,
-            };
-            kernel.event_in(space, &map, &mut updates)?;
-            let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
-            kernel.event_in(space, &advise, &mut updates)?;
-        }
+        map_slots(&mut kernel, space, slots)?;
         Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
+    }
+
+    /// Another virtual machine on the same host, with memory of its own in these slots, none of it
+    /// backed yet. Its faults go to the host's kernel by the address space that is returned.
+    ///
+    /// # Errors
+    /// If there are too many address spaces, or the new one cannot hold the memory.
+    pub fn add_machine(&mut self, slots: &[Range<Frame>]) -> Result<SpaceId, OsError> {
+        let space = self.kernel.create_space()?;
+        map_slots(&mut self.kernel, space, slots)?;
+        Ok(space)
     }
 
     /// The same, with shadow tables instead of a nested page table.
@@ -170,6 +164,29 @@ impl Hypervisor {
     }
 }
 
+/// Maps the memory of a virtual machine and advises large pages for it; returns its size in bytes.
+fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
+    // A new area is mapped nowhere: neither event has anything to tell.
+    let mut updates = Vec::new();
+    for slot in slots {
+        let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
+        let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
+        let map = ProgramEvent::Map {
+            start,
+            length,
+            permissions: Permissions::ALL,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event_in(space, &map, &mut updates)?;
+        let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
+        kernel.event_in(space, &advise, &mut updates)?;
+    }
+    Ok(())
+}
+
 /// Runs of consecutive frame numbers, in order.
 fn runs(frames: &[Frame]) -> Vec<Range<u64>> {
     let mut numbers: Vec<u64> = frames.iter().map(|frame| frame.number()).collect();
@@ -191,6 +208,23 @@ mod tests {
 
     fn frames(numbers: &[u64]) -> Vec<Frame> {
         numbers.iter().map(|&number| Frame::new(number)).collect()
+    }
+
+    #[test]
+    fn two_machines_have_memory_of_their_own() {
+        let kernel =
+            Kernel::new(KernelConfig::new(64 << 20), parse_policy("base-pages").unwrap()).unwrap();
+        let slots = [Frame::new(0)..Frame::new(4096)];
+        let mut hypervisor = Hypervisor::new(kernel, &slots).unwrap();
+        let other = hypervisor.add_machine(&slots).unwrap();
+        assert_ne!(other, hypervisor.space());
+        let mut updates = Vec::new();
+        hypervisor.fault(GuestFrame::new(3), AccessKind::Write, &mut updates).unwrap();
+        let kernel = hypervisor.kernel_mut();
+        assert_eq!(kernel.mapped_bytes(), 4096);
+        let page = VirtualPage::new(3);
+        let outcome = kernel.fault(other, page, AccessKind::Write, &mut updates).unwrap();
+        assert_eq!((outcome, kernel.mapped_bytes()), (FaultOutcome::Mapped, 8192));
     }
 
     #[test]

@@ -371,6 +371,11 @@ impl Simulation {
         self.done
     }
 
+    /// Cycles since measuring started; `None` without a clock.
+    pub fn cycles(&self) -> Option<u64> {
+        self.core.as_ref().map(Core::cycles)
+    }
+
     /// Ends the run.
     pub(crate) fn finish(mut self) -> Result<Figures, SimError> {
         let Some(from) = self.measured_from.filter(|&from| from < self.done) else {

@@ -191,6 +191,18 @@ pub enum Shootdown {
     },
 }
 
+impl Shootdown {
+    /// Whose translations died.
+    pub fn space(&self) -> SpaceId {
+        match *self {
+            Self::Page { space, .. }
+            | Self::Large { space, .. }
+            | Self::Bitmap { space, .. }
+            | Self::Space { space } => space,
+        }
+    }
+}
+
 /// One message of the operating system, in the order it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {

@@ -24,6 +24,8 @@ impl Mmu {
         let host = self.dimension.host_mut().expect("the unit is virtualized");
         match update {
             Update::Change(change) => host.apply(change),
+            // Of another virtual machine, whose entries have another tag.
+            Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => {
                 host.invalidate(*shootdown);
                 if self.sabotage != Some(Sabotage::KeepCombinedEntries) {

@@ -379,3 +379,17 @@ fn two_spaces_of_the_guest_share_a_block() {
         }
     }
 }
+
+/// What the host does to another virtual machine leaves this one's entries alone.
+#[test]
+fn shootdowns_of_another_machine_are_not_heard() {
+    let mut mmu = pair(Page2M, Page2M);
+    let (outcome, _) = access(&mut mmu, AccessKind::Read, 5);
+    let (frame, ..) = outcome.unwrap();
+    let mut after = |space| {
+        mmu.apply_host(&Update::Shootdown(Shootdown::Space { space }));
+        access(&mut mmu, AccessKind::Read, 5).0
+    };
+    assert_eq!(after(SpaceId(MACHINE.0 + 1)), Ok((frame, Case::FirstLevel, false)));
+    assert_eq!(after(MACHINE), Ok((frame, Case::Regular, true)));
+}
