@@ -164,7 +164,7 @@ impl Hypervisor {
     }
 }
 
-/// Maps the memory of a virtual machine and advises large pages for it; returns its size in bytes.
+/// Maps the memory of a virtual machine and advises large pages for it.
 fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
     // A new area is mapped nowhere: neither event has anything to tell.
     let mut updates = Vec::new();
