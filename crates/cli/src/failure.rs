@@ -57,6 +57,10 @@ impl Failure {
                 SimError::UnknownMachine { .. }
                 | SimError::UnknownScheme { .. }
                 | SimError::NoLargeEntries { .. }
+                | SimError::ImpossiblePair { .. }
+                | SimError::GuestTooLarge { .. }
+                | SimError::Host(_)
+                | SimError::Segment(_)
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::Size { .. }

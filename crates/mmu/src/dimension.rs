@@ -5,7 +5,7 @@ use perforate_types::{
 };
 
 use crate::nested::{Host, NestedCounters};
-use crate::{PageFault, Sabotage, TableMemory, Walker};
+use crate::{PageFault, Sabotage, Shadow, TableMemory, Walker};
 
 /// The aligned range around an address over which one linear mapping holds, minus its holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub enum WalkFault {
     NotMapped,
     /// An address on the way is not translated by the dimension beneath.
     Host(HostFault),
+    /// The shadow tables have no entry, which may or may not mean that the guest has none.
+    Shadow,
 }
 
 impl From<HostFault> for WalkFault {
@@ -190,6 +192,12 @@ pub trait Dimension: Send {
     /// translation.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)>;
 
+    /// The same with the size of the leaf, its first frame and no holes; a smaller size will do.
+    fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let (frame, allows) = self.look_at(space, page)?;
+        Some(Reach { size: PageSize::Size4K, frame, allows, filter: 0 })
+    }
+
     /// Whose fault a forbidden access is: of two dimensions either may forbid it.
     fn blame(&self, _request: WalkRequest, _kind: AccessKind) -> PageFault {
         PageFault::Protection
@@ -205,6 +213,16 @@ pub trait Dimension: Send {
         None
     }
 
+    /// Shadow tables, if it is them that hardware walks.
+    fn shadow(&self) -> Option<&Shadow> {
+        None
+    }
+
+    /// Shadow tables, to be changed.
+    fn shadow_mut(&mut self) -> Option<&mut Shadow> {
+        None
+    }
+
     /// What only compositions of two dimensions count; all zero elsewhere.
     fn nested_counters(&self) -> NestedCounters {
         NestedCounters::default()
@@ -215,6 +233,10 @@ pub trait Dimension: Send {
 
     /// Plants a defect, if it is one of this dimension.
     fn sabotage(&mut self, _defect: Sabotage) {}
+
+    /// Sets the accessed bits on the way to the leaf that translates the page, as a hypervisor does
+    /// that shadows these tables. Only tables that can be shadowed have them set so.
+    fn mark_accessed(&mut self, _space: SpaceId, _page: VirtualPage) {}
 
     /// Sets the dirty bit of the leaf that translates the page (a store through a clean entry).
     fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage);

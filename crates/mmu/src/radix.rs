@@ -340,6 +340,21 @@ impl Dimension for Radix {
         Some((frame, allow::of_leaf(entry.permissions(), entry.is_dirty())))
     }
 
+    fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let (level, address) = self.leaf(space, page)?;
+        Some(Descent::Leaf(level, self.memory.entry(address)).reach())
+    }
+
+    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in (1..=ROOT).rev() {
+            let Some(address) = self.entry_address(space, page, level) else { return };
+            let entry = self.memory.entry(address);
+            if entry.is_present() {
+                self.mark(address, entry, false);
+            }
+        }
+    }
+
     fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
         if let Some((_, address)) = self.leaf(space, page) {
             let entry = self.memory.entry(address);

@@ -22,4 +22,6 @@ pub enum Sabotage {
     IgnoreEscapeFilter,
     /// Paging does not map the pages that the escape filter takes for escaped.
     DropPagingInSegment,
+    /// What a guest or its host unmaps stays in the shadow tables.
+    KeepShadowEntries,
 }

@@ -8,18 +8,21 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, GuestFrame, Permissions, ProgramEvent, SpaceId, Update,
-    VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, GuestFrame, MappingChange, Permissions, ProgramEvent,
+    SpaceId, Update, VirtualAddress, VirtualPage,
 };
 
 use crate::memory::FRAME_BYTES;
-use crate::{FaultOutcome, Kernel, OsError};
+use crate::shadow::ShadowEffects;
+use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables};
 
 /// The host's kernel with the virtual machine it runs.
 pub struct Hypervisor {
     kernel: Kernel,
     space: SpaceId,
-    guest_bytes: u64,
+    /// Runs of guest frames that have memory.
+    slots: Vec<Range<Frame>>,
+    shadow: Option<ShadowTables>,
 }
 
 impl Hypervisor {
@@ -30,8 +33,8 @@ impl Hypervisor {
     /// If the address space cannot hold it.
     pub fn new(mut kernel: Kernel, slots: &[Range<Frame>]) -> Result<Self, OsError> {
         let space = kernel.current();
-        let guest_bytes = map_slots(&mut kernel, space, slots)?;
-        Ok(Self { kernel, space, guest_bytes })
+        map_slots(&mut kernel, space, slots)?;
+        Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
     }
 
     /// Another virtual machine on the same host, with memory of its own in these slots, none of it
@@ -45,18 +48,55 @@ impl Hypervisor {
         Ok(space)
     }
 
-    /// Backs guest pages with contiguous memory that stays where it is, before the guest touches
-    /// them; a register can then say where they lie. Returns the first frame.
+    /// The same, with shadow tables instead of a nested page table.
+    pub fn with_shadow_paging(self) -> Self {
+        Self { shadow: Some(ShadowTables::default()), ..self }
+    }
+
+    /// The shadow tables, if it has any.
+    pub fn shadow_tables(&self) -> Option<&ShadowTables> {
+        self.shadow.as_ref()
+    }
+
+    /// Takes memory from programs if it is short, before shadow tables are looked for room.
+    pub fn make_room(&mut self, updates: &mut Vec<Update>) {
+        self.kernel.make_room_for_tables(updates);
+    }
+
+    /// Makes a shadow entry; `updates` are of the shadow tables.
+    ///
+    /// # Errors
+    /// If there is no memory for the tables on the way to it.
+    pub fn shadow(&mut self, leaf: &ShadowLeaf, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return Ok(()) };
+        shadow.map(leaf, &mut ShadowEffects { kernel, updates })
+    }
+
+    /// The guest wrote an entry of its tables. Returns whether the table is shadowed, so that the
+    /// write left the virtual machine; `updates` are of the shadow tables.
+    pub fn guest_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) -> bool {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return false };
+        shadow.guest_changed(change, &mut ShadowEffects { kernel, updates })
+    }
+
+    /// The mapping of the guest's memory changed; `updates` are of the shadow tables.
+    pub fn host_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return };
+        shadow.host_changed(change, &mut ShadowEffects { kernel, updates });
+    }
+
+    /// Backs guest pages with contiguous memory before the guest touches them, so that a register
+    /// can say where they lie while the host leaves them there. Returns the first frame.
     ///
     /// # Errors
     /// If the host has no such memory.
-    pub fn pin(
+    pub fn back_contiguously(
         &mut self,
         pages: Range<GuestFrame>,
         updates: &mut Vec<Update>,
     ) -> Result<Frame, OsError> {
         let pages = pages.start.number()..pages.end.number();
-        self.kernel.pin_contiguously(self.space, pages, Permissions::ALL, updates)
+        self.kernel.back_contiguously(self.space, pages, Permissions::ALL, updates)
     }
 
     /// Serves a violation of the nested page table.
@@ -70,6 +110,18 @@ impl Hypervisor {
         updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind, updates)
+    }
+
+    /// Backs a run of the guest's frames that its kernel has just written to, as far as the host has
+    /// not done so before.
+    ///
+    /// # Errors
+    /// If the host's memory runs out.
+    pub fn back(&mut self, frames: Range<u64>, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let start = VirtualAddress::new(frames.start * FRAME_BYTES);
+        let length = (frames.end - frames.start) * FRAME_BYTES;
+        let advice = Advice::Other(crate::kernel::POPULATE_WRITE);
+        self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice }, updates)
     }
 
     /// Takes back frames that the guest's balloon holds: they are dropped as MADV_DONTNEED does,
@@ -106,17 +158,16 @@ impl Hypervisor {
         self.space
     }
 
-    /// Size of the guest's memory in bytes, what may be added to it included.
-    pub fn guest_bytes(&self) -> u64 {
-        self.guest_bytes
+    /// Whether the virtual machine has memory at this page.
+    pub fn has_memory(&self, page: GuestFrame) -> bool {
+        self.slots.iter().any(|slot| slot.contains(&Frame::new(page.number())))
     }
 }
 
 /// Maps the memory of a virtual machine and advises large pages for it; returns its size in bytes.
-fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<u64, OsError> {
+fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
     // A new area is mapped nowhere: neither event has anything to tell.
     let mut updates = Vec::new();
-    let mut guest_bytes = 0;
     for slot in slots {
         let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
         let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
@@ -132,9 +183,8 @@ fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Res
         kernel.event_in(space, &map, &mut updates)?;
         let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
         kernel.event_in(space, &advise, &mut updates)?;
-        guest_bytes += length;
     }
-    Ok(guest_bytes)
+    Ok(())
 }
 
 /// Runs of consecutive frame numbers, in order.

@@ -22,6 +22,7 @@ mod memory_map;
 mod mode_policy;
 mod policy;
 mod random;
+mod shadow;
 mod space;
 
 pub use ageing::{AGEING_PRESETS, Ageing, AgeingOutcome, AgeingPreset};
@@ -46,3 +47,4 @@ pub use policy::{
     Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,
     PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule, Thp, parse_policy,
 };
+pub use shadow::{ShadowLeaf, ShadowTables};

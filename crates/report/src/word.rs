@@ -75,8 +75,8 @@ pub(crate) const WORK_PARTS: &[Part] = &[
     ("migration", "migration", "wait"),
     ("swapping", "swapping", "bitmap"),
     ("context_switches", "context switches", "tlb"),
-    ("host", "host's work", "host-level2"),
-    ("vm_exits", "exits to the host", "segment"),
+    ("vm_exits", "exits of the VM", "host-level1"),
+    ("host", "the host's kernel", "host-level2"),
 ];
 
 /// Classes of 2MB blocks in memory maps.

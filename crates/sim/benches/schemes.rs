@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use perforate_sim::{
-    Machine, MemoryState, RunOptions, Scheme, Simulation, SystemOptions, Workload, open_workload,
+    Composition, Machine, MemoryState, RunOptions, Simulation, SystemOptions, Workload,
+    open_workload,
 };
 use perforate_types::Chunk;
 
@@ -15,7 +16,9 @@ const SYNTHETIC_WARMUP: u64 = 20_000_000;
 /// Real traces were recorded past initialisation.
 const TRACE_WARMUP: u64 = 1_000_000;
 const MEASURED: u64 = 10_000_000;
-const SCHEMES: [&str; 4] = ["4k", "thp", "perforated", "ideal"];
+/// Pairs after the schemes of their guests, with which they are compared.
+const SCHEMES: [&str; 8] =
+    ["4k", "thp", "perforated", "ideal", "4k+4k", "thp+thp", "perforated+perforated", "4k+segment"];
 
 fn main() {
     let wanted: Vec<String> =
@@ -25,11 +28,16 @@ fn main() {
     for workload in workloads {
         let name = workload.rsplit('/').next().unwrap_or(&workload).to_owned();
         for functional in [false, true] {
+            let mut rates: Vec<(&str, f64)> = Vec::new();
             for scheme in SCHEMES {
                 let mode = if functional { "functional" } else { "timing" };
                 let case = format!("{name}/{scheme}/{mode}");
                 if wanted.is_empty() || wanted.iter().any(|part| case.contains(part.as_str())) {
-                    measure(&workload, &name, scheme, functional);
+                    let guest = scheme.split_once('+').map(|(guest, _)| guest);
+                    let native = rates.iter().find(|(known, _)| Some(*known) == guest);
+                    let native = native.map(|&(_, rate)| rate);
+                    let rate = measure(&workload, (&name, scheme), functional, native);
+                    rates.push((scheme, rate));
                 }
             }
         }
@@ -49,7 +57,13 @@ fn bundled_traces() -> Vec<String> {
     traces
 }
 
-fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
+/// Instructions per second of one scheme; `native` is the rate of a pair's guest scheme alone.
+fn measure(
+    workload: &str,
+    (name, scheme): (&str, &str),
+    functional: bool,
+    native: Option<f64>,
+) -> f64 {
     let fragmentation = "portion=50%,holes=25%,clustered";
     let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
@@ -60,7 +74,7 @@ fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: false, implicit_maps, counts_only: functional };
     let options = RunOptions { functional, system, warmup: 0 };
-    let scheme = Scheme::find(scheme).expect("a scheme");
+    let scheme = Composition::find(scheme).expect("a scheme");
     let mut simulation =
         Simulation::new(&machine, scheme, &memory, 1, options).expect("a simulation");
     let mut chunk = Chunk::default();
@@ -77,14 +91,17 @@ fn measure(workload: &str, name: &str, scheme: &str, functional: bool) {
         }
     }
     let seconds = elapsed.as_secs_f64();
-    println!(
-        "{}",
-        serde_json::json!({
-            "workload": name,
-            "scheme": scheme.name,
-            "mode": if functional { "functional" } else { "timing" },
-            "instructions_per_second": (instructions as f64 / seconds) as u64,
-            "accesses_per_second": (accesses as f64 / seconds) as u64,
-        })
-    );
+    let rate = instructions as f64 / seconds;
+    let mut line = serde_json::json!({
+        "workload": name,
+        "scheme": scheme.name(),
+        "mode": if functional { "functional" } else { "timing" },
+        "instructions_per_second": rate as u64,
+        "accesses_per_second": (accesses as f64 / seconds) as u64,
+    });
+    if let Some(native) = native {
+        line["share_of_native_rate"] = format!("{:.2}", rate / native).into();
+    }
+    println!("{line}");
+    rate
 }

@@ -9,6 +9,8 @@ use perforate_os::Work;
 use perforate_types::Counters;
 use serde::{Deserialize, Serialize};
 
+use crate::exits::HostWork;
+
 /// The longest an action may take: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
 /// Processors that may have to be interrupted.
@@ -148,8 +150,8 @@ pub(crate) struct ProgramWork {
     pub(crate) work: Work,
     /// What of it other processors did.
     pub(crate) background: Work,
-    /// The host's, what of it other processors did, and exits of the virtual machine.
-    pub(crate) host: Option<(Work, Work, u64)>,
+    /// The host's, with exits of the virtual machine.
+    pub(crate) host: Option<HostWork>,
 }
 
 impl OperatingSystemCosts {
@@ -274,10 +276,12 @@ impl OperatingSystemCosts {
         work.record(out);
         let processors = u64::from(self.interrupted_processors);
         out.count("work_processors_interrupted", work.shootdown_batches * processors);
-        let (host_work, host_background, exits) = host.unwrap_or_default();
-        if host.is_some() {
-            out.count("virtual_machine_exits", exits);
-            out.count("host_shootdown_batches", host_work.shootdown_batches);
+        if let Some(host) = &host {
+            out.count("virtual_machine_exits", host.exits.total());
+            for (cause, exits) in host.exits.by_cause() {
+                out.count(format!("virtual_machine_exits_{cause}"), exits);
+            }
+            out.count("host_shootdown_batches", host.work.shootdown_batches);
         }
         let Some((instructions, steady_cycles)) = steady else { return };
         let cycles = self.cycles(&(work - background), frequency_ghz);
@@ -286,12 +290,15 @@ impl OperatingSystemCosts {
             out.count(format!("operating_system_cycles_{cause}"), cycles);
         }
         let mut total = cycles.total();
-        if host.is_some() {
-            let host = self.cycles(&(host_work - host_background), frequency_ghz).total();
-            let exits = (exits as f64 * self.vm_exit_ns * frequency_ghz).round() as u64;
+        if let Some(HostWork { work, background, exits, background_exits }) = host {
+            let exit_cycles =
+                |exits: u64| (exits as f64 * self.vm_exit_ns * frequency_ghz).round() as u64;
+            let host = self.cycles(&(work - background), frequency_ghz).total();
+            let exits = exit_cycles((exits - background_exits).total());
             out.count("operating_system_cycles_host", host);
             out.count("operating_system_cycles_vm_exits", exits);
-            background_cycles += self.cycles(&host_background, frequency_ghz).total();
+            background_cycles += self.cycles(&background, frequency_ghz).total();
+            background_cycles += exit_cycles(background_exits.total());
             total += host + exits;
         }
         out.count("operating_system_background_cycles", background_cycles);

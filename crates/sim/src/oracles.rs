@@ -168,6 +168,8 @@ impl Oracles {
             Err(PageFault::NotMapped) if passes_for_escaped(&self.own, space, address.page()) => {
                 Ok(())
             }
+            // The hypervisor may forget a shadow entry at any time; it is asked next.
+            Err(PageFault::Shadow) => Ok(()),
             Err(_) => match guest {
                 None => Ok(()),
                 Some(_) => Err(wrong(composed, None)),

@@ -102,6 +102,8 @@ pub struct Simulation {
     alarms: Alarms,
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
+    /// Whether the program's memory lies in a direct segment where it can.
+    has_segments: bool,
 }
 
 /// How far a chunk was run.
@@ -160,6 +162,7 @@ impl Simulation {
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
             host_alarms: composition.host_alarms(memory),
             modes: ModeSwitcher::new(&composition, memory),
+            has_segments: composition.own.has_segments(),
         })
     }
 
@@ -257,6 +260,9 @@ impl Simulation {
                     continue;
                 }
                 next = next.min(*at as usize);
+            }
+            if now == 0 && self.has_segments {
+                self.system.make_primary_region()?;
             }
             let instructions = &chunk.instructions[position.instruction..next];
             accesses = self.run_undisturbed(model, instructions, accesses)?;

@@ -1,11 +1,16 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
-use perforate_mmu::{Dimension, Host, HostFault, Mmu, Nested, PageFault, PinnedRun, Translated};
+mod population;
+
+use perforate_mmu::{
+    Dimension, Host, HostFault, Mmu, Nested, PageFault, RegisteredRun, Shadow, Translated,
+};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
 use perforate_types::{
-    AccessKind, Counters, Frame, GuestFrame, PageSize, ProgramEvent, Steps, Update, VirtualAddress,
+    AccessKind, Counters, Frame, GuestFrame, PageSize, Steps, Update, VirtualAddress,
 };
 
+use crate::exits::{Exits, HostWork};
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
 use crate::{Composition, Machine, MemoryState, SimError};
@@ -38,11 +43,13 @@ pub struct SystemOptions {
 /// to the tables, the TLBs and the oracle, in order. A violation of the nested page table goes to
 /// the hypervisor likewise.
 pub struct System {
-    kernel: Kernel,
-    hypervisor: Option<Hypervisor>,
-    mmu: Mmu,
+    pub(crate) kernel: Kernel,
+    pub(crate) hypervisor: Option<Hypervisor>,
+    pub(crate) mmu: Mmu,
     oracles: Option<Oracles>,
-    updates: Vec<Update>,
+    pub(crate) updates: Vec<Update>,
+    /// Of the shadow tables, under shadow paging.
+    pub(crate) shadow_updates: Vec<Update>,
     steps: Steps,
     scheme: String,
     seed: u64,
@@ -53,7 +60,7 @@ pub struct System {
     host_memory: HostMemory,
     /// What of the work since then other processors did.
     background: Work,
-    host: HostAccount,
+    pub(crate) host: HostAccount,
     /// Where tables of the guest were located in the last translation that was checked.
     located: Vec<(GuestFrame, Frame)>,
 }
@@ -65,8 +72,10 @@ pub(crate) struct HostAccount {
     before: Work,
     /// Of the work since then, what other processors did.
     background: Work,
-    /// Exits of the virtual machine since then.
-    exits: u64,
+    /// Exits of the virtual machine since then, those apart that the guest's own work tells.
+    pub(crate) exits: Exits,
+    /// Those of them that kernel threads of the guest took on other processors.
+    background_exits: Exits,
 }
 
 impl System {
@@ -103,6 +112,7 @@ impl System {
             mmu,
             oracles: options.check.then(|| Oracles::new(virtual_machine)),
             updates: Vec::new(),
+            shadow_updates: Vec::new(),
             steps: if options.counts_only { Steps::counts_only() } else { Steps::new() },
             scheme,
             seed,
@@ -116,7 +126,7 @@ impl System {
         };
         system.mmu.switch(system.kernel.current());
         if composition.host.is_some_and(|host| !host.has_segments()) {
-            system.pin_guest_bitmap()?;
+            system.register_guest_bitmap()?;
         }
         Ok(system)
     }
@@ -124,15 +134,16 @@ impl System {
     /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
     /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
     /// host with a segment translates it by that.
-    fn pin_guest_bitmap(&mut self) -> Result<(), SimError> {
+    fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
         let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
         let first = GuestFrame::new(bitmap.page().number());
-        let pinned =
-            self.change_host(|host, updates| Ok(host.pin(first..first.add(pages), updates).ok()))?;
-        if let Some(located) = pinned {
-            self.mmu.pin(PinnedRun { first, pages, located });
+        let registered = self.change_host(|host, updates| {
+            Ok(host.back_contiguously(first..first.add(pages), updates).ok())
+        })?;
+        if let Some(located) = registered {
+            self.mmu.set_register(RegisteredRun { first, pages, located });
         }
         Ok(())
     }
@@ -186,18 +197,24 @@ impl System {
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
-        let before = self.kernel.work();
+        let (before, exits) = (self.kernel.work(), self.host.exits);
         let result = self.change(act);
         self.background += (self.kernel.work() - before).apart_from_shootdowns();
+        self.host.background_exits += self.host.exits - exits;
         result
     }
 
-    /// What the hypervisor did since measuring started, what of it other processors did, and how
-    /// often the virtual machine was left; `None` natively.
-    pub fn host_work(&self) -> Option<(Work, Work, u64)> {
+    /// What the hypervisor did since measuring started, and how often the virtual machine was left;
+    /// `None` natively.
+    pub fn host_work(&self) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
         let work = hypervisor.kernel().work() - self.host.before;
-        Some((work, self.host.background, self.host.exits))
+        let HostAccount { background, exits, background_exits, .. } = self.host;
+        let exits = match hypervisor.shadow_tables() {
+            Some(_) => exits.with_guest_work(&self.work()),
+            None => exits,
+        };
+        Some(HostWork { work, background, exits, background_exits })
     }
 
     /// Where tables of the guest lay that the last translation looked for; with the oracle only.
@@ -213,15 +230,6 @@ impl System {
     /// The operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
-    }
-
-    /// What the program asks of the operating system.
-    ///
-    /// # Errors
-    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
-    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
-        self.host_memory.check(event)?;
-        self.change(|kernel, updates| kernel.event(event, updates))
     }
 
     /// Lets `act` change the kernel, then brings tables, TLBs and oracle up to date.
@@ -261,11 +269,12 @@ impl System {
         for index in 0..self.updates.len() {
             self.publish_host(index)?;
         }
-        outcome.map_err(|source| SimError::HostOs {
-            scheme: self.scheme.clone(),
-            instruction: self.instruction,
-            source,
-        })
+        outcome.map_err(|source| self.host_failure(source))
+    }
+
+    pub(crate) fn host_failure(&self, source: OsError) -> SimError {
+        let (scheme, instruction) = (self.scheme.clone(), self.instruction);
+        SimError::HostOs { scheme, instruction, source }
     }
 
     /// As [`Self::change_host`], by a kernel thread on another processor.
@@ -336,11 +345,14 @@ impl System {
             })?;
         }
         self.mmu.apply_host(update);
+        self.follow_host(index);
         Ok(())
     }
 
     fn publish(&mut self) -> Result<(), SimError> {
-        for update in &self.updates {
+        let shadows = self.mmu.shadow().is_some();
+        for index in 0..self.updates.len() {
+            let update = &self.updates[index];
             if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
                 oracles.apply(change).map_err(|source| SimError::Oracle {
                     scheme: self.scheme.clone(),
@@ -350,6 +362,9 @@ impl System {
                 })?;
             }
             self.mmu.apply(update);
+            if shadows {
+                self.follow_guest(index);
+            }
         }
         Ok(())
     }
@@ -395,7 +410,10 @@ impl System {
             match result {
                 Ok(translated) => return Ok(Some(translated)),
                 Err(PageFault::Host(fault)) if !self.serve_host_fault(fault)? => return Ok(None),
-                Err(PageFault::Host(_)) => {}
+                Err(PageFault::Shadow) if !self.serve_shadow_fault(kind, address)? => {
+                    return Ok(None);
+                }
+                Err(PageFault::Host(_) | PageFault::Shadow) => {}
                 Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
                 Err(_) => {}
             }
@@ -409,7 +427,11 @@ impl System {
     /// be tried again.
     #[cold]
     #[inline(never)]
-    fn serve_fault(&mut self, kind: AccessKind, address: VirtualAddress) -> Result<bool, SimError> {
+    pub(crate) fn serve_fault(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+    ) -> Result<bool, SimError> {
         let space = self.kernel.current();
         let page = address.page();
         let outcome = self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
@@ -425,11 +447,16 @@ impl System {
     #[cold]
     #[inline(never)]
     fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
-        self.host.exits += 1;
+        self.host.exits.nested_fault += 1;
+        self.has_host_back(fault)
+    }
+
+    /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
+    /// access; one that it does not is counted.
+    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
         let outcome =
             self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
-        let guest_bytes = self.hypervisor.as_ref().map_or(0, Hypervisor::guest_bytes);
-        let exists = fault.page.address().value() < guest_bytes;
+        let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
         let refused = exists && outcome == FaultOutcome::Segfault;
         self.refused += u64::from(refused);
         Ok(!refused)
@@ -449,7 +476,7 @@ impl System {
 
     #[cold]
     #[inline(never)]
-    fn check(
+    pub(crate) fn check(
         &mut self,
         kind: AccessKind,
         address: VirtualAddress,
@@ -474,6 +501,10 @@ impl System {
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.mmu.record(instructions, out);
         self.kernel.counters(out);
+        if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
+            out.count("shadow_table_bytes", shadow.tables() as u64 * 4096);
+            out.count("shadow_entries", shadow.entries() as u64);
+        }
         out.count("accesses_refused", self.refused);
     }
 }
@@ -489,7 +520,11 @@ impl Composition {
         let Some(host) = self.host else { return Ok(None) };
         // The host's memory is another memory, fragmented in its own way.
         let kernel = host.kernel(&memory.host(), !seed, false)?;
-        Hypervisor::new(kernel, &guest.memory_slots()).map(Some)
+        let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
+        Ok(Some(match host.shadow_paging {
+            true => hypervisor.with_shadow_paging(),
+            false => hypervisor,
+        }))
     }
 
     /// The page tables, those of the guest over those of the host when virtualized.
@@ -502,11 +537,14 @@ impl Composition {
     ) -> Box<dyn Dimension> {
         let (variant, config) = (self.variant(), &machine.virtualization);
         let own = (self.own.dimension)(kernel, variant, config);
-        let (Some(host), Some(hypervisor)) = (self.host, hypervisor) else { return own };
-        let dimension = (host.dimension)(hypervisor.kernel(), variant, config);
+        let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
+        let dimension = (scheme.dimension)(hypervisor.kernel(), variant, config);
         let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
         if check {
             host.note_located();
+        }
+        if scheme.shadow_paging {
+            return Box::new(Shadow::new(own, host));
         }
         Box::new(Nested::new(own, host, variant))
     }

@@ -73,7 +73,7 @@ impl VirtualStorm {
     }
 
     fn guest_frames(&self) -> u64 {
-        self.hypervisor().guest_bytes() / 4096
+        self.guest.system.kernel().end_frame().number()
     }
 
     /// A page of the guest's memory, backed if one is soon found, and where it lies.
@@ -211,7 +211,7 @@ impl VirtualStorm {
     fn allow_all(&mut self) -> Result<(), SimError> {
         self.host_event(ProgramEvent::Protect {
             start: VirtualAddress::new(0),
-            length: self.hypervisor().guest_bytes(),
+            length: self.guest.system.kernel().end_frame().number() * 4096,
             permissions: Permissions::ALL,
             accessible: true,
         })

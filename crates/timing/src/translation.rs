@@ -80,14 +80,20 @@ struct Occupancy {
 }
 
 impl Occupancy {
-    /// From the first walk-cache look-up or read to the last read; none without a read.
+    /// From the first to the last of what a walker does: reads, checks of segments, look-ups of
+    /// walk caches and of guest-physical addresses. None without a read: then nothing walks.
     fn of(list: &[Step]) -> Option<Self> {
-        let last = list.iter().rposition(|step| matches!(step.action, Action::Read { .. }))?;
-        let first = list.iter().position(|step| match step.action {
-            Action::Read { .. } => true,
-            Action::Hit { unit, .. } | Action::Miss { unit } => unit == Unit::WalkCache,
-            Action::Check | Action::Fill { .. } => false,
-        })?;
+        list.iter().position(|step| matches!(step.action, Action::Read { .. }))?;
+        let is_walkers = |step: &Step| match step.action {
+            Action::Read { .. } | Action::Check => true,
+            Action::Hit { unit, .. } | Action::Miss { unit } => {
+                matches!(unit, Unit::WalkCache | Unit::HostWalkCache | Unit::NestedTlb)
+                    || step.purpose as usize >= Purpose::HostPage as usize
+            }
+            Action::Fill { .. } => false,
+        };
+        let first = list.iter().position(is_walkers)?;
+        let last = list.iter().rposition(is_walkers)?;
         Some(Self { first, last })
     }
 }

@@ -17,7 +17,9 @@ fn parse(text: &str) -> Result<TimingConfig, toml::de::Error> {
     for other in ["name", "summary", "tlb", "walk_cache", "energy"] {
         machine.remove(other).expect("a machine file has it");
     }
-    machine.remove("operating_system"); // some have the default
+    for other in ["virtualization", "operating_system"] {
+        machine.remove(other); // some have the default
+    }
     machine.try_into()
 }
 

@@ -104,6 +104,27 @@ fn look_ups_before_the_walk_need_no_walker_and_the_walk_cache_does() {
     assert_eq!(machine.counter("translation_cycles_walk_level1"), L1);
 }
 
+/// VMM Direct: the check of the level-1 node before its read, that of the page after it; and the
+/// look-up of the page in the TLB of guest-physical addresses likewise.
+#[test]
+fn checks_and_nested_look_ups_of_a_walk_occupy_its_walker() {
+    let config = config();
+    let walk = |before: Action, after: Action| {
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.then(Purpose::HostPage, before);
+        steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+        steps.then(Purpose::HostPage, after);
+        machine.load(DATA, 0, 1, 0, &steps);
+        machine.counter("walk_cycles")
+    };
+    let check = u64::from(config.walker.segment_check_cycles);
+    assert_eq!(walk(Action::Check, Action::Check), check + L1 + check);
+    let hit = Action::Hit { unit: Unit::L2Tlb, slot: 1 };
+    assert_eq!(walk(Action::Check, hit), check + L1 + L2_TLB);
+}
+
 #[test]
 fn a_bitmap_read_occupies_a_walker_but_is_no_walk() {
     let mut machine = warmed(&config());

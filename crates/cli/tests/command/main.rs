@@ -11,3 +11,4 @@ mod place;
 mod recording;
 mod run;
 mod traces;
+mod virtualized;

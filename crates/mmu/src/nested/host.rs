@@ -31,7 +31,7 @@ pub(super) struct Located {
 /// A run of the guest's memory of which a register tells where it lies (P §V: the guest's hole
 /// bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PinnedRun {
+pub struct RegisteredRun {
     /// First page.
     pub first: GuestFrame,
     /// Pages.
@@ -40,7 +40,7 @@ pub struct PinnedRun {
     pub located: Frame,
 }
 
-impl PinnedRun {
+impl RegisteredRun {
     fn holds(&self, first: VirtualPage, pages: u64) -> bool {
         let start = self.first.number();
         first.number() < start + self.pages && start < first.number() + pages
@@ -110,7 +110,7 @@ pub struct Host {
     tlb: NestedTlb,
     /// The virtual machine in the host's kernel.
     space: SpaceId,
-    pinned: Option<PinnedRun>,
+    registered: Option<RegisteredRun>,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
@@ -131,7 +131,7 @@ impl Host {
             caches: WalkCaches::new(&host_walk_cache.unwrap_or(config.walk_cache)),
             tlb: NestedTlb::new(nested_tlb),
             space,
-            pinned: None,
+            registered: None,
             located: None,
         }
     }
@@ -141,7 +141,7 @@ impl Host {
         self.dimension.as_ref()
     }
 
-    pub(super) fn dimension_mut(&mut self) -> &mut dyn Dimension {
+    pub(crate) fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
     }
 
@@ -159,8 +159,8 @@ impl Host {
     }
 
     /// Sets the register that says where a run of guest memory lies.
-    pub fn pin(&mut self, run: PinnedRun) {
-        self.pinned = Some(run);
+    pub fn set_register(&mut self, run: RegisteredRun) {
+        self.registered = Some(run);
     }
 
     /// From now on notes where guest tables were located.
@@ -175,12 +175,12 @@ impl Host {
         }
     }
 
-    /// Takes over a change of the host's mapping. Pinned pages that are mapped anew are no longer
-    /// where the register says.
+    /// Takes over a change of the host's mapping. Where pages of the registered run are mapped anew,
+    /// the register is cleared.
     pub(crate) fn apply(&mut self, change: &MappingChange) {
         self.dimension.apply(change);
-        if self.pinned.is_some_and(|run| run.is_moved_by(change)) {
-            self.pinned = None;
+        if self.registered.is_some_and(|run| run.is_moved_by(change)) {
+            self.registered = None;
         }
     }
 
@@ -373,7 +373,7 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Frame, WalkFault> {
-        if let Some(run) = self.pinned
+        if let Some(run) = self.registered
             && let Some(index) = page.number().checked_sub(run.first.number())
             && index < run.pages
         {
@@ -395,7 +395,7 @@ impl Host {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    pub(super) fn mark_dirty(&mut self, page: GuestFrame) {
+    pub(crate) fn mark_dirty(&mut self, page: GuestFrame) {
         self.dimension.mark_dirty(self.space, host_page(page));
     }
 }

@@ -12,9 +12,9 @@ use crate::dimension::{
     Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow,
 };
 use crate::{PageFault, PerforatedVariant, Sabotage, TableMemory, Walker};
-pub use host::{Host, PinnedRun};
+pub use host::{Host, RegisteredRun};
 use host::{Located, asks};
-pub(crate) use host::{bitmap_bits, entry_of, guest_frame};
+pub(crate) use host::{bitmap_bits, entry_of, guest_frame, host_page};
 
 /// What compositions count besides other dimensions: in which direct segments the pages lay that
 /// no TLB held (D §VII: F_DD, F_GD, F_VD).

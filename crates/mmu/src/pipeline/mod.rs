@@ -13,7 +13,7 @@ use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allo
 use crate::l1_tlb::{L1Hit, L1Tlb};
 use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb};
 use crate::nested::{Host, entry_of};
-use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, WalkCaches, Walker};
+use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, Shadow, WalkCaches, Walker};
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
 /// where everything misses, is any of these after a walk ([`Translated::walked`]).
@@ -59,6 +59,9 @@ pub enum PageFault {
     Protection,
     /// The host does not back the guest's page, or does not allow the access to it.
     Host(HostFault),
+    /// The shadow tables do not map the page, or do not allow the access: the hypervisor is to find
+    /// out whether guest and host do.
+    Shadow,
 }
 
 impl From<WalkFault> for PageFault {
@@ -66,6 +69,7 @@ impl From<WalkFault> for PageFault {
         match fault {
             WalkFault::NotMapped => Self::NotMapped,
             WalkFault::Host(fault) => Self::Host(fault),
+            WalkFault::Shadow => Self::Shadow,
         }
     }
 }
@@ -416,6 +420,16 @@ impl Mmu {
     /// The tables behind the TLBs.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
+    }
+
+    /// Shadow tables with the tables they are made of, where hardware walks shadow tables.
+    pub fn shadow(&self) -> Option<&Shadow> {
+        self.dimension.shadow()
+    }
+
+    /// The same, to be changed.
+    pub fn shadow_mut(&mut self) -> Option<&mut Shadow> {
+        self.dimension.shadow_mut()
     }
 
     /// Figures of the unit and its tables.

@@ -3,7 +3,7 @@
 use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::{PinnedRun, Sabotage};
+use crate::{RegisteredRun, Sabotage};
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -42,8 +42,23 @@ impl Mmu {
     ///
     /// # Panics
     /// In a native unit.
-    pub fn pin(&mut self, run: PinnedRun) {
-        self.dimension.host_mut().expect("the unit is virtualized").pin(run);
+    pub fn set_register(&mut self, run: RegisteredRun) {
+        self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
+    }
+
+    /// Applies what the hypervisor did to the shadow tables. Their entries are cached under the
+    /// guest's address spaces.
+    ///
+    /// # Panics
+    /// In a unit without shadow tables.
+    pub fn apply_shadow(&mut self, update: &Update) {
+        match update {
+            Update::Change(change) => {
+                let shadow = self.dimension.shadow_mut();
+                shadow.expect("the unit has shadow tables").apply_shadow(change);
+            }
+            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
+        }
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {

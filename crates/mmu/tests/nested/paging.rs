@@ -7,7 +7,7 @@ use crate::tables::{
     guest_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
-    Case, HostFault, Mmu, MmuConfig, PageFault, PinnedRun, TlbGeometry, WalkCacheConfig, allow,
+    Case, HostFault, Mmu, MmuConfig, PageFault, RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress,
@@ -268,12 +268,13 @@ fn guest_physical_addresses_are_cached_where_the_machine_says() {
 /// read again where a TLB hit has led here.
 #[test]
 fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
-    let run = PinnedRun { first: GuestFrame::new(0x800), pages: 0x10, located: Frame::new(0x7800) };
-    for pinned in [None, Some(run)] {
+    let run =
+        RegisteredRun { first: GuestFrame::new(0x800), pages: 0x10, located: Frame::new(0x7800) };
+    for registered in [None, Some(run)] {
         let mut config = shared_nested();
         config.walk_cache.level3_entries = 4;
         let pagings = (Perforated(&[0]), Perforated(&[1]));
-        let mut mmu = pair_with_segments(&config, pagings, (false, false), DATA, pinned);
+        let mut mmu = pair_with_segments(&config, pagings, (false, false), DATA, registered);
         load(&mut mmu, 100).unwrap();
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 3);
         assert_eq!(outcome, Ok((BLOCK + 3, Case::ReadInPlace, false)));
@@ -285,7 +286,7 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
             "Level2 412000",
             "HostBitmap 1000600",
         ];
-        if pinned.is_none() {
+        if registered.is_none() {
             // Guest frame 0x800 is the first page of the fifth entry of level 2.
             expected.extend([
                 "host l2 miss",
@@ -296,7 +297,7 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
             ]);
         }
         expected.push("Bitmap 7800200");
-        assert_eq!(story(&steps), expected, "{pinned:?}");
+        assert_eq!(story(&steps), expected, "{registered:?}");
         // The line is cached: the hole costs the walk through the shadow entries.
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
         assert_eq!(outcome, Ok((0x9001, Case::BitmapHole, false)));

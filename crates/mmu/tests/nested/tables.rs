@@ -13,7 +13,7 @@
 
 use perforate_mmu::{
     Case, Dimension, Host, Mmu, MmuConfig, Nested, PageFault, PerforatedRadix, PerforatedVariant,
-    PinnedRun, Radix, Segmented, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+    Radix, RegisteredRun, Segmented, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
     AccessKind, Action, Frame, MappingChange, PageSize, Permissions, PhysicalAddress, Purpose,
@@ -177,23 +177,23 @@ pub fn pair_with_segments(
     (guest, host): (Paging<'_>, Paging<'_>),
     (guest_segments, host_segments): (bool, bool),
     data: u64,
-    pinned: Option<PinnedRun>,
+    registered: Option<RegisteredRun>,
 ) -> Mmu {
     let with = |segments: bool, paging: Box<dyn Dimension>| -> Box<dyn Dimension> {
         if segments { Box::new(Segmented::new(paging, &config.virtualization)) } else { paging }
     };
     let variant = PerforatedVariant::Filtered;
     let host_tables = with(host_segments, tables(host, 0x100_0000));
-    let mut machine = Host::new(config, host_tables, variant, MACHINE);
-    if let Some(run) = pinned {
-        machine.pin(run);
-    }
+    let machine = Host::new(config, host_tables, variant, MACHINE);
     let guest_tables = with(guest_segments, tables(guest, 0x80_0000));
     let dimension = Nested::new(guest_tables, machine, variant);
     let mut mmu = Mmu::new(config, Box::new(dimension), variant).unwrap();
     mmu.switch(GUEST);
     guest_changes(GUEST, guest, data).into_iter().for_each(|change| apply(&mut mmu, change));
     host_changes(host, data).into_iter().for_each(|change| apply_host(&mut mmu, change));
+    if let Some(run) = registered {
+        mmu.set_register(run);
+    }
     mmu
 }
 

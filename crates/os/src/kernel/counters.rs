@@ -120,7 +120,8 @@ impl Kernel {
     }
 
     fn table_frames(&self) -> u64 {
-        self.live_spaces().map(|space| space.table_frames()).sum()
+        let own = self.own_tables.len() as u64;
+        own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 
     pub(super) fn usage(&self) -> Usage {

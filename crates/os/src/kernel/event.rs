@@ -29,7 +29,7 @@ pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Ran
 /// Linux's MADV_POPULATE_READ: the pages are faulted in now.
 const POPULATE_READ: i32 = 22;
 /// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it for the pages that exist already.
-const POPULATE_WRITE: i32 = 23;
+pub(crate) const POPULATE_WRITE: i32 = 23;
 
 impl Kernel {
     pub(super) fn handle(

@@ -18,6 +18,7 @@ impl Kernel {
             let Some(space) = space else { continue };
             space.check(&mut recount).map_err(|wrong| format!("space {id}: {wrong}"))?;
         }
+        self.own_tables.iter().try_for_each(|&frame| recount.hold(frame))?;
         let mut foreign = 0;
         let used = self.live_spaces().flat_map(|space| space.fragments());
         for fragment in used.chain(self.memory.parked_fragments()) {

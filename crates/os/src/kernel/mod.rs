@@ -30,9 +30,10 @@
 //! - `khugepaged`: 4KB pages become 2MB pages in the background.
 //! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
 //! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
-//! - `pin`: contiguous memory that a hypervisor leaves in place.
+//! - `contiguous_backing`: guest memory that is contiguous in the host.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
+//! - `own_tables`: tables that a hypervisor keeps besides those of its address spaces.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
 //! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
@@ -42,6 +43,7 @@ mod claim;
 mod compaction;
 mod contents;
 mod contiguous;
+mod contiguous_backing;
 mod copy_on_write;
 mod counters;
 mod deferral;
@@ -56,8 +58,8 @@ mod invariants;
 mod khugepaged;
 mod ksm;
 mod memory_map;
+mod own_tables;
 mod patching;
-mod pin;
 mod process;
 mod range;
 mod reclaim;
@@ -69,7 +71,9 @@ mod subpage;
 mod swap;
 mod work;
 
-use std::collections::BTreeMap;
+pub(crate) use event::POPULATE_WRITE;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{
@@ -206,6 +210,8 @@ pub struct Kernel {
     concluded_punches: u64,
     /// Objects that shared mappings made so far.
     shared_objects: u64,
+    /// Frames of tables that belong to no address space.
+    own_tables: BTreeSet<Frame>,
 }
 
 impl Kernel {
@@ -253,6 +259,7 @@ impl Kernel {
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
             shared_objects: 0,
+            own_tables: BTreeSet::new(),
             ledger: Ledger::new(shadow_directories),
             aged,
             concluded_punches: 0,

@@ -283,7 +283,7 @@ mod tests {
             ("segment:pages=1g", "pages is 4k or 2m, not \"1g\""),
             ("segment:compact=later", "compact is yes or no, not \"later\""),
             ("segment:escapes=many", "escapes is a number of pages, not \"many\""),
-            ("segment:limit=5", "it has no option \"limit\""),
+            ("segment:width=5", "it has no option \"width\""),
             ("perforated:colour=red", "it has no option \"colour\""),
         ] {
             let error = parse_policy(text).err().expect(text).to_string();

@@ -10,6 +10,7 @@ pub(super) const BASE_PAGES: Scheme = Scheme {
     summary: "4KB pages only",
     source: "x86-64, Linux with transparent_hugepage=never",
     ideal_memory: false,
+    shadow_paging: false,
     shadow_directories: false,
     variant: PerforatedVariant::Filtered,
     policy: "base-pages",

@@ -3,7 +3,7 @@
 use perforate_mmu::PerforatedVariant;
 use perforate_os::Defrag;
 
-use super::{ALL, Scheme};
+use super::{ALL, HOSTS_ONLY, Scheme};
 use crate::background::Alarms;
 use crate::{MemoryState, SimError};
 
@@ -30,9 +30,9 @@ impl Composition {
     /// Names of no scheme, or a pair that cannot be.
     pub fn find(name: &str) -> Result<Self, SimError> {
         let Some((own, host)) = name.split_once('+') else {
-            return Ok(Scheme::find(name.trim())?.into());
+            return Ok(native(name.trim())?.into());
         };
-        let (own, host) = (Scheme::find(own.trim())?, Scheme::find(host.trim())?);
+        let (own, host) = (native(own.trim())?, Scheme::find_for_host(host.trim())?);
         match Self::obstacle(own, host) {
             None => Ok(Self { own, host: Some(host) }),
             Some(why) => Err(SimError::ImpossiblePair { name: name.trim().into(), why }),
@@ -63,7 +63,8 @@ impl Composition {
     /// # Errors
     /// Names of no scheme, or no pair that is possible.
     pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SimError> {
-        let (guests, hosts) = (schemes(guests)?, schemes(hosts)?);
+        let guests = schemes(guests, &[], native)?;
+        let hosts = schemes(hosts, HOSTS_ONLY, Scheme::find_for_host)?;
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
         for own in guests {
             for &host in &hosts {
@@ -82,6 +83,18 @@ impl Composition {
 
     /// Why one scheme cannot lie over another.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
+        if host.shadow_paging && guest.shadow_directories {
+            return Some(
+                "a shadow table holds ordinary pages: all around the holes of a perforated guest \
+                 page would be 4KB entries, and nothing of the guest's scheme would be left",
+            );
+        }
+        if host.shadow_paging && guest.policy.starts_with("segment") {
+            return Some(
+                "a direct segment is no page table that a hypervisor could shadow: registers lead \
+                 the guest past the shadow tables",
+            );
+        }
         let differ =
             guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
         differ.then_some(
@@ -115,11 +128,25 @@ impl Composition {
     }
 }
 
-fn schemes(names: &str) -> Result<Vec<&'static Scheme>, SimError> {
-    if names.trim() == "all" {
-        return Ok(ALL.to_vec());
+/// A scheme that can translate for a program by itself, natively or in a guest.
+fn native(name: &str) -> Result<&'static Scheme, SimError> {
+    if HOSTS_ONLY.iter().any(|scheme| scheme.name == name) {
+        let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k";
+        return Err(SimError::ImpossiblePair { name: name.into(), why });
     }
-    names.split(',').map(|name| Scheme::find(name.trim())).collect()
+    Scheme::find(name)
+}
+
+/// The schemes of these names; `all` are all that any program can have, and `more`.
+fn schemes(
+    names: &str,
+    more: &[&'static Scheme],
+    find: fn(&str) -> Result<&'static Scheme, SimError>,
+) -> Result<Vec<&'static Scheme>, SimError> {
+    if names.trim() == "all" {
+        return Ok([ALL, more].concat());
+    }
+    names.split(',').map(|name| find(name.trim())).collect()
 }
 
 #[cfg(test)]
@@ -155,7 +182,22 @@ mod tests {
         let pair = Composition::find("thp+perforated-on-demand").unwrap();
         assert_eq!(pair.variant(), PerforatedVariant::OnDemand);
         let (pairs, left_out) = Composition::pairs("all", "all").unwrap();
-        assert_eq!(pairs.len() + left_out.len(), ALL.len() * ALL.len());
+        let hosts = ALL.len() + HOSTS_ONLY.len();
+        assert_eq!(pairs.len() + left_out.len(), ALL.len() * hosts);
         assert!(left_out.iter().all(|line| line.contains("perforated")));
+    }
+
+    #[test]
+    fn shadow_paging_is_for_hosts_of_ordinary_guests() {
+        for name in ["shadow-4k", "shadow-thp+4k"] {
+            let message = Composition::find(name).err().unwrap().to_string();
+            assert!(message.contains("for hosts only; give it a guest"), "{message}");
+        }
+        let message = Composition::find("perforated+shadow-thp").err().unwrap().to_string();
+        assert!(message.contains("perforated+shadow-thp: a shadow table holds ordinary pages"));
+        for guest in ["4k", "thp", "thp-madvise", "1g", "ideal"] {
+            let pair = Composition::find(&format!("{guest}+shadow-thp")).unwrap();
+            assert!(pair.host.unwrap().shadow_paging && !pair.own.shadow_paging);
+        }
     }
 }

@@ -10,6 +10,7 @@ pub(super) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
     source: "Linux with transparent_hugepage=always",
     ideal_memory: false,
+    shadow_paging: false,
     shadow_directories: false,
     variant: PerforatedVariant::Filtered,
     policy: "thp",

@@ -8,6 +8,7 @@ mod ideal;
 mod large_pages;
 mod perforated;
 mod segment;
+mod shadow;
 
 pub use composition::Composition;
 use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
@@ -33,6 +34,9 @@ pub const ALL: &[&Scheme] = &[
     &ideal::IDEAL,
 ];
 
+/// Schemes that only a host can have, under a guest with one of [`ALL`].
+pub const HOSTS_ONLY: &[&Scheme] = &[&shadow::SHADOW_BASE_PAGES, &shadow::SHADOW_LARGE_PAGES];
+
 /// The schemes compared where none are named.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
@@ -50,6 +54,9 @@ pub struct Scheme {
     pub source: &'static str,
     /// Whether it runs on unfragmented memory whatever `--fragmentation` says.
     pub ideal_memory: bool,
+    /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
+    /// hardware walk two dimensions.
+    pub shadow_paging: bool,
     /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
     pub shadow_directories: bool,
     /// How the second-level TLB treats perforated pages.
@@ -83,6 +90,15 @@ impl Scheme {
             return Err(SimError::NoLargeEntries { scheme, machine });
         }
         Ok(())
+    }
+
+    /// The scheme of this name, which may be one for hosts only.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownScheme`] with the names there are.
+    pub fn find_for_host(name: &str) -> Result<&'static Self, SimError> {
+        let host_only = HOSTS_ONLY.iter().copied().find(|scheme| scheme.name == name);
+        host_only.map_or_else(|| Self::find(name), Ok)
     }
 
     /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,
@@ -156,8 +172,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_defaults_exist() {
-        for (index, scheme) in ALL.iter().enumerate() {
-            assert!(ALL[index + 1..].iter().all(|other| other.name != scheme.name));
+        let all: Vec<_> = ALL.iter().chain(HOSTS_ONLY).collect();
+        for (index, scheme) in all.iter().enumerate() {
+            assert!(all[index + 1..].iter().all(|other| other.name != scheme.name));
             assert!(!scheme.summary.is_empty() && !scheme.source.is_empty());
         }
         assert_eq!(Composition::list(DEFAULT).unwrap().len(), 4);

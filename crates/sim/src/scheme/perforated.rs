@@ -22,6 +22,7 @@ pub(super) const PERFORATED: Scheme = Scheme {
     summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
     source: "P §IV",
     ideal_memory: false,
+    shadow_paging: false,
     shadow_directories: true,
     variant: PerforatedVariant::Filtered,
     policy: "perforated",

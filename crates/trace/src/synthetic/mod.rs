@@ -4,12 +4,15 @@
 //! is a [`Pattern`] and an entry there.
 
 mod body;
+mod churn;
 mod patterns;
 mod random;
 mod registry;
 mod source;
 mod spec;
 mod zipf;
+
+use std::ops::Range;
 
 pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
 pub use spec::WorkloadSpec;
@@ -21,4 +24,14 @@ pub(crate) const FORMAT: &str = "synthetic";
 trait Pattern: Send + 'static {
     /// Offset in bytes of the next access inside the data region.
     fn next_offset(&mut self) -> u64;
+
+    /// Bytes of the region that are to be unmapped and mapped anew before the next round.
+    fn renews(&mut self) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Whether the next access writes, whatever share of them does.
+    fn fills(&self) -> bool {
+        false
+    }
 }

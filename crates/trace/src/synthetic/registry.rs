@@ -1,5 +1,6 @@
 //! The list of workloads.
 
+use super::churn::Churn;
 use super::patterns::{Chase, Popular, Stride, Uniform};
 use super::source::Synthetic;
 use super::spec::WorkloadSpec;
@@ -165,6 +166,32 @@ pub static WORKLOADS: &[Workload] = &[
                 true,
                 seed,
             )
+        },
+    },
+    Workload {
+        name: "churn",
+        summary: "random words; a piece of the data is unmapped, mapped anew and filled ever again",
+        parameters: &[
+            Parameter { default: "256M", help: "bytes of data, 4K to 64T", ..SIZE },
+            Parameter {
+                name: "piece",
+                kind: ParameterKind::Size(4096, MAX_SIZE_BYTES),
+                default: "64K",
+                help: "bytes that are unmapped and mapped anew at once",
+            },
+            Parameter {
+                name: "between",
+                kind: ParameterKind::Count(1_000_000_000),
+                default: "20000",
+                help: "random accesses from one piece to the next; a piece is filled besides",
+            },
+            OTHERS,
+            WRITES,
+        ],
+        build: |spec, seed| {
+            let (size, piece) = (spec.size("size"), spec.size("piece"));
+            let pattern = Churn::new(size, piece, spec.size("between"), seed);
+            Synthetic::boxed(pattern, spec, false, seed)
         },
     },
 ];

@@ -1,5 +1,7 @@
 //! A loop body and an access pattern as a source.
 
+use std::ops::Range;
+
 use perforate_types::{
     AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
     VirtualAddress,
@@ -66,9 +68,11 @@ impl<P: Pattern> Synthetic<P> {
 
     #[inline]
     fn next_access(&mut self) -> MemoryAccess {
+        let fills = self.pattern.fills();
         let offset = self.pattern.next_offset();
-        let writes =
-            self.write_threshold > 0 && u128::from(self.write_random.next()) < self.write_threshold;
+        let writes = fills
+            || self.write_threshold > 0
+                && u128::from(self.write_random.next()) < self.write_threshold;
         MemoryAccess {
             address: VirtualAddress::new(self.data_start + offset),
             size: WORD_BYTES as u16,
@@ -80,6 +84,11 @@ impl<P: Pattern> Synthetic<P> {
     fn fill(&mut self, chunk: &mut Chunk, count: usize) {
         let mut left = count;
         while left > 0 {
+            if self.progress == 0
+                && let Some(bytes) = self.pattern.renews()
+            {
+                self.renew(bytes, chunk);
+            }
             let end = self.body.len().min(self.progress + left);
             let part = &self.body[self.progress..end];
             left -= part.len();
@@ -98,20 +107,41 @@ impl<P: Pattern> Synthetic<P> {
     }
 }
 
-/// The data, all present from the start, and the code.
-fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
-    let map = |start, bytes: u64, permissions, backing| ProgramEvent::Map {
+impl<P> Synthetic<P> {
+    /// Part of the data is unmapped and mapped anew, before the instruction that is next.
+    #[cold]
+    fn renew(&self, bytes: Range<u64>, chunk: &mut Chunk) {
+        let (start, length) = (self.data_start + bytes.start, bytes.end - bytes.start);
+        let map = map(start, length, Permissions::READ_WRITE, Backing::Anonymous, false);
+        let unmap = ProgramEvent::Unmap { start: VirtualAddress::new(start), length };
+        let at = chunk.instructions.len() as u32;
+        chunk.events.extend([unmap, map].map(|event| (at, event)));
+    }
+}
+
+fn map(
+    start: u64,
+    bytes: u64,
+    permissions: Permissions,
+    backing: Backing,
+    populate: bool,
+) -> ProgramEvent {
+    ProgramEvent::Map {
         start: VirtualAddress::new(start),
         length: bytes.next_multiple_of(4096),
         permissions,
         accessible: true,
         backing,
         shared: false,
-        populate: backing == Backing::Anonymous,
-    };
+        populate,
+    }
+}
+
+/// The data, all present from the start, and the code.
+fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
-        map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous),
-        map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File),
+        map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
+        map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! Pinned memory: pages that a hypervisor backs with contiguous frames and leaves there, so that a
-//! register can say where they lie (P §V: a guest's hole bitmaps).
+//! Guest memory that a hypervisor backs with contiguous frames, so that a register can say where it
+//! lies (P §V: a guest's hole bitmaps).
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use crate::OsError;
 use crate::space::{index_of, regions_of};
 
 impl Kernel {
-    /// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Nobody
-    /// owns the frames, so that compaction leaves them where they are. Returns the first frame.
+    /// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Like all
+    /// memory of a program they may be moved later. Returns the first frame.
     ///
     /// # Errors
     /// If there is no such run; nothing is mapped then.
-    pub(crate) fn pin_contiguously(
+    pub(crate) fn back_contiguously(
         &mut self,
         id: SpaceId,
         pages: Range<u64>,
@@ -35,7 +35,6 @@ impl Kernel {
                 effects.memory.free_range(frame..frames.end);
                 return Err(error);
             }
-            effects.memory.forget_owner(Frame::new(frame));
         }
         Ok(Frame::new(first))
     }

@@ -1,0 +1,83 @@
+//! How often a virtual machine was left, and why.
+
+use std::ops::{AddAssign, Sub};
+
+use perforate_os::Work;
+
+/// Exits of a virtual machine by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exits {
+    /// Violations of the nested page table.
+    pub nested_fault: u64,
+    /// Page faults under shadow paging: the shadow tables have no entry that allows the access. Those
+    /// of pages that the guest has not mapped are among them: the hypervisor hands them on.
+    pub shadow_fault: u64,
+    /// Writes to tables of the guest that are shadowed.
+    pub table_update: u64,
+    /// Changes of the guest's root table (writes to CR3) under shadow paging.
+    pub context_switch: u64,
+    /// Invalidations and flushes of the TLB by the guest (INVLPG, CR3) under shadow paging.
+    pub invalidation: u64,
+}
+
+impl Exits {
+    /// With those that the guest's own work takes under shadow paging: `work` is the guest's.
+    pub(crate) fn with_guest_work(self, work: &Work) -> Self {
+        let context_switch = work.context_switches;
+        let invalidation = work.entries_invalidated + work.spaces_flushed;
+        Self { context_switch, invalidation, ..self }
+    }
+
+    /// Cause and number.
+    pub fn by_cause(&self) -> [(&'static str, u64); 5] {
+        [
+            ("nested_fault", self.nested_fault),
+            ("shadow_fault", self.shadow_fault),
+            ("table_update", self.table_update),
+            ("context_switch", self.context_switch),
+            ("invalidation", self.invalidation),
+        ]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_cause().iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl Sub for Exits {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            nested_fault: self.nested_fault - before.nested_fault,
+            shadow_fault: self.shadow_fault - before.shadow_fault,
+            table_update: self.table_update - before.table_update,
+            context_switch: self.context_switch - before.context_switch,
+            invalidation: self.invalidation - before.invalidation,
+        }
+    }
+}
+
+impl AddAssign for Exits {
+    fn add_assign(&mut self, more: Self) {
+        self.nested_fault += more.nested_fault;
+        self.shadow_fault += more.shadow_fault;
+        self.table_update += more.table_update;
+        self.context_switch += more.context_switch;
+        self.invalidation += more.invalidation;
+    }
+}
+
+/// What a host did in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostWork {
+    /// Its kernel's work.
+    pub work: Work,
+    /// What of it other processors did.
+    pub background: Work,
+    /// Exits of the virtual machine.
+    pub exits: Exits,
+    /// Those of them that kernel threads of the guest took on other processors.
+    pub background_exits: Exits,
+}

@@ -1,0 +1,175 @@
+//! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
+//! follows what guest and host change.
+
+use perforate_mmu::{HostFault, PageFault, Reach, allow};
+use perforate_os::ShadowLeaf;
+use perforate_types::{
+    AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage,
+};
+
+use crate::{SimError, System};
+
+impl System {
+    /// Serves a page fault under shadow paging; returns whether the access may be tried again. One
+    /// that the guest's tables do not allow is the guest's own.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn serve_shadow_fault(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+    ) -> Result<bool, SimError> {
+        self.host.exits.shadow_fault += 1;
+        let (space, page) = (self.kernel.current(), address.page());
+        let guest = self.mmu.shadow().and_then(|shadow| shadow.guest_leaf(space, page));
+        let Some(guest) = guest.filter(|leaf| allow::permits(leaf.allows, kind)) else {
+            self.check(kind, address, &Err(PageFault::NotMapped))?;
+            return self.serve_fault(kind, address);
+        };
+        self.change_host(|host, updates| {
+            host.make_room(updates);
+            Ok(())
+        })?;
+        for table in self.unshadowed(space, page) {
+            if !self.back(table, AccessKind::Write)? {
+                return Ok(false);
+            }
+        }
+        let frame = guest.frame.add(page.index_in(guest.size) as u64);
+        let guest_frame = GuestFrame::new(frame.number());
+        if !self.back(guest_frame, kind)? {
+            return Ok(false);
+        }
+        self.fill_shadow(kind, page, guest_frame)?;
+        Ok(true)
+    }
+
+    fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
+        let tables = self.hypervisor().and_then(|host| host.shadow_tables());
+        tables.map(|tables| tables.unshadowed(space, page)).unwrap_or_default()
+    }
+
+    fn host_leaf(&self, page: GuestFrame, kind: AccessKind) -> Option<Reach> {
+        let leaf = self.mmu.shadow().and_then(|shadow| shadow.host_leaf(page));
+        leaf.filter(|leaf| allow::permits(leaf.allows, kind))
+    }
+
+    /// Has the host's kernel back a page of the guest's memory, within the same exit; returns
+    /// whether it allows the access.
+    fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
+        match self.host_leaf(page, kind) {
+            Some(_) => Ok(true),
+            None => self.has_host_back(HostFault { page, kind }),
+        }
+    }
+
+    /// Makes the shadow entry of what the guest has at `page` and the host at `guest_frame`, of the
+    /// finer size of both. Where the host does not have it, the access faults again.
+    fn fill_shadow(
+        &mut self,
+        kind: AccessKind,
+        page: VirtualPage,
+        guest_frame: GuestFrame,
+    ) -> Result<(), SimError> {
+        let space = self.kernel.current();
+        let Some(host) = self.host_leaf(guest_frame, kind) else { return Ok(()) };
+        let Some(shadow) = self.mmu.shadow_mut() else { return Ok(()) };
+        shadow.mark_guest(space, page, kind == AccessKind::Write);
+        let Some(guest) = shadow.guest_leaf(space, page) else { return Ok(()) };
+        let leaf = compose((space, page, guest_frame), &guest, &host);
+        if leaf.permissions.write {
+            shadow.mark_host(guest_frame);
+        }
+        let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
+        let made = hypervisor.shadow(&leaf, &mut self.shadow_updates);
+        self.publish_shadow();
+        made.map_err(|source| self.host_failure(source))
+    }
+
+    /// The guest changed its tables, as update number `index` says.
+    pub(crate) fn follow_guest(&mut self, index: usize) {
+        let (Some(host), Update::Change(change)) = (&mut self.hypervisor, &self.updates[index])
+        else {
+            return;
+        };
+        let trapped = host.guest_changed(change, &mut self.shadow_updates);
+        self.host.exits.table_update += u64::from(trapped);
+        self.publish_shadow();
+    }
+
+    /// The host changed its tables, as update number `index` says.
+    pub(crate) fn follow_host(&mut self, index: usize) {
+        if let (Some(host), Update::Change(change)) = (&mut self.hypervisor, &self.updates[index]) {
+            host.host_changed(change, &mut self.shadow_updates);
+            self.publish_shadow();
+        }
+    }
+
+    fn publish_shadow(&mut self) {
+        for update in self.shadow_updates.drain(..) {
+            self.mmu.apply_shadow(&update);
+        }
+    }
+}
+
+/// The shadow entry of a guest's leaf over a host's. Stores are allowed only once the guest's leaf is
+/// dirty: the first one must be seen, for the hardware does not set the guest's dirty bit.
+fn compose(
+    (space, page, guest_frame): (SpaceId, VirtualPage, GuestFrame),
+    guest: &Reach,
+    host: &Reach,
+) -> ShadowLeaf {
+    let size = guest.size.min(host.size);
+    let guest_frame = guest_frame.align_down(size);
+    let frame = host.frame.add(guest_frame.index_in(host.size) as u64);
+    let allows = guest.allows & host.allows;
+    let permissions = Permissions {
+        write: allow::permits(allows, AccessKind::Write) && guest.allows & allow::DIRTY != 0,
+        execute: allow::permits(allows, AccessKind::Fetch),
+        user: allow::permits(allows, AccessKind::Read),
+    };
+    ShadowLeaf { space, page: page.align_down(size), size, guest_frame, frame, permissions }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Frame, PageSize};
+
+    use super::*;
+
+    fn reach(size: PageSize, frame: u64, permissions: Permissions, dirty: bool) -> Reach {
+        let allows = allow::of_leaf(permissions, dirty);
+        Reach { size, frame: Frame::new(frame), allows, filter: 0 }
+    }
+
+    #[test]
+    fn the_finer_size_and_both_permissions() {
+        use PageSize::{Size1G, Size2M, Size4K};
+        let place = (SpaceId(1), VirtualPage::new(512 + 7), GuestFrame::new(1024 + 7));
+        let leaf = |guest: (PageSize, u64), host: (PageSize, u64), dirty| {
+            let guest = reach(guest.0, guest.1, Permissions::ALL, dirty);
+            let host = reach(host.0, host.1, Permissions::READ_WRITE, false);
+            let leaf = compose(place, &guest, &host);
+            assert!(leaf.permissions.user && !leaf.permissions.execute, "the host forbids it");
+            (leaf.size, leaf.page.number(), leaf.guest_frame.number(), leaf.frame.number())
+        };
+        assert_eq!(leaf((Size4K, 1031), (Size2M, 4096), true), (Size4K, 519, 1031, 4103));
+        assert_eq!(leaf((Size2M, 1024), (Size4K, 99), true), (Size4K, 519, 1031, 99));
+        assert_eq!(leaf((Size2M, 1024), (Size2M, 4096), true), (Size2M, 512, 1024, 4096));
+        assert_eq!(leaf((Size2M, 1024), (Size1G, 1 << 18), true), (Size2M, 512, 1024, 263_168));
+    }
+
+    #[test]
+    fn a_clean_page_is_not_to_be_written() {
+        let place = (SpaceId(1), VirtualPage::new(7), GuestFrame::new(7));
+        let host = reach(PageSize::Size4K, 99, Permissions::ALL, true);
+        for (guest, dirty, write) in [
+            (Permissions::READ_WRITE, false, false),
+            (Permissions::READ_WRITE, true, true),
+            (Permissions::READ, true, false),
+        ] {
+            let guest = reach(PageSize::Size4K, 7, guest, dirty);
+            assert_eq!(compose(place, &guest, &host).permissions.write, write);
+        }
+    }
+}

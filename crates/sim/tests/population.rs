@@ -1,0 +1,93 @@
+//! Memory that is mapped in full at once, and direct segments of recorded programs.
+
+use perforate_sim::{
+    Composition, Machine, MemoryState, RunOptions, Simulation, System, SystemOptions,
+};
+use perforate_types::{
+    AccessKind, Backing, Chunk, Counters, Instruction, Permissions, ProgramEvent, VirtualAddress,
+};
+
+const START: u64 = 0x7f00_0000_0000;
+const MB: u64 = 1 << 20;
+
+fn map(start: u64, length: u64, populate: bool) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(start),
+        length,
+        permissions: Permissions::READ_WRITE,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared: false,
+        populate,
+    }
+}
+
+fn memory() -> MemoryState {
+    MemoryState::parse(Some("2G"), None, None).unwrap()
+}
+
+fn system(scheme: &str) -> System {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let options = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+    System::new(&machine, Composition::find(scheme).unwrap(), &memory(), 1, options).unwrap()
+}
+
+/// Populated in pieces of 128MB, the last one smaller; the host backs all of it, so that no access
+/// leaves the virtual machine, and nothing more than that.
+#[test]
+fn a_populated_mapping_is_there_in_guest_and_host() {
+    for scheme in ["4k", "4k+4k", "thp+4k", "4k+thp", "perforated+perforated", "segment+segment"] {
+        let mut system = system(scheme);
+        let length = 300 * MB + 4096;
+        system.event(&map(START, length, true)).unwrap();
+        let mut counters = Counters::default();
+        system.kernel().counters(&mut counters);
+        assert_eq!(counters.get("mapped_bytes"), Some(length as f64), "{scheme}");
+        system.start_measuring();
+        for page in (0..length / 4096).step_by(97) {
+            let address = VirtualAddress::new(START + page * 4096);
+            system.translate(AccessKind::Write, address).unwrap().unwrap();
+        }
+        assert_eq!(system.work().pages_mapped, 0, "{scheme}");
+        let Some(host) = system.host_work() else { continue };
+        assert_eq!((host.work.pages_mapped, host.exits.total()), (0, 0), "{scheme}");
+    }
+}
+
+/// Without it every page is backed at its first access.
+#[test]
+fn what_is_not_populated_is_backed_on_demand() {
+    let mut system = system("4k+4k");
+    system.event(&map(START, 300 * MB, false)).unwrap();
+    for page in 0..10 {
+        let address = VirtualAddress::new(START + page * 4096);
+        system.translate(AccessKind::Write, address).unwrap().unwrap();
+    }
+    let exits = system.host_work().unwrap().exits.total();
+    assert!(exits >= 10, "{exits} exits");
+}
+
+/// Three neighbours, each there in full before the next is named: the segment holds them all once
+/// the program runs, and only then.
+#[test]
+fn a_recorded_program_has_one_primary_region() {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let system = SystemOptions { check: true, implicit_maps: true, counts_only: true };
+    let options = RunOptions { functional: true, system, warmup: 0 };
+    let segment = Composition::find("segment").unwrap();
+    let mut simulation = Simulation::new(&machine, segment, &memory(), 1, options).unwrap();
+    let mut chunk = Chunk::default();
+    for (start, length) in [(0, 64 * MB), (64 * MB, 256 * MB), (320 * MB, 64 * MB)] {
+        chunk.events.push((0, map(START + start, length, true)));
+    }
+    simulation.run(&chunk).unwrap();
+    let pages = |simulation: &Simulation| {
+        let kernel = simulation.system().kernel();
+        kernel.segment(kernel.current()).unwrap().pages
+    };
+    assert_eq!(pages(&simulation), 64 * MB / 4096);
+    chunk.events.clear();
+    chunk.instructions.push(Instruction::default());
+    simulation.run(&chunk).unwrap();
+    assert_eq!(pages(&simulation), 384 * MB / 4096);
+}
