@@ -19,6 +19,8 @@ pub(crate) struct HostAccount {
     pub(crate) exits: Exits,
     /// Those of them that kernel threads of the guest took on other processors.
     pub(super) background_exits: Exits,
+    /// Those of them for which the registers of the host's direct segment were saved and loaded.
+    pub(super) segment_exits: u64,
 }
 
 impl System {
@@ -49,12 +51,12 @@ impl System {
     pub fn host_work(&self) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
         let work = hypervisor.kernel().work() - self.host.before;
-        let HostAccount { background, exits, background_exits, .. } = self.host;
+        let HostAccount { background, exits, background_exits, segment_exits, .. } = self.host;
         let exits = match hypervisor.shadow_tables() {
             Some(_) => exits.with_guest_work(&self.work()),
             None => exits,
         };
-        Some(HostWork { work, background, exits, background_exits })
+        Some(HostWork { work, background, exits, background_exits, segment_exits })
     }
 
     /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of
@@ -123,7 +125,11 @@ impl System {
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
-        self.has_host_back(fault)
+        let allowed = self.has_host_back(fault);
+        let host = self.hypervisor.as_ref();
+        let segment = host.and_then(|host| host.kernel().segment(host.space()));
+        self.host.segment_exits += u64::from(segment.is_some_and(|segment| segment.is_active));
+        allowed
     }
 
     /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
