@@ -38,6 +38,9 @@ pub struct MmuCounters {
     pub segment_translations: u64,
     /// Checks of direct segments by the walker.
     pub segment_checks: u64,
+    /// Those of them in [`Self::walks`]: a segment and a cached guest-physical address need no
+    /// reference.
+    pub segment_checks_in_walks: u64,
 }
 
 impl MmuCounters {
@@ -74,8 +77,12 @@ impl MmuCounters {
         }
         let bitmaps = reads[Purpose::Bitmap as usize] + reads[Purpose::HostBitmap as usize];
         let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>() - u64::from(bitmaps);
-        self.walks += u64::from(tables > 0);
-        self.segment_checks += u64::from(steps.checks());
+        let checks = u64::from(steps.checks());
+        self.segment_checks += checks;
+        if tables > 0 {
+            self.walks += 1;
+            self.segment_checks_in_walks += checks;
+        }
     }
 
     /// Page-table entries read (bitmap reads apart).
@@ -141,7 +148,7 @@ impl MmuCounters {
         out.ratio("host_references_per_walk", self.host_references() as f64, walks);
         let all = self.references.iter().sum::<u64>() as f64;
         out.ratio("memory_accesses_per_walk", all, walks);
-        out.ratio("segment_checks_per_walk", self.segment_checks as f64, walks);
+        out.ratio("segment_checks_per_walk", self.segment_checks_in_walks as f64, walks);
         out.ratio("l1_tlb_mpki", self.l1_misses as f64, kilo_instructions);
         out.ratio("l2_tlb_mpki", self.l2_misses as f64, kilo_instructions);
         out.ratio("walks_per_kilo_instruction", self.walks as f64, kilo_instructions);

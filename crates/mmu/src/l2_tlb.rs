@@ -274,23 +274,23 @@ impl L2Tlb {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
 
-    /// Forgets the 2MB entry that covers `page`, its bitmap entries, and 4KB entries inside.
-    pub(crate) fn invalidate_2m(&mut self, space: SpaceId, page: VirtualPage) {
-        let wanted = page.number() / PageSize::Size2M.pages();
+    /// Forgets every entry inside the page of `size` that covers `page`, that page's own and bitmap
+    /// entries included. Over a host with smaller pages, a large page of a guest is in small entries.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
+        let wanted = page.number() / size.pages();
         self.shared.invalidate_if(|key| {
-            let number = key >> 18;
-            let large = match key & 3 {
-                0 => number / PageSize::Size2M.pages(),
-                1 => number,
-                _ => number / (PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY),
-            };
-            space_of(key) == space.0 && large == wanted
+            let first = (key >> 18)
+                * match key & 3 {
+                    0 => 1,
+                    1 => PageSize::Size2M.pages(),
+                    _ => SUBPAGES_PER_BITMAP_ENTRY,
+                };
+            space_of(key) == space.0 && first / size.pages() == wanted
         });
-    }
-
-    pub(crate) fn invalidate_1g(&mut self, space: SpaceId, page: VirtualPage) {
-        if let Some(huge) = &mut self.huge {
-            huge.invalidate(page.number() / PageSize::Size1G.pages(), huge_key(space, page));
+        if size == PageSize::Size1G
+            && let Some(huge) = &mut self.huge
+        {
+            huge.invalidate(page.number() / size.pages(), huge_key(space, page));
         }
     }
 
@@ -305,6 +305,15 @@ impl L2Tlb {
         self.shared.invalidate_if(|_| true);
         if let Some(huge) = &mut self.huge {
             huge.invalidate_if(|_| true);
+        }
+    }
+
+    /// Forgets everything but guest-physical addresses.
+    pub(crate) fn flush_virtual(&mut self) {
+        let is_virtual = |key| space_of(key) & NESTED == 0;
+        self.shared.invalidate_if(is_virtual);
+        if let Some(huge) = &mut self.huge {
+            huge.invalidate_if(is_virtual);
         }
     }
 

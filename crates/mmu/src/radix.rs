@@ -202,6 +202,7 @@ impl Radix {
     ) -> Result<(Level, Node), WalkFault> {
         if let Some(start) = walker.caches.look_up(request.space, request.page, directory) {
             walker.looked_up(Some(start.slot));
+            walker.located_before(start.node);
             return Ok((start.level, start.node));
         }
         walker.looked_up(None);

@@ -82,6 +82,14 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(Purpose::Page), Action::Check);
     }
 
+    /// Notes a table that a walk cache knew, where somebody checks the places of tables.
+    #[inline(always)]
+    pub(crate) fn located_before(&mut self, node: Node) {
+        if let Some(host) = &mut self.host {
+            host.noted(GuestFrame::new(node.frame.number()), node.located);
+        }
+    }
+
     /// Where a table of this dimension lies in the machine. The walker sets accessed bits in
     /// tables, so the host must allow writing them, as x86-64 has it where nested tables have
     /// accessed and dirty bits.

@@ -173,7 +173,8 @@ impl Attempts {
 
     fn note(&mut self, succeeded: bool, instruction: u64, interval: u64) {
         self.failures = if succeeded { 0 } else { (self.failures + 1).min(MOST_DOUBLINGS) };
-        self.next = instruction + (interval << self.failures.saturating_sub(1));
+        let pause = interval.saturating_mul(1 << self.failures.saturating_sub(1));
+        self.next = instruction.saturating_add(pause);
     }
 }
 
@@ -316,5 +317,7 @@ mod tests {
         assert_eq!(times, [0, 10, 30, 70, 150, 310, 630, 950, 1270]);
         attempts.note(true, 2000, 10);
         assert_eq!(attempts.next, 2010);
+        attempts.note(false, 2000, u64::MAX);
+        assert_eq!(attempts.next, u64::MAX, "never again");
     }
 }

@@ -195,7 +195,7 @@ impl Alarms {
         mut run: impl FnMut(Thread) -> Result<(), SimError>,
     ) -> Result<(), SimError> {
         for alarm in self.threads.iter_mut().filter(|alarm| alarm.next <= now) {
-            alarm.next = now + alarm.every;
+            alarm.next = now.saturating_add(alarm.every);
             run(alarm.thread)?;
         }
         Ok(())

@@ -80,4 +80,7 @@ pub struct HostWork {
     pub exits: Exits,
     /// Those of them that kernel threads of the guest took on other processors.
     pub background_exits: Exits,
+    /// Exits after which a direct segment of the host was set: its registers are saved when the
+    /// virtual machine is left and loaded when it goes on (D §III.A).
+    pub segment_exits: u64,
 }

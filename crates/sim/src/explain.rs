@@ -85,12 +85,13 @@ pub fn explain(
     seed: u64,
     addresses: &[VirtualAddress],
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
-    machine.check_memory(memory.memory_bytes)?;
+    let composition = scheme.into();
+    machine.check_memory(&composition, memory)?;
     let mut source = open_workload(workload, memory, seed)?;
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: true, implicit_maps, counts_only: false };
     let options = RunOptions { functional: true, system, warmup: 0 };
-    let mut simulation = Simulation::new(machine, scheme, memory, seed, options)?;
+    let mut simulation = Simulation::new(machine, composition, memory, seed, options)?;
     let (mut chunk, mut accessed) = (Chunk::default(), Vec::new());
     while source.next_chunk(&mut chunk)? {
         simulation.run(&chunk)?;
@@ -287,6 +288,8 @@ impl Subject {
     fn entry(&self, address: PhysicalAddress, purpose: Purpose) -> PageTableEntry {
         let dimension = self.system.mmu().dimension();
         match dimension.host() {
+            // The hardware walks shadow tables, which are the host's own.
+            Some(_) if dimension.shadow().is_some() => dimension.memory().entry(address),
             Some(host) if purpose.is_host() => host.dimension().memory().entry(address),
             Some(_) => {
                 let page = self.guest_tables[&address.page()];

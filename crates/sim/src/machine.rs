@@ -8,7 +8,7 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{EnergyCosts, OperatingSystemCosts, SimError};
+use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
 /// The machines that come with the program: name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
@@ -114,7 +114,16 @@ impl Machine {
     ///
     /// # Errors
     /// [`SimError::MemoryBeyondCaches`].
-    pub(crate) fn check_memory(&self, memory_bytes: u64) -> Result<(), SimError> {
+    pub(crate) fn check_memory(
+        &self,
+        composition: &Composition,
+        memory: &MemoryState,
+    ) -> Result<(), SimError> {
+        // Caches see a guest's memory where its host has it.
+        let memory_bytes = match composition.host {
+            Some(_) => memory.host().address_bytes(),
+            None => memory.address_bytes(),
+        };
         let CachesConfig { l1i, l1d, l2, llc } = &self.cache;
         let limits = [Some(l1i), Some(l1d), Some(l2), llc.as_ref()].into_iter().flatten();
         let limit =

@@ -294,6 +294,12 @@ impl MemoryState {
         Ok(Self { segment: options.map(String::from), ..self })
     }
 
+    /// Physical addresses that there are at most: the I/O gap and room to add are among them.
+    pub(crate) fn address_bytes(&self) -> u64 {
+        let gap_bytes = self.past.io_gap.map_or(0, |gap| gap.end_bytes);
+        self.memory_bytes.saturating_add(gap_bytes).saturating_add(self.past.hot_add_bytes)
+    }
+
     /// One short phrase, for headings.
     pub fn describe(&self) -> String {
         let memory = format_size(self.memory_bytes);

@@ -89,7 +89,7 @@ impl ModeSwitcher {
         if now < self.next {
             return Ok(());
         }
-        self.next = now + self.every;
+        self.next = now.saturating_add(self.every);
         system.step_modes(&mut self.policy, now)
     }
 

@@ -9,7 +9,7 @@ use perforate_os::Work;
 use perforate_types::Counters;
 use serde::{Deserialize, Serialize};
 
-use crate::exits::HostWork;
+use crate::exits::{Exits, HostWork};
 
 /// The longest an action may take: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
@@ -58,7 +58,8 @@ pub struct OperatingSystemCosts {
     pub swap_out_ns: f64,
     /// Running another process.
     pub context_switch_ns: f64,
-    /// Loading BASE, LIMIT, OFFSET and the escape filter of a direct segment.
+    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment: at changes
+    /// of the running process, and of the host's at exits of the virtual machine.
     #[serde(default = "segment_registers_ns")]
     pub segment_registers_ns: f64,
     /// Leaving a virtual machine and coming back, besides what is done in between.
@@ -281,6 +282,7 @@ impl OperatingSystemCosts {
             for (cause, exits) in host.exits.by_cause() {
                 out.count(format!("virtual_machine_exits_{cause}"), exits);
             }
+            out.count("virtual_machine_exits_with_segment", host.segment_exits);
             out.count("host_shootdown_batches", host.work.shootdown_batches);
         }
         let Some((instructions, steady_cycles)) = steady else { return };
@@ -290,15 +292,16 @@ impl OperatingSystemCosts {
             out.count(format!("operating_system_cycles_{cause}"), cycles);
         }
         let mut total = cycles.total();
-        if let Some(HostWork { work, background, exits, background_exits }) = host {
-            let exit_cycles =
-                |exits: u64| (exits as f64 * self.vm_exit_ns * frequency_ghz).round() as u64;
+        if let Some(HostWork { work, background, exits, background_exits, segment_exits }) = host {
+            let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
+            let exit_ns = |exits: Exits| exits.total() as f64 * self.vm_exit_ns;
+            let registers_ns = segment_exits as f64 * self.segment_registers_ns;
             let host = self.cycles(&(work - background), frequency_ghz).total();
-            let exits = exit_cycles((exits - background_exits).total());
+            let exits = to_cycles(exit_ns(exits - background_exits) + registers_ns);
             out.count("operating_system_cycles_host", host);
             out.count("operating_system_cycles_vm_exits", exits);
             background_cycles += self.cycles(&background, frequency_ghz).total();
-            background_cycles += exit_cycles(background_exits.total());
+            background_cycles += to_cycles(exit_ns(background_exits));
             total += host + exits;
         }
         out.count("operating_system_background_cycles", background_cycles);
@@ -384,6 +387,30 @@ mod tests {
         // Nobody to interrupt, nobody to wait for.
         let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
+    }
+
+    /// Ten exits, in three of which background threads of the guest left; the host's segment was set
+    /// in four.
+    #[test]
+    fn exits_save_and_load_the_registers_of_the_hosts_segment() {
+        let costs = OperatingSystemCosts {
+            vm_exit_ns: 1_000.0,
+            segment_registers_ns: 5.0,
+            ..OperatingSystemCosts::default()
+        };
+        let exits = Exits { nested_fault: 10, ..Exits::default() };
+        let background_exits = Exits { nested_fault: 3, ..Exits::default() };
+        let host = HostWork { exits, background_exits, segment_exits: 4, ..HostWork::default() };
+        let none = Work::default();
+        let program = ProgramWork { work: none, background: none, host: Some(host) };
+        let mut out = Counters::default();
+        costs.record(&program, 2.0, Some((1_000, 50_000)), &mut out);
+        let get = |name: &str| out.get(name).unwrap();
+        assert_eq!(get("virtual_machine_exits_with_segment"), 4.0);
+        assert_eq!(get("operating_system_cycles_vm_exits"), 2.0 * (7.0 * 1_000.0 + 4.0 * 5.0));
+        assert_eq!(get("operating_system_background_cycles"), 2.0 * 3.0 * 1_000.0);
+        assert_eq!(get("operating_system_cycles"), 14_040.0);
+        assert_eq!(get("cycles_with_operating_system"), 64_040.0);
     }
 
     #[test]

@@ -142,10 +142,7 @@ impl Simulation {
         let core = if options.functional {
             None
         } else {
-            machine.check_memory(memory.memory_bytes)?;
-            if composition.host.is_some() {
-                machine.check_memory(memory.host().memory_bytes)?;
-            }
+            machine.check_memory(&composition, memory)?;
             Some(Core::new(&machine.timing(), system.mmu().slots())?)
         };
         Ok(Self {

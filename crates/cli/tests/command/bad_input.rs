@@ -55,6 +55,8 @@ fn memory() {
     place.succeeds(&with(&["15T"]));
     place.fails(&with(&["64T"]), 2, "--functional");
     place.fails(&["explain", "--memory", "64T"], 2, "--memory");
+    let pair = ["explain", "--memory", "256M", "--scheme", "4k+4k", "--host-memory", "64T"];
+    place.fails(&pair, 2, "--memory");
 }
 
 #[test]

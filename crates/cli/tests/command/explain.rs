@@ -77,6 +77,21 @@ fn empty_data_caches_cost_memory_reads() {
     assert_eq!(warm, TLB + WALK_CACHE + 4 * READ);
 }
 
+/// The hardware walks tables of the host's, whose entries lead to the machine's frames.
+#[test]
+fn shadow_tables_are_walked_in_one_dimension() {
+    let place = Place::new();
+    let small = ["explain", "--workload", "random:size=64M", "--memory", "256M"];
+    let explain = |scheme: &'static str| {
+        place.succeeds(&[&small[..], &["--instructions", "20000", "--scheme", scheme]].concat())
+    };
+    let text = explain("4k+shadow-4k");
+    assert_eq!(text.matches("level-4 entry").count(), 1, "{text}");
+    assert!(text.contains("4KB page at 0x") && !text.contains("nested"), "{text}");
+    let text = explain("4k+4k");
+    assert!(text.contains("nested TLB") && text.contains("host's level-4 entry"), "{text}");
+}
+
 #[test]
 fn an_address_given_and_one_that_is_not_mapped() {
     let place = Place::new();

@@ -383,7 +383,9 @@ impl Host {
         Ok(self.noted(page, located.frame))
     }
 
-    fn noted(&mut self, page: GuestFrame, frame: Frame) -> Frame {
+    /// Notes where a table of the guest was found, for whoever checks it.
+    #[inline]
+    pub(crate) fn noted(&mut self, page: GuestFrame, frame: Frame) -> Frame {
         if let Some(located) = &mut self.located {
             located.push((page, frame));
         }

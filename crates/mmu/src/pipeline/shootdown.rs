@@ -1,6 +1,6 @@
 //! Forgetting: shootdowns, context switches, flushes.
 
-use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
+use perforate_types::{Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
 use crate::{RegisteredRun, Sabotage};
@@ -79,11 +79,7 @@ impl Mmu {
                 }
                 self.data.invalidate_range(space, page, size);
                 self.instruction.invalidate_range(space, page, size);
-                if size == PageSize::Size1G {
-                    self.l2.invalidate_1g(space, page);
-                } else {
-                    self.l2.invalidate_2m(space, page);
-                }
+                self.l2.invalidate_range(space, page, size);
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
@@ -100,10 +96,14 @@ impl Mmu {
         }
     }
 
-    /// Runs another address space from now on.
+    /// Runs another address space from now on. Without tags that ends what is cached of virtual
+    /// addresses; guest-physical ones are the virtual machine's and stay, as on x86-64.
     pub fn switch(&mut self, space: SpaceId) {
         if !self.tagged && space != self.space {
-            self.flush();
+            self.data.flush();
+            self.instruction.flush();
+            self.l2.flush_virtual();
+            self.caches.flush();
         }
         self.space = space;
     }

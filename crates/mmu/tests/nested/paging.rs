@@ -4,13 +4,14 @@
 use crate::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use crate::tables::{
     BLOCK, BLOCK_1G, DATA, DATA_1G, FIRST, GUEST, MACHINE, access, apply, apply_host, config,
-    guest_changes, load, map, pair, pair_at, pair_with_segments, store, story,
+    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
-    Case, HostFault, Mmu, MmuConfig, PageFault, RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
+    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,
+    RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress,
+    AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress, Purpose,
     Shootdown, SpaceId, Unit, Update, VirtualPage,
 };
 
@@ -358,6 +359,69 @@ fn gigabytes_over_smaller_pages_and_under_them() {
         if matches!((guest, host), (Page1G, Page1G)) {
             assert_eq!(load(&mut mmu, 512 * 400 + 1), Ok(BLOCK_1G + 512 * 400 + 1), "{case}");
         }
+    }
+}
+
+/// The guest's shootdown names its own page; what is cached of it may be smaller.
+#[test]
+fn a_shootdown_of_a_gigabyte_ends_the_smaller_entries_inside() {
+    for host in [Pages4K, Page2M, Perforated(&[3]), Page1G] {
+        let mut mmu = pair_at(&config(), Page1G, host, DATA_1G);
+        load(&mut mmu, 5).unwrap();
+        load(&mut mmu, 3).unwrap();
+        let (space, page, size) = (GUEST, VirtualPage::new(FIRST), PageSize::Size1G);
+        apply(&mut mmu, MappingChange::Unmap { space, page, size });
+        mmu.apply(&Update::Shootdown(Shootdown::Large { space, page, size }));
+        for index in [3, 5] {
+            assert_eq!(load(&mut mmu, index), Err(PageFault::NotMapped), "{index} over {host:?}");
+        }
+        let contents = mmu.l2_contents();
+        let left = contents.page_4k + contents.page_2m + contents.perforated + contents.bitmap;
+        assert_eq!(left + contents.hole + contents.page_1g, 0, "{host:?}");
+    }
+}
+
+/// Whoever checks the places of tables hears of those that a walk cache knew: a stale place would
+/// give the right translation at the wrong time.
+#[test]
+fn places_of_tables_from_walk_caches_are_noted() {
+    let config = MmuConfig { walk_cache: caches(), ..config() };
+    let variant = PerforatedVariant::Filtered;
+    let mut host = Host::new(&config, Box::new(Radix::new()), variant, MACHINE);
+    host.note_located();
+    let nested = Nested::new(Box::new(Radix::new()), host, variant);
+    let mut mmu = Mmu::new(&config, Box::new(nested), variant).unwrap();
+    mmu.switch(GUEST);
+    guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
+    host_changes(Pages4K, DATA).into_iter().for_each(|change| apply_host(&mut mmu, change));
+    let place = |table: u64| (GuestFrame::new(table), Frame::new(table + 0x400));
+    let mut located = Vec::new();
+    load(&mut mmu, 5).unwrap();
+    mmu.take_located(&mut located);
+    assert_eq!(located, [0x10, 0x11, 0x12, 0x14].map(place));
+    load(&mut mmu, 6).unwrap();
+    mmu.take_located(&mut located);
+    assert_eq!(located, [place(0x14)]);
+}
+
+/// A change of CR3 ends what is cached of virtual addresses, not of guest-physical ones.
+#[test]
+fn without_tags_another_space_finds_guest_physical_addresses_cached() {
+    let mut apart = config();
+    apart.virtualization.nested_tlb = Some(TlbGeometry { entries: 64, ways: 4 });
+    for mut config in [shared_nested(), apart] {
+        config.tlb.tagged = false;
+        let mut mmu = pair_at(&config, Pages4K, Pages4K, DATA);
+        load(&mut mmu, 5).unwrap();
+        let nested = mmu.l2_contents().nested;
+        mmu.switch(SpaceId(2));
+        let contents = mmu.l2_contents();
+        assert_eq!((contents.page_4k, contents.nested), (0, nested));
+        mmu.switch(GUEST);
+        let (outcome, steps) = access(&mut mmu, AccessKind::Read, 5);
+        assert_eq!(outcome, Ok((BLOCK + 5, Case::Regular, true)));
+        let (guest, host) = steps.reads().split_at(Purpose::HostPage as usize);
+        assert_eq!((guest.iter().sum::<u8>(), host.iter().sum::<u8>()), (4, 0));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Direct segments at either level, and at both: references and checks of a walk (D Table II), the
 //! four categories of addresses (D Table I), escaped pages, and segments that are not set.
 
-use crate::tables::Paging::{Pages4K, Perforated, Unmapped};
+use crate::tables::Paging::{Page2M, Pages4K, Perforated, Unmapped};
 use crate::tables::{
     BLOCK, DATA, FIRST, GUEST, MACHINE, Outcome, Paging, access, apply, apply_host, config,
     guest_changes, load, map, pair_with_segments, store, story,
@@ -82,6 +82,26 @@ fn references_and_checks_of_each_mode() {
         let expected = if in_guest && in_host { ["check"] } else { ["l2 hit"] };
         assert_eq!(story(&steps), expected);
     }
+}
+
+/// A guest's segment over cached guest-physical addresses takes checks and no walk.
+#[test]
+fn checks_per_walk_are_those_of_walks() {
+    let mut config = config();
+    config.virtualization.nested_tlb = None;
+    let pagings = (Pages4K, Page2M);
+    let mut mmu = pair_with_segments(&config, pagings, (true, false), DATA, None);
+    apply(&mut mmu, guest_segment());
+    for index in 0..5 {
+        load(&mut mmu, index).unwrap();
+    }
+    let counters = mmu.counters();
+    // A segment's reach is 4KB at best: it begins and ends inside of a 2MB page.
+    assert_eq!((counters.l2_misses, counters.walks), (5, 1));
+    assert_eq!((counters.segment_checks, counters.segment_checks_in_walks), (5, 1));
+    let mut figures = perforate_types::Counters::default();
+    mmu.record(1000, &mut figures);
+    assert_eq!(figures.get("segment_checks_per_walk"), Some(1.0));
 }
 
 /// D Table I: both segments set, each address in both, in one, or in none.

@@ -1,19 +1,17 @@
 //! One scheme's operating system, memory-management unit and oracle, wired together.
 
+mod host;
+mod modes;
 mod population;
 
-use perforate_mmu::{
-    Dimension, Host, HostFault, Mmu, Nested, PageFault, RegisteredRun, Shadow, Translated,
-};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, ModePolicy, OsError, Side, Work};
-use perforate_types::{
-    AccessKind, Counters, Frame, GuestFrame, PageSize, Steps, Update, VirtualAddress,
-};
+use perforate_mmu::{Mmu, PageFault, Translated};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, Work};
+use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
 
-use crate::exits::{Exits, HostWork};
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
 use crate::{Composition, Machine, MemoryState, SimError};
+use host::HostAccount;
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
 /// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
@@ -63,19 +61,6 @@ pub struct System {
     pub(crate) host: HostAccount,
     /// Where tables of the guest were located in the last translation that was checked.
     located: Vec<(GuestFrame, Frame)>,
-}
-
-/// What the hypervisor did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct HostAccount {
-    /// Its kernel's account when measuring started.
-    before: Work,
-    /// Of the work since then, what other processors did.
-    background: Work,
-    /// Exits of the virtual machine since then, those apart that the guest's own work tells.
-    pub(crate) exits: Exits,
-    /// Those of them that kernel threads of the guest took on other processors.
-    background_exits: Exits,
 }
 
 impl System {
@@ -129,23 +114,6 @@ impl System {
             system.register_guest_bitmap()?;
         }
         Ok(system)
-    }
-
-    /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
-    /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
-    /// host with a segment translates it by that.
-    fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
-        let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
-        let frames = self.kernel.end_frame().number();
-        let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
-        let first = GuestFrame::new(bitmap.page().number());
-        let registered = self.change_host(|host, updates| {
-            Ok(host.back_contiguously(first..first.add(pages), updates).ok())
-        })?;
-        if let Some(located) = registered {
-            self.mmu.set_register(RegisteredRun { first, pages, located });
-        }
-        Ok(())
     }
 
     /// Notes how many instructions are done, for error messages.
@@ -204,27 +172,9 @@ impl System {
         result
     }
 
-    /// What the hypervisor did since measuring started, and how often the virtual machine was left;
-    /// `None` natively.
-    pub fn host_work(&self) -> Option<HostWork> {
-        let hypervisor = self.hypervisor.as_ref()?;
-        let work = hypervisor.kernel().work() - self.host.before;
-        let HostAccount { background, exits, background_exits, .. } = self.host;
-        let exits = match hypervisor.shadow_tables() {
-            Some(_) => exits.with_guest_work(&self.work()),
-            None => exits,
-        };
-        Some(HostWork { work, background, exits, background_exits })
-    }
-
     /// Where tables of the guest lay that the last translation looked for; with the oracle only.
     pub(crate) fn located_tables(&self) -> &[(GuestFrame, Frame)] {
         &self.located
-    }
-
-    /// The hypervisor, when virtualized.
-    pub fn hypervisor(&self) -> Option<&Hypervisor> {
-        self.hypervisor.as_ref()
     }
 
     /// The operating system; the guest's when virtualized.
@@ -249,104 +199,6 @@ impl System {
             instruction: self.instruction,
             source,
         })
-    }
-
-    /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of
-    /// it.
-    ///
-    /// # Errors
-    /// What the host's kernel says, or a change that the oracle refuses.
-    ///
-    /// # Panics
-    /// In a native system.
-    pub fn change_host<T>(
-        &mut self,
-        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<T, OsError>,
-    ) -> Result<T, SimError> {
-        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
-        self.updates.clear();
-        let outcome = act(hypervisor, &mut self.updates);
-        for index in 0..self.updates.len() {
-            self.publish_host(index)?;
-        }
-        outcome.map_err(|source| self.host_failure(source))
-    }
-
-    pub(crate) fn host_failure(&self, source: OsError) -> SimError {
-        let (scheme, instruction) = (self.scheme.clone(), self.instruction);
-        SimError::HostOs { scheme, instruction, source }
-    }
-
-    /// As [`Self::change_host`], by a kernel thread on another processor.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn change_host_in_background(
-        &mut self,
-        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
-    ) -> Result<(), SimError> {
-        let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
-        let before = work(self).unwrap_or_default();
-        let result = self.change_host(act);
-        let after = work(self).unwrap_or_default();
-        self.host.background += (after - before).apart_from_shootdowns();
-        result
-    }
-
-    /// Has the policy of D Table III look after the segments of guest and host. What the balloon
-    /// gave up for it goes back to the host, unless the host's segment holds it: giving up a part
-    /// would end the segment.
-    ///
-    /// # Errors
-    /// As [`Self::change_host`].
-    pub(crate) fn step_modes(
-        &mut self,
-        policy: &mut ModePolicy,
-        instruction: u64,
-    ) -> Result<(), SimError> {
-        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
-        let (mut guest_updates, mut host_updates) = (Vec::new(), Vec::new());
-        let (space, virtual_machine) = (self.kernel.current(), hypervisor.space());
-        let before = (self.kernel.work(), hypervisor.kernel().work());
-        let mut guest = Side { kernel: &mut self.kernel, space, updates: &mut guest_updates };
-        let kernel = hypervisor.kernel_mut();
-        let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
-        let outcome = policy.step(instruction, &mut guest, &mut host);
-        // Drivers and daemons on other processors do this.
-        self.background += (self.kernel.work() - before.0).apart_from_shootdowns();
-        let host_work = hypervisor.kernel().work() - before.1;
-        self.host.background += host_work.apart_from_shootdowns();
-        let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();
-        self.updates = guest_updates;
-        self.publish()?;
-        self.updates = host_updates;
-        for index in 0..self.updates.len() {
-            self.publish_host(index)?;
-        }
-        let given = outcome.map_err(|source| SimError::Os {
-            scheme: self.scheme.clone(),
-            instruction: self.instruction,
-            source,
-        })?;
-        if given.is_empty() || has_segment {
-            return Ok(());
-        }
-        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
-    }
-
-    fn publish_host(&mut self, index: usize) -> Result<(), SimError> {
-        let update = &self.updates[index];
-        if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
-            oracles.apply_host(change).map_err(|source| SimError::Oracle {
-                scheme: self.scheme.clone(),
-                seed: self.seed,
-                instruction: self.instruction,
-                source,
-            })?;
-        }
-        self.mmu.apply_host(update);
-        self.follow_host(index);
-        Ok(())
     }
 
     fn publish(&mut self) -> Result<(), SimError> {
@@ -439,29 +291,6 @@ impl System {
         Ok(outcome == FaultOutcome::Mapped)
     }
 
-    /// Has the hypervisor serve a violation of the nested page table; returns whether the access may
-    /// be tried again. One of a page that the virtual machine has not comes again, until the access
-    /// counts as stuck: the guest has more frames than its host knows of. One that the host forbids
-    /// (mprotect of the virtual machine's memory) is refused: KVM leaves the guest with EFAULT, and
-    /// the guest cannot mend it.
-    #[cold]
-    #[inline(never)]
-    fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
-        self.host.exits.nested_fault += 1;
-        self.has_host_back(fault)
-    }
-
-    /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
-    /// access; one that it does not is counted.
-    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
-        let outcome =
-            self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
-        let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
-        let refused = exists && outcome == FaultOutcome::Segfault;
-        self.refused += u64::from(refused);
-        Ok(!refused)
-    }
-
     #[cold]
     fn stuck(&self, kind: AccessKind, address: VirtualAddress, fault: PageFault) -> SimError {
         SimError::StuckFault {
@@ -506,46 +335,5 @@ impl System {
             out.count("shadow_entries", shadow.entries() as u64);
         }
         out.count("accesses_refused", self.refused);
-    }
-}
-
-impl Composition {
-    /// A hypervisor with its own memory, when virtualized.
-    fn hypervisor(
-        &self,
-        guest: &Kernel,
-        memory: &MemoryState,
-        seed: u64,
-    ) -> Result<Option<Hypervisor>, OsError> {
-        let Some(host) = self.host else { return Ok(None) };
-        // The host's memory is another memory, fragmented in its own way.
-        let kernel = host.kernel(&memory.host(), !seed, false)?;
-        let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
-        Ok(Some(match host.shadow_paging {
-            true => hypervisor.with_shadow_paging(),
-            false => hypervisor,
-        }))
-    }
-
-    /// The page tables, those of the guest over those of the host when virtualized.
-    fn dimension(
-        &self,
-        kernel: &Kernel,
-        hypervisor: Option<&Hypervisor>,
-        machine: &Machine,
-        check: bool,
-    ) -> Box<dyn Dimension> {
-        let (variant, config) = (self.variant(), &machine.virtualization);
-        let own = (self.own.dimension)(kernel, variant, config);
-        let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
-        let dimension = (scheme.dimension)(hypervisor.kernel(), variant, config);
-        let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
-        if check {
-            host.note_located();
-        }
-        if scheme.shadow_paging {
-            return Box::new(Shadow::new(own, host));
-        }
-        Box::new(Nested::new(own, host, variant))
     }
 }

@@ -1,0 +1,186 @@
+//! The host's side of a system: what the hypervisor does and what is counted of it.
+
+use perforate_mmu::{Dimension, Host, HostFault, Nested, RegisteredRun, Shadow};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
+use perforate_types::{GuestFrame, PageSize, Update};
+
+use super::System;
+use crate::exits::{Exits, HostWork};
+use crate::{Composition, Machine, MemoryState, SimError};
+
+/// What the hypervisor did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HostAccount {
+    /// Its kernel's account when measuring started.
+    pub(super) before: Work,
+    /// Of the work since then, what other processors did.
+    pub(super) background: Work,
+    /// Exits of the virtual machine since then, those apart that the guest's own work tells.
+    pub(crate) exits: Exits,
+    /// Those of them that kernel threads of the guest took on other processors.
+    pub(super) background_exits: Exits,
+    /// Those of them for which the registers of the host's direct segment were saved and loaded.
+    pub(super) segment_exits: u64,
+}
+
+impl System {
+    /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
+    /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
+    /// host with a segment translates it by that.
+    pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
+        let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
+        let frames = self.kernel.end_frame().number();
+        let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
+        let first = GuestFrame::new(bitmap.page().number());
+        let registered = self.change_host(|host, updates| {
+            Ok(host.back_contiguously(first..first.add(pages), updates).ok())
+        })?;
+        if let Some(located) = registered {
+            self.mmu.set_register(RegisteredRun { first, pages, located });
+        }
+        Ok(())
+    }
+
+    /// The hypervisor, when virtualized.
+    pub fn hypervisor(&self) -> Option<&Hypervisor> {
+        self.hypervisor.as_ref()
+    }
+
+    /// What the hypervisor did since measuring started, and how often the virtual machine was left;
+    /// `None` natively.
+    pub fn host_work(&self) -> Option<HostWork> {
+        let hypervisor = self.hypervisor.as_ref()?;
+        let work = hypervisor.kernel().work() - self.host.before;
+        let HostAccount { background, exits, background_exits, segment_exits, .. } = self.host;
+        let exits = match hypervisor.shadow_tables() {
+            Some(_) => exits.with_guest_work(&self.work()),
+            None => exits,
+        };
+        Some(HostWork { work, background, exits, background_exits, segment_exits })
+    }
+
+    /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of
+    /// it.
+    ///
+    /// # Errors
+    /// What the host's kernel says, or a change that the oracle refuses.
+    ///
+    /// # Panics
+    /// In a native system.
+    pub fn change_host<T>(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<T, OsError>,
+    ) -> Result<T, SimError> {
+        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
+        self.updates.clear();
+        let outcome = act(hypervisor, &mut self.updates);
+        for index in 0..self.updates.len() {
+            self.publish_host(index)?;
+        }
+        outcome.map_err(|source| self.host_failure(source))
+    }
+
+    pub(crate) fn host_failure(&self, source: OsError) -> SimError {
+        let (scheme, instruction) = (self.scheme.clone(), self.instruction);
+        SimError::HostOs { scheme, instruction, source }
+    }
+
+    /// As [`Self::change_host`], by a kernel thread on another processor.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_host_in_background(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
+    ) -> Result<(), SimError> {
+        let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
+        let before = work(self).unwrap_or_default();
+        let result = self.change_host(act);
+        let after = work(self).unwrap_or_default();
+        self.host.background += (after - before).apart_from_shootdowns();
+        result
+    }
+
+    pub(super) fn publish_host(&mut self, index: usize) -> Result<(), SimError> {
+        let update = &self.updates[index];
+        if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
+            oracles.apply_host(change).map_err(|source| SimError::Oracle {
+                scheme: self.scheme.clone(),
+                seed: self.seed,
+                instruction: self.instruction,
+                source,
+            })?;
+        }
+        self.mmu.apply_host(update);
+        self.follow_host(index);
+        Ok(())
+    }
+
+    /// Has the hypervisor serve a violation of the nested page table; returns whether the access may
+    /// be tried again. One of a page that the virtual machine has not comes again, until the access
+    /// counts as stuck: the guest has more frames than its host knows of. One that the host forbids
+    /// (mprotect of the virtual machine's memory) is refused: KVM leaves the guest with EFAULT, and
+    /// the guest cannot mend it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
+        self.host.exits.nested_fault += 1;
+        let allowed = self.has_host_back(fault);
+        let host = self.hypervisor.as_ref();
+        let segment = host.and_then(|host| host.kernel().segment(host.space()));
+        self.host.segment_exits += u64::from(segment.is_some_and(|segment| segment.is_active));
+        allowed
+    }
+
+    /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
+    /// access; one that it does not is counted.
+    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
+        let outcome =
+            self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
+        let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
+        let refused = exists && outcome == FaultOutcome::Segfault;
+        self.refused += u64::from(refused);
+        Ok(!refused)
+    }
+}
+
+impl Composition {
+    /// A hypervisor with its own memory, when virtualized.
+    pub(super) fn hypervisor(
+        &self,
+        guest: &Kernel,
+        memory: &MemoryState,
+        seed: u64,
+    ) -> Result<Option<Hypervisor>, OsError> {
+        let Some(host) = self.host else { return Ok(None) };
+        // The host's memory is another memory, fragmented in its own way.
+        let kernel = host.kernel(&memory.host(), !seed, false)?;
+        let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
+        Ok(Some(match host.shadow_paging {
+            true => hypervisor.with_shadow_paging(),
+            false => hypervisor,
+        }))
+    }
+
+    /// The page tables, those of the guest over those of the host when virtualized.
+    pub(super) fn dimension(
+        &self,
+        kernel: &Kernel,
+        hypervisor: Option<&Hypervisor>,
+        machine: &Machine,
+        check: bool,
+    ) -> Box<dyn Dimension> {
+        let (variant, config) = (self.variant(), &machine.virtualization);
+        let own = (self.own.dimension)(kernel, variant, config);
+        let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
+        let dimension = (scheme.dimension)(hypervisor.kernel(), variant, config);
+        let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
+        if check {
+            host.note_located();
+        }
+        if scheme.shadow_paging {
+            return Box::new(Shadow::new(own, host));
+        }
+        Box::new(Nested::new(own, host, variant))
+    }
+}

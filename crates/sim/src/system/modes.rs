@@ -1,0 +1,49 @@
+//! Mode switches of a system with direct segments, at run time.
+
+use perforate_os::{ModePolicy, Side};
+
+use super::System;
+use crate::SimError;
+
+impl System {
+    /// Has the policy of D Table III look after the segments of guest and host. What the balloon
+    /// gave up for it goes back to the host, unless the host's segment holds it: giving up a part
+    /// would end the segment.
+    ///
+    /// # Errors
+    /// As [`Self::change_host`].
+    pub(crate) fn step_modes(
+        &mut self,
+        policy: &mut ModePolicy,
+        instruction: u64,
+    ) -> Result<(), SimError> {
+        let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
+        let (mut guest_updates, mut host_updates) = (Vec::new(), Vec::new());
+        let (space, virtual_machine) = (self.kernel.current(), hypervisor.space());
+        let before = (self.kernel.work(), hypervisor.kernel().work());
+        let mut guest = Side { kernel: &mut self.kernel, space, updates: &mut guest_updates };
+        let kernel = hypervisor.kernel_mut();
+        let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
+        let outcome = policy.step(instruction, &mut guest, &mut host);
+        // Drivers and daemons on other processors do this.
+        self.background += (self.kernel.work() - before.0).apart_from_shootdowns();
+        let host_work = hypervisor.kernel().work() - before.1;
+        self.host.background += host_work.apart_from_shootdowns();
+        let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();
+        self.updates = guest_updates;
+        self.publish()?;
+        self.updates = host_updates;
+        for index in 0..self.updates.len() {
+            self.publish_host(index)?;
+        }
+        let given = outcome.map_err(|source| SimError::Os {
+            scheme: self.scheme.clone(),
+            instruction: self.instruction,
+            source,
+        })?;
+        if given.is_empty() || has_segment {
+            return Ok(());
+        }
+        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
+    }
+}
