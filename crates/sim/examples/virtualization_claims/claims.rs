@@ -30,16 +30,28 @@ const CYCLES_PER_MISS: &[(&str, &str, f64)] = &[
 const MORE_MISSES: &[(Like, &str)] =
     &[(Like::Gups, "1.41"), (Like::Graph500, "1.38"), (Like::Memcached, "1.62")];
 
+/// The workloads of one claim: with the TLBs of Table VI, and with traces on scaled ones.
+struct Sets<'a> {
+    table6: Vec<&'a Study>,
+    scaled: Vec<&'a Study>,
+}
+
 /// Prints all of them.
 pub fn print(studies: &[Study]) {
     graph500(studies);
-    let counted: Vec<&Study> = studies.iter().filter(|study| study.place.counts).collect();
-    println!("\nTaken together below, one median each:");
-    for study in &counted {
-        println!("  {}", study.place.title);
-    }
-    virtualization(&counted);
-    per_miss(&counted);
+    let set = |is_scaled| {
+        let is_of =
+            move |study: &&Study| study.place.is_trace_scaled.is_none_or(|is| is == is_scaled);
+        studies.iter().filter(is_of).collect()
+    };
+    let sets = Sets { table6: set(false), scaled: set(true) };
+    println!(
+        "\nTaken together below: the synthetic workloads, and the traces with the TLBs of Table VI \
+         or scaled.\nOf every workload the median of its seeds; then the mean of workloads, and \
+         least–median–greatest."
+    );
+    virtualization(&sets);
+    per_miss(&sets);
     more_misses(studies);
 }
 
@@ -65,78 +77,82 @@ fn graph500(studies: &[Study]) {
     }
 }
 
-/// The median of every study that has one.
-fn medians(studies: &[&Study], of: impl Fn(&Seed<'_>) -> Option<f64>) -> Vec<f64> {
-    studies.iter().filter_map(|study| median(&study.figures(&of))).collect()
+/// How figures of several workloads become one.
+type Average = fn(&[f64]) -> Option<f64>;
+
+fn greatest(values: &[f64]) -> Option<f64> {
+    values.iter().copied().max_by(f64::total_cmp)
 }
 
-fn range(values: &[f64], digits: usize) -> String {
-    let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
-    spread(&values, digits)
+/// The geometric mean of ratios given as percent more.
+fn geometric_mean_of_percent(values: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = values.iter().map(|percent| percent / 100.0 + 1.0).collect();
+    geometric_mean(&ratios).map(|mean| (mean - 1.0) * 100.0)
 }
 
-fn row(what: &str, paper: &str, ours: Option<f64>, digits: usize, values: &[f64]) {
-    let ours = ours.map_or("–".into(), |value| format!("{value:.digits$}"));
-    let range = range(values, digits);
-    println!("{what:<58}{paper:>9}{ours:>9}{range:>22}");
+impl Sets<'_> {
+    /// A row: the figure of every workload that has one.
+    fn row(
+        &self,
+        (what, paper): (&str, &str),
+        digits: usize,
+        average: Average,
+        of: impl Fn(&Seed<'_>) -> Option<f64>,
+    ) {
+        let mut row = format!("{what:<42}{paper:>8}");
+        for set in [&self.table6, &self.scaled] {
+            let medians = set.iter().map(|study| median(&study.figures(&of)));
+            let values: Vec<f64> = medians.flatten().collect();
+            let ours = average(&values).map_or("–".into(), |value| format!("{value:.digits$}"));
+            let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
+            row += &format!("{ours:>7}{:>18}", spread(&values, digits));
+        }
+        println!("{row}");
+    }
+
+    fn headings(what: &str) {
+        let of_set = |name: &str| format!("{name:>7}{:>18}", "of workloads");
+        println!("\n{what:<42}{:>8}{}{}", "paper", of_set("ours"), of_set("scaled"));
+    }
 }
 
-fn headings(what: &str) {
-    println!("\n{what:<58}{:>9}{:>9}{:>22}", "paper", "ours", "of workloads");
-}
-
-fn virtualization(studies: &[&Study]) {
-    headings("D-C3: what virtualization costs");
-    let times = medians(studies, |seed| {
+fn virtualization(sets: &Sets<'_>) {
+    Sets::headings("D-C3: what virtualization costs");
+    let no_miss = |seed: &Seed<'_>, scheme| Some(seed.overhead_over_no_misses(scheme) * 100.0);
+    sets.row(("overhead 4K+4K ÷ 4K, geometric mean", "3.6"), 2, geometric_mean, |seed| {
         let native = seed.overhead("4k").filter(|&share| share > 0.0)?;
         Some(seed.overhead("4k+4k")? / native)
     });
-    row("overhead of 4K+4K ÷ 4K, geometric mean", "3.6", geometric_mean(&times), 2, &times);
-    let times = medians(studies, |seed| {
+    sets.row(("  over the run without misses", ""), 2, geometric_mean, |seed| {
         let native = seed.overhead_over_no_misses("4k");
         (native > 0.0).then(|| seed.overhead_over_no_misses("4k+4k") / native)
     });
-    let what = "the same over the run without misses";
-    row(what, "", geometric_mean(&times), 2, &times);
-    let slower = |scheme: &'static str| {
-        medians(studies, |seed| Some(seed.run(scheme).cycles / seed.run("4k").cycles))
+    let slower = |seed: &Seed<'_>| {
+        Some((seed.run("4k+segment").cycles / seed.run("4k").cycles - 1.0) * 100.0)
     };
-    let percent =
-        |values: &[f64]| -> Vec<f64> { values.iter().map(|value| (value - 1.0) * 100.0).collect() };
-    let vmm = slower("4k+segment");
-    let average = geometric_mean(&vmm).map(|mean| (mean - 1.0) * 100.0);
-    row("VMM Direct slower than native 4K, geometric mean, %", "2", average, 2, &percent(&vmm));
-    let worst = percent(&vmm).into_iter().max_by(f64::total_cmp);
-    row("the same, worst, %", "7.3", worst, 2, &percent(&vmm));
-    let dual = medians(studies, |seed| Some(seed.overhead("segment+segment")? * 100.0));
-    let worst = dual.iter().copied().max_by(f64::total_cmp);
-    row("overhead of Dual Direct, worst, %", "≤ 0.17", worst, 2, &dual);
-    let dual =
-        medians(studies, |seed| Some(seed.overhead_over_no_misses("segment+segment") * 100.0));
-    let worst = dual.iter().copied().max_by(f64::total_cmp);
-    row("the same over the run without misses", "", worst, 2, &dual);
+    let what = ("VMM Direct slower than 4K, geomean, %", "2");
+    sets.row(what, 1, geometric_mean_of_percent, slower);
+    sets.row(("  worst, %", "7.3"), 1, greatest, slower);
+    sets.row(("overhead of Dual Direct, worst, %", "≤ 0.17"), 2, greatest, |seed| {
+        Some(seed.overhead("segment+segment")? * 100.0)
+    });
+    sets.row(("  over the run without misses", ""), 2, greatest, |seed| {
+        no_miss(seed, "segment+segment")
+    });
 }
 
-fn per_miss(studies: &[&Study]) {
-    headings("D-C4: walk cycles per L2 TLB miss, times native 4K, mean");
+fn per_miss(sets: &Sets<'_>) {
+    Sets::headings("D-C4: walk cycles per L2 TLB miss ÷ 4K");
     for &(label, scheme, paper) in CYCLES_PER_MISS {
-        let times = medians(studies, |seed| {
+        sets.row((label, &format!("{paper}")), 2, mean, |seed| {
             let native = seed.run("4k").measured().cycles_per_miss();
             (native > 0.0).then(|| seed.run(scheme).measured().cycles_per_miss() / native)
         });
-        row(label, &format!("{paper}"), mean(&times), 2, &times);
     }
-    let fewer = medians(studies, |seed| {
+    sets.row(("L2 TLB misses of Dual Direct against 4K, %", "−99.9"), 1, mean, |seed| {
         let misses = |scheme| seed.run(scheme).measured().misses;
         Some((misses("segment+segment") / misses("4k") - 1.0) * 100.0)
     });
-    row(
-        "L2 TLB misses of Dual Direct against native 4K, %, mean",
-        "−99.9",
-        mean(&fewer),
-        1,
-        &fewer,
-    );
 }
 
 fn more_misses(studies: &[Study]) {

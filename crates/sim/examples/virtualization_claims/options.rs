@@ -10,9 +10,9 @@ Usage: cargo run --release -p perforate-sim --example virtualization_claims [-- 
 
   --only PART       walks, overheads or perforated  [default: all]
   --size SIZE       data of the synthetic workloads of the overheads, 256M to 128G
-                    [default: 16G; D has 60 to 75GB]
+                    [default: 8G; D has 60 to 75GB]
   --seeds N         runs of each, seeds 1 to N; 1 to 100  [default: 3]
-  --instructions N  instructions of a run, a third of them to warm up  [default: 3000000]
+  --instructions N  instructions of a run, a third of them to warm up  [default: 2000000]
   --help            this text
 
 Results go to standard output, progress to standard error if that is a terminal.";
@@ -51,9 +51,9 @@ impl Options {
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             only: None,
-            size_bytes: 16 << 30,
+            size_bytes: 8 << 30,
             seeds: 3,
-            instructions: 3_000_000,
+            instructions: 2_000_000,
             help: false,
         };
         let mut arguments = arguments.into_iter();

@@ -4,7 +4,7 @@ use perforate_sim::{HostMemoryOptions, Machine, MemoryState, SimError};
 
 use crate::laboratory::{self, Figures, Job};
 use crate::options::Options;
-use crate::table::spread;
+use crate::table::{median, spread};
 use crate::workloads::trace;
 
 const MACHINE: &str = "perforated-table2";
@@ -15,6 +15,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("clustered", "portion=50%,holes=25%,clustered"),
     ("dispersed", "portion=50%,holes=25%,dispersed"),
 ];
+const RANDOM: &str = "random 2G";
 const SIDES: &[(&str, bool, bool)] =
     &[("guest", true, false), ("host", false, true), ("both", true, true)];
 const TRACES: &[&str] = &["bfs", "hpcc", "mummer", "redis", "stockfish", "xz"];
@@ -31,6 +32,52 @@ struct Row<'a> {
     conventional: &'a Figures,
 }
 
+/// All rows of the traces, as P gives its range of programs.
+#[derive(Default)]
+struct Summary {
+    of_ideal: Vec<Option<f64>>,
+    gain: Vec<Option<f64>>,
+    accesses: Vec<Option<f64>>,
+}
+
+impl Summary {
+    /// The medians of a row.
+    fn add(&mut self, rows: &[Row<'_>]) {
+        let middle = |of: fn(&Row<'_>) -> f64| {
+            median(&rows.iter().map(|row| Some(of(row))).collect::<Vec<_>>())
+        };
+        self.of_ideal.push(middle(|row| row.of_ideal()));
+        self.gain.push(middle(|row| row.gain()));
+        self.accesses.push(middle(|row| row.accesses()));
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "{:<18}{:>17}{:>20}{:>30}\n",
+            "the traces",
+            spread(&self.of_ideal, 1),
+            spread(&self.gain, 1),
+            spread(&self.accesses, 1)
+        )
+    }
+}
+
+impl Row<'_> {
+    /// Percent of the speed on whole memory.
+    fn of_ideal(&self) -> f64 {
+        self.ideal.cycles / self.perforated.cycles * 100.0
+    }
+
+    /// Percent faster than conventional large pages.
+    fn gain(&self) -> f64 {
+        (self.conventional.cycles / self.perforated.cycles - 1.0) * 100.0
+    }
+
+    fn accesses(&self) -> f64 {
+        self.perforated.counter("memory_accesses_per_walk")
+    }
+}
+
 /// Runs and prints everything.
 ///
 /// # Errors
@@ -43,22 +90,25 @@ pub fn print(options: &Options) -> Result<(), SimError> {
          about 6 memory accesses per walk",
         options.seeds, options.instructions
     );
-    let mut workloads = vec![("random 2G", "random".to_owned())];
+    let mut workloads = vec![(RANDOM, "random".to_owned())];
     workloads.extend(TRACES.iter().map(|name| (*name, trace(name))));
-    let mut tables = vec![String::new(); SHAPES.len()];
+    let mut tables: Vec<(String, Summary)> = SHAPES.iter().map(|_| Default::default()).collect();
     for (name, workload) in &workloads {
         let jobs = jobs(&machine, workload, options)?;
         let figures = laboratory::run(name, &jobs)?;
         let of_seed: Vec<&[Figures]> = figures.chunks(runs_of_seed()).collect();
-        for (shape, table) in tables.iter_mut().enumerate() {
+        for (shape, (table, summary)) in tables.iter_mut().enumerate() {
             for (side, (label, ..)) in SIDES.iter().enumerate() {
                 let rows: Vec<Row<'_>> =
                     of_seed.iter().map(|runs| row(runs, shape, side)).collect();
+                if name != &RANDOM {
+                    summary.add(&rows);
+                }
                 *table += &line(if side == 0 { name } else { "" }, label, &rows);
             }
         }
     }
-    for ((shape, _), table) in SHAPES.iter().zip(tables) {
+    for ((shape, _), (table, summary)) in SHAPES.iter().zip(tables) {
         println!(
             "\n{shape}\n{:<11}{:<7}{:>17}{:>20}{:>15}{:>15}{:>15}",
             "workload",
@@ -69,7 +119,7 @@ pub fn print(options: &Options) -> Result<(), SimError> {
             "accesses/walk",
             "of thp+thp"
         );
-        print!("{table}");
+        print!("{table}{}", summary.line());
     }
     Ok(())
 }
@@ -121,10 +171,10 @@ fn line(name: &str, side: &str, rows: &[Row<'_>]) -> String {
     let over = |of: fn(&Row<'_>) -> f64| -> Vec<Option<f64>> {
         rows.iter().map(|row| Some(of(row))).collect()
     };
-    let of_ideal = over(|row| row.ideal.cycles / row.perforated.cycles * 100.0);
-    let gain = over(|row| (row.conventional.cycles / row.perforated.cycles - 1.0) * 100.0);
+    let of_ideal = over(|row| row.of_ideal());
+    let gain = over(|row| row.gain());
     let base = over(|row| row.base.cycles / row.perforated.cycles);
-    let accesses = over(|row| row.perforated.counter("memory_accesses_per_walk"));
+    let accesses = over(|row| row.accesses());
     let conventional = over(|row| row.conventional.counter("memory_accesses_per_walk"));
     format!(
         "{name:<11}{side:<7}{:>17}{:>20}{:>15}{:>15}{:>15}\n",

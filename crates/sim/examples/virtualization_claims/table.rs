@@ -11,9 +11,11 @@ fn sorted(values: &[Option<f64>]) -> Option<Vec<f64>> {
     (!sorted.is_empty()).then_some(sorted)
 }
 
-/// Least, median and greatest with `digits` after the point; once where they look alike.
+/// Least, median and greatest with `digits` after the point, none of thousands; once where they
+/// look alike.
 pub fn spread(values: &[Option<f64>], digits: usize) -> String {
     let Some(sorted) = sorted(values) else { return "–".into() };
+    let digits = if sorted[sorted.len() - 1] >= 1000.0 { 0 } else { digits };
     let text = |value: f64| format!("{value:.digits$}");
     let (least, greatest) = (text(sorted[0]), text(sorted[sorted.len() - 1]));
     if least == greatest {
@@ -37,4 +39,21 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 /// Arithmetic mean.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_by_hand() {
+        let values = [Some(3.0), Some(1.0), Some(2.0)];
+        assert_eq!(spread(&values, 1), "1.0–2.0–3.0");
+        assert_eq!(spread(&[Some(1234.4), Some(7.6)], 1), "8–1234–1234");
+        assert_eq!((spread(&values[..1], 0), middle(&values, 1)), ("3".into(), "2.0".into()));
+        assert_eq!((spread(&[], 1), spread(&[Some(1.0), None], 1)), ("–".into(), "–".into()));
+        assert_eq!(mean(&[1.0, 3.0]), Some(2.0));
+        assert!((geometric_mean(&[1.0, 4.0]).unwrap() - 2.0).abs() < 1e-12);
+        assert_eq!((geometric_mean(&[1.0, -4.0]), geometric_mean(&[])), (None, None));
+    }
 }

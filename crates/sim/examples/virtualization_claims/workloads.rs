@@ -22,8 +22,8 @@ pub struct Place {
     pub machine: Machine,
     /// The memory it is placed in.
     pub memory: MemoryState,
-    /// Whether it stands for its kind where claims take one of each.
-    pub counts: bool,
+    /// Of a trace, whether TLBs were scaled to it.
+    pub is_trace_scaled: Option<bool>,
     /// Which program of D it is like.
     pub like: Like,
 }
@@ -60,7 +60,7 @@ pub fn all(size_bytes: u64) -> Result<Vec<Place>, SimError> {
             workload,
             machine: machine.clone(),
             memory: MemoryState::parse(Some(&format!("{}M", size + 2048)), None, None)?,
-            counts: true,
+            is_trace_scaled: None,
             like,
         })
     };
@@ -74,15 +74,18 @@ pub fn all(size_bytes: u64) -> Result<Vec<Place>, SimError> {
             workload: trace(name),
             machine: with_tlbs_divided(&machine, divisor),
             memory: MemoryState::parse(Some(TRACE_MEMORY), None, None)?,
-            counts: divisor > 1,
+            is_trace_scaled: Some(divisor > 1),
             like,
         })
     };
     // Pages touched by the traces in all (traces/README.md).
     let bfs = divisor(29_103 * 4096, &machine);
+    let hpcc = divisor(190_099 * 4096, &machine);
     let redis = divisor(38_412 * 4096, &machine);
     [
         synthetic("GUPS", format!("random:size={size}M,writes=50%"), Like::Gups),
+        recorded("GUPS of HPCC", "hpcc", Like::Gups, 1),
+        recorded("GUPS of HPCC", "hpcc", Like::Gups, hpcc),
         recorded("graph", "bfs", Like::Graph500, 1),
         recorded("graph", "bfs", Like::Graph500, bfs),
         synthetic("key-value store", format!("zipf:size={size}M"), Like::Memcached),
@@ -143,4 +146,34 @@ pub fn with_nested_tlb(machine: &Machine, entries: usize) -> Machine {
     let mut machine = machine.clone();
     machine.virtualization.nested_tlb = Some(TlbGeometry { entries, ways: entries.min(4) });
     machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 60GB over 2MB is 30,720. 512 entries ÷ 32 are the least; 60GB need no scaling, and 4GB are
+    /// nearest to it with a 16th: 4GB over 128KB is 32,768.
+    #[test]
+    fn tlbs_are_scaled_to_the_footprint() {
+        let machine = Machine::load("sandy-bridge-table6").unwrap();
+        assert_eq!(divisor(60 << 30, &machine), 1);
+        assert_eq!(divisor(4 << 30, &machine), 16);
+        assert_eq!(divisor(64 << 20, &machine), 32);
+        let scaled = with_tlbs_divided(&machine, 32);
+        assert_eq!(scaled.tlb.l2, TlbGeometry { entries: 16, ways: 4 });
+        assert_eq!(scaled.tlb.l1_data_4k, TlbGeometry { entries: 2, ways: 2 });
+        assert_eq!(scaled.tlb.l1_data_1g, Some(TlbGeometry { entries: 1, ways: 1 }));
+        assert_eq!(scaled.walk_cache, machine.walk_cache);
+        scaled.mmu().validate().unwrap();
+        without_misses(&machine).mmu().validate().unwrap();
+        with_nested_tlb(&machine, 0).mmu().validate().unwrap();
+    }
+
+    #[test]
+    fn every_workload_has_its_place() {
+        let places = all(1 << 30).unwrap();
+        assert_eq!(places.len(), 9);
+        assert!(places.iter().filter(|place| place.is_trace_scaled == Some(true)).count() == 3);
+    }
 }
