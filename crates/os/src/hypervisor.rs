@@ -81,7 +81,10 @@ impl Hypervisor {
 
     /// The mapping of the guest's memory changed; `updates` are of the shadow tables.
     pub fn host_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) {
-        let Self { kernel, shadow: Some(shadow), .. } = self else { return };
+        let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
+        if change.space() != *space {
+            return;
+        }
         shadow.host_changed(change, &mut ShadowEffects { kernel, updates });
     }
 
@@ -164,7 +167,7 @@ impl Hypervisor {
     }
 }
 
-/// Maps the memory of a virtual machine and advises large pages for it; returns its size in bytes.
+/// Maps the memory of a virtual machine and advises large pages for it.
 fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
     // A new area is mapped nowhere: neither event has anything to tell.
     let mut updates = Vec::new();
