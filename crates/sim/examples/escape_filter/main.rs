@@ -131,13 +131,16 @@ fn geometry(machine: &Machine) -> (usize, usize) {
     (config.escape_filter_bits, config.escape_filter_functions)
 }
 
+/// Faulty frames of each set, and what came of it.
+type SetsAndOutcomes = (Vec<Vec<u64>>, Vec<Option<Outcome>>);
+
 /// The sets of so many faulty frames, and what came of them.
 fn run_sets(
     study: &Study<'_>,
     segment: &SegmentState,
     count: usize,
     sets: usize,
-) -> Result<(Vec<Vec<u64>>, Vec<Option<Outcome>>), SimError> {
+) -> Result<SetsAndOutcomes, SimError> {
     let frames = study.frames(segment);
     let chosen: Vec<Vec<u64>> = (0..sets).map(|set| faulty_frames(&frames, count, set)).collect();
     let done = AtomicUsize::new(0);
