@@ -81,7 +81,10 @@ impl Hypervisor {
 
     /// The mapping of the guest's memory changed; `updates` are of the shadow tables.
     pub fn host_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) {
-        let Self { kernel, shadow: Some(shadow), .. } = self else { return };
+        let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
+        if change.space() != *space {
+            return;
+        }
         shadow.host_changed(change, &mut ShadowEffects { kernel, updates });
     }
 

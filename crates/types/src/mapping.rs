@@ -203,6 +203,27 @@ impl Shootdown {
     }
 }
 
+impl MappingChange {
+    /// The address space that is changed.
+    pub fn space(&self) -> SpaceId {
+        match *self {
+            Self::AddTable { space, .. }
+            | Self::RemoveTable { space, .. }
+            | Self::Map { space, .. }
+            | Self::Unmap { space, .. }
+            | Self::Protect { space, .. }
+            | Self::Perforate { space, .. }
+            | Self::Punch { space, .. }
+            | Self::Patch { space, .. }
+            | Self::MapHole { space, .. }
+            | Self::UnmapHole { space, .. }
+            | Self::Segment { space, .. }
+            | Self::ClearSegment { space }
+            | Self::Escape { space, .. } => space,
+        }
+    }
+}
+
 /// One message of the operating system, in the order it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {

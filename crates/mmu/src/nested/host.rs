@@ -179,7 +179,9 @@ impl Host {
     /// the register is cleared.
     pub(crate) fn apply(&mut self, change: &MappingChange) {
         self.dimension.apply(change);
-        if self.registered.is_some_and(|run| run.is_moved_by(change)) {
+        if change.space() == self.space
+            && self.registered.is_some_and(|run| run.is_moved_by(change))
+        {
             self.registered = None;
         }
     }

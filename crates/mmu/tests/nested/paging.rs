@@ -4,7 +4,7 @@
 use crate::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use crate::tables::{
     BLOCK, BLOCK_1G, DATA, DATA_1G, FIRST, GUEST, MACHINE, access, apply, apply_host, config,
-    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
+    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story, table,
 };
 use perforate_mmu::{
     Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,
@@ -447,7 +447,10 @@ fn two_spaces_of_the_guest_share_a_block() {
 /// What the host does to another virtual machine leaves this one's entries alone.
 #[test]
 fn shootdowns_of_another_machine_are_not_heard() {
-    let mut mmu = pair(Page2M, Page2M);
+    let first = GuestFrame::new(0x10);
+    let run = RegisteredRun { first, pages: 1, located: Frame::new(0x7777) };
+    let pagings = (Page2M, Page2M);
+    let mut mmu = pair_with_segments(&config(), pagings, (false, false), DATA, Some(run));
     let (outcome, _) = access(&mut mmu, AccessKind::Read, 5);
     let (frame, ..) = outcome.unwrap();
     let mut after = |space| {
@@ -456,4 +459,18 @@ fn shootdowns_of_another_machine_are_not_heard() {
     };
     assert_eq!(after(SpaceId(MACHINE.0 + 1)), Ok((frame, Case::FirstLevel, false)));
     assert_eq!(after(MACHINE), Ok((frame, Case::Regular, true)));
+    // Nor is a register cleared for it: the root is read where the register has it.
+    let root = |mmu: &mut Mmu| {
+        mmu.flush();
+        story(&access(mmu, AccessKind::Read, 5).1)[1].clone()
+    };
+    let (other, size) = (SpaceId(MACHINE.0 + 1), PageSize::Size4K);
+    for level in (1..=4).rev() {
+        apply_host(&mut mmu, table(other, level, 0, 0x60 + u64::from(level), false));
+    }
+    apply_host(&mut mmu, map(other, 0x10, size, 0x9999));
+    assert_eq!(root(&mut mmu), "Level4 7777000");
+    let (page, permissions) = (VirtualPage::new(0x10), Permissions::ALL);
+    apply_host(&mut mmu, MappingChange::Protect { space: MACHINE, page, size, permissions });
+    assert_eq!(root(&mut mmu), "HostLevel4 50000");
 }

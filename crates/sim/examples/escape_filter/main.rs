@@ -131,8 +131,8 @@ fn geometry(machine: &Machine) -> (usize, usize) {
     (config.escape_filter_bits, config.escape_filter_functions)
 }
 
-/// Sets of faulty frames, and what came of each.
-type Sets = (Vec<Vec<u64>>, Vec<Option<Outcome>>);
+/// Faulty frames of each set, and what came of it.
+type SetsAndOutcomes = (Vec<Vec<u64>>, Vec<Option<Outcome>>);
 
 /// The sets of so many faulty frames, and what came of them.
 fn run_sets(
@@ -140,7 +140,7 @@ fn run_sets(
     segment: &SegmentState,
     count: usize,
     sets: usize,
-) -> Result<Sets, SimError> {
+) -> Result<SetsAndOutcomes, SimError> {
     let frames = study.frames(segment);
     let chosen: Vec<Vec<u64>> = (0..sets).map(|set| faulty_frames(&frames, count, set)).collect();
     let done = AtomicUsize::new(0);
