@@ -99,20 +99,20 @@ impl Sets<'_> {
         average: Average,
         of: impl Fn(&Seed<'_>) -> Option<f64>,
     ) {
-        let mut row = format!("{what:<42}{paper:>8}");
+        let mut row = format!("{what:<36}{paper:>7}");
         for set in [&self.table6, &self.scaled] {
             let medians = set.iter().map(|study| median(&study.figures(&of)));
             let values: Vec<f64> = medians.flatten().collect();
             let ours = average(&values).map_or("–".into(), |value| format!("{value:.digits$}"));
             let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
-            row += &format!("{ours:>7}{:>18}", spread(&values, digits));
+            row += &format!("{ours:>8}{:>20}", spread(&values, digits));
         }
         println!("{row}");
     }
 
     fn headings(what: &str) {
-        let of_set = |name: &str| format!("{name:>7}{:>18}", "of workloads");
-        println!("\n{what:<42}{:>8}{}{}", "paper", of_set("ours"), of_set("scaled"));
+        let of_set = |name: &str| format!("{name:>8}{:>20}", "of workloads");
+        println!("\n{what:<36}{:>7}{}{}", "paper", of_set("ours"), of_set("scaled"));
     }
 }
 
@@ -130,7 +130,7 @@ fn virtualization(sets: &Sets<'_>) {
     let slower = |seed: &Seed<'_>| {
         Some((seed.run("4k+segment").cycles / seed.run("4k").cycles - 1.0) * 100.0)
     };
-    let what = ("VMM Direct slower than 4K, geomean, %", "2");
+    let what = ("VMM Direct behind 4K, geomean, %", "2");
     sets.row(what, 1, geometric_mean_of_percent, slower);
     sets.row(("  worst, %", "7.3"), 1, greatest, slower);
     sets.row(("overhead of Dual Direct, worst, %", "≤ 0.17"), 2, greatest, |seed| {
@@ -142,14 +142,14 @@ fn virtualization(sets: &Sets<'_>) {
 }
 
 fn per_miss(sets: &Sets<'_>) {
-    Sets::headings("D-C4: walk cycles per L2 TLB miss ÷ 4K");
+    Sets::headings("D-C4: walk cycles per miss ÷ 4K");
     for &(label, scheme, paper) in CYCLES_PER_MISS {
         sets.row((label, &format!("{paper}")), 2, mean, |seed| {
             let native = seed.run("4k").measured().cycles_per_miss();
             (native > 0.0).then(|| seed.run(scheme).measured().cycles_per_miss() / native)
         });
     }
-    sets.row(("L2 TLB misses of Dual Direct against 4K, %", "−99.9"), 1, mean, |seed| {
+    sets.row(("L2 TLB misses, DD against 4K, %", "−99.9"), 1, mean, |seed| {
         let misses = |scheme| seed.run(scheme).measured().misses;
         Some((misses("segment+segment") / misses("4k") - 1.0) * 100.0)
     });
