@@ -167,11 +167,14 @@ fn read_io_gap(text: &str) -> Result<Option<IoGap>, SimError> {
     }
 }
 
+/// Room that is kept free from boot takes time for each 4MB of it.
+const MOST_ADDED_BYTES: u64 = 4 << 40;
+
 /// Whole blocks of 4MB, so that what is added can be one run of them.
 fn read_hot_add(text: &str) -> Result<u64, SimError> {
     let bytes = parse_size("--hot-add", text)?;
-    if bytes > MemoryState::MAXIMUM_BYTES {
-        let problem = "at most 64T can be added";
+    if bytes > MOST_ADDED_BYTES {
+        let problem = "at most 4T can be added";
         return Err(SimError::Size { option: "--hot-add", text: text.into(), problem });
     }
     Ok(bytes.next_multiple_of(4 << 20))

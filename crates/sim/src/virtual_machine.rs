@@ -69,7 +69,7 @@ fn room_for(guest: &MemoryState, host: &MemoryState) -> u64 {
     // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
     let guest_bytes = guest.memory_bytes + guest.past.hot_add_bytes;
     let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
-    bytes & !(PageSize::Size2M.bytes() - 1)
+    bytes.min(MemoryState::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
 }
 
 impl MemoryState {

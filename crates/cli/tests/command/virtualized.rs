@@ -57,8 +57,12 @@ fn modes_change_and_are_told() {
         "big-memory,every=1000",
     ]));
     let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "segment+segment: base-virtualized → dual-direct before instruction";
-    assert!(table.contains(told), "{table}");
+    for told in [
+        "segment+segment: base-virtualized → vmm-direct before instruction 0: free host memory",
+        "segment+segment: vmm-direct → dual-direct before instruction 1000: made at a first touch",
+    ] {
+        assert!(table.contains(told), "{told} is not in\n{table}");
+    }
 }
 
 #[test]

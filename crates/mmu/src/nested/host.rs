@@ -2,13 +2,15 @@
 
 use perforate_types::{
     AccessKind, Action, Frame, GuestFrame, MappingChange, PageSize, Purpose, Shootdown, SpaceId,
-    Steps, Unit, VirtualPage,
+    Steps, VirtualPage,
 };
 
+use super::nested_tlb::NestedTlb;
+use super::register::RegisteredRun;
 use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
 use crate::l2_tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::walker::Walker;
-use crate::{MmuConfig, PerforatedVariant, TlbGeometry, VirtualizationConfig, WalkCaches};
+use crate::{MmuConfig, PerforatedVariant, VirtualizationConfig, WalkCaches};
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
 /// address space is the guest's frame number.
@@ -26,79 +28,6 @@ pub(crate) fn guest_frame(frame: Frame) -> GuestFrame {
 pub(super) struct Located {
     pub(super) frame: Frame,
     pub(super) allows: u8,
-}
-
-/// A run of the guest's memory of which a register tells where it lies (P §V: the guest's hole
-/// bitmaps).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegisteredRun {
-    /// First page.
-    pub first: GuestFrame,
-    /// Pages.
-    pub pages: u64,
-    /// Where the first page lies; the others follow.
-    pub located: Frame,
-}
-
-impl RegisteredRun {
-    fn holds(&self, first: VirtualPage, pages: u64) -> bool {
-        let start = self.first.number();
-        first.number() < start + self.pages && start < first.number() + pages
-    }
-
-    /// Whether a change may map some of its pages elsewhere, or nowhere.
-    fn is_moved_by(&self, change: &MappingChange) -> bool {
-        match *change {
-            MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => false,
-            MappingChange::Map { page, size, .. }
-            | MappingChange::Unmap { page, size, .. }
-            | MappingChange::Protect { page, size, .. } => self.holds(page, size.pages()),
-            MappingChange::Perforate { page, .. } => self.holds(page, PageSize::Size2M.pages()),
-            MappingChange::Punch { page, .. }
-            | MappingChange::Patch { page, .. }
-            | MappingChange::MapHole { page, .. }
-            | MappingChange::UnmapHole { page, .. }
-            | MappingChange::Escape { page, .. } => self.holds(page, 1),
-            MappingChange::Segment { page, pages, .. } => self.holds(page, pages),
-            MappingChange::ClearSegment { .. } => true,
-        }
-    }
-}
-
-/// Where gPA→hPA entries are cached.
-enum NestedTlb {
-    /// In the second-level TLB.
-    Shared,
-    /// In a structure of its own.
-    Apart(L2Tlb),
-    /// Nowhere.
-    None,
-}
-
-impl NestedTlb {
-    fn new(geometry: Option<TlbGeometry>) -> Self {
-        match geometry {
-            None => Self::Shared,
-            Some(TlbGeometry { entries: 0, .. }) => Self::None,
-            Some(geometry) => Self::Apart(L2Tlb::nested(geometry)),
-        }
-    }
-
-    /// The structure, given the second-level TLB.
-    #[inline]
-    fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
-        match self {
-            Self::Shared => Some((l2, Unit::L2Tlb)),
-            Self::Apart(tlb) => Some((tlb, Unit::NestedTlb)),
-            Self::None => None,
-        }
-    }
-
-    fn flush(&mut self) {
-        if let Self::Apart(tlb) = self {
-            tlb.flush();
-        }
-    }
 }
 
 /// The host's side of the nested walker: its tables and segment, walk caches, and the TLB of

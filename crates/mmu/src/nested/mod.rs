@@ -5,6 +5,8 @@
 //! reaches of both are intersected and their holes united (P §V, D §II).
 
 mod host;
+mod nested_tlb;
+mod register;
 
 use perforate_types::{AccessKind, Frame, MappingChange, PageSize, SpaceId, VirtualPage};
 
@@ -12,9 +14,10 @@ use crate::dimension::{
     Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow,
 };
 use crate::{PageFault, PerforatedVariant, Sabotage, TableMemory, Walker};
-pub use host::{Host, RegisteredRun};
+pub use host::Host;
 use host::{Located, asks};
 pub(crate) use host::{bitmap_bits, entry_of, guest_frame, host_page};
+pub use register::RegisteredRun;
 
 /// What compositions count besides other dimensions: in which direct segments the pages lay that
 /// no TLB held (D §VII: F_DD, F_GD, F_VD).

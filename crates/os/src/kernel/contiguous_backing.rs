@@ -14,7 +14,8 @@ impl Kernel {
     /// memory of a program they may be moved later. Returns the first frame.
     ///
     /// # Errors
-    /// If there is no such run; nothing is mapped then.
+    /// If there is no such run, and nothing is mapped then; or no memory for the tables of all pages,
+    /// and some of them are mapped then.
     pub(crate) fn back_contiguously(
         &mut self,
         id: SpaceId,

@@ -15,9 +15,9 @@ use host::HostAccount;
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
 /// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
-/// have to be backed first, and be made writable.
+/// have to be backed first, be made writable, and so may the page, its holes and their tables.
 const FAULTS_PER_ACCESS: u32 = 4;
-const FAULTS_PER_GUEST_ACCESS: u32 = 16;
+const FAULTS_PER_GUEST_ACCESS: u32 = 64;
 
 /// End of the user half of the 48-bit address space. Programs may not touch what lies above:
 /// addresses that are not canonical, and the kernel's.

@@ -1,0 +1,42 @@
+//! Where translations of guest-physical addresses are cached.
+
+use perforate_types::Unit;
+
+use crate::TlbGeometry;
+use crate::l2_tlb::L2Tlb;
+
+/// Where gPA→hPA entries are cached.
+pub(super) enum NestedTlb {
+    /// In the second-level TLB.
+    Shared,
+    /// In a structure of its own.
+    Apart(L2Tlb),
+    /// Nowhere.
+    None,
+}
+
+impl NestedTlb {
+    pub(super) fn new(geometry: Option<TlbGeometry>) -> Self {
+        match geometry {
+            None => Self::Shared,
+            Some(TlbGeometry { entries: 0, .. }) => Self::None,
+            Some(geometry) => Self::Apart(L2Tlb::nested(geometry)),
+        }
+    }
+
+    /// The structure, given the second-level TLB.
+    #[inline]
+    pub(super) fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
+        match self {
+            Self::Shared => Some((l2, Unit::L2Tlb)),
+            Self::Apart(tlb) => Some((tlb, Unit::NestedTlb)),
+            Self::None => None,
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        if let Self::Apart(tlb) = self {
+            tlb.flush();
+        }
+    }
+}
