@@ -5,6 +5,7 @@
 
 mod base_pages;
 mod huge_1g;
+mod option;
 mod perforated;
 mod promotion;
 mod segment;
@@ -15,7 +16,8 @@ use perforate_types::HoleSet;
 use crate::OsError;
 pub use base_pages::BasePages;
 pub use huge_1g::Huge1G;
-pub use perforated::{PERFORATION_OPTIONS, Perforated, PolicyOption};
+pub use option::PolicyOption;
+pub use perforated::{PERFORATION_OPTIONS, Perforated};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use segment::{SEGMENT_OPTIONS, SegmentPolicy, SegmentRule};
 pub use thp::Thp;

@@ -2,6 +2,7 @@
 
 use perforate_types::HoleSet;
 
+use super::option::{PolicyOption, option};
 use super::promotion::parse_hole_cost;
 use super::{
     BlockUse, HoleAllocation, PartialChange, Policy, Promotion, PromotionChoices, PromotionRule,
@@ -43,27 +44,6 @@ impl Default for Perforated {
             hole_cost: 2.0,
         }
     }
-}
-
-/// An option of the policy, for lists.
-pub struct PolicyOption {
-    /// Its key.
-    pub name: &'static str,
-    /// Its values.
-    pub values: &'static str,
-    /// The value where none is given.
-    pub default: &'static str,
-    /// What it does.
-    pub help: &'static str,
-}
-
-const fn option(
-    name: &'static str,
-    values: &'static str,
-    default: &'static str,
-    help: &'static str,
-) -> PolicyOption {
-    PolicyOption { name, values, default, help }
 }
 
 /// All options of the policy "perforated".

@@ -2,7 +2,8 @@
 
 use perforate_types::HoleSet;
 
-use super::{BlockUse, Policy, PolicyOption};
+use super::option::{PolicyOption, option};
+use super::{BlockUse, Policy};
 
 /// What a direct segment is made of, and when (D §II.B: a primary region).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +33,6 @@ impl Default for SegmentRule {
 pub struct SegmentPolicy {
     rule: SegmentRule,
     large_pages: bool,
-}
-
-const fn option(
-    name: &'static str,
-    values: &'static str,
-    default: &'static str,
-    help: &'static str,
-) -> PolicyOption {
-    PolicyOption { name, values, default, help }
 }
 
 /// All options of the policy "segment".
