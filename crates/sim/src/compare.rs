@@ -245,7 +245,14 @@ impl Comparison {
         }
         let segments = |scheme: &Composition| scheme.own.has_segments();
         if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
-            notes.push("--segment has no effect: no scheme here has direct segments".into());
+            let whose = "no native or guest's scheme here has direct segments";
+            notes.push(format!("--segment has no effect: {whose}"));
+        }
+        if let Some(host) = &self.memory.host {
+            notes.extend(self.host_options_without_effect(host));
+        }
+        if self.memory.past.hot_add_bytes > 0 && self.memory.modes.is_none() {
+            notes.push("--hot-add has no effect without --modes, which adds the memory".into());
         }
         let suits = |switching: ModeSwitching| {
             self.schemes.iter().any(|composition| switching.suits(composition))
@@ -261,16 +268,47 @@ impl Comparison {
         notes
     }
 
+    /// The same of what was said about the host.
+    fn host_options_without_effect(&self, host: &MemoryState) -> Vec<String> {
+        let hosts: Vec<&Scheme> = self.schemes.iter().filter_map(|scheme| scheme.host).collect();
+        let mut notes = Vec::new();
+        if hosts.is_empty() {
+            notes.push("--host-… options have no effect: no GUEST+HOST is compared".into());
+        }
+        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.has_segments()) {
+            notes.push("--host-segment has no effect: no host here has direct segments".into());
+        }
+        if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
+            notes.push("--host-perforation has no effect: no host here perforates".into());
+        }
+        notes
+    }
+
+    /// Says so where a scheme could have segments and has none in the end.
+    fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
+        let name = composition.name();
+        let host_memory = self.memory.host();
+        let whose = if composition.host.is_some() { "guest's " } else { "" };
+        let own = (composition.own, &self.memory, "segment_pages", whose);
+        let host =
+            composition.host.map(|host| (host, &host_memory, "host_segment_pages", "host's "));
+        let sides = std::iter::once(own).chain(host);
+        let missing = sides.filter(|(scheme, _, counter, _)| {
+            scheme.has_segments() && figures.counters.get(counter) == Some(0.0)
+        });
+        let note = |(scheme, memory, _, whose): (&Scheme, &MemoryState, _, _)| {
+            format!(
+                "{name}: there is no {whose}segment at the end: no area large enough was touched, \
+                 or no contiguous memory is left for it ({})",
+                scheme.policy_text(memory)
+            )
+        };
+        missing.map(note).collect()
+    }
+
     /// Says so where a scheme could have perforated pages and its policy made none.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
-        if scheme.has_segments() && figures.counters.get("segment_pages") == Some(0.0) {
-            let policy = scheme.policy_text(&self.memory);
-            return Some(format!(
-                "{name}: there is no segment at the end: no area large enough was touched, or no \
-                 contiguous memory is left for it ({policy})"
-            ));
-        }
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
             let policy = scheme.policy_text(&self.memory);
@@ -286,6 +324,7 @@ impl Comparison {
         figures: Figures,
         mut notes: Vec<String>,
     ) -> RunResult {
+        notes.extend(self.segment_notes(composition, &figures));
         notes.extend(self.policy_note(composition, &figures));
         let transitions = figures.mode_transitions.iter();
         notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));

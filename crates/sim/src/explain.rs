@@ -241,6 +241,7 @@ impl Subject {
     /// A step in words; fills go without saying.
     fn text(&self, step: &Step) -> Option<String> {
         let (guest, host) = match self.system.hypervisor() {
+            Some(host) if host.shadow_tables().is_some() => ("shadow ", "host's "),
             Some(_) => ("guest's ", "host's "),
             None => ("", ""),
         };

@@ -48,14 +48,7 @@ impl HostMemoryOptions<'_> {
             host.memory_bytes = room_for(guest, &host);
         }
         let host = host.with_past(past)?.with_segment(self.segment)?;
-        let host = MemoryState { background, ..host };
-        if host.memory_bytes <= guest.memory_bytes && host.past.swap_bytes == 0 {
-            return Err(SimError::GuestTooLarge {
-                guest_bytes: guest.memory_bytes,
-                host_bytes: host.memory_bytes,
-            });
-        }
-        Ok(host)
+        Ok(MemoryState { background, ..host })
     }
 }
 
@@ -83,6 +76,19 @@ impl MemoryState {
         }
         let host = options.parse(&self).map_err(|error| error.of_host())?;
         Ok(Self { host: Some(Box::new(host)), ..self })
+    }
+
+    /// Checks that a guest with this memory fits into its host, or that the host can swap.
+    ///
+    /// # Errors
+    /// [`SimError::GuestTooLarge`].
+    pub(crate) fn check_host(&self) -> Result<(), SimError> {
+        let (guest_bytes, host) = (self.memory_bytes, self.host());
+        let host_bytes = host.memory_bytes;
+        if host_bytes <= guest_bytes && host.past.swap_bytes == 0 {
+            return Err(SimError::GuestTooLarge { guest_bytes, host_bytes });
+        }
+        Ok(())
     }
 
     /// The host's memory; where none is described, one with room for the guest and without a past.
@@ -131,7 +137,7 @@ mod tests {
     fn a_guest_larger_than_its_host_needs_swap() {
         let none = HostMemoryOptions::default();
         let small = HostMemoryOptions { memory: Some("2G"), ..none };
-        let message = over(small).unwrap_err();
+        let message = guest().over(&small).unwrap().check_host().unwrap_err().to_string();
         assert!(message.contains("--host-memory") && message.contains("--host-swap"), "{message}");
         let host = over(HostMemoryOptions { swap: Some("4G"), ..small }).unwrap();
         assert_eq!(host.memory_bytes, 2 << 30);

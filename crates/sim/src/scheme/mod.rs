@@ -98,7 +98,13 @@ impl Scheme {
     /// [`SimError::UnknownScheme`] with the names there are.
     pub fn find_for_host(name: &str) -> Result<&'static Self, SimError> {
         let host_only = HOSTS_ONLY.iter().copied().find(|scheme| scheme.name == name);
-        host_only.map_or_else(|| Self::find(name), Ok)
+        host_only.map_or_else(|| Self::find(name), Ok).map_err(|error| match error {
+            SimError::UnknownScheme { name, known } => {
+                let hosts = HOSTS_ONLY.iter().map(|scheme| scheme.name).collect::<Vec<_>>();
+                SimError::UnknownScheme { name, known: format!("{known}, {}", hosts.join(", ")) }
+            }
+            error => error,
+        })
     }
 
     /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,

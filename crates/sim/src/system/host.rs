@@ -2,7 +2,7 @@
 
 use perforate_mmu::{Dimension, Host, HostFault, Nested, RegisteredRun, Shadow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
-use perforate_types::{GuestFrame, PageSize, Update};
+use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
@@ -57,6 +57,26 @@ impl System {
             None => exits,
         };
         Some(HostWork { work, background, exits, background_exits, segment_exits })
+    }
+
+    /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
+    pub(super) fn record_host(&self, out: &mut Counters) {
+        const NAMES: [&str; 7] = [
+            "page_table_bytes",
+            "hole_bitmap_bytes",
+            "mapped_bytes",
+            "large_pages",
+            "perforated_pages",
+            "segment_pages",
+            "segment_escaped_pages",
+        ];
+        let Some(hypervisor) = &self.hypervisor else { return };
+        let mut host = Counters::default();
+        hypervisor.kernel().counters(&mut host);
+        for name in NAMES {
+            let value = host.get(name).expect("every kernel counts it");
+            out.count(format!("host_{name}"), value as u64);
+        }
     }
 
     /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of

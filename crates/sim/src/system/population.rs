@@ -81,6 +81,15 @@ impl System {
         Ok(())
     }
 
+    /// Counts the pages that the host has just mapped as exits of the virtual machine.
+    fn count_backed(&mut self) {
+        let is_page = |update: &&Update| {
+            let Update::Change(change) = update else { return false };
+            matches!(change, MappingChange::Map { .. } | MappingChange::Perforate { .. })
+        };
+        self.host.exits.nested_fault += self.updates.iter().filter(is_page).count() as u64;
+    }
+
     fn populating_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.change(|kernel, updates| kernel.event(event, updates))?;
         if self.hypervisor.is_none() {
@@ -91,6 +100,8 @@ impl System {
         for run in written {
             for part in parts(run) {
                 self.change_host(|host, updates| host.back(part, updates))?;
+                // Each page that the host maps was a violation of its own.
+                self.count_backed();
             }
         }
         Ok(())
