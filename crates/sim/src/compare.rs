@@ -62,6 +62,9 @@ pub fn compare(
     let mut source = open_workload(workload, memory, *seed)?;
     let metadata = source.metadata().clone();
     let options = comparison.run_options(&metadata);
+    if comparison.schemes.iter().any(|scheme| scheme.host.is_some()) {
+        memory.check_host()?;
+    }
     let mut simulations = Vec::new();
     for scheme in &comparison.schemes {
         let machine = &comparison.machine;

@@ -87,6 +87,7 @@ pub fn explain(
 ) -> Result<Vec<(VirtualAddress, Vec<Explanation>)>, SimError> {
     let composition = scheme.into();
     machine.check_memory(&composition, memory)?;
+    composition.host.map_or(Ok(()), |_| memory.check_host())?;
     let mut source = open_workload(workload, memory, seed)?;
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: true, implicit_maps, counts_only: false };

@@ -79,7 +79,6 @@ impl System {
         let composition = composition.into();
         let scheme = composition.name();
         composition.own.check_machine(machine)?;
-        composition.host.map_or(Ok(()), |_| memory.check_host())?;
         composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
