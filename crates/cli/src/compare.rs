@@ -166,7 +166,12 @@ fn write_files(
         return Ok(());
     }
     let table = perforate_report::table(&results, COLUMNS);
-    let mut remarks = results.first().map_or_else(Vec::new, |first| first.notes.clone());
+    let mut remarks: Vec<String> = Vec::new();
+    for note in results.iter().flat_map(|result| &result.notes) {
+        if !remarks.contains(note) {
+            remarks.push(note.clone());
+        }
+    }
     remarks.extend_from_slice(left_out);
     print(&format!(
         "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",

@@ -36,6 +36,16 @@ fn guests_on_hosts_are_matrices() {
     assert_eq!(results[2]["counters"]["host_references_per_walk"], 0.0, "one dimension is left");
 }
 
+/// Of whichever result: what is missing under one scheme is told beside the table of all.
+#[test]
+fn a_segment_that_is_not_there_is_told() {
+    let place = Place::new();
+    let fragmented = ["--host-fragmentation", "portion=100%,holes=25%,clustered"];
+    let table = place.succeeds(&short(&[&fragmented[..], &["--scheme", "4k,4k+segment"]].concat()));
+    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("note: 4k+segment: there is no host's segment at the end"), "{table}");
+}
+
 #[test]
 fn one_side_alone_takes_the_usual_schemes_of_the_other() {
     let place = Place::new();
