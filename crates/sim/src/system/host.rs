@@ -94,9 +94,7 @@ impl System {
         let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
         self.updates.clear();
         let outcome = act(hypervisor, &mut self.updates);
-        for index in 0..self.updates.len() {
-            self.publish_host(index)?;
-        }
+        self.publish_host()?;
         outcome.map_err(|source| self.host_failure(source))
     }
 
@@ -121,7 +119,12 @@ impl System {
         result
     }
 
-    pub(super) fn publish_host(&mut self, index: usize) -> Result<(), SimError> {
+    /// Tells tables, TLBs and oracle what the host's kernel did, in order.
+    pub(super) fn publish_host(&mut self) -> Result<(), SimError> {
+        (0..self.updates.len()).try_for_each(|index| self.publish_host_update(index))
+    }
+
+    fn publish_host_update(&mut self, index: usize) -> Result<(), SimError> {
         let update = &self.updates[index];
         if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
             oracles.apply_host(change).map_err(|source| SimError::Oracle {

@@ -33,9 +33,7 @@ impl System {
         self.updates = guest_updates;
         self.publish()?;
         self.updates = host_updates;
-        for index in 0..self.updates.len() {
-            self.publish_host(index)?;
-        }
+        self.publish_host()?;
         let given = outcome.map_err(|source| SimError::Os {
             scheme: self.scheme.clone(),
             instruction: self.instruction,

@@ -25,7 +25,7 @@ mod make;
 
 use super::deferral::Deferral;
 use super::{FirstTouch, Kernel};
-use crate::space::{Attributes, Segment, region_of};
+use crate::space::{AddressSpace, Attributes, Effects, Segment, region_of};
 use crate::{BlockUse, OsError, SegmentRule};
 
 /// The direct segment of an address space at a moment.
@@ -117,11 +117,7 @@ impl Kernel {
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        self.with_segment(space)?;
-        let (found, mut effects) = self.parts(space, updates)?;
-        found.activate_segment(&mut effects);
-        self.ledger.send();
-        Ok(())
+        self.switch_segment(space, updates, AddressSpace::activate_segment)
     }
 
     /// Clears the registers of a segment (BASE = LIMIT). Its memory stays where it is, and faults
@@ -134,11 +130,7 @@ impl Kernel {
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        self.with_segment(space)?;
-        let (found, mut effects) = self.parts(space, updates)?;
-        found.deactivate_segment(&mut effects);
-        self.ledger.send();
-        Ok(())
+        self.switch_segment(space, updates, AddressSpace::deactivate_segment)
     }
 
     /// Makes ordinary pages of all pages of a segment, where they are, and forgets it.
@@ -175,6 +167,19 @@ impl Kernel {
         let result = found.escape_in_place(&[page.number()], &mut effects);
         self.ledger.send();
         result.map_err(|error| self.with_estimate(error))
+    }
+
+    fn switch_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+        switch: fn(&mut AddressSpace, &mut Effects<'_>),
+    ) -> Result<(), OsError> {
+        self.with_segment(space)?;
+        let (found, mut effects) = self.parts(space, updates)?;
+        switch(found, &mut effects);
+        self.ledger.send();
+        Ok(())
     }
 
     fn with_segment(&self, space: SpaceId) -> Result<&Segment, OsError> {
