@@ -7,6 +7,8 @@
 
 #[path = "../case_study/mod.rs"]
 mod case_study;
+#[path = "../command_line/mod.rs"]
+mod command_line;
 mod filter;
 mod options;
 mod statistics;
@@ -17,6 +19,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use command_line::Fields;
 use options::Options;
 use perforate_os::SegmentState;
 use perforate_sim::{Machine, SimError};
@@ -79,27 +82,10 @@ const GEOMETRIES: [(usize, usize); 8] =
     [(64, 2), (64, 4), (128, 2), (128, 4), (256, 2), (256, 4), (512, 2), (512, 4)];
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(problem) => return fail(&problem, 2),
-    };
-    if options.help {
-        println!("{}", options::HELP);
-        return ExitCode::SUCCESS;
-    }
-    let machine = match Machine::load(&options.machine) {
-        Ok(machine) => machine,
-        Err(error) => return fail(&error.to_string(), 2),
-    };
-    match compare(&options, &machine) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error.to_string(), 1),
-    }
-}
-
-fn fail(problem: &str, code: u8) -> ExitCode {
-    eprintln!("error: {problem}");
-    ExitCode::from(code)
+    let options = Options::parse(std::env::args().skip(1));
+    let fields: Fields<Options> =
+        Fields { wants_help: |options| options.help, machine: |options| &options.machine };
+    command_line::run(options, options::HELP, &fields, compare)
 }
 
 fn compare(options: &Options, machine: &Machine) -> Result<(), SimError> {

@@ -8,12 +8,15 @@
 
 #[path = "../case_study/mod.rs"]
 mod case_study;
+#[path = "../command_line/mod.rs"]
+mod command_line;
 mod expected;
 mod options;
 mod study;
 
 use std::process::ExitCode;
 
+use command_line::Fields;
 use options::Options;
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, SimError};
@@ -99,27 +102,10 @@ const ROWS: [Row; 9] = [
 ];
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(problem) => return fail(&problem, 2),
-    };
-    if options.help {
-        println!("{}", options::HELP);
-        return ExitCode::SUCCESS;
-    }
-    let machine = match Machine::load(&options.machine) {
-        Ok(machine) => machine,
-        Err(error) => return fail(&error.to_string(), 2),
-    };
-    match compare(&options, &machine) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error.to_string(), 1),
-    }
-}
-
-fn fail(problem: &str, code: u8) -> ExitCode {
-    eprintln!("error: {problem}");
-    ExitCode::from(code)
+    let options = Options::parse(std::env::args().skip(1));
+    let fields: Fields<Options> =
+        Fields { wants_help: |options| options.help, machine: |options| &options.machine };
+    command_line::run(options, options::HELP, &fields, compare)
 }
 
 /// The distribution for heaps of so many regions in each machine. The pool is half as large as the
