@@ -323,7 +323,10 @@ impl Dimension for Radix {
             | MappingChange::UnmapHole { .. }
             | MappingChange::Segment { .. }
             | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. } => {
+            | MappingChange::Escape { .. }
+            | MappingChange::MapSuperpage { .. }
+            | MappingChange::UnmapSuperpage { .. }
+            | MappingChange::ProtectSuperpage { .. } => {
                 panic!("ordinary page tables cannot hold {change:?}")
             }
         }

@@ -149,6 +149,9 @@ impl Oracle {
                 self.segments.remove(&space).map(|_| ()).ok_or(Reason::NoSegment)
             }
             MappingChange::Escape { space, page } => self.escape(space, page),
+            MappingChange::MapSuperpage { .. }
+            | MappingChange::UnmapSuperpage { .. }
+            | MappingChange::ProtectSuperpage { .. } => todo!(),
             MappingChange::UnmapHole { space, page } => {
                 let hole = self.holes.get_mut(&(space, page)).ok_or(Reason::NotHole)?;
                 hole.take().map(|_| ()).ok_or(Reason::HoleUnallocated)
@@ -311,5 +314,8 @@ fn describe(change: &MappingChange) -> (&'static str, SpaceId, VirtualPage) {
         MappingChange::Segment { space, page, .. } => ("Segment", space, page),
         MappingChange::ClearSegment { space } => ("ClearSegment", space, VirtualPage::new(0)),
         MappingChange::Escape { space, page } => ("Escape", space, page),
+        MappingChange::MapSuperpage { space, page, .. } => ("MapSuperpage", space, page),
+        MappingChange::UnmapSuperpage { space, page, .. } => ("UnmapSuperpage", space, page),
+        MappingChange::ProtectSuperpage { space, page, .. } => ("ProtectSuperpage", space, page),
     }
 }

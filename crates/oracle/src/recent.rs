@@ -79,6 +79,15 @@ impl Recent {
             | MappingChange::Protect { space, page, size, .. } => {
                 self.forget_pages(space, page, size);
             }
+            MappingChange::MapSuperpage { space, page, mode, .. }
+            | MappingChange::UnmapSuperpage { space, page, mode }
+            | MappingChange::ProtectSuperpage { space, page, mode, .. } => {
+                // Entries lie inside 2MB or cover whole regions of 2MB.
+                for region in 0..mode.entry_pages().div_ceil(PageSize::Size2M.pages()) {
+                    let first = page.add(region * PageSize::Size2M.pages());
+                    self.forget_pages(space, first, PageSize::Size2M);
+                }
+            }
             MappingChange::Perforate { space, page, .. } => {
                 self.forget_pages(space, page, PageSize::Size2M);
             }

@@ -12,7 +12,7 @@ const MB: u64 = 1 << 20;
 const BASE: u64 = 0x7f00_0000_0000;
 
 fn config(memory_bytes: u64) -> KernelConfig {
-    let tables = TableFormat { shadow_directories: true };
+    let tables = TableFormat { shadow_directories: true, ..TableFormat::default() };
     KernelConfig { seed: 1, tables, ..KernelConfig::new(memory_bytes) }
 }
 

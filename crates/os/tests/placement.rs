@@ -167,7 +167,7 @@ fn large_blocks_run_out_before_frames_do() {
 #[test]
 fn impossible_memories_are_refused() {
     let make = |memory_bytes, policy: &str, shadow_directories| {
-        let tables = TableFormat { shadow_directories };
+        let tables = TableFormat { shadow_directories, ..TableFormat::default() };
         let config = KernelConfig { tables, ..KernelConfig::new(memory_bytes) };
         Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
     };

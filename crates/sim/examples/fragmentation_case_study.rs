@@ -85,7 +85,7 @@ fn request(
 ) -> Result<Shares, OsError> {
     let config = KernelConfig {
         seed,
-        tables: TableFormat { shadow_directories: policy != "thp" },
+        tables: TableFormat { shadow_directories: policy != "thp", ..TableFormat::default() },
         ageing: Some(ageing.parse::<Ageing>()?),
         defrag,
         compacted,

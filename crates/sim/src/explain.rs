@@ -275,6 +275,7 @@ impl Subject {
             (Action::Check, _) => {
                 format!("{whose}direct segment: BASE, LIMIT and escape filter checked")
             }
+            (Action::Select, _) => format!("{whose}B-block found in the selection bitmap"),
             (Action::Fill { .. }, _) => return None,
             (Action::Read { address }, Purpose::Bitmap | Purpose::HostBitmap) => {
                 format!("the {whose}block's bitmap line at {address:#x}")

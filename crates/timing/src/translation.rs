@@ -85,7 +85,7 @@ impl Occupancy {
     fn of(list: &[Step]) -> Option<Self> {
         list.iter().position(|step| matches!(step.action, Action::Read { .. }))?;
         let is_walkers = |step: &Step| match step.action {
-            Action::Read { .. } | Action::Check => true,
+            Action::Read { .. } | Action::Check | Action::Select => true,
             Action::Hit { unit, .. } | Action::Miss { unit } => {
                 matches!(unit, Unit::WalkCache | Unit::HostWalkCache | Unit::NestedTlb)
                     || step.purpose as usize >= Purpose::HostPage as usize
@@ -226,6 +226,7 @@ impl Translation {
                 self.statistics.checks += 1;
                 Ended { at: now + self.check, share: Share::SegmentCheck as usize, fill_wait: 0 }
             }
+            Action::Select => todo!(),
             Action::Fill { unit, .. } => {
                 self.statistics.unit_accesses[unit as usize] += 1;
                 Ended { at: now, share: 0, fill_wait: 0 }

@@ -9,6 +9,7 @@ mod address;
 mod counters;
 mod entry;
 mod event;
+mod gap_tolerance;
 mod hole_set;
 mod instruction;
 mod mapping;
@@ -23,6 +24,9 @@ pub use address::{
 pub use counters::{CounterValue, Counters};
 pub use entry::PageTableEntry;
 pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
+pub use gap_tolerance::{
+    CHUNK_FRAMES, ControlError, GT_PDE_BYTES, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS,
+};
 pub use hole_set::HoleSet;
 pub use instruction::{Branch, Chunk, Instruction, MemoryAccess, Operation, Register};
 pub use mapping::{Level, MappingChange, Shootdown, SpaceId, Update};

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
+use crate::{Frame, GapTolerance, HoleSet, PageSize, Permissions, VirtualPage};
 
 /// An address space as the hardware tags it (ASID, PCID).
 #[derive(
@@ -21,7 +21,8 @@ pub type Level = u8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappingChange {
     /// A page-table node now exists at `frame`, linked from its parent (level 4: the root).
-    /// A level-2 node of the perforated format is an order-1 pair: its shadow is `frame + 1`.
+    /// A level-2 node of the perforated format is an order-1 pair: its shadow is `frame + 1`. One of
+    /// a gap-tolerant format has `GapTolerance::directory_bytes`.
     AddTable {
         /// Address space.
         space: SpaceId,
@@ -156,6 +157,46 @@ pub enum MappingChange {
         /// The 4KB page.
         page: VirtualPage,
     },
+    /// A gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block *k*
+    /// of a superpage lies in the B-block of its slice that the *k*-th set bit of the selection
+    /// names. There is no level-1 node and no 2MB page in the 2MB regions it touches.
+    MapSuperpage {
+        /// Address space.
+        space: SpaceId,
+        /// First page; aligned to `mode.entry_pages()`.
+        page: VirtualPage,
+        /// Mode of the address space's page directories.
+        mode: GapTolerance,
+        /// First frame of the slice of the (first) superpage; aligned to `mode.slice_frames()`.
+        slice: Frame,
+        /// First frame of the slice of a pair's second superpage, in the same chunk of 128MB; the
+        /// first slice itself where it is whole and paired with itself. Of single entries `slice`.
+        second: Frame,
+        /// B-blocks used, bit *i* for the *i*-th: 32 bits, or all 64 of a slice paired with itself.
+        selection: u64,
+        /// What it allows.
+        permissions: Permissions,
+    },
+    /// The gap-tolerant entry at `page` is gone.
+    UnmapSuperpage {
+        /// Address space.
+        space: SpaceId,
+        /// First page.
+        page: VirtualPage,
+        /// Mode of the address space's page directories.
+        mode: GapTolerance,
+    },
+    /// The gap-tolerant entry at `page` has new permissions.
+    ProtectSuperpage {
+        /// Address space.
+        space: SpaceId,
+        /// First page.
+        page: VirtualPage,
+        /// Mode of the address space's page directories.
+        mode: GapTolerance,
+        /// New permissions.
+        permissions: Permissions,
+    },
 }
 
 /// Which cached translations a change kills (P §IV.E, SPEC P-5).
@@ -184,6 +225,15 @@ pub enum Shootdown {
         /// The 4KB sub-page.
         page: VirtualPage,
     },
+    /// The gap-tolerant entry at `page` and all 4KB translations that came of it.
+    Superpage {
+        /// Address space.
+        space: SpaceId,
+        /// First page.
+        page: VirtualPage,
+        /// Mode of the address space's page directories.
+        mode: GapTolerance,
+    },
     /// Everything cached for `space`, walk caches included.
     Space {
         /// Address space.
@@ -198,6 +248,7 @@ impl Shootdown {
             Self::Page { space, .. }
             | Self::Large { space, .. }
             | Self::Bitmap { space, .. }
+            | Self::Superpage { space, .. }
             | Self::Space { space } => space,
         }
     }
@@ -219,7 +270,10 @@ impl MappingChange {
             | Self::UnmapHole { space, .. }
             | Self::Segment { space, .. }
             | Self::ClearSegment { space }
-            | Self::Escape { space, .. } => space,
+            | Self::Escape { space, .. }
+            | Self::MapSuperpage { space, .. }
+            | Self::UnmapSuperpage { space, .. }
+            | Self::ProtectSuperpage { space, .. } => space,
         }
     }
 }

@@ -116,6 +116,8 @@ pub enum Action {
     /// An address was compared with BASE and LIMIT of a direct segment, and with its escape filter
     /// (D §III).
     Check,
+    /// The page's B-block was found in a gap-tolerant entry's selection bitmap (G §3.7).
+    Select,
     /// An entry was filled; it is usable when the stages so far are done.
     Fill {
         /// Where.

@@ -124,6 +124,7 @@ impl Host {
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { .. } => {}
+            Shootdown::Superpage { .. } => todo!(),
             Shootdown::Space { space } => self.caches.invalidate_space(space),
         }
     }

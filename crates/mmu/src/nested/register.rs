@@ -33,6 +33,11 @@ impl RegisteredRun {
             | MappingChange::MapHole { page, .. }
             | MappingChange::UnmapHole { page, .. }
             | MappingChange::Escape { page, .. } => self.holds(page, 1),
+            MappingChange::MapSuperpage { page, mode, .. }
+            | MappingChange::UnmapSuperpage { page, mode, .. }
+            | MappingChange::ProtectSuperpage { page, mode, .. } => {
+                self.holds(page, mode.entry_pages())
+            }
             MappingChange::Segment { page, pages, .. } => self.holds(page, pages),
             MappingChange::ClearSegment { .. } => true,
         }

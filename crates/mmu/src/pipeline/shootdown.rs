@@ -87,6 +87,7 @@ impl Mmu {
                     self.l2.invalidate_bitmap(space, page);
                 }
             }
+            Shootdown::Superpage { .. } => todo!(),
             Shootdown::Space { space } => {
                 self.data.invalidate_space(space);
                 self.instruction.invalidate_space(space);

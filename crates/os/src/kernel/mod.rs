@@ -77,7 +77,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Frame, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update, VirtualPage,
+    AccessKind, Frame, GapTolerance, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update,
+    VirtualPage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +114,20 @@ pub struct TableFormat {
     /// Level-2 nodes are order-1 pairs, node and shadow node, and memory has a hole bitmap (P-1,
     /// P-2).
     pub shadow_directories: bool,
+    /// Level-2 nodes hold gap-tolerant entries of this mode beside entries of level-1 nodes, and no
+    /// 2MB pages (G §3.7).
+    pub gap_tolerance: Option<GapTolerance>,
+}
+
+impl TableFormat {
+    /// log2 of the frames of a level-2 node: two where it has a shadow (P §VI), up to four where
+    /// it holds gap-tolerant entries (G Table 2).
+    pub(crate) fn directory_order(self) -> u32 {
+        match self.gap_tolerance {
+            Some(mode) => mode.directory_order(),
+            None => u32::from(self.shadow_directories),
+        }
+    }
 }
 
 /// What a [`Kernel`] is made from, besides its policy.
@@ -240,7 +255,7 @@ impl Kernel {
             None => None,
         };
         memory.set_swap_bytes(config.swap_bytes);
-        let shadow_directories = config.tables.shadow_directories;
+        let tables = config.tables;
         let mut kernel = Self {
             config,
             policy,
@@ -260,7 +275,7 @@ impl Kernel {
             khugepaged: Khugepaged::default(),
             shared_objects: 0,
             own_tables: BTreeSet::new(),
-            ledger: Ledger::new(shadow_directories),
+            ledger: Ledger::new(tables),
             aged,
             concluded_punches: 0,
         };

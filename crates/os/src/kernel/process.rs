@@ -14,7 +14,7 @@ impl Kernel {
     pub fn create_space(&mut self) -> Result<SpaceId, OsError> {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
-        let space = AddressSpace::new(id, self.config.tables.shadow_directories);
+        let space = AddressSpace::new(id, self.config.tables);
         if free == self.spaces.len() {
             self.spaces.push(None);
         }

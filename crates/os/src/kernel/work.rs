@@ -8,6 +8,8 @@ use std::ops::{AddAssign, Sub};
 
 use perforate_types::{Counters, MappingChange, Shootdown};
 
+use crate::TableFormat;
+
 use super::Kernel;
 
 /// 4KB pages of a 2MB block.
@@ -115,6 +117,8 @@ account! {
     shootdowns_bitmap,
     /// Shootdowns of entries of 2MB or 1GB.
     shootdowns_large,
+    /// Shootdowns of gap-tolerant superpages, each of them a flush.
+    shootdowns_superpage,
     /// Shootdowns of whole address spaces.
     shootdowns_space,
     /// Operations that ended with a shootdown: all of one operation go out together, and the
@@ -135,6 +139,7 @@ impl Work {
             shootdowns_page: 0,
             shootdowns_bitmap: 0,
             shootdowns_large: 0,
+            shootdowns_superpage: 0,
             shootdowns_space: 0,
             shootdown_batches: 0,
             entries_invalidated: 0,
@@ -180,8 +185,8 @@ pub(crate) enum FirstTouch {
 pub(crate) struct Ledger {
     /// Work done.
     pub done: Work,
-    /// Whether level-2 nodes are pairs, node and shadow node.
-    shadow_directories: bool,
+    /// Frames of a level-2 node.
+    directory_frames: u64,
     /// Whether new frames are cleared: those of anonymous memory. What a file holds is read.
     pub clears: bool,
     brought_in: FirstTouch,
@@ -191,8 +196,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Nothing done yet.
-    pub(crate) fn new(shadow_directories: bool) -> Self {
-        Self { shadow_directories, ..Self::default() }
+    pub(crate) fn new(tables: TableFormat) -> Self {
+        Self { directory_frames: 1 << tables.directory_order(), ..Self::default() }
     }
 
     /// Counts a change that is told.
@@ -201,8 +206,7 @@ impl Ledger {
         let done = &mut self.done;
         match change {
             MappingChange::AddTable { level, .. } => {
-                let is_pair = *level == 2 && self.shadow_directories;
-                done.frames_zeroed_tables += 1 + u64::from(is_pair);
+                done.frames_zeroed_tables += if *level == 2 { self.directory_frames } else { 1 };
             }
             MappingChange::RemoveTable { .. } => {}
             MappingChange::Segment { .. } | MappingChange::ClearSegment { .. } => {
@@ -210,12 +214,17 @@ impl Ledger {
             }
             MappingChange::Escape { .. } => done.pages_escaped += 1,
             MappingChange::Map { .. }
+            | MappingChange::MapSuperpage { .. }
             | MappingChange::Perforate { .. }
             | MappingChange::MapHole { .. } => done.pages_mapped += 1,
-            MappingChange::Unmap { .. } | MappingChange::UnmapHole { .. } => {
+            MappingChange::Unmap { .. }
+            | MappingChange::UnmapSuperpage { .. }
+            | MappingChange::UnmapHole { .. } => {
                 done.pages_unmapped += 1;
             }
-            MappingChange::Protect { .. } => done.pages_protected += 1,
+            MappingChange::Protect { .. } | MappingChange::ProtectSuperpage { .. } => {
+                done.pages_protected += 1
+            }
             MappingChange::Punch { .. } => done.subpages_punched += 1,
             MappingChange::Patch { .. } => done.subpages_patched += 1,
         }
@@ -229,6 +238,12 @@ impl Ledger {
             Shootdown::Page { .. } => done.shootdowns_page += 1,
             Shootdown::Bitmap { .. } => done.shootdowns_bitmap += 1,
             Shootdown::Large { .. } => done.shootdowns_large += 1,
+            // Its translations are in as many 4KB entries as it has pages, too many to name.
+            Shootdown::Superpage { .. } => {
+                done.shootdowns_superpage += 1;
+                self.flush_waiting = true;
+                return;
+            }
             Shootdown::Space { .. } => {
                 done.shootdowns_space += 1;
                 self.flush_waiting = true;

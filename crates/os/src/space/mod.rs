@@ -29,9 +29,9 @@ use perforate_types::{
     Update, VirtualPage,
 };
 
-use crate::OsError;
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
+use crate::{OsError, TableFormat};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
 pub(crate) use frames::{FrameVisitor, visit_run};
 use number_map::NumberMap;
@@ -175,14 +175,14 @@ impl Present {
 
 impl AddressSpace {
     /// An empty address space.
-    pub(crate) fn new(id: SpaceId, shadow_directories: bool) -> Self {
+    pub(crate) fn new(id: SpaceId, format: TableFormat) -> Self {
         Self {
             id,
             areas: Areas::default(),
             heap_end: None,
             touched: NumberMap::default(),
             punched: Vec::new(),
-            tables: Tables::new(id, shadow_directories),
+            tables: Tables::new(id, format),
             regions: NumberMap::default(),
             huge: BTreeMap::new(),
             usage: Usage::default(),

@@ -9,9 +9,9 @@ use std::collections::btree_map::Entry;
 use perforate_types::{Frame, MappingChange, SpaceId, VirtualPage};
 
 use super::{first_of_gigabyte, gigabyte_of};
-use crate::OsError;
 use crate::memory::PhysicalMemory;
 use crate::space::Effects;
+use crate::{OsError, TableFormat};
 
 struct Node {
     frame: Frame,
@@ -21,7 +21,7 @@ struct Node {
 /// Directory nodes of one address space.
 pub(crate) struct Tables {
     space: SpaceId,
-    shadow_directories: bool,
+    directory_order: u32,
     root: Option<Node>,
     /// Level-3 nodes by address ÷ 512GB.
     level3: BTreeMap<u64, Node>,
@@ -31,10 +31,10 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// No nodes.
-    pub(crate) fn new(space: SpaceId, shadow_directories: bool) -> Self {
+    pub(crate) fn new(space: SpaceId, format: TableFormat) -> Self {
         Self {
             space,
-            shadow_directories,
+            directory_order: format.directory_order(),
             root: None,
             level3: BTreeMap::new(),
             level2: BTreeMap::new(),
@@ -43,13 +43,13 @@ impl Tables {
 
     /// Frames of all nodes, shadow nodes included.
     pub(crate) fn frames(&self) -> u64 {
-        let pair = 1 << self.directory_order();
+        let pair = 1 << self.directory_order;
         u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
     }
 
     /// Every frame of a node, one by one.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Frame> + '_ {
-        let pair = 1 << self.directory_order();
+        let pair = 1 << self.directory_order;
         let directories =
             self.level2.values().flat_map(move |node| (0..pair).map(|index| node.frame.add(index)));
         let above = self.root.iter().chain(self.level3.values()).map(|node| node.frame);
@@ -99,7 +99,7 @@ impl Tables {
             effects.change(self.added(3, page >> 27 << 27, frame));
         }
         if level <= 2 && !self.has_directory(page) {
-            let frame = effects.memory.allocate_nodes(self.directory_order())?;
+            let frame = effects.memory.allocate_nodes(self.directory_order)?;
             self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
             effects.change(self.added(2, first_of_gigabyte(gigabyte_of(page)), frame));
@@ -136,7 +136,7 @@ impl Tables {
 
     /// Frames for a level-2 node.
     pub(crate) fn allocate_directory(&self, memory: &mut PhysicalMemory) -> Result<Frame, OsError> {
-        memory.allocate_nodes(self.directory_order())
+        memory.allocate_nodes(self.directory_order)
     }
 
     /// Removes the nodes on the way to `page` that hold nothing, lowest first.
@@ -145,7 +145,7 @@ impl Tables {
         if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
             let node = self.level2.remove(&gigabyte).expect("found");
             effects.change(self.removed(2, first_of_gigabyte(gigabyte)));
-            effects.memory.free(node.frame, self.directory_order());
+            effects.memory.free(node.frame, self.directory_order);
             self.level3.get_mut(&top).expect("parent").entries -= 1;
         }
         if self.level3.get(&top).is_some_and(|node| node.entries == 0) {
@@ -159,11 +159,6 @@ impl Tables {
             effects.change(self.removed(4, 0));
             effects.memory.free(node.frame, 0);
         }
-    }
-
-    /// Level-2 nodes are order-1 pairs when they have a shadow (P §VI).
-    fn directory_order(&self) -> u32 {
-        u32::from(self.shadow_directories)
     }
 
     fn added(&self, level: u8, page: u64, frame: Frame) -> MappingChange {

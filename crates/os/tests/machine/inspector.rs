@@ -161,6 +161,9 @@ impl Inspector {
             | MappingChange::Protect { .. }
             | MappingChange::MapHole { .. }
             | MappingChange::UnmapHole { .. } => {}
+            MappingChange::MapSuperpage { .. }
+            | MappingChange::UnmapSuperpage { .. }
+            | MappingChange::ProtectSuperpage { .. } => todo!(),
         }
     }
 

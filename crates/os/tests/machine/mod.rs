@@ -60,7 +60,10 @@ impl Machine {
     pub fn configured(policy: &str, config: KernelConfig) -> Self {
         let config = KernelConfig {
             seed: 42,
-            tables: TableFormat { shadow_directories: policy.starts_with("perforated") },
+            tables: TableFormat {
+                shadow_directories: policy.starts_with("perforated"),
+                ..TableFormat::default()
+            },
             ..config
         };
         Self {

@@ -12,6 +12,7 @@ pub(super) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     ideal_memory: false,
     shadow_paging: false,
     shadow_directories: false,
+    gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
     policy: "thp",
     dimension: radix,

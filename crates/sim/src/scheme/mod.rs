@@ -13,6 +13,7 @@ mod shadow;
 pub use composition::Composition;
 use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+use perforate_types::GapTolerance;
 
 use crate::memory_state::Past;
 use crate::{Background, Machine, MemoryState, SimError};
@@ -59,6 +60,8 @@ pub struct Scheme {
     pub shadow_paging: bool,
     /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
     pub shadow_directories: bool,
+    /// Mode of gap-tolerant entries in page directories, if there are any (G §3.7).
+    pub gap_tolerance: Option<GapTolerance>,
     /// How the second-level TLB treats perforated pages.
     pub variant: PerforatedVariant,
     /// The operating system's policy with its options, as [`parse_policy`] reads it.
@@ -121,7 +124,10 @@ impl Scheme {
             memory_bytes: memory.memory_bytes,
             fragmentation,
             seed,
-            tables: TableFormat { shadow_directories: self.shadow_directories },
+            tables: TableFormat {
+                shadow_directories: self.shadow_directories,
+                gap_tolerance: self.gap_tolerance,
+            },
             implicit_maps,
             zones: past.zones,
             faulty: past.faulty,

@@ -24,6 +24,7 @@ pub(super) const PERFORATED: Scheme = Scheme {
     ideal_memory: false,
     shadow_paging: false,
     shadow_directories: true,
+    gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
     policy: "perforated",
     dimension: perforated_radix,

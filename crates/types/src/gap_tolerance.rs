@@ -1,0 +1,215 @@
+//! Gap-tolerant superpages (G §3): the modes of page directories, and the register that says which.
+//!
+//! A superpage is cut into 32 virtual blocks, mapped in order onto 32 selected B-blocks of the 64 of
+//! a memory slice twice its size. One 16-byte entry of the page directory (GT-PDE) holds the slice
+//! and the selection; a paired entry (P-GT-PDE) maps two superpages with one selection.
+
+use serde::{Deserialize, Serialize};
+
+use crate::PageSize;
+
+/// Bytes of a GT-PDE or P-GT-PDE.
+pub const GT_PDE_BYTES: u64 = 16;
+/// B-blocks of a slice, one bit of a selection each.
+pub const SLICE_BLOCKS: u32 = 64;
+/// Virtual blocks of a superpage, and set bits of a selection.
+pub const SUPERPAGE_BLOCKS: u32 = 32;
+/// Frames of the chunk in which two slices can share an entry: 128MB, six bits of 2MB (G §3.6).
+pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
+
+/// A mode of page directories with gap-tolerant entries: a row of G Table 3 with GT = 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct GapTolerance {
+    /// Field BS: a B-block has 2^BS frames.
+    block_order: u8,
+    /// Field P.
+    paired: bool,
+}
+
+/// A control register that G Table 3 does not list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// GT is 0 and something else is not.
+    #[error("GTPTCR {0:#x}: P and BS are 0 where GT is 0, which means 2MB-page PDEs (G Table 3)")]
+    Disabled(u64),
+    /// No mode has this B-block size.
+    #[error(
+        "GT=1, P={}, BS={order} is no mode of G Table 3: BS is 3 (32KB) or 4 (64KB), and 5 (128KB) \
+         where P is 0", u8::from(*paired)
+    )]
+    BlockSize {
+        /// BS asked for.
+        order: u64,
+        /// P asked for.
+        paired: bool,
+    },
+    /// Bits that are kept for later.
+    #[error("GTPTCR {0:#x}: bits above BS (5 and up) are reserved and 0")]
+    Reserved(u64),
+}
+
+impl GapTolerance {
+    /// Single entries for superpages of 1MB: B-blocks of 32KB.
+    pub const SINGLE_1M: Self = Self { block_order: 3, paired: false };
+    /// Single entries for superpages of 2MB: B-blocks of 64KB.
+    pub const SINGLE_2M: Self = Self { block_order: 4, paired: false };
+    /// Single entries for superpages of 4MB: B-blocks of 128KB.
+    pub const SINGLE_4M: Self = Self { block_order: 5, paired: false };
+    /// Paired entries for 2MB, two superpages of 1MB: B-blocks of 32KB.
+    pub const PAIRED_2M: Self = Self { block_order: 3, paired: true };
+    /// Paired entries for 4MB, two superpages of 2MB: B-blocks of 64KB.
+    pub const PAIRED_4M: Self = Self { block_order: 4, paired: true };
+
+    /// All modes, in the order of G Table 3.
+    pub const ALL: [Self; 5] =
+        [Self::SINGLE_1M, Self::SINGLE_2M, Self::SINGLE_4M, Self::PAIRED_2M, Self::PAIRED_4M];
+
+    /// The mode with B-blocks of 2^`order` frames.
+    ///
+    /// # Errors
+    /// [`ControlError::BlockSize`] where G Table 3 has none.
+    pub const fn new(order: u64, paired: bool) -> Result<Self, ControlError> {
+        match (order, paired) {
+            (3 | 4, _) | (5, false) => Ok(Self { block_order: order as u8, paired }),
+            _ => Err(ControlError::BlockSize { order, paired }),
+        }
+    }
+
+    /// Reads GTPTCR: GT is bit 0, P bit 1, BS bits 2–4 (their places in G Fig. 10(a) are our
+    /// reading). `None` is GT = 0: 2MB-page PDEs and no gap-tolerant ones.
+    ///
+    /// # Errors
+    /// [`ControlError`] where G Table 3 does not list the value.
+    pub const fn from_control(register: u64) -> Result<Option<Self>, ControlError> {
+        if register >> 5 != 0 {
+            return Err(ControlError::Reserved(register));
+        }
+        if register & 1 == 0 {
+            return if register == 0 { Ok(None) } else { Err(ControlError::Disabled(register)) };
+        }
+        match Self::new(register >> 2, register & 2 != 0) {
+            Ok(mode) => Ok(Some(mode)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The value of GTPTCR.
+    pub const fn control(self) -> u64 {
+        1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
+    }
+
+    /// Whether an entry maps two superpages.
+    pub const fn is_paired(self) -> bool {
+        self.paired
+    }
+
+    /// log2 of the frames of a B-block: field BS.
+    pub const fn block_order(self) -> u32 {
+        self.block_order as u32
+    }
+
+    /// Frames of a B-block.
+    pub const fn block_frames(self) -> u64 {
+        1 << self.block_order
+    }
+
+    /// Frames of a slice, which is aligned to its size.
+    pub const fn slice_frames(self) -> u64 {
+        self.block_frames() * SLICE_BLOCKS as u64
+    }
+
+    /// 4KB pages of a superpage.
+    pub const fn superpage_pages(self) -> u64 {
+        self.block_frames() * SUPERPAGE_BLOCKS as u64
+    }
+
+    /// 4KB pages that one entry maps, which are aligned to their number: one superpage or two.
+    pub const fn entry_pages(self) -> u64 {
+        self.superpage_pages() << self.paired as u32
+    }
+
+    /// Bytes of a page-directory node, which maps 1GB (G Table 2): 4, 8 or 16KB.
+    pub const fn directory_bytes(self) -> u64 {
+        PageSize::Size1G.pages() / self.entry_pages() * GT_PDE_BYTES
+    }
+
+    /// log2 of the frames of a page-directory node.
+    pub const fn directory_order(self) -> u32 {
+        (self.directory_bytes() / PageSize::Size4K.bytes()).trailing_zeros()
+    }
+
+    /// Bytes of a page-directory node for 2MB: an entry of a level-1 node and the zeros behind it
+    /// (G §3.5).
+    pub const fn directory_bytes_per_region(self) -> u64 {
+        self.directory_bytes() / 512
+    }
+
+    /// The name in reports, as G has it: `GT-PDE-4MB`, `P-GT-PDE-2MB`.
+    pub fn label(self) -> String {
+        let prefix = if self.paired { "P-GT-PDE" } else { "GT-PDE" };
+        format!("{prefix}-{}MB", self.entry_pages() / 256)
+    }
+}
+
+impl TryFrom<u64> for GapTolerance {
+    type Error = String;
+
+    fn try_from(register: u64) -> Result<Self, String> {
+        let mode = Self::from_control(register).map_err(|error| error.to_string())?;
+        mode.ok_or_else(|| "GTPTCR 0 has no gap-tolerant entries".into())
+    }
+}
+
+impl From<GapTolerance> for u64 {
+    fn from(mode: GapTolerance) -> Self {
+        mode.control()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G Tables 2 and 3 by hand: BS, P → entry, B-block, slice, directory (bytes), bytes per 2MB.
+    #[test]
+    fn modes_of_table_3() {
+        const K: u64 = 1024;
+        const M: u64 = 1024 * K;
+        let rows = [
+            (3, false, M, 32 * K, 2 * M, 16 * K, 32),
+            (4, false, 2 * M, 64 * K, 4 * M, 8 * K, 16),
+            (5, false, 4 * M, 128 * K, 8 * M, 4 * K, 8),
+            (3, true, 2 * M, 32 * K, 2 * M, 8 * K, 16),
+            (4, true, 4 * M, 64 * K, 4 * M, 4 * K, 8),
+        ];
+        for ((order, paired, entry, block, slice, directory, region), mode) in
+            rows.into_iter().zip(GapTolerance::ALL)
+        {
+            assert_eq!(GapTolerance::new(order, paired), Ok(mode));
+            assert_eq!(mode.entry_pages() * 4 * K, entry);
+            assert_eq!(mode.block_frames() * 4 * K, block);
+            assert_eq!(mode.slice_frames() * 4 * K, slice);
+            assert_eq!(mode.directory_bytes(), directory);
+            assert_eq!(4096 << mode.directory_order(), directory);
+            assert_eq!(mode.directory_bytes_per_region(), region);
+            assert_eq!(GapTolerance::from_control(mode.control()), Ok(Some(mode)));
+        }
+        assert_eq!(GapTolerance::SINGLE_4M.label(), "GT-PDE-4MB");
+        assert_eq!(GapTolerance::PAIRED_2M.label(), "P-GT-PDE-2MB");
+    }
+
+    /// All 2^64 values but those of the table's six rows are refused; the 64 small ones are tried.
+    #[test]
+    fn other_registers_are_refused() {
+        let listed = (0..64).filter(|&register| GapTolerance::from_control(register).is_ok());
+        let rows = [0, 0b1101, 0b1111, 0b10001, 0b10011, 0b10101];
+        assert!(listed.eq(rows));
+        assert_eq!(GapTolerance::from_control(0), Ok(None));
+        let error = GapTolerance::from_control(1 << 63 | 0b1101).unwrap_err();
+        assert_eq!(error, ControlError::Reserved(1 << 63 | 0b1101));
+        let text = GapTolerance::new(5, true).unwrap_err().to_string();
+        assert!(text.starts_with("GT=1, P=1, BS=5 is no mode of G Table 3"), "{text}");
+        assert!(GapTolerance::try_from(0).is_err());
+    }
+}
