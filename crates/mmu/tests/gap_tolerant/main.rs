@@ -3,5 +3,7 @@
 
 mod address_spaces;
 mod cached;
+mod nested;
+mod random;
 mod tables;
 mod walks;
