@@ -1,5 +1,7 @@
 //! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
+#[cfg(test)]
+mod dirty;
 mod holes;
 mod shootdown;
 

@@ -81,21 +81,22 @@ fn an_odd_superpage_has_its_own_16_bytes() {
     assert_eq!((word(&tables, 0), word(&tables, 16)), (NODE | 0x30 << 12, 0));
 }
 
+/// Wherever the entry is in the 2MB regions it shares, and whatever its selection looks like as the
+/// entry of a level-1 node.
 #[test]
 fn a_superpage_and_a_level_1_node_exclude_each_other() {
     for mode in GapTolerance::ALL {
-        let regions = mode.entry_pages().div_ceil(512);
-        for region in 0..regions {
-            let node_first = std::panic::catch_unwind(|| {
-                let both = [table(1, region * 512, 0x30), superpage(mode, 0, 0, SELECTION)];
-                tables(mode, &both)
-            });
-            assert!(node_first.is_err(), "{}", mode.label());
-            let superpage_first = std::panic::catch_unwind(|| {
-                let both = [superpage(mode, 0, 0, SELECTION), table(1, region * 512, 0x30)];
-                tables(mode, &both)
-            });
-            assert!(superpage_first.is_err(), "{}", mode.label());
+        let length = mode.entry_pages();
+        for (first, selection) in [(0, SELECTION), (length, u64::MAX << 32)] {
+            let regions = first / 512 * 512..first + length;
+            for region in regions.step_by(512) {
+                let superpage = superpage(mode, first, 0, selection);
+                let node = table(1, region, 0x30);
+                for both in [[node.clone(), superpage.clone()], [superpage, node]] {
+                    let made = std::panic::catch_unwind(|| tables(mode, &both));
+                    assert!(made.is_err(), "{}: {both:?}", mode.label());
+                }
+            }
         }
     }
 }
