@@ -344,6 +344,11 @@ impl Kernel {
         result.map_err(|error| self.with_estimate(error))
     }
 
+    /// The format of its page tables.
+    pub fn tables(&self) -> TableFormat {
+        self.config.tables
+    }
+
     /// Address space of the running process.
     pub fn current(&self) -> SpaceId {
         self.current
