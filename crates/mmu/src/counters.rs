@@ -41,6 +41,12 @@ pub struct MmuCounters {
     /// Those of them in [`Self::walks`]: a segment and a cached guest-physical address need no
     /// reference.
     pub segment_checks_in_walks: u64,
+    /// B-blocks found in gap-tolerant entries, of both dimensions.
+    pub gap_tolerant_translations: u64,
+    /// Those of them in entries that the walk cache of level-2 entries held.
+    pub walk_cache_gap_tolerant_hits: u64,
+    /// Reads of page directories that fell on padding, so that a second one followed.
+    pub padding_references: u64,
 }
 
 impl MmuCounters {
@@ -75,6 +81,10 @@ impl MmuCounters {
         for (total, &own) in self.references.iter_mut().zip(reads) {
             *total += u64::from(own);
         }
+        let gap_tolerant = steps.gap_tolerant();
+        self.gap_tolerant_translations += u64::from(gap_tolerant.selections);
+        self.walk_cache_gap_tolerant_hits += u64::from(gap_tolerant.cached_selections);
+        self.padding_references += u64::from(gap_tolerant.padding_reads);
         let bitmaps = reads[Purpose::Bitmap as usize] + reads[Purpose::HostBitmap as usize];
         let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>() - u64::from(bitmaps);
         let checks = u64::from(steps.checks());
@@ -121,6 +131,9 @@ impl MmuCounters {
             ("translations_generated", self.generated),
             ("segment_translations", self.segment_translations),
             ("segment_checks", self.segment_checks),
+            ("gap_tolerant_translations", self.gap_tolerant_translations),
+            ("walk_cache_gap_tolerant_hits", self.walk_cache_gap_tolerant_hits),
+            ("padding_references", self.padding_references),
         ] {
             out.count(name, value);
         }

@@ -1,7 +1,8 @@
 //! A dimension: one address-space translation, and what it answers.
 
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, HoleSet, MappingChange, PageSize, SpaceId, VirtualPage,
+    AccessKind, Frame, GapTolerance, GuestFrame, HoleSet, MappingChange, PageSize, PhysicalAddress,
+    SpaceId, VirtualPage,
 };
 
 use crate::nested::{Host, NestedCounters};
@@ -116,6 +117,21 @@ pub struct PerforatedPage {
     pub allocated: HoleSet,
 }
 
+/// A gap-tolerant entry, and what it makes of one 4KB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superpage {
+    /// Where the entry lies, as the dimension counts frames.
+    pub entry: PhysicalAddress,
+    /// First frame of the slice that holds the page.
+    pub slice: Frame,
+    /// B-blocks used.
+    pub selection: u64,
+    /// The page's B-block in the slice.
+    pub block: u32,
+    /// The page's own frame.
+    pub frame: Frame,
+}
+
 /// One address-space translation: it turns mapping changes into tables in simulated memory, and
 /// walks those tables. A scheme is a dimension behind the one TLB pipeline.
 pub trait Dimension: Send {
@@ -168,6 +184,16 @@ pub trait Dimension: Send {
     /// Whether its tables can hold perforated pages.
     fn has_holes(&self) -> bool {
         false
+    }
+
+    /// How page directories hold gap-tolerant entries, if they can: what the walk caches then cache.
+    fn gap_tolerance(&self) -> Option<GapTolerance> {
+        None
+    }
+
+    /// The gap-tolerant entry that translates a 4KB page, for pictures and tests.
+    fn look_at_superpage(&self, _space: SpaceId, _page: VirtualPage) -> Option<Superpage> {
+        None
     }
 
     /// Whether it can translate by direct segments, so that [`Self::segment`] is to be asked beside

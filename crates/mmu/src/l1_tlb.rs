@@ -1,5 +1,7 @@
 //! First-level TLB: one array per page size, looked up together with the first-level cache.
 
+use std::ops::Range;
+
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 
 use crate::TlbGeometry;
@@ -154,14 +156,14 @@ impl L1Tlb {
         }
     }
 
-    /// Forgets every translation inside the page of `size` that covers `page`, and that page's.
-    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
+    /// Forgets every translation that overlaps a range of 4KB pages.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
-            let shift = 16 + size.shift().saturating_sub(array.size.shift());
-            let wanted = key(space, number(page, array.size));
+            let first = pages.start / array.size.pages();
+            let last = (pages.end - 1) / array.size.pages();
             array.entries.invalidate_if(|place| {
-                place as u16 == wanted as u16 && place >> shift == wanted >> shift
+                place as u16 == space.0 && (first..=last).contains(&(place >> 16))
             });
         }
     }

@@ -1,5 +1,7 @@
 //! Second-level TLB: 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C).
 
+use std::ops::Range;
+
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
@@ -274,23 +276,24 @@ impl L2Tlb {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
 
-    /// Forgets every entry inside the page of `size` that covers `page`, that page's own and bitmap
-    /// entries included. Over a host with smaller pages, a large page of a guest is in small entries.
-    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
-        let wanted = page.number() / size.pages();
+    /// Forgets every entry that overlaps a range of 4KB pages, bitmap entries included. Over a host
+    /// with smaller pages, a large page of a guest is in small entries.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
+        let overlaps = |number: u64, length: u64| {
+            number * length < pages.end && pages.start < (number + 1) * length
+        };
         self.shared.invalidate_if(|key| {
-            let first = (key >> 18)
-                * match key & 3 {
-                    0 => 1,
-                    1 => PageSize::Size2M.pages(),
-                    _ => SUBPAGES_PER_BITMAP_ENTRY,
-                };
-            space_of(key) == space.0 && first / size.pages() == wanted
+            let length = match key & 3 {
+                0 => 1,
+                1 => PageSize::Size2M.pages(),
+                _ => SUBPAGES_PER_BITMAP_ENTRY,
+            };
+            space_of(key) == space.0 && overlaps(key >> 18, length)
         });
-        if size == PageSize::Size1G
-            && let Some(huge) = &mut self.huge
-        {
-            huge.invalidate(page.number() / size.pages(), huge_key(space, page));
+        if let Some(huge) = &mut self.huge {
+            huge.invalidate_if(|key| {
+                space_of(key) == space.0 && overlaps(key >> 18, PageSize::Size1G.pages())
+            });
         }
     }
 

@@ -10,6 +10,7 @@ mod config;
 mod counters;
 mod dimension;
 mod escape_filter;
+mod gap_tolerant;
 mod l1_tlb;
 mod l2_tlb;
 mod nested;
@@ -28,8 +29,11 @@ pub use config::{
     ConfigError, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 pub use counters::MmuCounters;
-pub use dimension::{Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
+pub use dimension::{
+    Dimension, HostFault, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
+};
 pub use escape_filter::EscapeFilter;
+pub use gap_tolerant::{GapTolerantRadix, added_storage_bytes};
 pub use l2_tlb::{EntryKind, L2Contents};
 pub use nested::{Host, Nested, NestedCounters, RegisteredRun};
 pub use perforated::PerforatedRadix;

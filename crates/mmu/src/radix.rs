@@ -1,11 +1,12 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
 use perforate_types::{
-    AccessKind, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    AccessKind, Frame, GapTolerance, Level, MappingChange, PageSize, PageTableEntry, Permissions,
     PhysicalAddress, Purpose, SpaceId, VirtualPage,
 };
 
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
+use crate::gap_tolerant::table_entry;
 use crate::walk_cache::Directory;
 use crate::{Node, TableMemory, Walker};
 
@@ -17,6 +18,8 @@ const ROOT: Level = 4;
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
+    /// How level-2 nodes are laid out where they may hold gap-tolerant entries.
+    directories: Option<GapTolerance>,
     /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
     /// are mapped in runs.
     latest: Option<(SpaceId, u64, Frame)>,
@@ -62,6 +65,21 @@ impl Radix {
         Self::default()
     }
 
+    /// Tables whose level-2 nodes have places for gap-tolerant entries, to which it is blind: it
+    /// writes, finds and walks what lies beneath level-1 nodes.
+    pub(crate) fn with_directories(mode: GapTolerance) -> Self {
+        Self { directories: Some(mode), ..Self::default() }
+    }
+
+    /// Where the entry of `level` for `page` lies in `node`; `None` where a gap-tolerant entry
+    /// takes its place.
+    fn entry_of(&self, node: Frame, level: Level, page: VirtualPage) -> Option<PhysicalAddress> {
+        match self.directories {
+            Some(mode) if level == 2 => table_entry(&self.memory, mode, node, page),
+            _ => Some(entry_in(node, level, page)),
+        }
+    }
+
     pub(crate) fn memory_mut(&mut self) -> &mut TableMemory {
         &mut self.memory
     }
@@ -79,13 +97,13 @@ impl Radix {
     ) -> Option<PhysicalAddress> {
         let mut node = self.root(space)?;
         for above in (level + 1..=ROOT).rev() {
-            let entry = self.memory.entry(entry_in(node, above, page));
+            let entry = self.memory.entry(self.entry_of(node, above, page)?);
             if !entry.is_present() || entry.is_large() {
                 return None;
             }
             node = entry.frame();
         }
-        Some(entry_in(node, level, page))
+        self.entry_of(node, level, page)
     }
 
     /// Like [`Self::entry_address`], where the node must exist.

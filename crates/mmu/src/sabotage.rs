@@ -24,4 +24,10 @@ pub enum Sabotage {
     DropPagingInSegment,
     /// What a guest or its host unmaps stays in the shadow tables.
     KeepShadowEntries,
+    /// What changes or ends a gap-tolerant entry leaves the walk cache's copy of it alive.
+    StaleGapTolerantEntry,
+    /// The fourth prefix sum of a selection is too small by one.
+    WrongPrefixSum,
+    /// The second superpage of a pair is sought in the slice of the first.
+    IgnoreOffsetB,
 }

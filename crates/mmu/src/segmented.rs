@@ -1,10 +1,12 @@
 //! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
 
 use perforate_types::{
-    AccessKind, Frame, MappingChange, PageSize, Permissions, SpaceId, VirtualPage,
+    AccessKind, Frame, GapTolerance, MappingChange, PageSize, Permissions, SpaceId, VirtualPage,
 };
 
-use crate::dimension::{Dimension, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
+use crate::dimension::{
+    Dimension, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
+};
 use crate::{EscapeFilter, PageFault, Sabotage, TableMemory, VirtualizationConfig, Walker};
 
 /// BASE, LIMIT and OFFSET of one address space, and its escape filter.
@@ -140,6 +142,14 @@ impl Dimension for Segmented {
         self.paging.has_holes()
     }
 
+    fn gap_tolerance(&self) -> Option<GapTolerance> {
+        self.paging.gap_tolerance()
+    }
+
+    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
+        self.paging.look_at_superpage(space, page)
+    }
+
     fn has_segments(&self) -> bool {
         true
     }
@@ -181,6 +191,7 @@ impl Dimension for Segmented {
 
     fn sabotage(&mut self, defect: Sabotage) {
         self.sabotage = Some(defect);
+        self.paging.sabotage(defect);
     }
 }
 

@@ -1,17 +1,36 @@
-//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches).
+//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and gap-tolerant
+//! level-2 entries, which are leaves (G §3.7).
 
-use perforate_types::{SpaceId, VirtualPage};
+use perforate_types::{GapTolerance, PageSize, SpaceId, VirtualPage};
 
+use crate::gap_tolerant::LoadedEntry;
 use crate::set_associative::SetAssociative;
 use crate::{Node, TlbGeometry, WalkCacheConfig};
 
-/// Which table a cached level-2 entry points to.
+/// What a cached level-2 entry is: the table that it points to, or a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directory {
     /// The level-1 node of ordinary 4KB pages.
     Ordinary,
     /// The level-1 node of a perforated page's holes, from the shadow entry (P §IV.B).
     Shadow,
+    /// None: it is a gap-tolerant entry (G §3.3).
+    GapTolerant,
+}
+
+/// What level-2 entries need besides where gap-tolerant ones are among them.
+struct Superpages {
+    mode: GapTolerance,
+    /// By slot of level 2; of use where the slot's key is one of a gap-tolerant entry.
+    entries: Box<[LoadedEntry]>,
+}
+
+impl Superpages {
+    /// Number of the entry that covers `page`, counted over the address space.
+    #[inline]
+    fn number(&self, page: VirtualPage) -> u64 {
+        page.number() / self.mode.entry_pages()
+    }
 }
 
 /// A level, fully associative. `None` where the machine has no such cache.
@@ -25,6 +44,7 @@ pub struct WalkCaches {
     first_slots: [usize; 3],
     /// Where each was hit last.
     latest: [usize; 3],
+    superpages: Option<Superpages>,
 }
 
 /// What a look-up found.
@@ -37,15 +57,21 @@ pub(crate) struct WalkStart {
     pub(crate) slot: u32,
 }
 
+/// Key of the entry of that kind that is the `number`-th of its address space.
 #[inline]
-fn key(space: SpaceId, page: VirtualPage, level: u8, directory: Directory) -> u64 {
-    let covered = page.number() >> (9 * (level - 1));
-    covered << 17 | u64::from(space.0) << 1 | u64::from(directory == Directory::Shadow)
+const fn key(space: SpaceId, number: u64, kind: Directory) -> u64 {
+    number << 18 | (space.0 as u64) << 2 | kind as u64
+}
+
+/// Number of the entry of `level` that covers `page`.
+#[inline]
+const fn number(page: VirtualPage, level: u8) -> u64 {
+    page.number() >> (9 * (level - 1))
 }
 
 impl WalkCaches {
-    /// Empty caches.
-    pub fn new(config: &WalkCacheConfig) -> Self {
+    /// Empty caches; `mode` says whether and how page directories hold gap-tolerant entries.
+    pub fn new(config: &WalkCacheConfig, mode: Option<GapTolerance>) -> Self {
         let cache = |level| {
             let entries = config.entries(level);
             (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
@@ -53,7 +79,12 @@ impl WalkCaches {
         let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
-        Self { caches, first_slots: [0, level2, level2 + level3], latest: [0; 3] }
+        let superpages = mode.map(|mode| {
+            let entries = vec![LoadedEntry::default(); level2].into();
+            Superpages { mode, entries }
+        });
+        let first_slots = [0, level2, level2 + level3];
+        Self { caches, first_slots, latest: [0; 3], superpages }
     }
 
     /// Number of slots of all levels.
@@ -78,7 +109,7 @@ impl WalkCaches {
             let kind = if level == 2 { directory } else { Directory::Ordinary };
             let index = usize::from(level) - 2;
             let Some(cache) = &mut self.caches[index] else { continue };
-            let key = key(space, page, level, kind);
+            let key = key(space, number(page, level), kind);
             if let Some(slot) = cache.look_up_near(self.latest[index], 0, key) {
                 self.latest[index] = slot;
                 let node = cache.value(slot);
@@ -99,24 +130,87 @@ impl WalkCaches {
         node: Node,
     ) -> Option<u32> {
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let slot = cache.insert_absent(0, key(space, page, level, directory), node);
+        let slot = cache.insert_absent(0, key(space, number(page, level), directory), node);
         Some(self.slot(level, slot))
+    }
+
+    /// Finds the gap-tolerant entry that covers `page`.
+    #[inline]
+    fn find_superpage(&mut self, space: SpaceId, page: VirtualPage) -> Option<usize> {
+        let key = key(space, self.superpages.as_ref()?.number(page), Directory::GapTolerant);
+        let slot = self.caches[0].as_mut()?.look_up_near(self.latest[0], 0, key)?;
+        self.latest[0] = slot;
+        Some(slot)
+    }
+
+    /// The gap-tolerant entry that covers `page`, with its slot.
+    #[inline]
+    pub(crate) fn look_up_superpage(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(u32, LoadedEntry)> {
+        let slot = self.find_superpage(space, page)?;
+        let entry = self.superpages.as_ref()?.entries[slot];
+        Some((self.slot(2, slot), entry))
+    }
+
+    /// Remembers the gap-tolerant entry that covers `page`, which was looked up in vain. Returns the
+    /// slot, or `None` where the machine caches no entries of level 2.
+    pub(crate) fn fill_superpage(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        entry: LoadedEntry,
+    ) -> Option<u32> {
+        let (cache, superpages) = (self.caches[0].as_mut()?, self.superpages.as_mut()?);
+        let key = key(space, superpages.number(page), Directory::GapTolerant);
+        let slot = cache.insert_absent(0, key, Node::default());
+        superpages.entries[slot] = entry;
+        Some(self.slot(2, slot))
+    }
+
+    /// Notes that the leaf that translates `page` is dirty now, if it is held here.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        if let Some(slot) = self.find_superpage(space, page)
+            && let Some(superpages) = &mut self.superpages
+        {
+            superpages.entries[slot].mark_dirty();
+        }
     }
 
     /// Forgets every entry that covers `page`.
     pub(crate) fn invalidate(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 2..=4 {
             if let Some(cache) = &mut self.caches[usize::from(level) - 2] {
-                cache.invalidate(0, key(space, page, level, Directory::Ordinary));
-                cache.invalidate(0, key(space, page, level, Directory::Shadow));
+                let number = number(page, level);
+                cache.invalidate(0, key(space, number, Directory::Ordinary));
+                cache.invalidate(0, key(space, number, Directory::Shadow));
             }
+        }
+        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &self.superpages) {
+            let number = superpages.number(page);
+            cache.invalidate(0, key(space, number, Directory::GapTolerant));
+        }
+    }
+
+    /// Forgets every entry that covers a page of the gap-tolerant entry of this mode at `page`.
+    pub(crate) fn invalidate_superpage(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        mode: GapTolerance,
+    ) {
+        for index in (0..mode.entry_pages()).step_by(PageSize::Size2M.pages() as usize) {
+            self.invalidate(space, page.add(index));
         }
     }
 
     /// Forgets everything of `space`.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for cache in self.caches.iter_mut().flatten() {
-            cache.invalidate_if(|key| (key >> 1) as u16 == space.0);
+            cache.invalidate_if(|key| (key >> 2) as u16 == space.0);
         }
     }
 
@@ -143,7 +237,7 @@ mod tests {
         let config = WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 };
         let (space, page) = (SpaceId(1), VirtualPage::new(0x7_f000_1234));
         for level in 2..=4 {
-            let mut caches = WalkCaches::new(&config);
+            let mut caches = WalkCaches::new(&config, None);
             assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
             caches.fill(space, page, level, Directory::Ordinary, node(9)).unwrap();
             let start = caches.look_up(space, page, Directory::Ordinary).unwrap();
@@ -157,7 +251,7 @@ mod tests {
     #[test]
     fn a_shadow_entry_is_no_start_for_an_ordinary_walk() {
         let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 24 };
-        let mut caches = WalkCaches::new(&config);
+        let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));
         caches.fill(space, page, 2, Directory::Shadow, node(9));
         assert!(caches.look_up(space, page, Directory::Ordinary).is_none());

@@ -77,6 +77,19 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
+    /// Notes that the read before fell on padding.
+    pub(crate) fn fell_on_padding(&mut self) {
+        self.steps.fell_on_padding();
+    }
+
+    /// Notes that a B-block was found in the selection of a gap-tolerant entry: one just read, or
+    /// one that the walk cache held.
+    #[inline]
+    pub(crate) fn selected(&mut self, cached: bool) {
+        let purpose = if cached { Purpose::Page } else { Purpose::Level2 };
+        self.steps.then(self.purpose(purpose), Action::Select);
+    }
+
     /// Notes a check of a direct segment.
     pub(crate) fn check(&mut self) {
         self.steps.then(self.purpose(Purpose::Page), Action::Check);

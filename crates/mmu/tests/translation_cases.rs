@@ -87,6 +87,7 @@ fn story(steps: &Steps) -> Vec<String> {
         Action::Miss { .. } => "walk cache miss".into(),
         Action::Read { address } => format!("{purpose:?} {address:x}"),
         Action::Check => "check".into(),
+        Action::Select => "selected".into(),
         Action::Fill { .. } => String::new(),
     };
     let words = steps.as_slice().iter().map(|step| word(step.purpose, step.action));

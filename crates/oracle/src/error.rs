@@ -1,6 +1,6 @@
 //! Changes that make no sense.
 
-use perforate_types::{PageSize, SpaceId, VirtualPage};
+use perforate_types::{GapTolerance, PageSize, SpaceId, VirtualPage};
 use thiserror::Error;
 
 /// A mapping change that contradicts the changes before it: a bug of whoever sent it.
@@ -68,4 +68,36 @@ pub enum Reason {
     /// Paging would translate a page otherwise than the segment does, and it did not escape.
     #[error("paging and segment translate {0:?} differently")]
     SegmentDiffers(VirtualPage),
+    /// The page number is not a multiple of what an entry of the mode maps.
+    #[error("the page is not aligned to what a {} maps", .0.label())]
+    SuperpageUnaligned(GapTolerance),
+    /// A frame number is not a multiple of the mode's slice.
+    #[error("a slice is not aligned to {} frames", .0.slice_frames())]
+    SliceUnaligned(GapTolerance),
+    /// A single entry with two slices.
+    #[error("a single entry has one slice")]
+    SecondSlice,
+    /// The slices of a pair lie too far apart for one entry.
+    #[error("its two slices lie in two chunks of 128MB")]
+    TwoChunks,
+    /// Not as many B-blocks as there are virtual blocks.
+    #[error("{selected} B-blocks are selected, not {wanted}")]
+    Selection {
+        /// Selected ones.
+        selected: u32,
+        /// How many it takes.
+        wanted: u32,
+    },
+    /// No gap-tolerant entry starts there.
+    #[error("no {} starts there", .0.label())]
+    NotSuperpage(GapTolerance),
+    /// One value of GTPTCR holds for an address space.
+    #[error("the address space has gap-tolerant entries of another mode, {}", .0.label())]
+    OtherMode(GapTolerance),
+    /// GTPTCR lets an address space have 2MB pages or gap-tolerant entries.
+    #[error("2MB pages and gap-tolerant entries exclude each other")]
+    LargeAndSuperpage,
+    /// 4KB pages and gap-tolerant entries in one 2MB region of a page directory.
+    #[error("4KB pages and gap-tolerant entries share no 2MB")]
+    SharedRegion,
 }

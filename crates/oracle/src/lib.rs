@@ -10,9 +10,11 @@ mod extent;
 mod oracle;
 mod recent;
 mod segment;
+mod superpage;
 
 pub use check::Disagreement;
 pub use error::{OracleError, Reason};
 pub use extent::Extent;
 pub use oracle::{Mapping, Oracle};
 pub use segment::Segment;
+pub use superpage::Superpages;

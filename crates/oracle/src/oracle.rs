@@ -1,17 +1,19 @@
 //! The ordered maps.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, SpaceId, VirtualPage};
 
 use crate::error::Reason;
 use crate::recent::Recent;
-use crate::{Extent, OracleError, Segment};
+use crate::superpage::SuperpageMap;
+use crate::{Extent, OracleError, Segment, Superpages};
 
 /// What a page is translated to.
 pub type Mapping = (Frame, Permissions);
 
-type Key = (SpaceId, VirtualPage);
+pub(crate) type Key = (SpaceId, VirtualPage);
 
 /// What is mapped where, in all address spaces.
 #[derive(Debug, Default)]
@@ -22,6 +24,10 @@ pub struct Oracle {
     holes: BTreeMap<Key, Option<Mapping>>,
     /// At most one of each address space.
     segments: BTreeMap<SpaceId, Segment>,
+    /// Gap-tolerant entries by their first 4KB page.
+    superpages: SuperpageMap,
+    /// 2MB pages of each address space, perforated ones included.
+    large: BTreeMap<SpaceId, u64>,
     pub(crate) recent: Recent,
 }
 
@@ -53,7 +59,10 @@ impl Oracle {
     }
 
     fn translate_by_paging(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
-        let extent = self.extent(space, page)?;
+        let Some(extent) = self.extent(space, page) else {
+            let superpages = self.superpages_at(space, page)?;
+            return Some((superpages.frame_of(page), superpages.permissions));
+        };
         if extent.holes > 0
             && let Some(hole) = self.holes.get(&(space, page))
         {
@@ -67,6 +76,16 @@ impl Oracle {
         let (_, extent) =
             self.extents.range((space, VirtualPage::new(0))..=(space, page)).next_back()?;
         extent.covers(page).then_some(extent)
+    }
+
+    /// The gap-tolerant entry that covers `page`.
+    pub fn superpages_at(&self, space: SpaceId, page: VirtualPage) -> Option<&Superpages> {
+        self.superpages.at(space, page)
+    }
+
+    /// All gap-tolerant entries of an address space in order.
+    pub fn superpages(&self, space: SpaceId) -> impl Iterator<Item = &Superpages> {
+        self.superpages.of(space)
     }
 
     /// The segment of an address space, if it has one.
@@ -93,16 +112,17 @@ impl Oracle {
         pages.filter_map(move |page| self.translate(space, page).map(|mapping| (page, mapping)))
     }
 
-    /// The pages of `range` that a page of any size covers, holes included.
-    fn paged(
-        &self,
-        space: SpaceId,
-        range: std::ops::Range<u64>,
-    ) -> impl Iterator<Item = VirtualPage> {
-        self.extents(space).flat_map(move |extent| {
-            let end = extent.page.number() + extent.size.pages();
-            let (start, end) = (extent.page.number().max(range.start), end.min(range.end));
-            (start..end).map(VirtualPage::new)
+    /// The pages of `range` that a page of any size or a superpage covers, holes included, in order.
+    fn paged(&self, space: SpaceId, range: Range<u64>) -> impl Iterator<Item = VirtualPage> {
+        let extents = self.extents(space).map(|extent| {
+            let start = extent.page.number();
+            start..start + extent.size.pages()
+        });
+        let superpages = self
+            .superpages(space)
+            .map(|superpages| superpages.page.number()..superpages.end().number());
+        in_order(extents, superpages).flat_map(move |run| {
+            (run.start.max(range.start)..run.end.min(range.end)).map(VirtualPage::new)
         })
     }
 
@@ -149,9 +169,25 @@ impl Oracle {
                 self.segments.remove(&space).map(|_| ()).ok_or(Reason::NoSegment)
             }
             MappingChange::Escape { space, page } => self.escape(space, page),
-            MappingChange::MapSuperpage { .. }
-            | MappingChange::UnmapSuperpage { .. }
-            | MappingChange::ProtectSuperpage { .. } => todo!(),
+            MappingChange::MapSuperpage {
+                space,
+                page,
+                mode,
+                slice,
+                second,
+                selection,
+                permissions,
+            } => {
+                let superpages = Superpages { page, mode, slice, second, selection, permissions };
+                self.insert_superpages(space, superpages)
+            }
+            MappingChange::UnmapSuperpage { space, page, mode } => {
+                self.superpages.remove(space, page, mode)
+            }
+            MappingChange::ProtectSuperpage { space, page, mode, permissions } => {
+                self.superpages.exact(space, page, mode)?.permissions = permissions;
+                Ok(())
+            }
             MappingChange::UnmapHole { space, page } => {
                 let hole = self.holes.get_mut(&(space, page)).ok_or(Reason::NotHole)?;
                 hole.take().map(|_| ()).ok_or(Reason::HoleUnallocated)
@@ -172,8 +208,40 @@ impl Oracle {
         if starts_inside || self.extent(space, page).is_some() {
             return Err(Reason::Mapped);
         }
+        self.check_no_superpages(space, &extent)?;
+        if size == PageSize::Size2M {
+            *self.large.entry(space).or_default() += 1;
+        }
         self.extents.insert((space, page), extent);
         Ok(())
+    }
+
+    /// An error where gap-tolerant entries leave no place for a page.
+    fn check_no_superpages(&self, space: SpaceId, extent: &Extent) -> Result<(), Reason> {
+        if extent.size == PageSize::Size2M && self.superpages(space).next().is_some() {
+            return Err(Reason::LargeAndSuperpage);
+        }
+        let first = extent.page.align_down(PageSize::Size2M).number();
+        let end = first + extent.size.pages().max(PageSize::Size2M.pages());
+        if self.superpages.any_in(space, first..end) {
+            return Err(Reason::SharedRegion);
+        }
+        Ok(())
+    }
+
+    fn insert_superpages(&mut self, space: SpaceId, new: Superpages) -> Result<(), Reason> {
+        new.check()?;
+        if self.large.get(&space).is_some_and(|&count| count > 0) {
+            return Err(Reason::LargeAndSuperpage);
+        }
+        // A page directory has the places of whole regions of 2MB for the entries of 4KB pages.
+        let first = new.page.align_down(PageSize::Size2M);
+        let length = new.mode.entry_pages().max(PageSize::Size2M.pages());
+        let extents = (space, first)..(space, first.add(length));
+        if self.extents.range(extents).next().is_some() || self.extent(space, first).is_some() {
+            return Err(Reason::SharedRegion);
+        }
+        self.superpages.insert(space, new)
     }
 
     /// An error if the change makes paging translate a page otherwise than the segment, or if it is
@@ -186,6 +254,11 @@ impl Oracle {
             _ if !segment.to_escape.is_empty() => {
                 return Err(Reason::SegmentDiffers(*segment.to_escape.first().expect("not empty")));
             }
+            // Selected B-blocks need not follow one another as the frames of a segment do.
+            MappingChange::MapSuperpage { page, mode, .. } => {
+                let mut inside = segment.translated(page, mode.entry_pages());
+                return inside.next().map_or(Ok(()), |page| Err(Reason::SegmentDiffers(page)));
+            }
             MappingChange::Map { page, size, frame, permissions, .. } => {
                 (page, size.pages(), Some(frame), permissions)
             }
@@ -194,6 +267,9 @@ impl Oracle {
             }
             MappingChange::MapHole { page, frame, permissions, .. } => {
                 (page, 1, Some(frame), permissions)
+            }
+            MappingChange::ProtectSuperpage { page, mode, permissions, .. } => {
+                (page, mode.entry_pages(), None, permissions)
             }
             MappingChange::Protect { page, size, permissions, .. } => {
                 (page, size.pages(), None, permissions)
@@ -274,6 +350,9 @@ impl Oracle {
             }
         }
         self.extents.remove(&(space, page));
+        if size == PageSize::Size2M {
+            *self.large.get_mut(&space).expect("it was counted") -= 1;
+        }
         Ok(())
     }
 
@@ -295,7 +374,20 @@ impl Oracle {
     }
 }
 
-fn whole(space: SpaceId) -> std::ops::RangeInclusive<Key> {
+/// Two lists of ranges, each in order, as one. No two of them overlap.
+fn in_order(
+    first: impl Iterator<Item = Range<u64>>,
+    second: impl Iterator<Item = Range<u64>>,
+) -> impl Iterator<Item = Range<u64>> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some(a), Some(b)) if b.start < a.start => second.next(),
+        (None, _) => second.next(),
+        _ => first.next(),
+    })
+}
+
+pub(crate) fn whole(space: SpaceId) -> std::ops::RangeInclusive<Key> {
     (space, VirtualPage::new(0))..=(space, VirtualPage::new(u64::MAX))
 }
 

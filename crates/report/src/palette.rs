@@ -46,6 +46,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("bitmap-lookup", "#f7d488", "#8f6f1e"),
     colour("nested-tlb", "#93a05c", "#a9b670"),
     colour("segment", "#a3354c", "#e0657d"),
+    colour("selection", "#4f6d2f", "#7fa04f"),
     colour("walk-cache", "#bcc5cd", "#56616c"),
     colour("queue", "#3a3f45", "#e3e7eb"),
     colour("wait", "#99794b", "#b9976a"),

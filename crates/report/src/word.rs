@@ -52,6 +52,7 @@ pub(crate) const CYCLE_PARTS: &[Part] = &[
     ("shadow", "shadow", "shadow"),
     ("hole", "hole", "hole"),
     ("segment_check", "segment check", "segment"),
+    ("selection", "B-block selection", "selection"),
     ("nested_tlb", "nested TLB", "nested-tlb"),
     ("host_walk_level4", "host level 4", "host-level4"),
     ("host_walk_level3", "host level 3", "host-level3"),

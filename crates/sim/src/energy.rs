@@ -35,6 +35,8 @@ pub struct EnergyCosts {
     pub nested_tlb_pj: f64,
     /// One check of a segment's BASE and LIMIT, and the addition of OFFSET.
     pub segment_check_pj: f64,
+    /// Finding a B-block in a selection bitmap of 64 bits with prefix sums.
+    pub selection_pj: f64,
     /// The escape filter beside that check.
     pub escape_filter_pj: f64,
     /// First-level data cache, read by a page walker.
@@ -60,6 +62,7 @@ impl Default for EnergyCosts {
             walk_cache_pj: 3.1,
             nested_tlb_pj: 5.9,
             segment_check_pj: 0.4,
+            selection_pj: 0.4,
             escape_filter_pj: 0.5,
             l1d_read_pj: 174.0,
             l2_read_pj: 1_392.0,
@@ -84,6 +87,7 @@ impl EnergyCosts {
             ("walk_cache_pj", self.walk_cache_pj),
             ("nested_tlb_pj", self.nested_tlb_pj),
             ("segment_check_pj", self.segment_check_pj),
+            ("selection_pj", self.selection_pj),
             ("escape_filter_pj", self.escape_filter_pj),
             ("l1d_read_pj", self.l1d_read_pj),
             ("l2_read_pj", self.l2_read_pj),
@@ -125,7 +129,7 @@ pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters)
 }
 
 /// Dynamic energy by structure, in pJ.
-fn dynamic_pj(machine: &Machine, activity: &Activity) -> [(&'static str, f64); 9] {
+fn dynamic_pj(machine: &Machine, activity: &Activity) -> [(&'static str, f64); 10] {
     let costs = &machine.energy;
     let accesses = &activity.accesses;
     let unit = |unit: Unit| accesses.units[unit as usize];
@@ -152,6 +156,7 @@ fn dynamic_pj(machine: &Machine, activity: &Activity) -> [(&'static str, f64); 9
         ("walk_cache", walk_cache as f64 * costs.walk_cache_pj),
         ("nested_tlb", unit(Unit::NestedTlb) as f64 * costs.nested_tlb_pj),
         ("segment_check", accesses.segment_checks as f64 * check_pj),
+        ("selection", accesses.selections as f64 * costs.selection_pj),
         ("walker_l1d", l1d as f64 * costs.l1d_read_pj),
         ("walker_l2", l2 as f64 * costs.l2_read_pj),
         ("walker_llc", llc as f64 * costs.llc_read_pj),
@@ -188,6 +193,7 @@ mod tests {
             walk_cache_pj: 1e4,
             nested_tlb_pj: 1e5,
             segment_check_pj: 3.0,
+            selection_pj: 5.0,
             escape_filter_pj: 4.0,
             l1d_read_pj: 1.0,
             l2_read_pj: 10.0,
@@ -208,6 +214,7 @@ mod tests {
         let accesses = TranslationAccesses {
             units,
             segment_checks: 2,
+            selections: 3,
             reads_from_l1d: 1,
             reads_from_l2: 2,
             reads_from_llc: 3,
@@ -216,7 +223,7 @@ mod tests {
         Activity { data_translations: 6, fetch_translations: 2, accesses, cycles: 4_000 }
     }
 
-    fn parts(machine: &Machine) -> [f64; 9] {
+    fn parts(machine: &Machine) -> [f64; 10] {
         dynamic_pj(machine, &activity()).map(|(_, energy_pj)| energy_pj)
     }
 
@@ -225,7 +232,7 @@ mod tests {
     #[test]
     fn each_structure_by_hand() {
         let machine = machine("sandy-bridge-table6");
-        let expected = [799.0, 3e3, 4e4, 5e5, 14.0, 10.0, 90.0, 700.0, 4e3];
+        let expected = [799.0, 3e3, 4e4, 5e5, 14.0, 15.0, 10.0, 90.0, 700.0, 4e3];
         assert_eq!(parts(&machine), expected);
         let mut counters = Counters::default();
         record(&machine, &activity(), &mut counters);
@@ -244,8 +251,8 @@ mod tests {
     fn what_the_machine_does_not_have_takes_nothing() {
         let gtsm = machine("gtsm-table4");
         let found = parts(&gtsm);
-        assert_eq!((found[0], found[5], found[6]), (79.0, 0.0, 90.0));
+        assert_eq!((found[0], found[6], found[7]), (79.0, 0.0, 90.0));
         // No last-level cache.
-        assert_eq!(parts(&machine("perforated-table2"))[7], 0.0);
+        assert_eq!(parts(&machine("perforated-table2"))[8], 0.0);
     }
 }

@@ -39,6 +39,7 @@ fn energy_is_accesses_times_their_energy() {
         ("walk_cache", (count("walks") + filled) * costs.walk_cache_pj),
         ("nested_tlb", 0.0),
         ("segment_check", 0.0),
+        ("selection", 0.0),
         ("walker_l1d", count("walker_reads") * costs.l1d_read_pj),
         ("walker_l2", from_l2 * costs.l2_read_pj),
         ("walker_llc", 0.0),

@@ -162,6 +162,14 @@ pub struct WalkerConfig {
     /// reckons with one.
     #[serde(default = "one_cycle")]
     pub segment_check_cycles: u32,
+    /// Finding a B-block in the selection bitmap of a gap-tolerant entry, read or cached, in cycles;
+    /// G §3.7 reckons with three.
+    #[serde(default = "three_cycles")]
+    pub selection_cycles: u32,
+}
+
+fn three_cycles() -> u32 {
+    3
 }
 
 fn one_cycle() -> u32 {

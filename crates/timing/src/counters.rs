@@ -30,10 +30,11 @@ const SHARE_NAMES: [&str; SHARES] = [
     "walk_cache",
     "nested_tlb",
     "segment_check",
+    "selection",
     "walker_queue",
     "fill_wait",
 ];
-const _: () = assert!(Purpose::HostHole as usize == 15 && Share::FillWait as usize == 22);
+const _: () = assert!(Purpose::HostHole as usize == 15 && Share::FillWait as usize == 23);
 
 const CACHE_NAMES: [(usize, &str); 4] = [(L1I, "l1i"), (L1D, "l1d"), (L2, "l2"), (LLC, "llc")];
 
@@ -44,6 +45,8 @@ pub struct TranslationAccesses {
     pub units: [u64; Unit::COUNT],
     /// Checks of direct segments.
     pub segment_checks: u64,
+    /// B-blocks found in selection bitmaps of gap-tolerant entries.
+    pub selections: u64,
     /// Walker reads that the first-level data cache served.
     pub reads_from_l1d: u64,
     /// Walker reads that the second-level cache served.
@@ -60,6 +63,7 @@ impl TranslationAccesses {
         Self {
             units: statistics.unit_accesses,
             segment_checks: statistics.checks,
+            selections: statistics.selections,
             reads_from_l1d: reads[L1D],
             reads_from_l2: reads[L2],
             reads_from_llc: reads[LLC],

@@ -17,6 +17,7 @@ pub(crate) enum Share {
     WalkCache,
     NestedTlb,
     SegmentCheck,
+    Selection,
     WalkerQueue,
     FillWait,
 }
@@ -39,6 +40,8 @@ pub(crate) struct TranslationStatistics {
     pub(crate) unit_accesses: [u64; Unit::COUNT],
     /// Checks of segments.
     pub(crate) checks: u64,
+    /// B-blocks found in selection bitmaps.
+    pub(crate) selections: u64,
 }
 
 /// When the entry of a slot is there, and how long its fill took.
@@ -69,6 +72,7 @@ pub(crate) struct Translation {
     latencies: [u64; Unit::COUNT],
     read_overhead: u64,
     check: u64,
+    selection: u64,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -80,8 +84,8 @@ struct Occupancy {
 }
 
 impl Occupancy {
-    /// From the first to the last of what a walker does: reads, checks of segments, look-ups of
-    /// walk caches and of guest-physical addresses. None without a read: then nothing walks.
+    /// From the first to the last of what a walker does: reads, checks of segments, selections of
+    /// B-blocks, look-ups of walk caches and of guest-physical addresses. None without a read: then nothing walks.
     fn of(list: &[Step]) -> Option<Self> {
         list.iter().position(|step| matches!(step.action, Action::Read { .. }))?;
         let is_walkers = |step: &Step| match step.action {
@@ -124,6 +128,7 @@ impl Translation {
             latencies,
             read_overhead: config.read_overhead_cycles.into(),
             check: config.segment_check_cycles.into(),
+            selection: config.selection_cycles.into(),
             statistics: TranslationStatistics::default(),
         }
     }
@@ -226,7 +231,10 @@ impl Translation {
                 self.statistics.checks += 1;
                 Ended { at: now + self.check, share: Share::SegmentCheck as usize, fill_wait: 0 }
             }
-            Action::Select => todo!(),
+            Action::Select => {
+                self.statistics.selections += 1;
+                Ended { at: now + self.selection, share: Share::Selection as usize, fill_wait: 0 }
+            }
             Action::Fill { unit, .. } => {
                 self.statistics.unit_accesses[unit as usize] += 1;
                 Ended { at: now, share: 0, fill_wait: 0 }

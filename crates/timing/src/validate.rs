@@ -135,5 +135,6 @@ fn walker(walker: &WalkerConfig) -> Result<(), TimingError> {
     within("walker.walk_cache_cycles", walker.walk_cache_cycles, 0..=1_000)?;
     within("walker.read_overhead_cycles", walker.read_overhead_cycles, 0..=1_000)?;
     within("walker.nested_tlb_cycles", walker.nested_tlb_cycles, 0..=1_000)?;
-    within("walker.segment_check_cycles", walker.segment_check_cycles, 0..=1_000)
+    within("walker.segment_check_cycles", walker.segment_check_cycles, 0..=1_000)?;
+    within("walker.selection_cycles", walker.selection_cycles, 0..=1_000)
 }

@@ -116,7 +116,9 @@ pub enum Action {
     /// An address was compared with BASE and LIMIT of a direct segment, and with its escape filter
     /// (D §III).
     Check,
-    /// The page's B-block was found in a gap-tolerant entry's selection bitmap (G §3.7).
+    /// The page's B-block was found in a gap-tolerant entry's selection bitmap (G §3.7): of an
+    /// entry just read (its purpose is that of the read), or of one in the walk cache of level-2
+    /// entries (its purpose is the page).
     Select,
     /// An entry was filled; it is usable when the stages so far are done.
     Fill {
@@ -148,6 +150,18 @@ pub struct Steps {
     next_stage: u8,
     reads: [u8; Purpose::COUNT],
     checks: u8,
+    gap_tolerant: GapTolerantSteps,
+}
+
+/// What a translation did with gap-tolerant entries, of both dimensions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GapTolerantSteps {
+    /// B-blocks found in selection bitmaps.
+    pub selections: u8,
+    /// Those of them in entries that the walk cache held.
+    pub cached_selections: u8,
+    /// Reads that fell on the padding behind an entry of a level-1 node (G §3.5).
+    pub padding_reads: u8,
 }
 
 impl Steps {
@@ -168,6 +182,7 @@ impl Steps {
         self.next_stage = 0;
         self.reads = [0; Purpose::COUNT];
         self.checks = 0;
+        self.gap_tolerant = GapTolerantSteps::default();
     }
 
     /// Whether nothing beyond the first-level TLB was needed.
@@ -192,6 +207,18 @@ impl Steps {
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks
+    }
+
+    /// Gap-tolerant entries.
+    #[inline]
+    pub fn gap_tolerant(&self) -> GapTolerantSteps {
+        self.gap_tolerant
+    }
+
+    /// The read appended last fell on padding.
+    #[inline]
+    pub fn fell_on_padding(&mut self) {
+        self.gap_tolerant.padding_reads += 1;
     }
 
     /// The first `length` steps only.
@@ -225,6 +252,11 @@ impl Steps {
         match step.action {
             Action::Read { .. } => self.reads[step.purpose as usize] += 1,
             Action::Check => self.checks += 1,
+            Action::Select => {
+                let cached = matches!(step.purpose, Purpose::Page | Purpose::HostPage);
+                self.gap_tolerant.selections += 1;
+                self.gap_tolerant.cached_selections += u8::from(cached);
+            }
             _ => {}
         }
         if !self.counts_only {

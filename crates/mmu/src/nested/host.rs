@@ -54,10 +54,11 @@ impl Host {
     ) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
+        let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
+            caches: WalkCaches::new(&host_walk_cache, dimension.gap_tolerance()),
             dimension,
             variant,
-            caches: WalkCaches::new(&host_walk_cache.unwrap_or(config.walk_cache)),
             tlb: NestedTlb::new(nested_tlb),
             space,
             registered: None,
@@ -124,7 +125,9 @@ impl Host {
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { .. } => {}
-            Shootdown::Superpage { .. } => todo!(),
+            Shootdown::Superpage { space, page, mode } => {
+                self.caches.invalidate_superpage(space, page, mode);
+            }
             Shootdown::Space { space } => self.caches.invalidate_space(space),
         }
     }
@@ -232,7 +235,7 @@ impl Host {
             return Err(fault(page, kind));
         }
         if kind == AccessKind::Write && found.allows & allow::DIRTY == 0 {
-            self.dimension.mark_dirty(self.space, host_page(page));
+            self.mark_dirty(page);
             let tag = self.tag();
             if let Some((tlb, _)) = self.tlb.get(l2)
                 && let Some((slot, entry)) = tlb.look_up(tag, host_page(page))
@@ -331,6 +334,7 @@ impl Host {
 
     pub(crate) fn mark_dirty(&mut self, page: GuestFrame) {
         self.dimension.mark_dirty(self.space, host_page(page));
+        self.caches.mark_dirty(self.space, host_page(page));
     }
 }
 

@@ -8,10 +8,12 @@ mod host;
 mod nested_tlb;
 mod register;
 
-use perforate_types::{AccessKind, Frame, MappingChange, PageSize, SpaceId, VirtualPage};
+use perforate_types::{
+    AccessKind, Frame, GapTolerance, MappingChange, PageSize, SpaceId, VirtualPage,
+};
 
 use crate::dimension::{
-    Dimension, HostFault, PerforatedPage, Reach, WalkFault, WalkRequest, allow,
+    Dimension, HostFault, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
 };
 use crate::{PageFault, PerforatedVariant, Sabotage, TableMemory, Walker};
 pub use host::Host;
@@ -231,6 +233,14 @@ impl Dimension for Nested {
 
     fn has_holes(&self) -> bool {
         self.guest.has_holes() || self.host.dimension().has_holes()
+    }
+
+    fn gap_tolerance(&self) -> Option<GapTolerance> {
+        self.guest.gap_tolerance()
+    }
+
+    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
+        self.guest.look_at_superpage(space, page)
     }
 
     fn has_segments(&self) -> bool {

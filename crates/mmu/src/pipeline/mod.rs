@@ -132,7 +132,7 @@ impl Mmu {
             data: L1Tlb::new(config.l1(false)),
             instruction: L1Tlb::new(config.l1(true)),
             l2: L2Tlb::new(&config.tlb),
-            caches: WalkCaches::new(&config.walk_cache),
+            caches: WalkCaches::new(&config.walk_cache, dimension.gap_tolerance()),
             has_segments: dimension.has_segments(),
             dimension,
             variant,
@@ -237,7 +237,7 @@ impl Mmu {
         if request.kind != AccessKind::Write || hit.allows & allow::WRITE == 0 {
             return Err(PageFault::Protection);
         }
-        self.dimension.mark_dirty(self.space, request.page);
+        self.mark_dirty(request.page);
         self.data.mark_dirty(self.space, request.page);
         // Of a perforated page's entry it is not known whether the store went through it.
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page)
@@ -246,6 +246,13 @@ impl Mmu {
             self.l2.mark_dirty(slot, entry);
         }
         Ok(Found::first_level(hit))
+    }
+
+    /// Sets the dirty bit of the leaf that translates the page, in memory and in a leaf that the
+    /// walk caches hold.
+    fn mark_dirty(&mut self, page: VirtualPage) {
+        self.dimension.mark_dirty(self.space, page);
+        self.caches.mark_dirty(self.space, page);
     }
 
     /// Whose fault a forbidden access is.
@@ -368,7 +375,7 @@ impl Mmu {
         if request.kind != AccessKind::Write || allows & allow::DIRTY != 0 {
             return allows;
         }
-        self.dimension.mark_dirty(self.space, request.page);
+        self.mark_dirty(request.page);
         if let Some(slot) = slot {
             self.l2.mark_dirty(slot, entry);
         }

@@ -1,5 +1,7 @@
 //! Forgetting: shootdowns, context switches, flushes.
 
+use std::ops::Range;
+
 use perforate_types::{Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
@@ -77,9 +79,8 @@ impl Mmu {
                 {
                     return;
                 }
-                self.data.invalidate_range(space, page, size);
-                self.instruction.invalidate_range(space, page, size);
-                self.l2.invalidate_range(space, page, size);
+                let first = page.align_down(size).number();
+                self.invalidate_tlbs(space, &(first..first + size.pages()));
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
@@ -87,7 +88,12 @@ impl Mmu {
                     self.l2.invalidate_bitmap(space, page);
                 }
             }
-            Shootdown::Superpage { .. } => todo!(),
+            Shootdown::Superpage { space, page, mode } => {
+                self.invalidate_tlbs(space, &(page.number()..page.number() + mode.entry_pages()));
+                if self.sabotage != Some(Sabotage::StaleGapTolerantEntry) {
+                    self.caches.invalidate_superpage(space, page, mode);
+                }
+            }
             Shootdown::Space { space } => {
                 self.data.invalidate_space(space);
                 self.instruction.invalidate_space(space);
@@ -95,6 +101,13 @@ impl Mmu {
                 self.caches.invalidate_space(space);
             }
         }
+    }
+
+    /// Forgets what the TLBs have of these 4KB pages.
+    fn invalidate_tlbs(&mut self, space: SpaceId, pages: &Range<u64>) {
+        self.data.invalidate_range(space, pages);
+        self.instruction.invalidate_range(space, pages);
+        self.l2.invalidate_range(space, pages);
     }
 
     /// Runs another address space from now on. Without tags that ends what is cached of virtual

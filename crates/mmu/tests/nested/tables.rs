@@ -258,6 +258,7 @@ pub fn story(steps: &Steps) -> Vec<String> {
         Action::Miss { unit } => format!("{}{} miss", what(purpose), unit_name(unit)),
         Action::Read { address } => format!("{purpose:?} {address:x}"),
         Action::Check => format!("{}check", what(purpose)),
+        Action::Select => "selected".into(),
         Action::Fill { .. } => String::new(),
     };
     let words = steps.as_slice().iter().map(|step| word(step.purpose, step.action));

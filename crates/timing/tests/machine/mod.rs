@@ -75,6 +75,7 @@ pub fn config() -> TimingConfig {
             read_overhead_cycles: 0,
             nested_tlb_cycles: 1,
             segment_check_cycles: 1,
+            selection_cycles: 3,
         },
     }
 }

@@ -1,0 +1,203 @@
+//! Gap-tolerant page-directory entries as the 16 bytes that the hardware reads (G §3.3, §3.6).
+
+use perforate_types::{
+    CHUNK_FRAMES, Frame, GT_PDE_BYTES, GapTolerance, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, SUPERPAGE_BLOCKS, VirtualPage,
+};
+
+use super::decode::PrefixSums;
+use crate::{TableMemory, WalkCacheConfig};
+
+/// Offset-B of a paired entry: the low six bits of the second slice's base, in units of 2MB
+/// (G Fig. 9(a)).
+const OFFSET_B_SHIFT: u32 = 15;
+const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
+
+/// A GT-PDE or P-GT-PDE: a 2MB page's entry, and the selection of B-blocks behind it. The first word
+/// of a paired one holds the second slice in bits 15–20, which a 2MB page leaves unused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GapTolerantEntry {
+    pub(super) first: PageTableEntry,
+    pub(super) selection: u64,
+}
+
+/// Where one 4KB page lies.
+pub(super) struct Selected {
+    pub(super) slice: Frame,
+    pub(super) block: u32,
+    pub(super) frame: Frame,
+}
+
+/// Which virtual block of which superpage of an entry a page lies in.
+struct Place {
+    second: bool,
+    block: u32,
+    /// Frame inside the B-block.
+    offset: u64,
+}
+
+impl GapTolerantEntry {
+    /// An entry of `mode` for these slices; of a single one they are the same.
+    ///
+    /// # Panics
+    /// If a slice is not aligned, or the two of a pair are not in one chunk of 128MB.
+    pub(super) fn new(
+        mode: GapTolerance,
+        [slice, second]: [Frame; 2],
+        selection: u64,
+        permissions: Permissions,
+    ) -> Self {
+        for slice in [slice, second] {
+            assert!(slice.number().is_multiple_of(mode.slice_frames()), "{slice:?} is no slice");
+        }
+        let chunk = |slice: Frame| slice.number() / CHUNK_FRAMES;
+        assert_eq!(chunk(slice), chunk(second), "{slice:?} and {second:?} are in two chunks");
+        let leaf = PageTableEntry::leaf(slice, PageSize::Size2M, permissions);
+        let offset = if mode.is_paired() { second.number() % CHUNK_FRAMES / SLICE_UNIT } else { 0 };
+        let first = PageTableEntry::from_bits(leaf.bits() | offset << OFFSET_B_SHIFT);
+        Self { first, selection }
+    }
+
+    /// The 16 bytes at `address`.
+    #[inline]
+    pub(super) fn read(memory: &TableMemory, address: PhysicalAddress) -> Self {
+        Self { first: memory.entry(address), selection: memory.word(address.add(8)) }
+    }
+
+    pub(super) fn write(self, memory: &mut TableMemory, address: PhysicalAddress) {
+        memory.set_entry(address, self.first);
+        memory.set_word(address.add(8), self.selection);
+    }
+
+    /// Bit 7 of the 16 bytes tells gap-tolerant entries from entries of level-1 nodes (G §3.5).
+    #[inline]
+    pub(super) fn is_superpage(self) -> bool {
+        self.first.is_large()
+    }
+
+    /// First frame of the first slice.
+    fn slice(self) -> Frame {
+        self.first.leaf_frame(PageSize::Size2M)
+    }
+
+    /// First frame of a pair's second slice: Offset-B takes the place of Offset-A.
+    fn second(self) -> Frame {
+        let slice = self.slice().number();
+        let offset = (self.first.bits() & OFFSET_B) >> OFFSET_B_SHIFT;
+        Frame::new(slice - slice % CHUNK_FRAMES + offset * SLICE_UNIT)
+    }
+
+    /// A planted defect: the second superpage is sought in the slice of the first.
+    pub(super) fn without_second(self) -> Self {
+        let offset = self.slice().number() % CHUNK_FRAMES / SLICE_UNIT;
+        let bits = self.first.bits() & !OFFSET_B | offset << OFFSET_B_SHIFT;
+        Self { first: PageTableEntry::from_bits(bits), ..self }
+    }
+
+    /// Whether both superpages lie in one whole slice, of which they take one half each.
+    fn is_self_paired(self, mode: GapTolerance) -> bool {
+        mode.is_paired() && self.selection == u64::MAX
+    }
+
+    #[inline]
+    fn place(self, mode: GapTolerance, page: VirtualPage) -> Place {
+        let index = page.number() % mode.entry_pages();
+        let block = (index >> mode.block_order()) as u32;
+        let offset = index % mode.block_frames();
+        if self.is_self_paired(mode) {
+            return Place { second: false, block, offset };
+        }
+        Place { second: block >= SUPERPAGE_BLOCKS, block: block % SUPERPAGE_BLOCKS, offset }
+    }
+}
+
+/// Slices are told in units of 2MB, the smallest of them.
+const SLICE_UNIT: u64 = PageSize::Size2M.pages();
+
+/// A gap-tolerant entry in the hardware: with its prefix sums, as an entry of the walk cache holds it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoadedEntry {
+    pub(super) entry: GapTolerantEntry,
+    pub(super) sums: PrefixSums,
+}
+
+impl LoadedEntry {
+    pub(super) fn new(entry: GapTolerantEntry) -> Self {
+        Self { entry, sums: PrefixSums::of(entry.selection) }
+    }
+
+    /// Sets the dirty bit.
+    pub(crate) fn mark_dirty(&mut self) {
+        self.entry.first = self.entry.first.with_accessed(true);
+    }
+
+    /// Where a page of the entry lies.
+    #[inline]
+    pub(super) fn select(&self, mode: GapTolerance, page: VirtualPage) -> Selected {
+        let entry = self.entry;
+        let Place { second, block, offset } = entry.place(mode, page);
+        let slice = if second { entry.second() } else { entry.slice() };
+        let block = self.sums.select(entry.selection, block);
+        let frame = slice.add((u64::from(block) << mode.block_order()) + offset);
+        Selected { slice, block, frame }
+    }
+}
+
+/// Bytes that gap-tolerant entries add to the hardware (G §3.7): GTPTCR, and in each entry of the
+/// walk cache of level-2 entries a selection and its prefix sums.
+pub const fn added_storage_bytes(walk_cache: &WalkCacheConfig) -> usize {
+    let register = size_of::<u64>();
+    let entry = GT_PDE_BYTES as usize - size_of::<PageTableEntry>() + size_of::<PrefixSums>();
+    register + walk_cache.level2_entries * entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERMISSIONS: Permissions = Permissions::READ_WRITE;
+
+    /// G §3.7: 8 + 32 × 15.
+    #[test]
+    fn storage_of_a_cache_of_32_entries() {
+        let cache = WalkCacheConfig { level2_entries: 32, level3_entries: 32, level4_entries: 2 };
+        assert_eq!(added_storage_bytes(&cache), 488);
+    }
+
+    /// Slice 5 of chunk 3 with slice 9, by hand: the base says 3 × 128MB + 5 × 4MB = 0x1940_0000, and
+    /// Offset-B counts 2MB: 18 in bits 15–20 is 0x9_0000.
+    #[test]
+    fn the_words_of_a_paired_entry() {
+        let mode = GapTolerance::PAIRED_4M;
+        let slice = |number: u64| Frame::new(3 * CHUNK_FRAMES + number * 1024);
+        let entry = GapTolerantEntry::new(mode, [slice(5), slice(9)], 77, PERMISSIONS);
+        let flags = PageTableEntry::leaf(Frame::new(0), PageSize::Size2M, PERMISSIONS).bits();
+        assert_eq!(entry.first.bits(), flags | 0x1940_0000 | 0x9_0000);
+        assert_eq!((entry.slice(), entry.second(), entry.selection), (slice(5), slice(9), 77));
+    }
+
+    #[test]
+    fn every_slice_of_a_chunk_goes_into_an_entry_and_comes_out() {
+        for mode in GapTolerance::ALL {
+            let slices = CHUNK_FRAMES / mode.slice_frames();
+            let slice = |number: u64| Frame::new(6 * CHUNK_FRAMES + number * mode.slice_frames());
+            for (first, second) in (0..slices).flat_map(|a| (0..slices).map(move |b| (a, b))) {
+                let second = if mode.is_paired() { second } else { first };
+                let pair = [slice(first), slice(second)];
+                let entry = GapTolerantEntry::new(mode, pair, 1, PERMISSIONS);
+                assert!(entry.is_superpage() && entry.first.is_present());
+                assert_eq!(entry.first.permissions(), PERMISSIONS);
+                assert_eq!(entry.slice(), pair[0]);
+                if mode.is_paired() {
+                    assert_eq!(entry.second(), pair[1]);
+                } else {
+                    assert_eq!(entry.first.bits() & OFFSET_B, 0, "a 2MB page's entry");
+                }
+                let mut dirty = LoadedEntry::new(entry);
+                dirty.mark_dirty();
+                assert!(dirty.entry.first.is_dirty());
+                assert_eq!(dirty.entry.second(), entry.second());
+            }
+        }
+    }
+}

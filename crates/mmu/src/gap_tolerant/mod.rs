@@ -1,0 +1,222 @@
+//! Gap-tolerant superpages (G §3): page directories whose 16-byte entries map a superpage to the
+//! selected B-blocks of a memory slice, beside the entries of level-1 nodes.
+//!
+//! | file | |
+//! |---|---|
+//! | `mod.rs` | [`GapTolerantRadix`]: changes, and the tables as an operating system reads them |
+//! | `walk.rs` | the walk |
+//! | `layout.rs` | where entries lie in a page directory |
+//! | `entry.rs` | the 16 bytes of an entry |
+//! | `decode.rs` | finding a B-block with prefix sums |
+
+mod decode;
+mod entry;
+mod layout;
+mod walk;
+
+use perforate_types::{
+    Frame, GapTolerance, MappingChange, PageSize, Permissions, PhysicalAddress, SpaceId,
+    VirtualPage,
+};
+
+use crate::dimension::{Dimension, Reach, Superpage, WalkFault, WalkRequest, allow};
+use crate::radix::Radix;
+use crate::{Sabotage, TableMemory, Walker};
+pub(crate) use entry::LoadedEntry;
+pub use entry::added_storage_bytes;
+pub(crate) use layout::table_entry;
+
+use entry::GapTolerantEntry;
+
+/// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
+/// and no 2MB pages (G Table 3).
+pub struct GapTolerantRadix {
+    mode: GapTolerance,
+    radix: Radix,
+    sabotage: Option<Sabotage>,
+}
+
+impl GapTolerantRadix {
+    /// No address spaces yet.
+    pub fn new(mode: GapTolerance) -> Self {
+        Self { mode, radix: Radix::with_directories(mode), sabotage: None }
+    }
+
+    /// Frames of a page-directory node.
+    fn directory_frames(&self) -> u64 {
+        1 << self.mode.directory_order()
+    }
+
+    /// Where the gap-tolerant entry for `page` lies or would lie.
+    fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
+        let above = self.radix.entry_address(space, page, 3)?;
+        let entry = self.radix.memory().entry(above);
+        let offset = layout::superpage_offset(self.mode, page);
+        let is_node = entry.is_present() && !entry.is_large();
+        is_node.then(|| entry.frame().address().add(offset))
+    }
+
+    /// The gap-tolerant entry that covers `page`.
+    fn superpage(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(PhysicalAddress, GapTolerantEntry)> {
+        let address = self.place(space, page)?;
+        let entry = GapTolerantEntry::read(self.radix.memory(), address);
+        entry.is_superpage().then_some((address, entry))
+    }
+
+    fn existing_superpage(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+        mode: GapTolerance,
+    ) -> (PhysicalAddress, GapTolerantEntry) {
+        self.assert_fits(page, mode);
+        self.superpage(space, page)
+            .unwrap_or_else(|| panic!("{space:?} has no superpage at {page:?}"))
+    }
+
+    fn assert_fits(&self, page: VirtualPage, mode: GapTolerance) {
+        assert_eq!(mode, self.mode, "the tables are of another mode");
+        assert!(page.number().is_multiple_of(mode.entry_pages()), "{page:?} is no entry's first");
+    }
+
+    fn map_superpage(&mut self, space: SpaceId, page: VirtualPage, entry: GapTolerantEntry) {
+        for region in (0..self.mode.entry_pages()).step_by(PageSize::Size2M.pages() as usize) {
+            let table = self.radix.entry_address(space, page.add(region), 2);
+            let taken = table.is_some_and(|place| self.radix.memory().entry(place).is_present());
+            assert!(!taken, "{page:?} has a level-1 node");
+        }
+        let address = self.place(space, page).expect("the space has a page directory there");
+        let before = GapTolerantEntry::read(self.radix.memory(), address);
+        assert_eq!(before, GapTolerantEntry::default(), "{page:?} is mapped already");
+        entry.write(self.radix.memory_mut(), address);
+    }
+
+    fn protect_superpage(
+        &mut self,
+        (address, entry): (PhysicalAddress, GapTolerantEntry),
+        permissions: Permissions,
+    ) {
+        let first = entry.first.with_permissions(permissions);
+        GapTolerantEntry { first, ..entry }.write(self.radix.memory_mut(), address);
+    }
+
+    fn add_directory(&mut self, change: &MappingChange, frame: Frame) {
+        let frames = self.directory_frames();
+        assert!(frame.number().is_multiple_of(frames), "{frame:?} is no place for a directory");
+        (1..frames).for_each(|index| self.radix.memory_mut().clear_frame(frame.add(index)));
+        self.radix.apply(change);
+    }
+
+    fn remove_directory(&mut self, change: &MappingChange, space: SpaceId, page: VirtualPage) {
+        let entry = self.radix.memory().entry(self.radix.existing_entry(space, page, 3));
+        self.radix.apply(change);
+        for index in 1..self.directory_frames() {
+            self.radix.memory_mut().clear_frame(entry.frame().add(index));
+        }
+    }
+
+    /// The entry as the hardware loads it.
+    fn load(&self, entry: GapTolerantEntry) -> LoadedEntry {
+        let mut loaded = LoadedEntry::new(entry);
+        match self.sabotage {
+            Some(Sabotage::WrongPrefixSum) => loaded.sums = loaded.sums.with_wrong_sum(),
+            Some(Sabotage::IgnoreOffsetB) => loaded.entry = entry.without_second(),
+            _ => {}
+        }
+        loaded
+    }
+}
+
+impl Dimension for GapTolerantRadix {
+    fn apply(&mut self, change: &MappingChange) {
+        match *change {
+            MappingChange::AddTable { level: 2, frame, .. } => self.add_directory(change, frame),
+            MappingChange::RemoveTable { space, level: 2, page, .. } => {
+                self.remove_directory(change, space, page);
+            }
+            MappingChange::MapSuperpage {
+                space,
+                page,
+                mode,
+                slice,
+                second,
+                selection,
+                permissions,
+            } => {
+                self.assert_fits(page, mode);
+                let entry = GapTolerantEntry::new(mode, [slice, second], selection, permissions);
+                self.map_superpage(space, page, entry);
+            }
+            MappingChange::UnmapSuperpage { space, page, mode } => {
+                let (address, _) = self.existing_superpage(space, page, mode);
+                GapTolerantEntry::default().write(self.radix.memory_mut(), address);
+            }
+            MappingChange::ProtectSuperpage { space, page, mode, permissions } => {
+                let found = self.existing_superpage(space, page, mode);
+                self.protect_superpage(found, permissions);
+            }
+            MappingChange::Map { size: PageSize::Size2M, .. } => {
+                panic!("gap-tolerant page tables cannot hold {change:?}")
+            }
+            _ => self.radix.apply(change),
+        }
+    }
+
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        self.walk_tables(&request, walker)
+    }
+
+    fn gap_tolerance(&self) -> Option<GapTolerance> {
+        Some(self.mode)
+    }
+
+    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
+        let (address, entry) = self.superpage(space, page)?;
+        let selected = self.load(entry).select(self.mode, page);
+        Some(Superpage {
+            entry: address,
+            slice: selected.slice,
+            selection: entry.selection,
+            block: selected.block,
+            frame: selected.frame,
+        })
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+        let Some((_, entry)) = self.superpage(space, page) else {
+            return self.radix.look_at(space, page);
+        };
+        let selected = self.load(entry).select(self.mode, page);
+        let allows = allow::of_leaf(entry.first.permissions(), entry.first.is_dirty());
+        Some((selected.frame, allows))
+    }
+
+    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
+        // Those above level 2, and of a 4KB page those below.
+        self.radix.mark_accessed(space, page);
+        if let Some((address, entry)) = self.superpage(space, page) {
+            self.radix.mark(address, entry.first, false);
+        }
+    }
+
+    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        match self.superpage(space, page) {
+            Some((address, entry)) => {
+                self.radix.mark(address, entry.first, true);
+            }
+            None => self.radix.mark_dirty(space, page),
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.radix.memory()
+    }
+
+    fn sabotage(&mut self, defect: Sabotage) {
+        self.sabotage = Some(defect);
+    }
+}

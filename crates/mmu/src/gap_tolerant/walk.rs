@@ -1,0 +1,164 @@
+//! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
+
+use perforate_types::{
+    AccessKind, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
+};
+
+use super::GapTolerantRadix;
+use super::entry::{GapTolerantEntry, LoadedEntry};
+use super::layout::{superpage_offset, table_offset};
+use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
+use crate::radix::{Descent, fill};
+use crate::walk_cache::Directory;
+use crate::{Node, Walker};
+
+/// The page of a page-directory node where a walk reads on, or what it found above.
+enum Above {
+    Directory(Node),
+    /// A 1GB page.
+    Leaf(Reach),
+}
+
+/// What the aligned 16 bytes of a page directory hold.
+enum Found {
+    Superpage(PhysicalAddress, GapTolerantEntry),
+    /// The entry of a level-1 node.
+    Table(PhysicalAddress, PageTableEntry),
+}
+
+impl GapTolerantRadix {
+    /// A gap-tolerant entry in the walk cache ends the walk before it begins; else it goes on from
+    /// the deepest cached node.
+    pub(super) fn walk_tables(
+        &mut self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        if let Some(reach) = self.through_cached(request, walker) {
+            return Ok(reach);
+        }
+        let (level, node) = self.radix.start_walk(request, Directory::Ordinary, walker)?;
+        if level == 1 {
+            return Ok(self.radix.descend(request, (1, node), 1, walker)?.reach());
+        }
+        let directory = match self.directory(request, (level, node), walker)? {
+            Above::Directory(node) => node,
+            Above::Leaf(reach) => return Ok(reach),
+        };
+        match self.read_directory(request, directory, walker)? {
+            Found::Superpage(address, entry) => {
+                Ok(self.through_read(request, (address, entry), walker))
+            }
+            Found::Table(address, entry) => {
+                self.radix.mark(address, entry, false);
+                let node = walker.locate(entry.frame())?;
+                fill(request, 2, Directory::Ordinary, node, walker);
+                Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
+            }
+        }
+    }
+
+    /// Translates with an entry that the walk cache holds: nothing is read.
+    fn through_cached(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
+        let WalkRequest { space, page, .. } = *request;
+        let (slot, loaded) = walker.caches.look_up_superpage(space, page)?;
+        walker.looked_up(Some(slot));
+        let mut first = loaded.entry.first;
+        if dirties(request, first) && !first.is_dirty() {
+            first = first.with_accessed(true);
+            self.mark_dirty(space, page);
+            walker.caches.mark_dirty(space, page);
+        }
+        walker.selected(true);
+        Some(self.reach(request, &loaded, first))
+    }
+
+    /// Loads an entry just read into the walk cache and translates with it.
+    fn through_read(
+        &mut self,
+        request: &WalkRequest,
+        (address, entry): (PhysicalAddress, GapTolerantEntry),
+        walker: &mut Walker<'_>,
+    ) -> Reach {
+        let first = self.radix.mark(address, entry.first, dirties(request, entry.first));
+        let loaded = self.load(GapTolerantEntry { first, ..entry });
+        if let Some(slot) = walker.caches.fill_superpage(request.space, request.page, loaded) {
+            walker.filled(Purpose::Level2, slot);
+        }
+        walker.selected(false);
+        self.reach(request, &loaded, first)
+    }
+
+    /// TLBs are filled with 4KB (G §3.7).
+    fn reach(&self, request: &WalkRequest, loaded: &LoadedEntry, first: PageTableEntry) -> Reach {
+        let selected = loaded.select(self.mode, request.page);
+        let allows = allow::of_leaf(first.permissions(), first.is_dirty());
+        Reach { size: PageSize::Size4K, frame: selected.frame, allows, filter: 0 }
+    }
+
+    /// The page of the page-directory node where the 16 bytes for the request lie, reached from a
+    /// cached or root node. A guest's node may lie anywhere in the machine page by page, so that a
+    /// walk cache's node is the page that was located.
+    fn directory(
+        &mut self,
+        request: &WalkRequest,
+        (level, mut node): (u8, Node),
+        walker: &mut Walker<'_>,
+    ) -> Result<Above, WalkFault> {
+        let index = superpage_offset(self.mode, request.page) / PageSize::Size4K.bytes();
+        if level == 2 {
+            let first = node.frame.number() / self.directory_frames() * self.directory_frames();
+            let wanted = Frame::new(first).add(index);
+            let located = if wanted == node.frame { node } else { walker.locate(wanted)? };
+            return Ok(Above::Directory(located));
+        }
+        if level == 4 {
+            node = match self.radix.descend(request, (4, node), 4, walker)? {
+                Descent::Node(node) => node,
+                Descent::Leaf(..) => unreachable!("there are no leaves in level 4"),
+            };
+        }
+        let place = (3, request.page);
+        let (address, entry) = self.radix.read(node, place, Purpose::Level3, walker)?;
+        if entry.is_large() {
+            let marked = self.radix.mark(address, entry, dirties(request, entry));
+            return Ok(Above::Leaf(Descent::Leaf(3, marked).reach()));
+        }
+        self.radix.mark(address, entry, false);
+        let node = walker.locate(entry.frame().add(index))?;
+        fill(request, 3, Directory::Ordinary, node, walker);
+        Ok(Above::Directory(node))
+    }
+
+    /// Reads the aligned 16 bytes for the request. Where they are the padding behind the entry of a
+    /// level-1 node, the 16 bytes before them are read too.
+    fn read_directory(
+        &mut self,
+        request: &WalkRequest,
+        node: Node,
+        walker: &mut Walker<'_>,
+    ) -> Result<Found, WalkFault> {
+        let offset = superpage_offset(self.mode, request.page) % PageSize::Size4K.bytes();
+        let table = table_offset(self.mode, request.page) % PageSize::Size4K.bytes();
+        walker.read(Purpose::Level2, node.located.address().add(offset));
+        let address = node.frame.address().add(offset);
+        let entry = GapTolerantEntry::read(self.radix.memory(), address);
+        if entry.is_superpage() {
+            return Ok(Found::Superpage(address, entry));
+        }
+        let first = table / GT_PDE_BYTES * GT_PDE_BYTES;
+        if first != offset {
+            walker.fell_on_padding();
+            walker.read(Purpose::Level2, node.located.address().add(first));
+        }
+        let address = node.frame.address().add(table);
+        let entry = self.radix.memory().entry(address);
+        let is_table = entry.is_present() && !entry.is_large();
+        if is_table { Ok(Found::Table(address, entry)) } else { Err(WalkFault::NotMapped) }
+    }
+}
+
+/// Whether the request is a store that an entry allows.
+fn dirties(request: &WalkRequest, entry: PageTableEntry) -> bool {
+    request.write && entry.permissions().allow(AccessKind::Write)
+}

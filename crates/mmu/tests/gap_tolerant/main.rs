@@ -1,0 +1,7 @@
+//! Gap-tolerant superpages, worked out by hand: what stands in memory, what a walk reads, what the
+//! walk cache spares, and random changes against a naive map.
+
+mod address_spaces;
+mod cached;
+mod tables;
+mod walks;
