@@ -61,6 +61,7 @@ impl Failure {
                 | SimError::GuestTooLarge { .. }
                 | SimError::Host(_)
                 | SimError::Segment(_)
+                | SimError::Superpages(_)
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::Size { .. }

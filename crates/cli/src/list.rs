@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use perforate_sim::{
-    AGEING_PRESETS, Machine, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS, scheme,
+    AGEING_PRESETS, GAP_TOLERANT_OPTIONS, Machine, PERFORATION_OPTIONS, PolicyOption,
+    SEGMENT_OPTIONS, scheme,
 };
 use perforate_trace::WORKLOADS;
 
@@ -31,6 +32,8 @@ enum What {
     Perforation,
     /// Options of the policy for direct segments
     Segment,
+    /// Options of the policy for gap-tolerant superpages
+    Superpages,
 }
 
 /// Prints the lists.
@@ -42,6 +45,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Ageing, ageing),
         (What::Perforation, perforation),
         (What::Segment, segment),
+        (What::Superpages, superpages),
     ];
     let wanted: Vec<String> = sections
         .iter()
@@ -115,6 +119,10 @@ fn ageing() -> String {
 
 fn perforation() -> String {
     options("Policy for perforated pages (--perforation KEY=VALUE,…)", PERFORATION_OPTIONS)
+}
+
+fn superpages() -> String {
+    options("Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)", GAP_TOLERANT_OPTIONS)
 }
 
 fn segment() -> String {

@@ -66,6 +66,10 @@ pub struct PlacementOptions {
     /// a segment scheme's own options (see `perforate list segment`)
     #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
     pub segment: Option<String>,
+    /// Policy for gap-tolerant superpages, for example least-blocks=33 or from=4G,to=8G (see
+    /// `perforate list superpages`)
+    #[arg(long, value_name = "SPEC", help_heading = "Operating system")]
+    pub superpages: Option<String>,
     /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
     /// the rest lies above) [default: none]
     #[arg(long, value_name = "GAP", help_heading = "Virtualization")]
@@ -101,6 +105,9 @@ pub struct PlacementOptions {
     /// Policy for direct segments of the host, as --segment
     #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
     pub host_segment: Option<String>,
+    /// Policy for gap-tolerant superpages of the host, as --superpages
+    #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
+    pub host_superpages: Option<String>,
     /// Seed of workload and memory; the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -151,7 +158,8 @@ impl PlacementOptions {
         })?;
         let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
             .with_past(past)?
-            .with_segment(self.segment.as_deref())?;
+            .with_segment(self.segment.as_deref())?
+            .with_superpages(self.superpages.as_deref())?;
         let modes = self.modes.as_deref().map(str::parse).transpose()?;
         MemoryState { background, modes, ..memory }.over(&self.host_memory())
     }
@@ -167,6 +175,7 @@ impl PlacementOptions {
             khugepaged: self.host_khugepaged.as_deref(),
             perforation: self.host_perforation.as_deref(),
             segment: self.host_segment.as_deref(),
+            superpages: self.host_superpages.as_deref(),
         }
     }
 

@@ -91,6 +91,35 @@ pub enum OsError {
     /// Perforated pages were wanted without the table format for them.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
+    /// Superpages were wanted without the table format for them.
+    #[error("gap-tolerant superpages need page tables with GT-PDEs (a mode of G Table 3)")]
+    NoGapTolerance,
+    /// A policy with 2MB pages over page tables with gap-tolerant entries.
+    #[error(
+        "policy \"{policy}\" maps 2MB pages, and page tables in mode {mode} cannot hold them: an \
+         address space has either 2MB-page PDEs or GT-PDEs (GTPTCR, G §3.7)"
+    )]
+    LargePagesWithGapTolerance {
+        /// The policy.
+        policy: &'static str,
+        /// The mode.
+        mode: String,
+    },
+    /// Slices that do not exist.
+    #[error(
+        "slices from {} to {}: the memory ends at {}; slices are aligned pieces of {} inside it",
+        size(*start_bytes), size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
+    )]
+    SliceOutsideMemory {
+        /// First byte asked for.
+        start_bytes: u64,
+        /// First byte after it.
+        end_bytes: u64,
+        /// Size of the memory.
+        memory_bytes: u64,
+        /// Size of a slice.
+        slice_bytes: u64,
+    },
     /// An address space that does not exist.
     #[error("no address space {}", .space.0)]
     UnknownSpace {

@@ -20,6 +20,7 @@ mod kernel;
 mod memory;
 mod memory_map;
 mod mode_policy;
+mod pairing;
 mod policy;
 mod random;
 mod shadow;
@@ -42,9 +43,11 @@ pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, Map
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
 };
+pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockUse, HoleAllocation, Huge1G, PERFORATION_OPTIONS, POLICIES, PartialChange,
-    Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,
-    PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule, Thp, parse_policy,
+    BasePages, BlockUse, GAP_TOLERANT_OPTIONS, GapTolerant, HoleAllocation, Huge1G,
+    PERFORATION_OPTIONS, POLICIES, PartialChange, Perforated, Policy, PolicyEntry, PolicyOption,
+    Promotion, PromotionChoices, PromotionPrice, PromotionRule, SEGMENT_OPTIONS, SegmentPolicy,
+    SegmentRule, SuperpageRule, Thp, parse_policy,
 };
 pub use shadow::{ShadowLeaf, ShadowTables};

@@ -34,6 +34,8 @@ pub enum FrameClass {
     Large,
     /// A part of a 1GB page.
     Huge,
+    /// A part of a gap-tolerant superpage.
+    Superpage,
     /// A part of a direct segment that no table entry maps.
     Segment,
     /// No memory at this address: the I/O gap, or room for memory that is added later.
@@ -42,7 +44,7 @@ pub enum FrameClass {
 
 impl FrameClass {
     /// Every class.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Unmovable,
         Self::Retired,
         Self::Free,
@@ -53,6 +55,7 @@ impl FrameClass {
         Self::Perforated,
         Self::Large,
         Self::Huge,
+        Self::Superpage,
         Self::Segment,
         Self::Absent,
     ];
@@ -70,6 +73,7 @@ impl FrameClass {
             Self::Perforated => "perforated",
             Self::Large => "large",
             Self::Huge => "huge",
+            Self::Superpage => "superpage",
             Self::Segment => "segment",
             Self::Absent => "absent",
         }
@@ -106,6 +110,8 @@ pub enum BlockClass {
     Segment,
     /// A part of a 1GB page.
     Huge,
+    /// B-blocks of gap-tolerant superpages, and what else lies beside them.
+    Superpage,
     /// An ordinary 2MB page.
     Large,
     /// A perforated page.
@@ -114,7 +120,7 @@ pub enum BlockClass {
 
 impl BlockClass {
     /// Every class.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Free,
         Self::PartlyFree,
         Self::PageCache,
@@ -126,6 +132,7 @@ impl BlockClass {
         Self::Absent,
         Self::Segment,
         Self::Huge,
+        Self::Superpage,
         Self::Large,
         Self::Perforated,
     ];
@@ -144,6 +151,7 @@ impl BlockClass {
             Self::Absent => "absent",
             Self::Segment => "segment",
             Self::Huge => "huge",
+            Self::Superpage => "superpage",
             Self::Large => "large",
             Self::Perforated => "perforated",
         }
@@ -199,6 +207,7 @@ impl BlockFrames {
             (FrameClass::Perforated, BlockClass::Perforated),
             (FrameClass::Large, BlockClass::Large),
             (FrameClass::Huge, BlockClass::Huge),
+            (FrameClass::Superpage, BlockClass::Superpage),
             (FrameClass::Segment, BlockClass::Segment),
         ] {
             if has(part) {

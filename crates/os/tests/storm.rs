@@ -6,10 +6,11 @@ mod machine;
 use machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
-    SegmentRule,
+    SegmentRule, TableFormat,
 };
 use perforate_types::{
-    AccessKind, Advice, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, VirtualAddress,
+    AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
+    VirtualAddress,
 };
 use proptest::prelude::*;
 
@@ -372,6 +373,22 @@ fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     storm_on(policy, config, actions);
 }
 
+fn gap_tolerant(mode: GapTolerance) -> TableFormat {
+    TableFormat { gap_tolerance: Some(mode), ..TableFormat::default() }
+}
+
+fn superpages(
+    mode: GapTolerance,
+    fragmentation: Option<&str>,
+    memory_bytes: u64,
+    actions: &[Action],
+) {
+    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let tables = gap_tolerant(mode);
+    let config = KernelConfig { tables, fragmentation, ..KernelConfig::new(memory_bytes) };
+    storm_on("gap-tolerant", config, actions);
+}
+
 fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
@@ -445,6 +462,40 @@ proptest! {
     #[test]
     fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
         storm("perforated", None, &actions);
+    }
+
+    #[test]
+    fn superpages_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::SINGLE_1M, None, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn superpages_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
+        let fragmentation = Some("portion=50%,holes=25%,clustered");
+        superpages(GapTolerance::SINGLE_2M, fragmentation, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn superpages_of_4mb_in_short_memory(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::SINGLE_4M, None, 48 * MB, &actions);
+    }
+
+    #[test]
+    fn pairs_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
+        let fragmentation = Some("portion=75%,holes=10%,clustered");
+        superpages(GapTolerance::PAIRED_2M, fragmentation, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn pairs_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::PAIRED_4M, None, 256 * MB + 3 * PAGE, &actions);
+    }
+
+    #[test]
+    fn swapped_superpages(actions in prop::collection::vec(action(), 1..80)) {
+        let tables = gap_tolerant(GapTolerance::SINGLE_1M);
+        let config = KernelConfig { swap_bytes: 64 * MB, tables, ..KernelConfig::new(5 * MB) };
+        pressure_on("gap-tolerant", config, &actions);
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(crate) const BLOCK_CLASSES: &[Part] = &[
     ("absent", "no memory", "empty"),
     ("segment", "direct segment", "tlb"),
     ("huge", "1GB page", "page-1g"),
+    ("superpage", "superpage", "gt-pde-2m"),
     ("large", "2MB page", "page-2m"),
     ("perforated", "perforated", "perforated"),
 ];

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use perforate_trace::{Source, SourceMetadata, TraceError};
-use perforate_types::Chunk;
+use perforate_types::{Chunk, GapTolerance};
 
 use crate::footprint::Footprint;
 use crate::memory_history::TouchedHistory;
@@ -251,6 +251,11 @@ impl Comparison {
             let whose = "no native or guest's scheme here has direct segments";
             notes.push(format!("--segment has no effect: {whose}"));
         }
+        let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
+        if self.memory.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
+            let whose = "no native or guest's scheme here has gap-tolerant superpages";
+            notes.push(format!("--superpages has no effect: {whose}"));
+        }
         if let Some(host) = &self.memory.host {
             notes.extend(self.host_options_without_effect(host));
         }
@@ -280,6 +285,9 @@ impl Comparison {
         }
         if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.has_segments()) {
             notes.push("--host-segment has no effect: no host here has direct segments".into());
+        }
+        if host.superpages.is_some() && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some()) {
+            notes.push("--host-superpages has no effect: no host here has superpages".into());
         }
         if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
             notes.push("--host-perforation has no effect: no host here perforates".into());
@@ -379,5 +387,6 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,
+        "gap_tolerance": scheme.gap_tolerance.map(GapTolerance::label),
     })
 }

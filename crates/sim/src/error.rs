@@ -119,6 +119,9 @@ pub enum SimError {
     /// Options of the policy for direct segments that cannot be.
     #[error("--segment: {0}")]
     Segment(String),
+    /// Options of the policy for gap-tolerant superpages that cannot be.
+    #[error("--superpages: {0}")]
+    Superpages(String),
     /// Options of the policy for perforated pages that cannot be.
     #[error("--perforation: {0}")]
     Perforation(String),

@@ -40,7 +40,9 @@ pub use machine::Machine;
 pub use memory_state::{MemoryState, Past, PastOptions, parse_size};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
-pub use perforate_os::{AGEING_PRESETS, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS};
+pub use perforate_os::{
+    AGEING_PRESETS, GAP_TOLERANT_OPTIONS, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS,
+};
 pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use scheme::{Composition, Scheme};
 pub use simulation::{RunOptions, Simulation};

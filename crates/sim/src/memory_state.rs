@@ -21,6 +21,10 @@ pub struct MemoryState {
     /// for all schemes that have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment: Option<String>,
+    /// Options of the policy for gap-tolerant superpages (`least-blocks=33,from=4G,to=8G`; G §3.8),
+    /// for all schemes that have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superpages: Option<String>,
     /// What happened to the memory before the program starts.
     #[serde(flatten)]
     pub past: Past,
@@ -259,6 +263,7 @@ impl MemoryState {
             fragmentation,
             perforation,
             segment: None,
+            superpages: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,
@@ -297,6 +302,18 @@ impl MemoryState {
         Ok(Self { segment: options.map(String::from), ..self })
     }
 
+    /// The same memory with options for gap-tolerant superpages.
+    ///
+    /// # Errors
+    /// Options that there are not, or values that make no sense.
+    pub fn with_superpages(self, options: Option<&str>) -> Result<Self, SimError> {
+        if let Some(options) = options {
+            perforate_os::parse_policy(&format!("gap-tolerant:{options}"))
+                .map_err(|error| SimError::Superpages(error.to_string()))?;
+        }
+        Ok(Self { superpages: options.map(String::from), ..self })
+    }
+
     /// Physical addresses that there are at most: the I/O gap and room to add are among them.
     pub(crate) fn address_bytes(&self) -> u64 {
         let gap_bytes = self.past.io_gap.map_or(0, |gap| gap.end_bytes);
@@ -314,7 +331,9 @@ impl MemoryState {
         let policy = self.perforation.as_ref().map(|options| format!("perforation: {options}"));
         let phrases = std::iter::once(state).chain(self.past.describe());
         let segment = self.segment.as_ref().map(|options| format!("segment: {options}"));
+        let superpages = self.superpages.as_ref().map(|options| format!("superpages: {options}"));
         let phrases = phrases.chain(self.background.describe()).chain(policy).chain(segment);
+        let phrases = phrases.chain(superpages);
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

@@ -23,6 +23,8 @@ pub struct HostMemoryOptions<'a> {
     pub perforation: Option<&'a str>,
     /// `--host-segment`, as `--segment`.
     pub segment: Option<&'a str>,
+    /// `--host-superpages`, as `--superpages`.
+    pub superpages: Option<&'a str>,
 }
 
 impl HostMemoryOptions<'_> {
@@ -48,6 +50,7 @@ impl HostMemoryOptions<'_> {
             host.memory_bytes = room_for(guest, &host);
         }
         let host = host.with_past(past)?.with_segment(self.segment)?;
+        let host = host.with_superpages(self.superpages)?;
         Ok(MemoryState { background, ..host })
     }
 }
@@ -101,6 +104,7 @@ impl MemoryState {
             fragmentation: None,
             perforation: None,
             segment: None,
+            superpages: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,

@@ -67,6 +67,14 @@ impl Kernel {
                     space.copy_subpage(page, copies(frame, effects), permissions, effects)?;
                 }
             }
+            Present::Superpage(..) => {
+                let start = space.superpage_start(page);
+                if space.is_superpage_shared(start, effects.memory) {
+                    space.demote_superpages(start, effects)?;
+                    return self.make_writable(id, page, attributes, updates);
+                }
+                space.protect_superpage(start, permissions, effects);
+            }
             Present::Huge(..)
                 if attributes.is_shared()
                     || !effects.memory.any_shared_huge(space.huge_block(gigabyte_of(page))) =>

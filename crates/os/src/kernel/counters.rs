@@ -90,9 +90,10 @@ impl Kernel {
         self.ksm_counters(out);
         self.khugepaged_counters(out);
         self.segment_counters(out);
+        self.superpage_counters(out);
     }
 
-    /// Share of mapped memory that an entry of 2MB or more translates (holes excluded), when most
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), when most
     /// was mapped.
     pub fn large_page_coverage(&self) -> f64 {
         let peak = self.peak_now();
@@ -134,6 +135,7 @@ impl Kernel {
             holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
             reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
+            superpage_pages: sum.superpage_pages + usage.superpage_pages,
             segment_pages: sum.segment_pages + usage.segment_pages,
         })
     }

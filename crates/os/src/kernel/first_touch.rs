@@ -29,6 +29,12 @@ impl Kernel {
         }
         let permissions = area.attributes.effective();
         let number = region_of(page);
+        if self.config.tables.gap_tolerance.is_some() {
+            return match self.bring_in_superpage(id, page, &area, updates)? {
+                true => Ok(()),
+                false => self.map_frame(id, page, permissions, updates),
+            };
+        }
         if !self.may_be_large(id, number, &area)? {
             return self.map_frame(id, page, permissions, updates);
         }

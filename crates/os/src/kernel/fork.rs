@@ -73,6 +73,9 @@ impl AddressSpace {
         for number in self.huge_within(&ALL_PAGES) {
             self.copy_huge(number, child, effects)?;
         }
+        for page in self.superpages_within(&ALL_PAGES) {
+            self.copy_superpage(page, child, effects)?;
+        }
         for number in self.regions_within(&ALL_PAGES) {
             match &self.region(number).expect("mapped region").mapping {
                 Mapping::Pages(_) => self.copy_pages(number, child, effects)?,
@@ -84,7 +87,7 @@ impl AddressSpace {
     }
 
     /// What both may do with a page that this space allows `permissions` for.
-    fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
+    pub(super) fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
         let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         Permissions { write: permissions.write && shared, ..permissions }
     }

@@ -18,6 +18,10 @@ pub enum HardFault {
     Punched,
     /// It was part of a direct segment; its page escapes it (D §V).
     Escaped,
+    /// It was part of a gap-tolerant superpage, which lies in other B-blocks now.
+    Relocated,
+    /// It was part of a gap-tolerant superpage, which is 4KB pages now.
+    Demoted,
     /// It was part of a 2MB page, which was split into 4KB pages.
     Split,
     /// It stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or there
@@ -59,6 +63,9 @@ impl Kernel {
         }
         if self.release_reservation_of(frame, updates) {
             return HardFault::WasFree;
+        }
+        if let Some(place) = self.superpage_page_of(frame) {
+            return self.take_out_of_superpage(place, frame, updates);
         }
         match self.large_page_around(frame) {
             Some((space, page)) => self.take_out_of_large(space, page, frame, updates),

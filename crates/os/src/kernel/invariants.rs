@@ -29,6 +29,12 @@ impl Kernel {
                 foreign += 1;
             }
         }
+        for (block, holes) in self.memory.drawn_holes() {
+            for index in holes.iter() {
+                recount.hold(block.add(index as u64))?;
+                foreign += 1;
+            }
+        }
         expect("foreign frames", self.memory.foreign_frames(), foreign)?;
         self.memory.check(recount)?;
         let punched = self.ledger.done.subpages_punched;

@@ -23,6 +23,7 @@
 //! - `patching`: holes go back in place.
 //! - `demotion`: perforated pages with too many holes become 4KB pages.
 //! - `reservation`: reserved frames are given up.
+//! - `superpage`: gap-tolerant superpages.
 //! - `contiguous`, `segment`: runs of any length, and the direct segments in them.
 //! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
 //!
@@ -68,6 +69,7 @@ mod reservation;
 mod segment;
 mod shared;
 mod subpage;
+mod superpage;
 mod swap;
 mod work;
 
@@ -104,6 +106,7 @@ pub use segment::SegmentState;
 use segment::Segments;
 pub use shared::SharedPlace;
 pub use subpage::HoleContent;
+use superpage::Superpages;
 pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
 
@@ -215,6 +218,7 @@ pub struct Kernel {
     compaction: CompactionCounts,
     reclaim: Reclaim,
     segments: Segments,
+    superpages: Superpages,
     peak: Peak,
     contents: PageContents,
     ksm: Ksm,
@@ -247,6 +251,7 @@ impl Kernel {
             config.zones,
             layout,
         )?;
+        superpage::prepare(&mut memory, &config, policy.as_ref())?;
         if let Some(faulty) = &config.faulty {
             memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
         }
@@ -269,6 +274,7 @@ impl Kernel {
             compaction: CompactionCounts::default(),
             reclaim: Reclaim::default(),
             segments: Segments::default(),
+            superpages: Superpages::default(),
             peak: Peak::default(),
             contents: PageContents::default(),
             ksm: Ksm::default(),
@@ -336,6 +342,11 @@ impl Kernel {
         }
         self.conclude(updates);
         result.map_err(|error| self.with_estimate(error))
+    }
+
+    /// The format of its page tables.
+    pub fn tables(&self) -> TableFormat {
+        self.config.tables
     }
 
     /// Address space of the running process.

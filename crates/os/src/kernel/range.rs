@@ -39,6 +39,9 @@ impl Kernel {
                 space.split_huge(number, &mut effects)?;
             }
         }
+        for page in space.superpages_within(&pages) {
+            space.drop_superpage(page, &pages, &mut effects)?;
+        }
         for number in space.regions_within(&pages) {
             let subpages = subpages_of(&pages, number);
             space.drop_subpages(number, &subpages, partial, &mut effects)?;
@@ -64,7 +67,7 @@ impl Kernel {
 
 /// What a page of an area may allow: a frame that others use as well stays read-only until a
 /// write copies it.
-fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
+pub(super) fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
     let permissions = attributes.effective();
     let write = permissions.write && (attributes.is_shared() || !is_shared);
     Permissions { write, ..permissions }
@@ -141,6 +144,9 @@ impl AddressSpace {
             } else {
                 self.split_huge(number, effects)?;
             }
+        }
+        for page in self.superpages_within(&pages) {
+            self.protect_or_demote(page, &area, effects)?;
         }
         for number in self.regions_within(&pages) {
             let subpages = subpages_of(&pages, number);

@@ -128,6 +128,7 @@ impl Kernel {
             while let Some((number, advised)) =
                 self.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
+                self.demote_for_reclaim((id, number), updates);
                 let mut pages = self.reclaimable(id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
                 if self.take_out(id, number, &pages, updates) {

@@ -72,6 +72,9 @@ impl AddressSpace {
         for number in self.huge_within(pages) {
             self.split_huge(number, effects)?;
         }
+        for page in self.superpages_within(pages) {
+            self.move_superpage(page, pages, to, effects)?;
+        }
         let is_aligned = index_of(to) == index_of(pages.start);
         for number in self.regions_within(pages) {
             let subpages = subpages_of(pages, number);
@@ -148,7 +151,9 @@ impl AddressSpace {
             Some(Present::InPlace(_, permissions)) => {
                 Some((self.punch(page, effects)?, permissions))
             }
-            Some(Present::Large(..) | Present::Huge(..)) => unreachable!("split before"),
+            Some(Present::Large(..) | Present::Huge(..) | Present::Superpage(..)) => {
+                unreachable!("split before")
+            }
         })
     }
 

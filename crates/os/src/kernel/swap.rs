@@ -42,6 +42,7 @@ impl Kernel {
         (id, number): SpaceRegion,
         updates: &mut Vec<Update>,
     ) -> bool {
+        self.demote_for_reclaim((id, number), updates);
         let room = usize::try_from(self.memory.swap.free_slots()).unwrap_or(usize::MAX);
         let pages: HoleSet = self.reclaimable(id, number).iter().take(room).collect();
         if !self.take_out(id, number, &pages, updates) {

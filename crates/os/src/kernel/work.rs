@@ -66,6 +66,8 @@ account! {
     faults_copy_on_write,
     /// Faults that read a page from swap (Linux: major faults).
     faults_swap,
+    /// Faults that brought in gap-tolerant superpages.
+    faults_superpage,
     /// Faults that made a direct segment, in which the page lies.
     faults_segment,
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
@@ -90,6 +92,8 @@ account! {
     large_pages_split,
     /// 1GB pages split into 2MB pages.
     huge_pages_split,
+    /// Gap-tolerant entries that became 4KB pages.
+    superpages_demoted,
     /// Sub-pages that became holes of a 2MB page.
     subpages_punched,
     /// Holes that became a part of their 2MB page again.
@@ -168,6 +172,11 @@ pub(crate) enum FirstTouch {
     Large,
     /// A 1GB page.
     Huge,
+    /// Gap-tolerant superpages.
+    Superpage {
+        /// Their pages.
+        pages: u64,
+    },
     /// A direct segment.
     Segment {
         /// Its pages that begin cleared.
@@ -281,6 +290,9 @@ impl Ledger {
             FirstTouch::Page | FirstTouch::Hole => self.done.frames_zeroed_4k += cleared,
             FirstTouch::Large => self.done.blocks_zeroed_2m += cleared,
             FirstTouch::Huge => self.done.blocks_zeroed_1g += cleared,
+            FirstTouch::Superpage { pages } => {
+                self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
+            }
             FirstTouch::Segment { cleared: pages } => {
                 self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
                 self.done.frames_zeroed_4k += cleared * (pages % BLOCK_PAGES);
@@ -308,6 +320,7 @@ impl Ledger {
             FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,
+            FirstTouch::Superpage { .. } => self.done.faults_superpage += 1,
             FirstTouch::Segment { .. } => self.done.faults_segment += 1,
             FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
         }

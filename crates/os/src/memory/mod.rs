@@ -11,18 +11,20 @@ mod number_set;
 mod others;
 mod owners;
 mod pageblock;
+mod pairs;
 mod pressure;
 mod references;
 mod runs;
+mod slices;
 mod swap;
 mod zones;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
+use perforate_types::{Frame, GapTolerance, HoleSet, PageSize, SpaceId, VirtualPage};
 
-use crate::OsError;
+use crate::{OsError, SuperpageRule};
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
 pub(crate) use check::{Recount, expect};
@@ -37,6 +39,7 @@ use owners::Owners;
 pub use pressure::Pressure;
 use pressure::Watermarks;
 use references::References;
+pub(crate) use slices::Selected;
 pub(crate) use swap::Swap;
 pub use zones::{Zone, ZoneLayout, Zones};
 
@@ -76,6 +79,8 @@ pub(crate) struct PhysicalMemory {
     hole_bitmap: Option<Frame>,
     hole_bitmap_frames: u64,
     foreign_frames: u64,
+    /// Those of them that were drawn for physical blocks.
+    drawn_holes: Vec<(Frame, HoleSet)>,
     /// Fragmented blocks that no address space uses now, by the region they were drawn for.
     parked: HashMap<u64, Vec<Frame>>,
     /// Who maps a block as a perforated page.
@@ -144,6 +149,7 @@ impl PhysicalMemory {
             hole_bitmap: with_hole_bitmap.then(|| Frame::new(hole_bitmap)),
             hole_bitmap_frames,
             foreign_frames: 0,
+            drawn_holes: Vec::new(),
             parked: HashMap::new(),
             perforated: HashMap::new(),
         })
@@ -192,6 +198,31 @@ impl PhysicalMemory {
     /// Whether a whole 2MB block is free.
     pub(crate) fn has_free_block(&self) -> bool {
         (BLOCK_ORDER..=Buddy::MAX_ORDER).any(|order| self.zones.free_blocks(order) > 0)
+    }
+
+    /// Frames for a new gap-tolerant entry, if a slice or a pair of slices can be had.
+    pub(crate) fn allocate_superpage(&mut self) -> Option<Selected> {
+        self.zones.allocate_superpage()
+    }
+
+    /// From now on keeps which slices superpages can be made of. Where fragmentation is injected,
+    /// slices are used after it has been drawn for them ([`Self::draw_slices`]).
+    pub(crate) fn track_slices(&mut self, mode: GapTolerance, rule: &SuperpageRule, drawn: bool) {
+        self.zones.track_slices(mode, self.end_frame, rule, drawn);
+    }
+
+    /// Draws injected fragmentation for slices until it has been drawn for so many frames.
+    pub(crate) fn draw_slices(&mut self, frames: u64, holes: impl Fn(u64) -> Option<HoleSet>) {
+        while self.zones.slices().is_some_and(|slices| slices.drawn_frames() < frames) {
+            let Some(taken) = self.zones.draw_slices(&holes) else { return };
+            self.foreign_frames += taken.iter().map(|(_, holes)| holes.count() as u64).sum::<u64>();
+            self.drawn_holes.extend(taken);
+        }
+    }
+
+    /// Frames of physical blocks that injected fragmentation gave to others.
+    pub(crate) fn drawn_holes(&self) -> &[(Frame, HoleSet)] {
+        &self.drawn_holes
     }
 
     /// A whole 2MB block for pages of a program, if there is one.

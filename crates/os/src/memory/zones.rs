@@ -1,11 +1,13 @@
 //! Zones: ranges of physical memory with free lists of their own.
 
-use perforate_types::{Frame, HoleSet};
+use perforate_types::{Frame, GapTolerance, HoleSet};
 use serde::{Deserialize, Serialize};
 
 use super::buddy::Buddy;
 use super::migrate_type::MigrateType;
+use super::slices::{Selected, Slices};
 use super::{BLOCK_ORDER, FRAME_BYTES};
+use crate::SuperpageRule;
 
 /// How memory is divided into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,6 +75,8 @@ pub struct Zone {
 pub struct Zones {
     /// Lowest first; without gaps.
     zones: Vec<Zone>,
+    /// What is kept for gap-tolerant superpages.
+    slices: Option<Slices>,
 }
 
 impl Zones {
@@ -90,7 +94,7 @@ impl Zones {
         if start < frames || zones.is_empty() {
             zones.push(Zone { name: "Normal", buddy: Buddy::over(start..frames) });
         }
-        Self { zones }
+        Self { zones, slices: None }
     }
 
     /// The zones, lowest first.
@@ -129,32 +133,42 @@ impl Zones {
 
     /// An aligned block of 2^order frames for contents of this type.
     pub(crate) fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
-        self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate(order, kind))
+        let found =
+            self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate(order, kind))?;
+        self.taken(found, 1 << order);
+        Some(found)
     }
 
     /// A free aligned run of `frames` frames, a multiple of 1024.
     pub(crate) fn allocate_run(&mut self, frames: u64) -> Option<Frame> {
-        self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate_run(frames))
+        let found = self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate_run(frames))?;
+        self.taken(found, frames);
+        Some(found)
     }
 
     /// Gives back the block of 2^order frames at `frame`.
     pub(crate) fn free(&mut self, frame: Frame, order: u32) {
         self.of_mut(frame).free(frame, order);
+        self.freed(frame, 1 << order);
     }
 
     /// Gives back a run of `frames` frames, a multiple of 1024.
     pub(crate) fn free_run(&mut self, frame: Frame, frames: u64) {
         self.of_mut(frame).free_run(frame, frames);
+        self.freed(frame, frames);
     }
 
     /// Takes all free frames of these 2MB blocks, by number. They lie in one zone.
     pub(crate) fn take_blocks(&mut self, numbers: std::ops::Range<u64>) {
-        self.of_mut(Frame::new(numbers.start << BLOCK_ORDER)).take_pageblocks(numbers);
+        let first = Frame::new(numbers.start << BLOCK_ORDER);
+        self.of_mut(first).take_pageblocks(numbers.clone());
+        self.taken(first, (numbers.end - numbers.start) << BLOCK_ORDER);
     }
 
     /// Takes these frames, which are all free.
     pub(crate) fn take_range(&mut self, frames: std::ops::Range<u64>) {
         let block = 1 << BLOCK_ORDER;
+        self.taken(Frame::new(frames.start), frames.end - frames.start);
         let mut next = frames.start;
         while next < frames.end {
             let place = self.place(Frame::new(next));
@@ -173,7 +187,111 @@ impl Zones {
 
     /// Takes exactly this frame; returns whether it was free.
     pub(crate) fn take(&mut self, frame: Frame) -> bool {
-        self.of_mut(frame).take(frame)
+        let was_free = self.of_mut(frame).take(frame);
+        if was_free {
+            self.taken(frame, 1);
+        }
+        was_free
+    }
+
+    /// From now on keeps which slices superpages of this mode can be made of, in memory up to frame
+    /// `end`.
+    pub(crate) fn track_slices(
+        &mut self,
+        mode: GapTolerance,
+        end: u64,
+        rule: &SuperpageRule,
+        is_drawn: bool,
+    ) {
+        let mut slices = Slices::new(mode, end, rule, is_drawn);
+        let order = mode.block_order();
+        for zone in &self.zones {
+            for (first, frames) in zone.buddy.free_runs() {
+                slices.freed(first.number() >> order..(first.number() + frames) >> order);
+            }
+            for (first, free) in zone.buddy.partly_free() {
+                let blocks = first.number() >> order..(first.number() >> order) + (512 >> order);
+                let usable = |block: &u64| is_block_in(&free, *block << order, order);
+                blocks.filter(usable).for_each(|block| slices.freed(block..block + 1));
+            }
+        }
+        self.slices = Some(slices);
+    }
+
+    /// Takes the frames of the next slices that injected fragmentation gives to others; `holes` tells
+    /// of a 2MB block by its number. Returns what was taken, `None` where no slice is left.
+    pub(crate) fn draw_slices(
+        &mut self,
+        holes: impl Fn(u64) -> Option<HoleSet>,
+    ) -> Option<Vec<(Frame, HoleSet)>> {
+        let frames = self.slices.as_ref()?.next_to_draw();
+        if frames.is_empty() {
+            return None;
+        }
+        let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
+        let mut taken = Vec::new();
+        for number in frames.start >> BLOCK_ORDER..frames.end.min(end) >> BLOCK_ORDER {
+            let block = Frame::new(number << BLOCK_ORDER);
+            let holes = holes(number).unwrap_or(HoleSet::EMPTY);
+            let free: HoleSet =
+                holes.iter().filter(|&index| self.take(block.add(index as u64))).collect();
+            if !free.is_empty() {
+                taken.push((block, free));
+            }
+        }
+        self.slices.as_mut().expect("kept").note_drawn(&frames);
+        Some(taken)
+    }
+
+    /// What is kept for superpages, where it is.
+    pub(crate) fn slices(&self) -> Option<&Slices> {
+        self.slices.as_ref()
+    }
+
+    /// Takes the frames for a new gap-tolerant entry, from the highest zone that has them.
+    pub(crate) fn allocate_superpage(&mut self) -> Option<Selected> {
+        let slices = self.slices.as_mut()?;
+        let ranges = self.zones.iter().rev().map(|zone| zone.buddy.range());
+        let found = ranges.filter_map(|frames| slices.find(&frames)).next()?;
+        let mode = slices.mode();
+        for block in found.blocks(mode) {
+            self.take_range(block.number()..block.number() + mode.block_frames());
+        }
+        Some(found)
+    }
+
+    /// Whether what is kept of slices agrees with what is free.
+    pub(crate) fn check_slices(&self) -> Result<(), String> {
+        let Some(slices) = &self.slices else { return Ok(()) };
+        let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
+        let order = slices.mode().block_order();
+        slices.check(|block| {
+            block.number() + (1 << order) <= end && {
+                let frames = (0..1 << order).map(|index| block.add(index));
+                frames.into_iter().all(|frame| self.is_free(frame))
+            }
+        })
+    }
+
+    #[inline]
+    fn taken(&mut self, first: Frame, frames: u64) {
+        if let Some(slices) = self.slices.as_mut().filter(|_| frames > 0) {
+            slices.taken(first.number()..first.number() + frames);
+        }
+    }
+
+    /// Frames were given back; B-blocks of which they are a part may be free as a whole now.
+    #[inline]
+    fn freed(&mut self, first: Frame, frames: u64) {
+        let Some(slices) = &self.slices else { return };
+        let order = slices.mode().block_order();
+        let block = first.number() >> order;
+        if frames >= 1 << order {
+            let blocks = block..(first.number() + frames) >> order;
+            self.slices.as_mut().expect("kept").freed(blocks);
+        } else if is_block_in(&self.free_in_pageblock(first), block << order, order) {
+            self.slices.as_mut().expect("kept").freed(block..block + 1);
+        }
     }
 
     fn of(&self, frame: Frame) -> &Buddy {
@@ -190,4 +308,11 @@ impl Zones {
         let starts_behind = |zone: &Zone| zone.buddy.range().start > frame.number();
         self.zones.iter().rposition(|zone| !starts_behind(zone)).expect("the first starts at 0")
     }
+}
+
+/// Whether all frames of the B-block at frame `first` are among the free ones of its 2MB.
+fn is_block_in(free: &HoleSet, first: u64, order: u32) -> bool {
+    let index = first as usize % HoleSet::SUBPAGES;
+    let frames = !0_u64 >> (64 - (1 << order)) << (index % 64);
+    free.words()[index / 64] & frames == frames
 }

@@ -4,6 +4,7 @@
 //! A new policy is one file with an `impl Policy` and one line in [`POLICIES`].
 
 mod base_pages;
+mod gap_tolerant;
 mod huge_1g;
 mod option;
 mod perforated;
@@ -15,6 +16,7 @@ use perforate_types::HoleSet;
 
 use crate::OsError;
 pub use base_pages::BasePages;
+pub use gap_tolerant::{GAP_TOLERANT_OPTIONS, GapTolerant, SuperpageRule};
 pub use huge_1g::Huge1G;
 pub use option::PolicyOption;
 pub use perforated::{PERFORATION_OPTIONS, Perforated};
@@ -70,6 +72,17 @@ pub trait Policy: Send {
     /// it.
     fn segment(&self) -> Option<SegmentRule> {
         None
+    }
+
+    /// Whether gap-tolerant superpages are made, and of what. Needs page tables with entries for
+    /// them, which hold no 2MB pages.
+    fn superpages(&self) -> Option<&SuperpageRule> {
+        None
+    }
+
+    /// Whether it maps ordinary or perforated 2MB pages at all.
+    fn maps_large(&self) -> bool {
+        self.use_block(&HoleSet::EMPTY) != BlockUse::Pages
     }
 
     /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
@@ -154,6 +167,11 @@ pub const POLICIES: &[PolicyEntry] = &[
         name: "perforated",
         summary: "2MB with holes where a block is fragmented (see its options)",
         make: |options| Ok(Box::new(Perforated::from_options(options)?)),
+    },
+    PolicyEntry {
+        name: "gap-tolerant",
+        summary: "gap-tolerant superpages where a slice can be had (see its options), else 4KB",
+        make: |options| Ok(Box::new(GapTolerant::from_options(options)?)),
     },
     PolicyEntry {
         name: "segment",
@@ -255,6 +273,9 @@ mod tests {
         for option in PERFORATION_OPTIONS {
             parse_policy(&format!("perforated:{}={}", option.name, option.default)).unwrap();
         }
+        for option in GAP_TOLERANT_OPTIONS {
+            parse_policy(&format!("gap-tolerant:{}={}", option.name, option.default)).unwrap();
+        }
         for option in SEGMENT_OPTIONS {
             parse_policy(&format!("segment:{}={}", option.name, option.default)).unwrap();
         }
@@ -263,7 +284,15 @@ mod tests {
     #[test]
     fn wrong_policies_are_explained() {
         for (text, reason) in [
-            ("huge", "there are base-pages, thp, thp-madvise, huge-1g, perforated, segment, ideal"),
+            (
+                "huge",
+                "there are base-pages, thp, thp-madvise, huge-1g, perforated, gap-tolerant, \
+                 segment, ideal",
+            ),
+            ("gap-tolerant:pages=2m", "either 2MB-page PDEs or GT-PDEs, never both"),
+            ("gap-tolerant:least-blocks=31", "least-blocks is 32 to 64, not \"31\""),
+            ("gap-tolerant:from=1G,to=1G", "to is more than from: no slice lies between them"),
+            ("gap-tolerant:to=soon", "to is a size such as 4G, not \"soon\""),
             ("segment:base=0x2000,limit=0x1000", "limit 0x1000 is less than base 0x2000"),
             ("segment:base=0x2000", "base needs limit"),
             ("segment:base=7,limit=0x1000", "base is an address of a page such as 0x7f0000200000"),

@@ -2,7 +2,7 @@
 
 use perforate_types::HoleSet;
 
-use super::option::{PolicyOption, option};
+use super::option::{PolicyOption, option, parse_size};
 use super::{BlockUse, Policy};
 
 /// What a direct segment is made of, and when (D §II.B: a primary region).
@@ -108,18 +108,6 @@ fn bounds(base: Option<u64>, limit: Option<u64>) -> Result<Option<(u64, u64)>, S
         (Some(_), None) => Err("base needs limit, the first byte after the segment".into()),
         (None, Some(_)) => Err("limit needs base, the first byte of the segment".into()),
     }
-}
-
-/// A number with `K`, `M` or `G`, in bytes.
-fn parse_size(text: &str) -> Option<u64> {
-    let unit = |letter| text.strip_suffix(letter);
-    let (number, shift) = match (unit('K'), unit('M'), unit('G')) {
-        (Some(number), ..) => (number, 10),
-        (_, Some(number), _) => (number, 20),
-        (.., Some(number)) => (number, 30),
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 impl Policy for SegmentPolicy {

@@ -16,6 +16,18 @@ impl AddressSpace {
             let frames = 0..PageSize::Size1G.pages();
             frames.for_each(|index| recount.map(huge.block.add(index), None));
         }
+        for (page, superpage) in self.superpages() {
+            let pages = self.superpage_pages(page);
+            let mode = self.gap_tolerance.ok_or("superpages without entries for them")?;
+            usage.superpage_pages += mode.entry_pages();
+            superpage.frames(mode).for_each(|frame| recount.map(frame, None));
+            if let Some(number) = self.regions_within(&pages).first() {
+                return Err(format!("region {number:#x} has a node beside superpage {page:#x}"));
+            }
+            if let Some(gap) = self.areas.gaps(pages).first() {
+                return Err(format!("superpage {page:#x} has no area at {:#x}", gap.start));
+            }
+        }
         for (number, region) in self.regions.iter() {
             let checked = self.check_region(number, region, &mut usage, recount);
             checked.map_err(|wrong| format!("region {number:#x}: {wrong}"))?;
@@ -25,7 +37,7 @@ impl AddressSpace {
         expect(
             "regions of directories",
             self.tables.attached_regions(),
-            self.regions.iter().count(),
+            self.regions.iter().count() + self.superpages.len(),
         )?;
         self.check_segment(recount)?;
         self.check_reclaimed(recount)

@@ -22,6 +22,13 @@ impl AddressSpace {
         for huge in self.huge.values() {
             visitor.blocks(huge.block, GIGABYTE_REGIONS, FrameClass::Huge);
         }
+        for (_, superpage) in self.superpages() {
+            let mode = self.gap_tolerance.expect("there are superpages");
+            for block in superpage.place.blocks(mode) {
+                let first = block.number();
+                visit_run(first..first + mode.block_frames(), FrameClass::Superpage, visitor);
+            }
+        }
         for region in self.regions.values() {
             match &region.mapping {
                 Mapping::Pages(pages) => visit_entries(&pages.entries[..], visitor),
@@ -78,6 +85,10 @@ impl AddressSpace {
                     self.record_owner(entry.frame(), page, memory);
                 }
             }
+        }
+        for (_, superpage) in self.superpages() {
+            let mode = self.gap_tolerance.expect("there are superpages");
+            superpage.frames(mode).for_each(|frame| memory.forget_owner(frame));
         }
         for huge in self.huge.values() {
             for block in blocks_of_huge(huge.block) {

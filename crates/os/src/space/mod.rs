@@ -18,15 +18,16 @@ mod reclaimed;
 mod region;
 mod reservation;
 mod segment;
+mod superpage;
 mod tables;
 mod vacate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId,
-    Update, VirtualPage,
+    Frame, GapTolerance, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown,
+    SpaceId, Update, VirtualPage,
 };
 
 use crate::kernel::Ledger;
@@ -43,6 +44,7 @@ pub(crate) use numbers::{
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
 pub(crate) use segment::Segment;
+pub(crate) use superpage::Superpage;
 use tables::Tables;
 
 /// What an operation acts on besides its address space.
@@ -86,14 +88,17 @@ pub(crate) struct Usage {
     pub reserved: u64,
     /// Frames of level-1 nodes of both kinds.
     pub leaf_nodes: u64,
+    /// Pages of gap-tolerant superpages.
+    pub superpage_pages: u64,
     /// Pages that a segment translates and no table entry.
     pub segment_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by a segment or an entry of 2MB or more.
+    /// Pages translated by a segment, a gap-tolerant entry or one of 2MB or more.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.segment_pages
+            + self.superpage_pages
             + (self.large_pages + self.perforated_pages) * REGION_PAGES
             + self.huge_pages * GIGABYTE_PAGES
             - self.holes_allocated
@@ -125,6 +130,12 @@ pub(crate) struct AddressSpace {
     regions: NumberMap<Region>,
     /// 1GB pages by address ÷ 1GB.
     huge: BTreeMap<u64, Large>,
+    /// Mode of gap-tolerant entries, where the page tables have them.
+    gap_tolerance: Option<GapTolerance>,
+    /// Gap-tolerant entries by their first page.
+    superpages: BTreeMap<u64, Superpage>,
+    /// Where superpages were tried while fragmentation is injected, by first page.
+    pub tried_superpages: BTreeSet<u64>,
     usage: Usage,
     reclaimed: Reclaimed,
     segment: Option<Box<Segment>>,
@@ -139,6 +150,8 @@ pub(crate) enum Present {
     Large(Frame, Permissions),
     /// By a 1GB page.
     Huge(Frame, Permissions),
+    /// By a gap-tolerant entry.
+    Superpage(Frame, Permissions),
     /// By a perforated page, in place.
     InPlace(Frame, Permissions),
     /// By an allocated hole.
@@ -154,6 +167,7 @@ impl Present {
             Self::Page(frame, _)
             | Self::Large(frame, _)
             | Self::Huge(frame, _)
+            | Self::Superpage(frame, _)
             | Self::InPlace(frame, _)
             | Self::Hole(frame, _) => Some(frame),
             Self::EmptyHole => None,
@@ -166,6 +180,7 @@ impl Present {
             Self::Page(_, permissions)
             | Self::Large(_, permissions)
             | Self::Huge(_, permissions)
+            | Self::Superpage(_, permissions)
             | Self::InPlace(_, permissions)
             | Self::Hole(_, permissions) => permissions,
             Self::EmptyHole => Permissions { write: false, execute: false, user: false },
@@ -185,6 +200,9 @@ impl AddressSpace {
             tables: Tables::new(id, format),
             regions: NumberMap::default(),
             huge: BTreeMap::new(),
+            gap_tolerance: format.gap_tolerance,
+            superpages: BTreeMap::new(),
+            tried_superpages: BTreeSet::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
             segment: None,
@@ -235,7 +253,7 @@ impl AddressSpace {
             };
             return (present, true);
         }
-        (self.find_huge(page), false)
+        (self.find_superpage(page).or_else(|| self.find_huge(page)), false)
     }
 
     fn find_huge(&self, page: u64) -> Option<Present> {
@@ -267,9 +285,18 @@ impl AddressSpace {
         self.regions.range(regions_of(pages)).map(|(number, _)| number).collect()
     }
 
-    /// Number of the first mapped 2MB region from `number` on.
+    /// Number of the first 2MB region from `number` on in which anything is mapped by 4KB or 2MB
+    /// entries or by superpages.
     pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
-        self.regions.range(number..u64::MAX).next().map(|(number, _)| number)
+        let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
+        if self.superpages.is_empty() {
+            return region;
+        }
+        let from = first_of(number);
+        let superpages = self.superpages_within(&(from..from + 1)).into_iter();
+        let after = self.superpages.range(from..).next().map(|(&page, _)| page);
+        let superpage = superpages.chain(after).min().map(|page| region_of(page.max(from)));
+        region.into_iter().chain(superpage).min()
     }
 
     /// Numbers of the 1GB pages that touch `pages`.

@@ -3,7 +3,7 @@
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
 
 use super::region::no_entries;
-use super::{AddressSpace, Effects, Mapping, Pages, Region, index_of, leaf, region_of};
+use super::{AddressSpace, Effects, Mapping, Pages, Region, index_of, leaf, pages_of, region_of};
 use crate::OsError;
 
 impl AddressSpace {
@@ -16,6 +16,10 @@ impl AddressSpace {
         let number = region_of(page);
         if self.regions.contains_key(&number) {
             return Ok(());
+        }
+        if let Some(&superpage) = self.superpages_within(&pages_of(number)).first() {
+            self.demote_superpages(superpage, effects)?;
+            return self.open_pages(page, effects);
         }
         let node = self.open_leaf_node(number, false, effects)?;
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });

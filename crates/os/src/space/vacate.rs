@@ -28,6 +28,11 @@ impl AddressSpace {
                 self.split_huge(number, effects)?;
             }
         }
+        for page in self.superpages_within(pages) {
+            if self.has_superpage(page) && breaks(&self.superpage_pages(page)) {
+                self.demote_superpages(page, effects)?;
+            }
+        }
         for number in self.regions_within(pages) {
             if !breaks(&pages_of(number)) {
                 continue;
@@ -58,6 +63,10 @@ impl AddressSpace {
         for number in self.huge_within(pages) {
             let block = self.unmap_huge(number, effects);
             effects.memory.release_huge(block);
+        }
+        for page in self.superpages_within(pages) {
+            let mode = self.mode();
+            self.unmap_superpage(page, effects).release(mode, effects.memory);
         }
         let stays = |page: u64| !pages.contains(&page) || escaped.contains(&page);
         for number in self.regions_within(pages) {

@@ -15,14 +15,15 @@ pub struct Inspector {
     entries: BTreeMap<(SpaceId, Level, u64), Leaf>,
     /// Allocated and unallocated holes.
     holes: BTreeSet<(SpaceId, u64)>,
-    /// Whether level-2 nodes are order-1 pairs.
-    has_pairs: bool,
+    /// Frames of a level-2 node.
+    directory_frames: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Leaf {
     Node,
     Page,
+    Superpage,
 }
 
 fn covered(level: Level) -> u64 {
@@ -38,17 +39,17 @@ fn level_of(size: PageSize) -> Level {
 }
 
 impl Inspector {
-    pub fn new(has_pairs: bool) -> Self {
-        Self { has_pairs, ..Self::default() }
+    pub fn new(directory_frames: u64) -> Self {
+        Self { directory_frames, ..Self::default() }
     }
 
     pub fn table_frames(&self) -> BTreeSet<u64> {
         let mut frames = BTreeSet::new();
         for (&(_, level, _, _), &frame) in &self.nodes {
             assert!(frames.insert(frame), "frame {frame:#x} is two nodes");
-            if level == 2 && self.has_pairs {
-                assert!(frame % 2 == 0, "an order-1 pair is aligned");
-                assert!(frames.insert(frame + 1));
+            if level == 2 {
+                assert_eq!(frame % self.directory_frames, 0, "a directory is aligned to its size");
+                (1..self.directory_frames).for_each(|index| assert!(frames.insert(frame + index)));
             }
         }
         frames
@@ -116,6 +117,14 @@ impl Inspector {
                 let key = (space, level, page.number(), holes);
                 assert!(self.nodes.insert(key, frame.number()).is_none(), "added twice");
                 if !holes {
+                    if level == 1 {
+                        let region = (space, 2, page.number())..(space, 2, page.number() + 512);
+                        assert_eq!(
+                            self.entries.range(region).count(),
+                            0,
+                            "{page:?} has superpages"
+                        );
+                    }
                     self.attach(space, level + 1, page, Leaf::Node);
                 }
             }
@@ -161,9 +170,21 @@ impl Inspector {
             | MappingChange::Protect { .. }
             | MappingChange::MapHole { .. }
             | MappingChange::UnmapHole { .. } => {}
-            MappingChange::MapSuperpage { .. }
-            | MappingChange::UnmapSuperpage { .. }
-            | MappingChange::ProtectSuperpage { .. } => todo!(),
+            MappingChange::MapSuperpage { space, page, mode, .. } => {
+                self.leaf_node(space, 2, page, false);
+                let region = page.align_down(PageSize::Size2M).number();
+                let end = page.number() + mode.entry_pages();
+                let beside = self.entries.range((space, 2, region)..(space, 2, end));
+                let is_node = |(_, leaf): (&_, &Leaf)| *leaf == Leaf::Node;
+                assert!(!beside.into_iter().any(is_node), "a node in the place of {page:?}");
+                self.attach(space, 2, page, Leaf::Superpage);
+            }
+            MappingChange::UnmapSuperpage { space, page, .. } => {
+                self.detach(space, 2, page, Leaf::Superpage);
+            }
+            MappingChange::ProtectSuperpage { space, page, .. } => {
+                assert!(self.entries.get(&(space, 2, page.number())) == Some(&Leaf::Superpage));
+            }
         }
     }
 
@@ -215,6 +236,10 @@ fn needed(change: &MappingChange, filter: Option<u8>, filter_changed: bool) -> V
                 list.push(Shootdown::Large { space, page, size: PageSize::Size2M });
             }
             list
+        }
+        MappingChange::UnmapSuperpage { space, page, mode }
+        | MappingChange::ProtectSuperpage { space, page, mode, .. } => {
+            vec![Shootdown::Superpage { space, page, mode }]
         }
         _ => Vec::new(),
     }

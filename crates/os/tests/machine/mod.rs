@@ -56,20 +56,17 @@ impl Machine {
         Self::configured(policy, config)
     }
 
-    /// The seed and the format of the tables are set here.
+    /// The seed is set here, and the format of the tables but for gap tolerance.
     pub fn configured(policy: &str, config: KernelConfig) -> Self {
-        let config = KernelConfig {
-            seed: 42,
-            tables: TableFormat {
-                shadow_directories: policy.starts_with("perforated"),
-                ..TableFormat::default()
-            },
-            ..config
-        };
+        let shadow_directories = policy.starts_with("perforated");
+        let tables = TableFormat { shadow_directories, ..config.tables };
+        let config = KernelConfig { seed: 42, tables, ..config };
+        let gap_tolerant = tables.gap_tolerance.map(|mode| mode.directory_bytes() / 4096);
+        let pair = 1 + u64::from(shadow_directories);
         Self {
             kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),
             oracle: Oracle::new(),
-            inspector: Inspector::new(policy.starts_with("perforated")),
+            inspector: Inspector::new(gap_tolerant.unwrap_or(pair)),
             updates: Vec::new(),
             told: Work::default(),
         }
@@ -263,11 +260,13 @@ impl Machine {
 fn count(update: &Update, told: &mut Work) {
     use MappingChange as C;
     let counter = match update {
-        Update::Change(C::Map { .. } | C::MapHole { .. } | C::Perforate { .. }) => {
-            &mut told.pages_mapped
+        Update::Change(
+            C::Map { .. } | C::MapHole { .. } | C::Perforate { .. } | C::MapSuperpage { .. },
+        ) => &mut told.pages_mapped,
+        Update::Change(C::Unmap { .. } | C::UnmapHole { .. } | C::UnmapSuperpage { .. }) => {
+            &mut told.pages_unmapped
         }
-        Update::Change(C::Unmap { .. } | C::UnmapHole { .. }) => &mut told.pages_unmapped,
-        Update::Change(C::Protect { .. }) => &mut told.pages_protected,
+        Update::Change(C::Protect { .. } | C::ProtectSuperpage { .. }) => &mut told.pages_protected,
         Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
         Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
         Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
@@ -276,6 +275,7 @@ fn count(update: &Update, told: &mut Work) {
         Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
         Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
         Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
+        Update::Shootdown(Shootdown::Superpage { .. }) => &mut told.shootdowns_superpage,
         Update::Shootdown(Shootdown::Space { .. }) => &mut told.shootdowns_space,
     };
     *counter += 1;
@@ -303,6 +303,7 @@ impl Machine {
             FrameClass::Perforated,
             FrameClass::Large,
             FrameClass::Huge,
+            FrameClass::Superpage,
             FrameClass::Segment,
         ];
         let mut others = 0;

@@ -94,6 +94,12 @@ impl Composition {
                  page would be 4KB entries, and nothing of the guest's scheme would be left",
             );
         }
+        if host.shadow_paging && guest.gap_tolerance.is_some() {
+            return Some(
+                "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB \
+                 entries, and nothing of the guest's scheme would be left",
+            );
+        }
         if host.shadow_paging && guest.policy.starts_with("segment") {
             return Some(
                 "a direct segment is no page table that a hypervisor could shadow: registers lead \

@@ -4,6 +4,7 @@
 
 mod base_pages;
 mod composition;
+mod gap_tolerant;
 mod ideal;
 mod large_pages;
 mod perforated;
@@ -30,6 +31,11 @@ pub const ALL: &[&Scheme] = &[
     &perforated::LAZY,
     &perforated::RESERVE,
     &perforated::PERFORATED,
+    &gap_tolerant::SINGLE_4M,
+    &gap_tolerant::SINGLE_2M,
+    &gap_tolerant::SINGLE_1M,
+    &gap_tolerant::PAIRED_4M,
+    &gap_tolerant::PAIRED_2M,
     &segment::SEGMENT,
     &segment::SEGMENT_LARGE,
     &ideal::IDEAL,
@@ -157,13 +163,15 @@ impl Scheme {
         background
     }
 
-    /// The policy with the comparison's own options for perforated pages or segments, which come
-    /// last and so win.
+    /// The policy with the comparison's own options for perforated pages, superpages or segments,
+    /// which come last and so win.
     pub(crate) fn policy_text(&self, memory: &MemoryState) -> String {
         let options = if self.has_segments() {
             &memory.segment
         } else if self.policy.starts_with("perforated") {
             &memory.perforation
+        } else if self.gap_tolerance.is_some() {
+            &memory.superpages
         } else {
             &None
         };

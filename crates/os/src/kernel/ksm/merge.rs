@@ -49,6 +49,10 @@ impl Kernel {
         if is_large && splits {
             space.split_large(number, &HoleSet::FULL, effects)?;
         }
+        let is_superpage = matches!(present, Present::Superpage(..));
+        if is_superpage {
+            space.demote_superpages(space.superpage_start(page), effects)?;
+        }
         match present {
             Present::Large(..) if !splits => {
                 space.punch(page, effects)?;
@@ -58,10 +62,10 @@ impl Kernel {
                 space.punch(page, effects)?;
                 space.map_hole(page, frame, permissions, effects);
             }
-            Present::Large(..) | Present::Page(..) if to.is_none() => {
+            Present::Large(..) | Present::Superpage(..) | Present::Page(..) if to.is_none() => {
                 space.protect_page(page, permissions, effects);
             }
-            Present::Large(..) | Present::Page(..) => {
+            Present::Large(..) | Present::Superpage(..) | Present::Page(..) => {
                 space.unmap_page(page, effects);
                 space.map_page(page, frame, permissions, effects)?;
             }

@@ -1,0 +1,140 @@
+//! Pairs of slices for the entries of a paired mode, found by Algorithm 1 (G §3.6).
+//!
+//! The algorithm looks through a whole chunk, so its pairs are kept until they are asked for. One
+//! that has lost a B-block since is dropped; a chunk that has gained one is looked through anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::ChunkPairing;
+
+/// Two slices with a selection in common; equal ones are a whole slice paired with itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoundPair {
+    /// Number of the first slice.
+    pub first: u64,
+    /// Number of the second.
+    pub second: u64,
+    /// B-blocks of both, a bit each.
+    pub selection: u64,
+}
+
+impl FoundPair {
+    fn is_usable(&self, vectors: &[u64]) -> bool {
+        let has = |slice: u64| vectors[slice as usize] & self.selection == self.selection;
+        has(self.first) && has(self.second)
+    }
+}
+
+/// The pairs of a memory.
+#[derive(Clone, Debug)]
+pub(super) struct Pairs {
+    slices_per_chunk: u64,
+    /// Chunks that gained usable B-blocks since they were looked through.
+    unsearched: BTreeSet<u64>,
+    /// Pairs not used yet, by chunk, the next one last.
+    found: BTreeMap<u64, Vec<FoundPair>>,
+}
+
+impl Pairs {
+    /// No chunk has usable B-blocks yet.
+    pub(super) fn new(slices_per_chunk: u64) -> Self {
+        Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
+    }
+
+    /// A slice gained usable B-blocks.
+    pub(super) fn gained(&mut self, slice: u64) {
+        self.unsearched.insert(slice / self.slices_per_chunk);
+    }
+
+    /// A pair of slices in chunks that begin in `slices`, both of which may be used.
+    pub(super) fn take(
+        &mut self,
+        slices: &Range<u64>,
+        vectors: &[u64],
+        threshold: u32,
+        may_use: impl Fn(u64) -> bool,
+    ) -> Option<FoundPair> {
+        let chunks = slices.start.div_ceil(self.slices_per_chunk)
+            ..slices.end.div_ceil(self.slices_per_chunk);
+        loop {
+            let unsearched = self.unsearched.range(chunks.clone()).next().copied();
+            let found = self.found.range(chunks.clone()).next().map(|(&chunk, _)| chunk);
+            let chunk = unsearched.into_iter().chain(found).min()?;
+            if self.unsearched.remove(&chunk) {
+                self.search(chunk, vectors, threshold, &may_use);
+            }
+            let pairs = self.found.entry(chunk).or_default();
+            while let Some(pair) = pairs.pop() {
+                if pair.is_usable(vectors) {
+                    return Some(pair);
+                }
+            }
+            self.found.remove(&chunk);
+        }
+    }
+
+    fn search(
+        &mut self,
+        chunk: u64,
+        vectors: &[u64],
+        threshold: u32,
+        may_use: impl Fn(u64) -> bool,
+    ) {
+        let first = chunk * self.slices_per_chunk;
+        let end = (first + self.slices_per_chunk).min(vectors.len() as u64);
+        let usable = |slice: u64| if may_use(slice) { vectors[slice as usize] } else { 0 };
+        let usable: Vec<u64> = (first..end).map(usable).collect();
+        let pairing = ChunkPairing::of(&usable, threshold);
+        let whole = (0..64)
+            .filter(|slice| pairing.self_paired() >> slice & 1 != 0)
+            .map(|slice| FoundPair { first: first + slice, second: first + slice, selection: !0 });
+        let pairs = pairing.pairs().iter().map(|pair| FoundPair {
+            first: first + u64::from(pair.first),
+            second: first + u64::from(pair.second),
+            selection: pair.selection,
+        });
+        let mut found: Vec<_> = whole.chain(pairs).collect();
+        found.reverse();
+        self.found.insert(chunk, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOW: u64 = 0xffff_ffff;
+
+    /// Two chunks of two slices: the first chunk's share the low half, of the second's one is whole.
+    #[test]
+    fn pairs_are_found_once_and_spoilt_ones_dropped() {
+        let mut vectors = [LOW | 1 << 40, LOW, !0, LOW << 32];
+        let mut pairs = Pairs::new(2);
+        (0..4).for_each(|slice| pairs.gained(slice));
+        let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
+        let first = take(&mut pairs, &vectors).unwrap();
+        assert_eq!((first.first, first.second, first.selection), (1, 0, LOW));
+        assert!(pairs.unsearched.contains(&1), "chunk 1 is not looked through before it is needed");
+        (vectors[0], vectors[1]) = (1 << 40, 0);
+        let whole = take(&mut pairs, &vectors).unwrap();
+        assert_eq!((whole.first, whole.second, whole.selection), (2, 2, !0));
+        assert!(take(&mut pairs, &vectors).is_none());
+        // Found again once its chunk has gained something, and dropped where it lost something.
+        pairs.gained(2);
+        pairs.search(1, &vectors, 32, |_| true);
+        vectors[2] = LOW;
+        pairs.unsearched.clear();
+        assert!(take(&mut pairs, &vectors).is_none());
+    }
+
+    #[test]
+    fn slices_that_may_not_be_used_are_not_paired() {
+        let mut pairs = Pairs::new(2);
+        pairs.gained(0);
+        assert!(pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 5).is_none());
+        pairs.gained(0);
+        let found = pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 1).unwrap();
+        assert_eq!((found.first, found.second), (1, 1));
+    }
+}

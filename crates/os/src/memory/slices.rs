@@ -1,0 +1,276 @@
+//! Which memory slices gap-tolerant superpages can be made of (G §3.8).
+//!
+//! Every slice has a block availability vector (BAV): one bit for each of its 64 B-blocks, set while
+//! all frames of the B-block are free. The buddy allocator's doings keep the vectors current, those
+//! that take faulty frames out of use included. Slices from which a superpage can be made are on a
+//! list of their own, so that no allocation scans the vectors.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_types::{CHUNK_FRAMES, Frame, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+
+use super::pairs::Pairs;
+use crate::{SuperpageRule, lowest_blocks};
+
+/// Where a new entry's superpage or pair of superpages may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selected {
+    /// First frame of the first slice.
+    pub slice: Frame,
+    /// First frame of the second slice, the first where there is none or it is paired with itself.
+    pub second: Frame,
+    /// B-blocks of both, a bit each.
+    pub selection: u64,
+}
+
+impl Selected {
+    /// First frame of the B-block for virtual block `index`, counted through both superpages.
+    pub(crate) fn block(self, mode: GapTolerance, index: u64) -> Frame {
+        let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
+        let (slice, index) = match of_second {
+            true => (self.second, index - u64::from(SUPERPAGE_BLOCKS)),
+            false => (self.slice, index),
+        };
+        let rest = (0..index).fold(self.selection, |rest, _| rest & (rest - 1));
+        slice.add(u64::from(rest.trailing_zeros()) << mode.block_order())
+    }
+
+    /// First frames of its B-blocks in the order of the virtual blocks they are for.
+    pub(crate) fn blocks(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
+        let of = move |slice: Frame| {
+            let bits = (0..SLICE_BLOCKS).filter(move |bit| self.selection >> bit & 1 != 0);
+            bits.map(move |bit| slice.add(u64::from(bit) << mode.block_order()))
+        };
+        // A slice paired with itself is selected whole and told of once.
+        let second = (self.second != self.slice).then(|| of(self.second));
+        of(self.slice).chain(second.into_iter().flatten())
+    }
+}
+
+/// The slices of a memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Slices {
+    mode: GapTolerance,
+    /// Usable B-blocks a slice must have.
+    least_blocks: u32,
+    /// Slices that superpages may be made of, by number.
+    within: Range<u64>,
+    /// The block availability vectors, by slice.
+    vectors: Vec<u64>,
+    /// Slices with enough usable B-blocks.
+    allocatable: BTreeSet<u64>,
+    /// Slices found to share a selection, in a paired mode.
+    pairs: Option<Pairs>,
+    /// Slices from this one on are not used yet: injected fragmentation has not been drawn for them.
+    drawn: u64,
+}
+
+impl Slices {
+    /// The slices of memory up to frame `end`, no B-block of which is usable yet. If `is_drawn`, none
+    /// is used before injected fragmentation has been drawn for it.
+    pub(super) fn new(mode: GapTolerance, end: u64, rule: &SuperpageRule, is_drawn: bool) -> Self {
+        let size = mode.slice_frames();
+        let count = end.div_ceil(size);
+        let within = match &rule.within {
+            Some(frames) => frames.start.div_ceil(size)..frames.end / size,
+            None => 0..count,
+        };
+        Self {
+            mode,
+            least_blocks: rule.least_blocks,
+            within,
+            vectors: vec![0; count as usize],
+            allocatable: BTreeSet::new(),
+            pairs: mode.is_paired().then(|| Pairs::new(CHUNK_FRAMES / size)),
+            drawn: if is_drawn { 0 } else { count },
+        }
+    }
+
+    /// The mode of the entries.
+    pub(super) fn mode(&self) -> GapTolerance {
+        self.mode
+    }
+
+    /// The block availability vectors, by slice.
+    pub(crate) fn vectors(&self) -> &[u64] {
+        &self.vectors
+    }
+
+    /// Slices from which a superpage can be made now.
+    pub(crate) fn allocatable(&self) -> u64 {
+        self.allocatable.len() as u64
+    }
+
+    /// Not all of these frames are free any more: every B-block with one of them is unusable.
+    #[inline]
+    pub(super) fn taken(&mut self, frames: Range<u64>) {
+        let order = self.mode.block_order();
+        self.set(frames.start >> order..((frames.end - 1) >> order) + 1, false);
+    }
+
+    /// All frames of these B-blocks are free.
+    #[inline]
+    pub(super) fn freed(&mut self, blocks: Range<u64>) {
+        self.set(blocks, true);
+    }
+
+    fn set(&mut self, blocks: Range<u64>, usable: bool) {
+        let per_slice = u64::from(SLICE_BLOCKS);
+        let mut next = blocks.start;
+        while next < blocks.end {
+            let slice = next / per_slice;
+            let end = blocks.end.min((slice + 1) * per_slice);
+            let bits = !0 >> (per_slice - (end - next)) << (next % per_slice);
+            let before = self.vectors[slice as usize];
+            let after = if usable { before | bits } else { before & !bits };
+            if before != after {
+                self.vectors[slice as usize] = after;
+                self.changed(slice, before, after);
+            }
+            next = end;
+        }
+    }
+
+    fn may_use(&self, slice: u64) -> bool {
+        self.within.contains(&slice) && slice < self.drawn
+    }
+
+    /// Frames of the slices for which injected fragmentation has been drawn.
+    pub(crate) fn drawn_frames(&self) -> u64 {
+        self.drawn * self.mode.slice_frames()
+    }
+
+    /// The frames for which it is to be drawn next: a slice, or where slices are paired a chunk, in
+    /// which Algorithm 1 is to have its choice. Empty where it has been drawn for all memory.
+    pub(super) fn next_to_draw(&self) -> Range<u64> {
+        let size = self.mode.slice_frames();
+        let count = if self.pairs.is_some() { CHUNK_FRAMES / size } else { 1 };
+        let end = (self.drawn + count).min(self.vectors.len() as u64);
+        self.drawn * size..end * size
+    }
+
+    /// It has been drawn for these.
+    pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
+        let drawn = self.drawn..frames.end / self.mode.slice_frames();
+        self.drawn = drawn.end;
+        for slice in drawn {
+            let vector = self.vectors[slice as usize];
+            self.changed(slice, 0, vector);
+        }
+    }
+
+    /// Keeps the list of allocatable slices.
+    fn changed(&mut self, slice: u64, before: u64, after: u64) {
+        let enough = |vector: u64| vector.count_ones() >= self.least_blocks;
+        match (enough(before), enough(after)) {
+            (false, true) if self.may_use(slice) => {
+                self.allocatable.insert(slice);
+            }
+            (true, false) => {
+                self.allocatable.remove(&slice);
+            }
+            _ => {}
+        }
+        if after & !before != 0
+            && let Some(pairs) = &mut self.pairs
+        {
+            pairs.gained(slice);
+        }
+    }
+
+    /// Where a new entry can be made, in slices that begin in `frames`: the lowest slice, the first
+    /// usable B-blocks of it (G §3.2), or a pair by Algorithm 1 (G §3.6).
+    pub(super) fn find(&mut self, frames: &Range<u64>) -> Option<Selected> {
+        let size = self.mode.slice_frames();
+        let numbers = frames.start.div_ceil(size)..frames.end.div_ceil(size);
+        if let Some(pairs) = &mut self.pairs {
+            let may_use = |slice| self.allocatable.contains(&slice);
+            let pair = pairs.take(&numbers, &self.vectors, self.least_blocks, may_use)?;
+            let frame = |slice: u64| Frame::new(slice * size);
+            let (slice, second) = (frame(pair.first), frame(pair.second));
+            return Some(Selected { slice, second, selection: pair.selection });
+        }
+        let slice = *self.allocatable.range(numbers).next()?;
+        let selection = lowest_blocks(self.vectors[slice as usize]);
+        let slice = Frame::new(slice * size);
+        Some(Selected { slice, second: slice, selection })
+    }
+
+    /// Whether the vectors and the list say what they should, where `is_usable` tells of a B-block
+    /// by its first frame.
+    pub(super) fn check(&self, is_usable: impl Fn(Frame) -> bool) -> Result<(), String> {
+        for (slice, &vector) in (0u64..).zip(&self.vectors) {
+            let first = Frame::new(slice * self.mode.slice_frames());
+            let block = |bit: u32| first.add(u64::from(bit) << self.mode.block_order());
+            let bits = (0..SLICE_BLOCKS).filter(|&bit| is_usable(block(bit)));
+            let counted = bits.fold(0, |vector, bit| vector | 1 << bit);
+            super::expect(&format!("availability of slice {slice}"), vector, counted)?;
+            let allocatable = self.may_use(slice) && counted.count_ones() >= self.least_blocks;
+            let listed = self.allocatable.contains(&slice);
+            super::expect(&format!("list of slices, {slice}"), listed, allocatable)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODE: GapTolerance = GapTolerance::SINGLE_2M;
+
+    fn slices(within: Option<Range<u64>>) -> Slices {
+        let mut slices =
+            Slices::new(MODE, 4096, &SuperpageRule { within, ..SuperpageRule::default() }, false);
+        slices.freed(0..256);
+        slices
+    }
+
+    /// Slices of 1024 frames in B-blocks of 16. Frame 17 spoils B-block 1, frames 1,087 and 1,088
+    /// B-blocks 3 and 4 of slice 1.
+    #[test]
+    fn a_taken_frame_spoils_its_block_until_all_of_it_is_free() {
+        let mut slices = slices(None);
+        slices.taken(17..18);
+        slices.taken(1087..1089);
+        assert_eq!(slices.vectors(), [!0b10, !0b11000, !0, !0]);
+        slices.freed(1..2);
+        assert_eq!(slices.vectors()[0], !0);
+    }
+
+    #[test]
+    fn a_slice_with_32_usable_blocks_is_allocatable_and_31_are_too_few() {
+        let mut slices = slices(None);
+        slices.taken(0..32 * 16);
+        let frames = 0..4096;
+        let found = slices.find(&frames).unwrap();
+        assert_eq!((found.slice, found.selection), (Frame::new(0), 0xffff_ffff_0000_0000));
+        slices.taken(63 * 16..63 * 16 + 1);
+        assert_eq!(slices.allocatable(), 3);
+        assert_eq!(slices.find(&frames).unwrap().slice, Frame::new(1024));
+        slices.freed(0..1);
+        assert_eq!(slices.find(&frames).unwrap().selection, 0x7fff_ffff_0000_0001);
+    }
+
+    /// A rule says from which frames slices may come; only whole slices count.
+    #[test]
+    fn slices_outside_the_rule_are_not_used() {
+        let mut slices = slices(Some(1000..3100));
+        assert_eq!(slices.allocatable(), 2);
+        assert_eq!(slices.find(&(0..4096)).unwrap().slice, Frame::new(1024));
+        assert_eq!(slices.find(&(2048..4096)).unwrap().slice, Frame::new(2048));
+        assert!(slices.find(&(3000..4096)).is_none());
+    }
+
+    #[test]
+    fn blocks_in_the_order_of_the_virtual_blocks() {
+        let selected =
+            Selected { slice: Frame::new(1024), second: Frame::new(4096), selection: 0b1001 };
+        let blocks: Vec<_> = selected.blocks(MODE).map(Frame::number).collect();
+        assert_eq!(blocks, [1024, 1072, 4096, 4144]);
+        assert_eq!(selected.block(MODE, 1), Frame::new(1072));
+        let whole = Selected { second: selected.slice, ..selected };
+        assert_eq!(whole.blocks(MODE).count(), 2);
+    }
+}

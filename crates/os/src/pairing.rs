@@ -1,0 +1,205 @@
+//! Which slices of a chunk share a paired entry: Algorithm 1 of G §3.6.
+//!
+//! Works on block availability vectors alone, 64 bits a slice with a bit set where the B-block can
+//! be used, and allocates nothing: a chunk has 64 slices of 2MB or 32 of 4MB.
+
+use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+
+/// Most slices of a chunk: 64 of 2MB in 128MB.
+const MOST_SLICES: usize = 64;
+
+/// Two slices that share an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlicePair {
+    /// Slice of the first superpage, counted from the start of the chunk.
+    pub first: u8,
+    /// Slice of the second superpage.
+    pub second: u8,
+    /// The lowest 32 B-blocks that can be used in both.
+    pub selection: u64,
+}
+
+/// What becomes of the slices of one chunk; each is in one of three groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkPairing {
+    pairs: [SlicePair; MOST_SLICES / 2],
+    pair_count: usize,
+    self_paired: u64,
+    discarded: u64,
+}
+
+impl ChunkPairing {
+    /// Pairs the slices with these availability vectors. Slices with fewer usable B-blocks come
+    /// first, of equal ones the lower; a slice takes the first one left with which it has
+    /// `threshold` usable B-blocks in common.
+    ///
+    /// # Panics
+    /// With more than 64 slices, or a threshold below the 32 B-blocks that a superpage takes.
+    pub fn of(vectors: &[u64], threshold: u32) -> Self {
+        assert!(vectors.len() <= MOST_SLICES && threshold >= SUPERPAGE_BLOCKS);
+        let mut pairing = Self {
+            pairs: [SlicePair::default(); MOST_SLICES / 2],
+            pair_count: 0,
+            self_paired: 0,
+            discarded: 0,
+        };
+        let mut order = [0; MOST_SLICES];
+        let order = pairing.candidates(vectors, threshold, &mut order);
+        let mut processed = 0_u64;
+        for (place, &first) in order.iter().enumerate() {
+            if processed >> first & 1 != 0 {
+                continue;
+            }
+            let partner = order[place + 1..].iter().copied().find(|&second| {
+                let common = vectors[usize::from(first)] & vectors[usize::from(second)];
+                processed >> second & 1 == 0 && common.count_ones() >= threshold
+            });
+            match partner {
+                Some(second) => {
+                    processed |= 1 << second;
+                    pairing.add(first, second, vectors);
+                }
+                None => pairing.discarded |= 1 << first,
+            }
+        }
+        pairing
+    }
+
+    /// Settles the slices that need no scan, whole ones and those that fit nobody; returns the
+    /// others in the order of the algorithm.
+    fn candidates<'a>(
+        &mut self,
+        vectors: &[u64],
+        threshold: u32,
+        order: &'a mut [u8; MOST_SLICES],
+    ) -> &'a [u8] {
+        let mut count = 0;
+        for (slice, vector) in (0..).zip(vectors) {
+            match vector.count_ones() {
+                SLICE_BLOCKS => self.self_paired |= 1 << slice,
+                usable if usable < threshold => self.discarded |= 1 << slice,
+                _ => {
+                    order[count] = slice;
+                    count += 1;
+                }
+            }
+        }
+        let order = &mut order[..count];
+        order.sort_unstable_by_key(|&slice| (vectors[usize::from(slice)].count_ones(), slice));
+        order
+    }
+
+    fn add(&mut self, first: u8, second: u8, vectors: &[u64]) {
+        let common = vectors[usize::from(first)] & vectors[usize::from(second)];
+        let selection = lowest_blocks(common);
+        self.pairs[self.pair_count] = SlicePair { first, second, selection };
+        self.pair_count += 1;
+    }
+
+    /// Pairs, in the order in which they were found.
+    pub fn pairs(&self) -> &[SlicePair] {
+        &self.pairs[..self.pair_count]
+    }
+
+    /// Slices that hold both superpages of an entry, a bit each: all their B-blocks can be used.
+    pub fn self_paired(&self) -> u64 {
+        self.self_paired
+    }
+
+    /// Slices that no entry maps, a bit each.
+    pub fn discarded(&self) -> u64 {
+        self.discarded
+    }
+
+    /// Entries that the chunk has room for; each maps as much memory as one slice has.
+    pub fn entries(&self) -> u32 {
+        self.pair_count as u32 + self.self_paired.count_ones()
+    }
+}
+
+/// The lowest 32 B-blocks of those usable, the selection of a superpage (G §3.2); fewer where
+/// fewer are usable.
+pub fn lowest_blocks(usable: u64) -> u64 {
+    let above = (0..SUPERPAGE_BLOCKS).fold(usable, |rest, _| rest & rest.saturating_sub(1));
+    usable & !above
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOW: u64 = u32::MAX as u64;
+    const HIGH: u64 = !LOW;
+
+    fn slices(mask: u64) -> Vec<u32> {
+        (0..64).filter(|slice| mask >> slice & 1 != 0).collect()
+    }
+
+    fn pairs(pairing: &ChunkPairing) -> Vec<(u8, u8, u64)> {
+        pairing.pairs().iter().map(|pair| (pair.first, pair.second, pair.selection)).collect()
+    }
+
+    #[test]
+    fn lowest_32_of_more() {
+        assert_eq!(lowest_blocks(u64::MAX), LOW);
+        assert_eq!(lowest_blocks(HIGH), HIGH);
+        // Every other block up to 62: all 32 are taken; with 63 added they still are the lowest.
+        let even = 0x5555_5555_5555_5555;
+        assert_eq!(lowest_blocks(even | 1 << 63), even);
+        assert_eq!(lowest_blocks(0b1011), 0b1011);
+        assert_eq!(lowest_blocks(0), 0);
+    }
+
+    /// Slice 1 is whole. The low half and the high half have nothing in common; slice 3, with one
+    /// block more than the low half, fits slice 0 only.
+    #[test]
+    fn a_chunk_by_hand() {
+        let vectors = [LOW, u64::MAX, HIGH, LOW | 1 << 40, 0];
+        let pairing = ChunkPairing::of(&vectors, 32);
+        assert_eq!(slices(pairing.self_paired()), [1]);
+        assert_eq!(pairs(&pairing), [(0, 3, LOW)]);
+        assert_eq!(slices(pairing.discarded()), [2, 4]);
+        assert_eq!(pairing.entries(), 2);
+        // With 33 blocks wanted, the low half does not suffice.
+        let strict = ChunkPairing::of(&vectors, 33);
+        assert_eq!((strict.pairs().len(), slices(strict.discarded())), (0, vec![0, 2, 3, 4]));
+    }
+
+    /// The scarcest slice chooses first, whatever its number, and takes the scarcest that fits.
+    #[test]
+    fn ascending_order_of_usable_blocks() {
+        let of = |missing: u32| u64::MAX << missing;
+        // 60, 62, 61 and 63 usable: 0 takes 2, 1 takes 3.
+        let pairing = ChunkPairing::of(&[of(4), of(2), of(3), of(1)], 32);
+        assert_eq!(pairs(&pairing), [(0, 2, of(4) & !of(36)), (1, 3, of(2) & !of(34))]);
+        // Of equal ones the lower; the odd one out is discarded.
+        let pairing = ChunkPairing::of(&[of(5), of(5), of(5)], 32);
+        assert_eq!(pairs(&pairing), [(0, 1, of(5) & !of(37))]);
+        assert_eq!(slices(pairing.discarded()), [2]);
+    }
+
+    /// First fit is not best: 0–2 and 1–3 would leave nobody over.
+    #[test]
+    fn first_fit_is_greedy() {
+        let blocks = |from: u32, to: u32| (from..to).fold(0, |blocks, block| blocks | 1 << block);
+        let equal = blocks(0, 40);
+        let (early, late) = (blocks(0, 32) | blocks(40, 48), blocks(8, 40) | blocks(48, 56));
+        assert_eq!([equal & early, equal & late].map(u64::count_ones), [32, 32]);
+        assert_eq!((early & late).count_ones(), 24);
+        let pairing = ChunkPairing::of(&[equal, equal, early, late], 32);
+        assert_eq!(pairs(&pairing), [(0, 1, LOW)]);
+        assert_eq!(slices(pairing.discarded()), [2, 3]);
+    }
+
+    #[test]
+    fn edges() {
+        let nothing = ChunkPairing::of(&[], 32);
+        assert_eq!((nothing.entries(), nothing.discarded()), (0, 0));
+        let whole = ChunkPairing::of(&[u64::MAX; 64], 32);
+        assert_eq!((whole.self_paired(), whole.entries()), (u64::MAX, 64));
+        let halves = ChunkPairing::of(&[LOW; 64], 32);
+        assert_eq!((halves.pairs().len(), halves.discarded()), (32, 0));
+        let empty = ChunkPairing::of(&[0; 64], 32);
+        assert_eq!((empty.entries(), empty.discarded()), (0, u64::MAX));
+    }
+}

@@ -1,0 +1,65 @@
+//! Gap-tolerant superpages (G), in the modes of its Table 3.
+
+use perforate_mmu::{Dimension, GapTolerantRadix, PerforatedVariant, VirtualizationConfig};
+use perforate_os::Kernel;
+use perforate_types::GapTolerance;
+
+use super::Scheme;
+use super::base_pages::BASE_PAGES;
+
+/// Page tables with gap-tolerant entries beside those of 4KB pages.
+fn gap_tolerant_radix(
+    kernel: &Kernel,
+    _: PerforatedVariant,
+    _: &VirtualizationConfig,
+) -> Box<dyn Dimension> {
+    let mode = kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
+    Box::new(GapTolerantRadix::new(mode))
+}
+
+/// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
+pub(super) const SINGLE_4M: Scheme = Scheme {
+    name: "gt-pde-4m",
+    summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
+    source: "G §3.3, Table 3: GT-PDE-4MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_4M),
+    policy: "gap-tolerant",
+    dimension: gap_tolerant_radix,
+    ..BASE_PAGES
+};
+
+/// Superpages of 2MB in B-blocks of 64KB; page directories of 8KB.
+pub(super) const SINGLE_2M: Scheme = Scheme {
+    name: "gt-pde-2m",
+    summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
+    source: "G §3.4, Table 3: GT-PDE-2MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_2M),
+    ..SINGLE_4M
+};
+
+/// Superpages of 1MB in B-blocks of 32KB; page directories of 16KB.
+pub(super) const SINGLE_1M: Scheme = Scheme {
+    name: "gt-pde-1m",
+    summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
+    source: "G §3.4, Table 3: GT-PDE-1MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_1M),
+    ..SINGLE_4M
+};
+
+/// Pairs of 2MB in one entry; page directories keep their size.
+pub(super) const PAIRED_4M: Scheme = Scheme {
+    name: "p-gt-pde-4m",
+    summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
+    source: "G §3.6, Table 3: P-GT-PDE-4MB",
+    gap_tolerance: Some(GapTolerance::PAIRED_4M),
+    ..SINGLE_4M
+};
+
+/// Pairs of 1MB in one entry; page directories of 8KB.
+pub(super) const PAIRED_2M: Scheme = Scheme {
+    name: "p-gt-pde-2m",
+    summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
+    source: "G §3.6, Table 3: P-GT-PDE-2MB",
+    gap_tolerance: Some(GapTolerance::PAIRED_2M),
+    ..SINGLE_4M
+};
