@@ -102,6 +102,7 @@ fn situation(situation: Situation) -> &'static str {
     match situation {
         Situation::Cold => "all TLBs and walk caches empty",
         Situation::FirstLevelLost => "L1 TLB entry evicted",
+        Situation::PageLost => "L1 and L2 entries evicted, the walk caches kept",
         Situation::HoleLost => "L1 entry and the hole's L2 entry evicted",
         Situation::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
     }

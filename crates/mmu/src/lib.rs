@@ -33,7 +33,7 @@ pub use dimension::{
     Dimension, HostFault, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
 };
 pub use escape_filter::EscapeFilter;
-pub use gap_tolerant::{GapTolerantRadix, added_storage_bytes};
+pub use gap_tolerant::{GapTolerantEntry, GapTolerantRadix, added_storage_bytes};
 pub use l2_tlb::{EntryKind, L2Contents};
 pub use nested::{Host, Nested, NestedCounters, RegisteredRun};
 pub use perforated::PerforatedRadix;

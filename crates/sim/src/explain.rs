@@ -1,8 +1,10 @@
 //! One translation, step by step, in each state the TLBs can be in for it.
 
+mod gap_tolerance;
+
 use std::collections::BTreeMap;
 
-use perforate_mmu::Case;
+use perforate_mmu::{Case, Dimension, GapTolerantEntry, Superpage};
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Action, Chunk, Counters, Frame, GuestFrame, Instruction, Operation, PageSize,
@@ -20,6 +22,8 @@ pub enum Situation {
     Cold,
     /// The first-level TLB lost the translation.
     FirstLevelLost,
+    /// So did the second level; the walk caches hold the page's gap-tolerant entry.
+    PageLost,
     /// So did the second level lose the 4KB translation of the hole.
     HoleLost,
     /// The second level lost the bitmap entry too.
@@ -115,8 +119,8 @@ pub fn explain(
 }
 
 impl Subject {
-    /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole;
-    /// then an address of another page.
+    /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole; an
+    /// address of a gap-tolerant superpage; then one of another page.
     fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let pages = self.system.mmu().dimension().perforated_pages();
         let mut addresses = Vec::new();
@@ -135,8 +139,17 @@ impl Subject {
             let first = address.page().align_down(PageSize::Size2M);
             pages.iter().any(|page| page.page == first)
         };
-        addresses.extend(accessed.iter().copied().find(|address| !perforated(*address)));
+        let in_superpage = |address: VirtualAddress| self.superpage(address).is_some();
+        let other = |address: VirtualAddress| !perforated(address) && !in_superpage(address);
+        addresses.extend(accessed.iter().copied().find(|address| in_superpage(*address)));
+        addresses.extend(accessed.iter().copied().find(|address| other(*address)));
         addresses
+    }
+
+    /// The gap-tolerant entry that translates an address in the first dimension.
+    fn superpage(&self, address: VirtualAddress) -> Option<Superpage> {
+        let space = self.system.kernel().current();
+        self.system.mmu().dimension().look_at_superpage(space, address.page())
     }
 
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
@@ -145,6 +158,9 @@ impl Subject {
         }
         let cold = self.explain_in(Situation::Cold, address)?;
         let others: &[Situation] = match cold.case {
+            Case::Regular if self.superpage(address).is_some() => {
+                &[Situation::FirstLevelLost, Situation::PageLost]
+            }
             Case::FirstLevel | Case::Segment | Case::Regular | Case::Filtered => {
                 &[Situation::FirstLevelLost]
             }
@@ -196,7 +212,7 @@ impl Subject {
             let prefix = steps.prefix(index + 1);
             let cold = self.cost(&prefix, false)?;
             let warm = self.cost(&prefix, true)?;
-            if let Some(text) = self.text(step) {
+            if let Some(text) = self.text(step, address) {
                 explained.push(Explained {
                     text,
                     cold_cycles: cold - cold_before,
@@ -240,7 +256,7 @@ impl Subject {
     }
 
     /// A step in words; fills go without saying.
-    fn text(&self, step: &Step) -> Option<String> {
+    fn text(&self, step: &Step, asked: VirtualAddress) -> Option<String> {
         let (guest, host) = match self.system.hypervisor() {
             Some(host) if host.shadow_tables().is_some() => ("shadow ", "host's "),
             Some(_) => ("guest's ", "host's "),
@@ -275,31 +291,50 @@ impl Subject {
             (Action::Check, _) => {
                 format!("{whose}direct segment: BASE, LIMIT and escape filter checked")
             }
-            (Action::Select, _) => format!("{whose}B-block found in the selection bitmap"),
+            (Action::Select, purpose) => {
+                let own = (!purpose.is_host()).then(|| self.superpage(asked)).flatten();
+                format!("{whose}selection bitmap: {}", gap_tolerance::selected(own))
+            }
             (Action::Fill { .. }, _) => return None,
             (Action::Read { address }, Purpose::Bitmap | Purpose::HostBitmap) => {
                 format!("the {whose}block's bitmap line at {address:#x}")
             }
             (Action::Read { address }, purpose) => {
-                let entry = self.entry(address, purpose);
-                format!("{whose}{} at {address:#x}: {}", name(purpose), content(entry, purpose))
+                let content = self.content(address, purpose);
+                format!("{whose}{} at {address:#x}: {content}", name(purpose))
             }
         })
     }
 
-    /// The entry that was read at an address of the machine.
-    fn entry(&self, address: PhysicalAddress, purpose: Purpose) -> PageTableEntry {
+    /// What was read at an address of the machine.
+    fn content(&self, address: PhysicalAddress, purpose: Purpose) -> String {
+        let (dimension, place) = self.table(address, purpose);
+        let memory = dimension.memory();
+        match (purpose, dimension.gap_tolerance()) {
+            (Purpose::Level2 | Purpose::HostLevel2, Some(mode)) => {
+                gap_tolerance::content(GapTolerantEntry::read(memory, place), mode)
+            }
+            _ => content(memory.entry(place), purpose),
+        }
+    }
+
+    /// Whose table was read at an address of the machine, and where the dimension itself has it.
+    fn table(
+        &self,
+        address: PhysicalAddress,
+        purpose: Purpose,
+    ) -> (&dyn Dimension, PhysicalAddress) {
         let dimension = self.system.mmu().dimension();
         match dimension.host() {
             // The hardware walks shadow tables, which are the host's own.
-            Some(_) if dimension.shadow().is_some() => dimension.memory().entry(address),
-            Some(host) if purpose.is_host() => host.dimension().memory().entry(address),
+            Some(_) if dimension.shadow().is_some() => (dimension, address),
+            Some(host) if purpose.is_host() => (host.dimension(), address),
             Some(_) => {
                 let page = self.guest_tables[&address.page()];
                 let in_guest = Frame::new(page.number()).address();
-                dimension.memory().entry(in_guest.add(address.offset(PageSize::Size4K)))
+                (dimension, in_guest.add(address.offset(PageSize::Size4K)))
             }
-            None => dimension.memory().entry(address),
+            None => (dimension, address),
         }
     }
 }

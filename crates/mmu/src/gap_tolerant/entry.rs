@@ -16,9 +16,11 @@ const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
 /// A GT-PDE or P-GT-PDE: a 2MB page's entry, and the selection of B-blocks behind it. The first word
 /// of a paired one holds the second slice in bits 15–20, which a 2MB page leaves unused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GapTolerantEntry {
-    pub(super) first: PageTableEntry,
-    pub(super) selection: u64,
+pub struct GapTolerantEntry {
+    /// The first word.
+    pub first: PageTableEntry,
+    /// The second: B-blocks used.
+    pub selection: u64,
 }
 
 /// Where one 4KB page lies.
@@ -60,7 +62,7 @@ impl GapTolerantEntry {
 
     /// The 16 bytes at `address`.
     #[inline]
-    pub(super) fn read(memory: &TableMemory, address: PhysicalAddress) -> Self {
+    pub fn read(memory: &TableMemory, address: PhysicalAddress) -> Self {
         Self { first: memory.entry(address), selection: memory.word(address.add(8)) }
     }
 
@@ -71,17 +73,17 @@ impl GapTolerantEntry {
 
     /// Bit 7 of the 16 bytes tells gap-tolerant entries from entries of level-1 nodes (G §3.5).
     #[inline]
-    pub(super) fn is_superpage(self) -> bool {
+    pub fn is_superpage(self) -> bool {
         self.first.is_large()
     }
 
     /// First frame of the first slice.
-    fn slice(self) -> Frame {
+    pub fn slice(self) -> Frame {
         self.first.leaf_frame(PageSize::Size2M)
     }
 
     /// First frame of a pair's second slice: Offset-B takes the place of Offset-A.
-    fn second(self) -> Frame {
+    pub fn second(self) -> Frame {
         let slice = self.slice().number();
         let offset = (self.first.bits() & OFFSET_B) >> OFFSET_B_SHIFT;
         Frame::new(slice - slice % CHUNK_FRAMES + offset * SLICE_UNIT)
@@ -95,7 +97,7 @@ impl GapTolerantEntry {
     }
 
     /// Whether both superpages lie in one whole slice, of which they take one half each.
-    fn is_self_paired(self, mode: GapTolerance) -> bool {
+    pub fn is_self_paired(self, mode: GapTolerance) -> bool {
         mode.is_paired() && self.selection == u64::MAX
     }
 

@@ -23,10 +23,8 @@ use crate::dimension::{Dimension, Reach, Superpage, WalkFault, WalkRequest, allo
 use crate::radix::Radix;
 use crate::{Sabotage, TableMemory, Walker};
 pub(crate) use entry::LoadedEntry;
-pub use entry::added_storage_bytes;
+pub use entry::{GapTolerantEntry, added_storage_bytes};
 pub(crate) use layout::table_entry;
-
-use entry::GapTolerantEntry;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).
