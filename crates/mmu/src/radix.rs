@@ -7,7 +7,7 @@ use perforate_types::{
 
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
 use crate::gap_tolerant::table_entry;
-use crate::walk_cache::Directory;
+use crate::walk_cache::{Directory, WalkStart};
 use crate::{Node, TableMemory, Walker};
 
 /// Level of the root node.
@@ -218,7 +218,19 @@ impl Radix {
         directory: Directory,
         walker: &mut Walker<'_>,
     ) -> Result<(Level, Node), WalkFault> {
-        if let Some(start) = walker.caches.look_up(request.space, request.page, directory) {
+        let found = walker.caches.look_up(request.space, request.page, directory);
+        self.start_at(request, found, walker)
+    }
+
+    /// Where a walk starts, given what the walk caches have.
+    #[inline(always)]
+    pub(crate) fn start_at(
+        &self,
+        request: &WalkRequest,
+        found: Option<WalkStart>,
+        walker: &mut Walker<'_>,
+    ) -> Result<(Level, Node), WalkFault> {
+        if let Some(start) = found {
             walker.looked_up(Some(start.slot));
             walker.located_before(start.node);
             return Ok((start.level, start.node));

@@ -78,15 +78,20 @@ impl<V: Copy + Default> SetAssociative<V> {
         start..start + self.groups_per_set
     }
 
+    #[inline]
+    fn find_key(&self, index: u64, key: u64) -> Option<usize> {
+        self.find(index, |other| other == key)
+    }
+
     /// All ways are compared: where the key is found cannot be foretold.
     #[inline]
-    fn find(&self, index: u64, key: u64) -> Option<usize> {
+    fn find(&self, index: u64, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let set = self.set(index);
         let mut slot = set.start * GROUP;
         let mut found = usize::MAX;
         for group in &self.groups[set] {
             for (place, &other) in group.keys.iter().enumerate() {
-                found = if other == key { slot + place } else { found };
+                found = if is_wanted(other) { slot + place } else { found };
             }
             slot += GROUP;
         }
@@ -104,7 +109,7 @@ impl<V: Copy + Default> SetAssociative<V> {
     /// Finds `key` in the set that `index` selects and marks it used.
     #[inline]
     pub(crate) fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
-        let slot = self.find(index, key)?;
+        let slot = self.find_key(index, key)?;
         self.touch(slot);
         Some(slot)
     }
@@ -120,8 +125,23 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(likely)
     }
 
+    /// Like [`Self::look_up_near`] with two keys, of which at most one is there, in one comparison of
+    /// the set.
     #[inline]
-    fn key(&self, slot: usize) -> u64 {
+    pub(crate) fn look_up_either(
+        &mut self,
+        likely: usize,
+        index: u64,
+        [first, second]: [u64; 2],
+    ) -> Option<usize> {
+        let is_wanted = |key: u64| (key == first) | (key == second);
+        let slot = if is_wanted(self.key(likely)) { likely } else { self.find(index, is_wanted)? };
+        self.touch(slot);
+        Some(slot)
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, slot: usize) -> u64 {
         self.groups[slot / GROUP].keys[slot % GROUP]
     }
 
@@ -137,7 +157,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Puts `key` in place of itself, an empty place, or the least recently used entry.
     pub(crate) fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
-        let slot = self.find(index, key).unwrap_or_else(|| self.victim(index));
+        let slot = self.find_key(index, key).unwrap_or_else(|| self.victim(index));
         self.put(slot, key, value);
         slot
     }
@@ -145,7 +165,7 @@ impl<V: Copy + Default> SetAssociative<V> {
     /// Like [`Self::insert`], where `key` is known to be absent.
     #[inline]
     pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
-        debug_assert!(self.find(index, key).is_none());
+        debug_assert!(self.find_key(index, key).is_none());
         let slot = self.victim(index);
         self.put(slot, key, value);
         slot
@@ -176,7 +196,7 @@ impl<V: Copy + Default> SetAssociative<V> {
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {
-        if let Some(slot) = self.find(index, key) {
+        if let Some(slot) = self.find_key(index, key) {
             self.clear_slot(slot);
         }
     }

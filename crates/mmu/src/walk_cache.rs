@@ -47,6 +47,14 @@ pub struct WalkCaches {
     superpages: Option<Superpages>,
 }
 
+/// The gap-tolerant entry or the cached start of a walk that a look-up found.
+pub(crate) enum Cached {
+    /// A leaf, with its slot in the unit `WalkCache`.
+    Superpage(u32, LoadedEntry),
+    /// A node.
+    Start(WalkStart),
+}
+
 /// What a look-up found.
 pub(crate) struct WalkStart {
     /// Level of the node to read next.
@@ -105,18 +113,31 @@ impl WalkCaches {
         page: VirtualPage,
         directory: Directory,
     ) -> Option<WalkStart> {
-        for level in 2..=4 {
-            let kind = if level == 2 { directory } else { Directory::Ordinary };
-            let index = usize::from(level) - 2;
-            let Some(cache) = &mut self.caches[index] else { continue };
-            let key = key(space, number(page, level), kind);
-            if let Some(slot) = cache.look_up_near(self.latest[index], 0, key) {
-                self.latest[index] = slot;
-                let node = cache.value(slot);
-                return Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) });
-            }
-        }
-        None
+        let at_level2 = self.look_up_level(2, space, page, directory);
+        at_level2.or_else(|| self.look_up_above(space, page))
+    }
+
+    /// The deepest cached start of a walk for `page` at level 2 or above.
+    #[inline]
+    fn look_up_above(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
+        (3..=4).find_map(|level| self.look_up_level(level, space, page, Directory::Ordinary))
+    }
+
+    #[inline]
+    fn look_up_level(
+        &mut self,
+        level: u8,
+        space: SpaceId,
+        page: VirtualPage,
+        kind: Directory,
+    ) -> Option<WalkStart> {
+        let index = usize::from(level) - 2;
+        let cache = self.caches[index].as_mut()?;
+        let key = key(space, number(page, level), kind);
+        let slot = cache.look_up_near(self.latest[index], 0, key)?;
+        self.latest[index] = slot;
+        let node = cache.value(slot);
+        Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) })
     }
 
     /// Remembers that the entry of `level` covering `page`, which was looked up in vain, points
@@ -134,25 +155,25 @@ impl WalkCaches {
         Some(self.slot(level, slot))
     }
 
-    /// Finds the gap-tolerant entry that covers `page`.
+    /// The gap-tolerant entry that covers `page`, or else the deepest cached start of a walk for it.
     #[inline]
-    fn find_superpage(&mut self, space: SpaceId, page: VirtualPage) -> Option<usize> {
-        let key = key(space, self.superpages.as_ref()?.number(page), Directory::GapTolerant);
-        let slot = self.caches[0].as_mut()?.look_up_near(self.latest[0], 0, key)?;
-        self.latest[0] = slot;
-        Some(slot)
-    }
-
-    /// The gap-tolerant entry that covers `page`, with its slot.
-    #[inline]
-    pub(crate) fn look_up_superpage(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-    ) -> Option<(u32, LoadedEntry)> {
-        let slot = self.find_superpage(space, page)?;
-        let entry = self.superpages.as_ref()?.entries[slot];
-        Some((self.slot(2, slot), entry))
+    pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
+        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &self.superpages) {
+            let superpage = key(space, superpages.number(page), Directory::GapTolerant);
+            let table = key(space, number(page, 2), Directory::Ordinary);
+            if let Some(slot) = cache.look_up_either(self.latest[0], 0, [superpage, table]) {
+                self.latest[0] = slot;
+                let (is_superpage, node) = (cache.key(slot) == superpage, cache.value(slot));
+                let entry = superpages.entries[slot];
+                let slot = self.slot(2, slot);
+                return Some(if is_superpage {
+                    Cached::Superpage(slot, entry)
+                } else {
+                    Cached::Start(WalkStart { level: 1, node, slot })
+                });
+            }
+        }
+        self.look_up_above(space, page).map(Cached::Start)
     }
 
     /// Remembers the gap-tolerant entry that covers `page`, which was looked up in vain. Returns the
@@ -173,10 +194,11 @@ impl WalkCaches {
     /// Notes that the leaf that translates `page` is dirty now, if it is held here.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        if let Some(slot) = self.find_superpage(space, page)
-            && let Some(superpages) = &mut self.superpages
-        {
-            superpages.entries[slot].mark_dirty();
+        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &mut self.superpages) {
+            let key = key(space, superpages.number(page), Directory::GapTolerant);
+            if let Some(slot) = cache.look_up_near(self.latest[0], 0, key) {
+                superpages.entries[slot].mark_dirty();
+            }
         }
     }
 

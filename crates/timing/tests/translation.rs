@@ -125,6 +125,32 @@ fn checks_and_nested_look_ups_of_a_walk_occupy_its_walker() {
     assert_eq!(walk(Action::Check, hit), check + L1 + L2_TLB);
 }
 
+/// G §3.7: an entry read and one in the walk cache cost a selection more. Without a read no walker is
+/// needed.
+#[test]
+fn a_selection_follows_the_entry_read_or_cached() {
+    let config = config();
+    let selection = u64::from(config.walker.selection_cycles);
+    assert_eq!(selection, 3);
+    let (unit, slot) = (Unit::WalkCache, 0);
+    for (found, cycles, walker_cycles) in [
+        (Action::Read { address: PhysicalAddress::new(TABLES * 64) }, L1, L1 + selection),
+        (Action::Hit { unit, slot }, 1, 0),
+    ] {
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.then(Purpose::Level2, found);
+        steps.then(Purpose::Level2, Action::Select);
+        machine.load(DATA, 0, 1, 0, &steps);
+        assert_eq!(machine.core.cycles(), L2_TLB + cycles + selection + L1);
+        assert_eq!(machine.counter("translation_cycles_selection"), selection);
+        assert_eq!(machine.counter("translation_cycles"), L2_TLB + cycles + selection);
+        assert_eq!(machine.counter("walk_cycles"), walker_cycles);
+        assert_eq!(machine.core.translation_accesses().selections, 1);
+    }
+}
+
 #[test]
 fn a_bitmap_read_occupies_a_walker_but_is_no_walk() {
     let mut machine = warmed(&config());
@@ -205,10 +231,11 @@ fn action() -> impl Strategy<Value = (Purpose, Action)> {
     ]);
     let unit = prop::sample::select(vec![Unit::L2Tlb, Unit::WalkCache, Unit::L1DataTlb]);
     let action =
-        (unit, 0u32..16, 0u64..4000, 0..4).prop_map(|(unit, slot, line, kind)| match kind {
+        (unit, 0u32..16, 0u64..4000, 0..5).prop_map(|(unit, slot, line, kind)| match kind {
             0 => Action::Hit { unit, slot },
             1 => Action::Miss { unit },
             2 => Action::Read { address: PhysicalAddress::new(line * 64) },
+            3 => Action::Select,
             _ => Action::Fill { unit, slot },
         });
     (purpose, action)
@@ -229,7 +256,8 @@ proptest! {
             machine.load(DATA, *register, *register, *slot, &steps);
         }
         let shares = ["l2_tlb", "bitmap_lookup", "bitmap_read", "walk_level4", "walk_level3",
-            "walk_level2", "walk_level1", "shadow", "hole", "walk_cache", "walker_queue", "fill_wait"];
+            "walk_level2", "walk_level1", "shadow", "hole", "walk_cache", "selection", "walker_queue",
+            "fill_wait"];
         let sum: u64 = shares.iter().map(|s| machine.counter(&format!("translation_cycles_{s}"))).sum();
         prop_assert_eq!(sum, machine.counter("translation_cycles"));
         prop_assert!(machine.core.cycles() > 0);

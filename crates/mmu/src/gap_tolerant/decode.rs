@@ -23,17 +23,39 @@ impl PrefixSums {
     }
 
     /// Position of set bit `index` (the lowest is 0) of the selection that the sums are of. The sums
-    /// tell the byte, and the bits of that byte are counted as the sums are.
+    /// tell the byte; then the sums of that byte's bits tell the bit, all compared at once as in
+    /// hardware.
     #[inline]
     pub(super) fn select(&self, selection: u64, index: u32) -> u32 {
-        let byte = self.0.iter().filter(|&&sum| u32::from(sum) <= index).count();
-        let before = if byte == 0 { 0 } else { u32::from(self.0[byte - 1]) };
-        let mut bits = selection.to_le_bytes()[byte];
-        for _ in before..index {
-            bits &= bits.wrapping_sub(1);
-        }
-        byte as u32 * 8 + bits.trailing_zeros()
+        let [s0, s1, s2, s3, s4, s5, s6] = self.0;
+        let byte = not_above([s0, s1, s2, s3, s4, s5, s6, NEVER], index);
+        let before = if byte == 0 { 0 } else { u32::from(self.0[byte as usize - 1]) };
+        let bits = selection.to_le_bytes()[byte as usize];
+        byte * 8 + not_above(bit_sums(bits), index.saturating_sub(before))
     }
+}
+
+/// A sum above any index.
+const NEVER: u8 = 127;
+/// 1 in each byte of a word.
+const ONES: u64 = u64::MAX / 255;
+/// The top bit of each byte.
+const TOP: u64 = ONES << 7;
+
+/// How many of eight sums, each 127 at most, are not above `index`.
+#[inline]
+fn not_above(sums: [u8; 8], index: u32) -> u32 {
+    let above = (u64::from_le_bytes(sums) + ONES * u64::from(127 - index)) & TOP;
+    8 - above.count_ones()
+}
+
+/// How many bits are set in the first *i* + 1 bits of a byte.
+#[inline]
+fn bit_sums(bits: u8) -> [u8; 8] {
+    // Bit i alone in byte i, then 1 where it is set; the product adds up what is below.
+    let spread = (ONES * u64::from(bits)) & 0x8040_2010_0804_0201;
+    let set = ((spread + ONES * 127) >> 7) & ONES;
+    set.wrapping_mul(ONES).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -55,6 +77,14 @@ mod tests {
         let select = |index| PrefixSums::of(selection).select(selection, index);
         assert_eq!([0, 7, 8, 9, 12, 13, 16].map(select), [0, 7, 23, 24, 27, 36, 39]);
         assert_eq!([17, 20, 21, 23, 24, 31].map(select), [40, 43, 48, 50, 56, 63]);
+    }
+
+    #[test]
+    fn sums_of_bits_by_hand() {
+        assert_eq!(bit_sums(0b1010_0110), [0, 1, 2, 2, 2, 3, 3, 4]);
+        assert_eq!(bit_sums(0xff), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(not_above([0, 1, 2, 2, 2, 3, 3, 4], 2), 5);
+        assert_eq!(not_above([NEVER; 8], 63), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
 use crate::radix::{Descent, fill};
-use crate::walk_cache::Directory;
+use crate::walk_cache::{Cached, Directory};
 use crate::{Node, Walker};
 
 /// The page of a page-directory node where a walk reads on, or what it found above.
@@ -34,10 +34,15 @@ impl GapTolerantRadix {
         request: &WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
-        if let Some(reach) = self.through_cached(request, walker) {
-            return Ok(reach);
-        }
-        let (level, node) = self.radix.start_walk(request, Directory::Ordinary, walker)?;
+        let found = match walker.caches.look_up_either(request.space, request.page) {
+            Some(Cached::Superpage(slot, loaded)) => {
+                walker.looked_up(Some(slot));
+                return Ok(self.through_cached(request, &loaded, walker));
+            }
+            Some(Cached::Start(start)) => Some(start),
+            None => None,
+        };
+        let (level, node) = self.radix.start_at(request, found, walker)?;
         if level == 1 {
             return Ok(self.radix.descend(request, (1, node), 1, walker)?.reach());
         }
@@ -59,18 +64,20 @@ impl GapTolerantRadix {
     }
 
     /// Translates with an entry that the walk cache holds: nothing is read.
-    fn through_cached(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
-        let WalkRequest { space, page, .. } = *request;
-        let (slot, loaded) = walker.caches.look_up_superpage(space, page)?;
-        walker.looked_up(Some(slot));
+    fn through_cached(
+        &mut self,
+        request: &WalkRequest,
+        loaded: &LoadedEntry,
+        walker: &mut Walker<'_>,
+    ) -> Reach {
         let mut first = loaded.entry.first;
         if dirties(request, first) && !first.is_dirty() {
             first = first.with_accessed(true);
-            self.mark_dirty(space, page);
-            walker.caches.mark_dirty(space, page);
+            self.mark_dirty(request.space, request.page);
+            walker.caches.mark_dirty(request.space, request.page);
         }
         walker.selected(true);
-        Some(self.reach(request, &loaded, first))
+        self.reach(request, loaded, first)
     }
 
     /// Loads an entry just read into the walk cache and translates with it.
