@@ -42,10 +42,10 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..ENTRIES).prop_map(|entry| Operation::UnmapSuperpage { entry }),
         1 => (0..ENTRIES, permissions())
             .prop_map(|(entry, permissions)| Operation::Protect { entry, permissions }),
-        2 => (place.clone(), 0..1_u64 << 20, permissions()).prop_map(
+        2 => (place, 0..1_u64 << 20, permissions()).prop_map(
             |(place, frame, permissions)| Operation::MapPage { place, frame, permissions }
         ),
-        1 => place.clone().prop_map(|place| Operation::UnmapPage { place }),
+        1 => place.prop_map(|place| Operation::UnmapPage { place }),
         30 => (place, kind).prop_map(|(place, kind)| Operation::Access { place, kind }),
         1 => Just(Operation::Switch),
     ]
