@@ -80,7 +80,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// All ways are compared: where the key is found cannot be foretold.
     #[inline]
-    fn find(&self, index: u64, key: u64) -> Option<usize> {
+    pub(crate) fn find(&self, index: u64, key: u64) -> Option<usize> {
         let set = self.set(index);
         let mut slot = set.start * GROUP;
         let mut found = usize::MAX;
@@ -95,7 +95,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Marks a place used.
     #[inline]
-    fn touch(&mut self, slot: usize) {
+    pub(crate) fn touch(&mut self, slot: usize) {
         self.clock += TICK;
         let used = &mut self.groups[slot / GROUP].last_used[slot % GROUP];
         *used = self.clock | (*used & (TICK - 1));
@@ -190,7 +190,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    fn clear_slot(&mut self, slot: usize) {
+    pub(crate) fn clear_slot(&mut self, slot: usize) {
         let group = &mut self.groups[slot / GROUP];
         group.keys[slot % GROUP] = EMPTY;
         group.last_used[slot % GROUP] &= TICK - 1;
