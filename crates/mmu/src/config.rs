@@ -3,6 +3,8 @@
 use perforate_types::PageSize;
 use serde::{Deserialize, Serialize};
 
+use crate::Coalescing;
+
 /// Entries and associativity of one cache of translations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +40,9 @@ pub struct TlbConfig {
     pub l2_2m: bool,
     /// Second-level TLB for 1GB pages; without it only the first level holds them.
     pub l2_1g: Option<TlbGeometry>,
+    /// How the second-level TLB coalesces 4KB pages, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l2_coalescing: Option<Coalescing>,
 }
 
 fn yes() -> bool {
@@ -103,6 +108,15 @@ pub struct MmuConfig {
 /// A geometry that no hardware can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
+    /// A window of pages that no entry can hold.
+    #[error(
+        "tlb.l2_coalescing: windows of {pages} pages; a power of two from 2 to {} is possible",
+        Coalescing::MAXIMUM_PAGES
+    )]
+    Coalescing {
+        /// Pages asked for.
+        pages: u64,
+    },
     /// Bits that do not share out.
     #[error(
         "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
@@ -219,6 +233,9 @@ impl MmuConfig {
             ("tlb.l2_1g", tlb.l2_1g),
         ] {
             geometry.map_or(Ok(()), |geometry| geometry.validate(key))?;
+        }
+        if let Some(coalescing) = tlb.l2_coalescing.filter(|coalescing| !coalescing.is_possible()) {
+            return Err(ConfigError::Coalescing { pages: coalescing.pages });
         }
         self.walk_cache.validate("walk_cache")?;
         self.virtualization.validate()

@@ -20,6 +20,10 @@ pub struct MmuCounters {
     pub l2_accesses: u64,
     /// Look-ups that found neither the page nor a perforated page around it.
     pub l2_misses: u64,
+    /// Runs of 4KB pages filled into the second level.
+    pub coalesced_fills: u64,
+    /// Pages in those runs.
+    pub coalesced_pages: u64,
     /// Translations that read page tables.
     pub walks: u64,
     /// Walker reads by [`Purpose`].
@@ -122,6 +126,8 @@ impl MmuCounters {
             ("l1_instruction_tlb_misses", self.l1_instruction_misses),
             ("l2_tlb_accesses", self.l2_accesses),
             ("l2_tlb_misses", self.l2_misses),
+            ("l2_tlb_coalesced_fills", self.coalesced_fills),
+            ("l2_tlb_coalesced_pages", self.coalesced_pages),
             ("walks", self.walks),
             ("bitmap_filtered", self.bitmap_filtered),
             ("bitmap_lookups", self.bitmap_hits + self.bitmap_misses),

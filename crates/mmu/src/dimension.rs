@@ -6,7 +6,7 @@ use perforate_types::{
 };
 
 use crate::nested::{Host, NestedCounters};
-use crate::{PageFault, Sabotage, Shadow, TableMemory, Walker};
+use crate::{PageFault, Run, RunRequest, Sabotage, Shadow, TableMemory, Walker};
 
 /// The aligned range around an address over which one linear mapping holds, minus its holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,13 @@ pub trait Dimension: Send {
     /// translation.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)>;
 
-    /// The same with the size of the leaf, its first frame and no holes; a smaller size will do.
+    /// The longest run of 4KB pages around one that a walk has just found, for a TLB that coalesces:
+    /// consecutive frames and equal permissions, inside the window.
+    fn run_around(&self, request: &RunRequest) -> Run {
+        request.longest(|page| self.look_at(request.space, page))
+    }
+
+    /// The same as [`Self::look_at`] with the size of the leaf, its first frame and no holes; a smaller size will do.
     fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (frame, allows) = self.look_at(space, page)?;
         Some(Reach { size: PageSize::Size4K, frame, allows, filter: 0 })

@@ -1,4 +1,8 @@
-//! Second-level TLB: 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C).
+//! Second-level TLB: 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C), and
+//! with them runs of 4KB pages, where it coalesces.
+//!
+//! Every kind of entry has an index and a key of its own: the number of its 4KB page, 2MB region,
+//! 128KB of bitmap, or window of pages. A window has at most one run at a time.
 
 use std::ops::Range;
 
@@ -6,7 +10,7 @@ use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
 use crate::set_associative::SetAssociative;
-use crate::{TlbConfig, TlbGeometry};
+use crate::{Run, TlbConfig, TlbGeometry};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
@@ -27,6 +31,8 @@ pub enum EntryKind {
     Hole,
     /// 32 bits of hole bitmap.
     Bitmap,
+    /// A run of 4KB pages (TLB coalescing). What a look-up returns is the entry of the one page.
+    Run,
 }
 
 impl EntryKind {
@@ -36,7 +42,7 @@ impl EntryKind {
         match self {
             Self::Page2M | Self::Perforated => PageSize::Size2M,
             Self::Page1G => PageSize::Size1G,
-            Self::Page4K | Self::Hole | Self::Bitmap => PageSize::Size4K,
+            Self::Page4K | Self::Hole | Self::Bitmap | Self::Run => PageSize::Size4K,
         }
     }
 }
@@ -49,18 +55,21 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::Perforated,
     EntryKind::Hole,
     EntryKind::Bitmap,
+    EntryKind::Run,
     EntryKind::Page4K, // no entry has this number
-    EntryKind::Page4K, // nor this
 ];
 
 /// One entry in one word: kind (3 bits), what it allows (4 bits), and above them a page's filter
-/// (8 bits) and first frame (40 bits), or 32 bits of bitmap.
+/// (8 bits) and first frame (40 bits), or 32 bits of bitmap. A run has the place of its first page in
+/// place of the filter, and its length less one in the highest bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct L2Entry(u64);
 
 const ALLOWS_SHIFT: u32 = 3;
 const BITS_SHIFT: u32 = 8;
 const FRAME_SHIFT: u32 = 16;
+const FRAME_MASK: u64 = (1 << 40) - 1;
+const LENGTH_SHIFT: u32 = 56;
 
 impl L2Entry {
     /// An entry of a page, ordinary or perforated, or of a hole.
@@ -80,6 +89,12 @@ impl L2Entry {
         Self(u64::from(bits) << BITS_SHIFT | EntryKind::Bitmap as u64)
     }
 
+    /// An entry of a run of pages.
+    pub(crate) fn run(run: &Run, allows: u8) -> Self {
+        let entry = Self::page(EntryKind::Run, run.frame, allows, run.first as u8);
+        Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
+    }
+
     #[inline]
     pub(crate) fn kind(self) -> EntryKind {
         KINDS[(self.0 & 7) as usize]
@@ -94,7 +109,16 @@ impl L2Entry {
     /// First frame of a page.
     #[inline]
     pub(crate) fn frame(self) -> Frame {
-        Frame::new(self.0 >> FRAME_SHIFT)
+        Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
+    }
+
+    /// The pages of a run.
+    fn pages_of_run(self) -> Run {
+        Run {
+            first: u64::from(self.filter()),
+            pages: (self.0 >> LENGTH_SHIFT) + 1,
+            frame: self.frame(),
+        }
     }
 
     /// Filter of a perforated page.
@@ -127,6 +151,8 @@ pub struct L2Contents {
     pub hole: u64,
     /// Bitmap entries.
     pub bitmap: u64,
+    /// Runs of 4KB pages, where the TLB coalesces.
+    pub coalesced: u64,
     /// Entries of guest-physical addresses, of whatever kind.
     pub nested: u64,
 }
@@ -136,20 +162,26 @@ pub struct L2Contents {
 enum Tag {
     Page4K = 0,
     Page2M = 1,
+    Run = 2,
     Bitmap = 3,
 }
 
 impl Tag {
+    /// Of what is not a run, whose windows the TLB knows.
     const fn number(self, page: VirtualPage) -> u64 {
         match self {
-            Self::Page4K => page.number(),
+            Self::Page4K | Self::Run => page.number(),
             Self::Page2M => page.number() / PageSize::Size2M.pages(),
             Self::Bitmap => page.number() / SUBPAGES_PER_BITMAP_ENTRY,
         }
     }
 
     const fn key(self, space: SpaceId, page: VirtualPage) -> u64 {
-        self.number(page) << 18 | (space.0 as u64) << 2 | self as u64
+        self.key_of(space, self.number(page))
+    }
+
+    const fn key_of(self, space: SpaceId, number: u64) -> u64 {
+        number << 18 | (space.0 as u64) << 2 | self as u64
     }
 }
 
@@ -171,6 +203,8 @@ pub(crate) struct L2Tlb {
     huge: Option<SetAssociative<L2Entry>>,
     /// Whether `shared` takes 2MB-grained entries.
     large: bool,
+    /// Pages of a window of runs; 0 where the TLB does not coalesce.
+    window: u64,
 }
 
 impl L2Tlb {
@@ -179,12 +213,13 @@ impl L2Tlb {
             shared: SetAssociative::new(config.l2),
             huge: config.l2_1g.map(SetAssociative::new),
             large: config.l2_2m,
+            window: config.l2_coalescing.map_or(0, |coalescing| coalescing.pages),
         }
     }
 
-    /// A TLB of guest-physical addresses apart from the second level.
+    /// A TLB of guest-physical addresses apart from the second level. It does not coalesce.
     pub(crate) fn nested(geometry: TlbGeometry) -> Self {
-        Self { shared: SetAssociative::new(geometry), huge: None, large: true }
+        Self { shared: SetAssociative::new(geometry), huge: None, large: true, window: 0 }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -200,7 +235,7 @@ impl L2Tlb {
         self.shared.look_up(tag.number(page), tag.key(space, page))
     }
 
-    /// Looks up 4KB, 2MB and 1GB entries at once.
+    /// Looks up 4KB and 2MB entries, runs and 1GB entries at once.
     #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         let shared =
@@ -208,9 +243,54 @@ impl L2Tlb {
         if let Some(slot) = shared {
             return Some((slot as u32, self.shared.value(slot)));
         }
+        if self.window != 0
+            && let Some(found) = self.look_up_run(space, page)
+        {
+            return Some(found);
+        }
         let huge = self.huge.as_mut().filter(|huge| !huge.is_empty())?;
         let slot = huge.look_up(page.number() / PageSize::Size1G.pages(), huge_key(space, page))?;
         Some(((self.shared.slots() + slot) as u32, huge.value(slot)))
+    }
+
+    /// The run of the window of `page`, and the place of the page in the window.
+    fn find_run(&self, space: SpaceId, page: VirtualPage) -> Option<(usize, L2Entry, u64)> {
+        let number = page.number() / self.window;
+        let slot = self.shared.find_key(number, Tag::Run.key_of(space, number))?;
+        Some((slot, self.shared.value(slot), page.number() % self.window))
+    }
+
+    /// The entry that a run is for `page`. It equals no entry that is held, so that a store through
+    /// it leaves the run clean: dirty is only the one page ([`Self::mark_dirty`]).
+    #[cold]
+    #[inline(never)]
+    fn look_up_run(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
+        let (slot, entry, index) = self.find_run(space, page)?;
+        let run = entry.pages_of_run();
+        if !run.covers(index) {
+            return None;
+        }
+        self.shared.touch(slot);
+        let frame = run.frame.add(index - run.first);
+        Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
+    }
+
+    /// Fills a run around `page`, which was looked up in vain. A run that is at least as long stays
+    /// in the window; then there is no place for another.
+    pub(crate) fn fill_run(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        run: &Run,
+        allows: u8,
+    ) -> Option<u32> {
+        let held = self.find_run(space, page).map(|(_, entry, _)| entry.pages_of_run());
+        if held.is_some_and(|held| held.pages >= run.pages) {
+            return None;
+        }
+        let number = page.number() / self.window;
+        let entry = L2Entry::run(run, allows);
+        Some(self.shared.insert(number, Tag::Run.key_of(space, number), entry) as u32)
     }
 
     /// Looks up the 32 bits of bitmap that tell of `page`.
@@ -234,6 +314,7 @@ impl L2Tlb {
     ) -> Option<u32> {
         let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
+            EntryKind::Run => unreachable!("runs are filled with their window"),
             EntryKind::Page2M | EntryKind::Perforated if self.large => Tag::Page2M,
             EntryKind::Page2M | EntryKind::Perforated => return None,
             EntryKind::Bitmap => {
@@ -272,6 +353,16 @@ impl L2Tlb {
         self.shared.invalidate(page.number(), Tag::Page4K.key(space, page));
     }
 
+    /// Forgets the run that holds `page`, if there is one.
+    pub(crate) fn invalidate_run(&mut self, space: SpaceId, page: VirtualPage) {
+        if self.window != 0
+            && let Some((slot, entry, index)) = self.find_run(space, page)
+            && entry.pages_of_run().covers(index)
+        {
+            self.shared.clear_slot(slot);
+        }
+    }
+
     pub(crate) fn invalidate_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
@@ -286,6 +377,7 @@ impl L2Tlb {
             let length = match key & 3 {
                 0 => 1,
                 1 => PageSize::Size2M.pages(),
+                2 => self.window,
                 _ => SUBPAGES_PER_BITMAP_ENTRY,
             };
             space_of(key) == space.0 && overlaps(key >> 18, length)
@@ -337,6 +429,7 @@ impl L2Tlb {
                 EntryKind::Perforated => &mut contents.perforated,
                 EntryKind::Hole => &mut contents.hole,
                 EntryKind::Bitmap => &mut contents.bitmap,
+                EntryKind::Run => &mut contents.coalesced,
             } += 1;
         }
         contents

@@ -6,6 +6,7 @@
 //! entries written to simulated physical memory, and walks read those entries: no translation
 //! comes from anywhere else. Nothing here has a clock; costs are [`perforate_types::Steps`].
 
+mod coalescing;
 mod config;
 mod counters;
 mod dimension;
@@ -25,6 +26,7 @@ mod table_memory;
 mod walk_cache;
 mod walker;
 
+pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
     ConfigError, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };

@@ -8,7 +8,7 @@ use perforate_types::{
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
 use crate::gap_tolerant::table_entry;
 use crate::walk_cache::{Directory, WalkStart};
-use crate::{Node, TableMemory, Walker};
+use crate::{Node, Run, RunRequest, TableMemory, Walker};
 
 /// Level of the root node.
 const ROOT: Level = 4;
@@ -377,6 +377,17 @@ impl Dimension for Radix {
     fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (level, address) = self.leaf(space, page)?;
         Some(Descent::Leaf(level, self.memory.entry(address)).reach())
+    }
+
+    /// A window lies in one node.
+    fn run_around(&self, request: &RunRequest) -> Run {
+        let entry = self.entry_address(request.space, request.page, 1);
+        let node = entry.map(PhysicalAddress::page);
+        request.longest(|page| {
+            let entry = self.memory.entry(entry_in(node?, 1, page));
+            let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
+            entry.is_present().then(|| (entry.frame(), allows))
+        })
     }
 
     fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {

@@ -22,6 +22,12 @@ pub enum Sabotage {
     IgnoreEscapeFilter,
     /// Paging does not map the pages that the escape filter takes for escaped.
     DropPagingInSegment,
+    /// A coalesced entry takes in pages with other permissions.
+    IgnoreRunPermissions,
+    /// A coalesced entry takes in one page more than the run has.
+    LengthenRuns,
+    /// A page shootdown leaves the coalesced entry that holds the page alive.
+    KeepStaleRun,
     /// What a guest or its host unmaps stays in the shadow tables.
     KeepShadowEntries,
     /// What changes or ends a gap-tolerant entry leaves the walk cache's copy of it alive.

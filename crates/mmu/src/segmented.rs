@@ -7,7 +7,9 @@ use perforate_types::{
 use crate::dimension::{
     Dimension, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
 };
-use crate::{EscapeFilter, PageFault, Sabotage, TableMemory, VirtualizationConfig, Walker};
+use crate::{
+    EscapeFilter, PageFault, Run, RunRequest, Sabotage, TableMemory, VirtualizationConfig, Walker,
+};
 
 /// BASE, LIMIT and OFFSET of one address space, and its escape filter.
 struct Registers {
@@ -171,6 +173,11 @@ impl Dimension for Segmented {
             return Some((reach.frame.add(page.index_in(reach.size) as u64), reach.allows));
         }
         self.paging.look_at(space, page)
+    }
+
+    /// Entries are of pages that the segment does not translate.
+    fn run_around(&self, request: &RunRequest) -> Run {
+        self.paging.run_around(request)
     }
 
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault {

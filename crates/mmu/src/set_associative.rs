@@ -79,7 +79,7 @@ impl<V: Copy + Default> SetAssociative<V> {
     }
 
     #[inline]
-    fn find_key(&self, index: u64, key: u64) -> Option<usize> {
+    pub(crate) fn find_key(&self, index: u64, key: u64) -> Option<usize> {
         self.find(index, |other| other == key)
     }
 
@@ -100,7 +100,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Marks a place used.
     #[inline]
-    fn touch(&mut self, slot: usize) {
+    pub(crate) fn touch(&mut self, slot: usize) {
         self.clock += TICK;
         let used = &mut self.groups[slot / GROUP].last_used[slot % GROUP];
         *used = self.clock | (*used & (TICK - 1));
@@ -210,7 +210,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    fn clear_slot(&mut self, slot: usize) {
+    pub(crate) fn clear_slot(&mut self, slot: usize) {
         let group = &mut self.groups[slot / GROUP];
         group.keys[slot % GROUP] = EMPTY;
         group.last_used[slot % GROUP] &= TICK - 1;

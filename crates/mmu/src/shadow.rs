@@ -158,6 +158,7 @@ mod tests {
                 l2: geometry,
                 l2_1g: None,
                 l2_2m: true,
+                l2_coalescing: None,
             },
             walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },
             virtualization: VirtualizationConfig::default(),

@@ -10,18 +10,18 @@ fn free_lists(buddy: &Buddy) -> (Vec<u64>, (usize, usize)) {
 }
 
 #[test]
-fn single_frames_come_from_the_top_and_blocks_from_the_bottom() {
+fn single_frames_come_from_the_highest_pageblock_and_blocks_from_the_bottom() {
     // 4096 frames are four 4MB chunks.
     let mut buddy = Buddy::new(4096);
-    assert_eq!(buddy.allocate(0, MigrateType::Movable), Some(Frame::new(4095)));
+    assert_eq!(buddy.allocate(0, MigrateType::Movable), Some(Frame::new(3584)));
     assert_eq!(
         buddy.allocate(1, MigrateType::Movable),
-        Some(Frame::new(4092)),
-        "a pair; 4094 is left as order 0"
+        Some(Frame::new(3586)),
+        "a pair; 3585 is left as order 0"
     );
     assert_eq!(
         buddy.allocate(0, MigrateType::Movable),
-        Some(Frame::new(4094)),
+        Some(Frame::new(3585)),
         "the smallest sufficient order first"
     );
     assert_eq!(
@@ -33,6 +33,14 @@ fn single_frames_come_from_the_top_and_blocks_from_the_bottom() {
     assert_eq!(buddy.allocate(9, MigrateType::Movable), Some(Frame::new(512)));
     assert_eq!(buddy.allocate(10, MigrateType::Movable), Some(Frame::new(1024)));
     assert_eq!(buddy.free_frames(), 4096 - 4 - 3 * 512 - 1024);
+}
+
+#[test]
+fn frames_taken_one_after_the_other_ascend() {
+    let mut buddy = Buddy::new(2048);
+    let taken: Vec<_> =
+        (0..512).map(|_| buddy.allocate(0, MigrateType::Movable).unwrap()).collect();
+    assert_eq!(taken, (1536..2048).map(Frame::new).collect::<Vec<_>>());
 }
 
 #[test]
@@ -104,14 +112,14 @@ fn each_type_fills_pageblocks_of_its_own() {
     let mut buddy = Buddy::new(2048);
     let movable = buddy.allocate(0, MigrateType::Movable).unwrap();
     let table = buddy.allocate(0, MigrateType::Unmovable).unwrap();
-    assert_eq!(movable, Frame::new(2047));
-    assert_eq!(table, Frame::new(1023), "the other pair is opened, not the movable one used");
+    assert_eq!(movable, Frame::new(1536));
+    assert_eq!(table, Frame::new(512), "the other pair is opened, not the movable one used");
     assert_eq!(buddy.migrate_type(table), MigrateType::Unmovable);
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Unmovable, "the whole pair is");
-    assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(1022)));
+    assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(513)));
     assert_eq!(buddy.steals_and_claims(), (0, 0));
     // Slab finds nothing of its own: the largest block is pageblock 0, wholly free and claimed.
-    assert_eq!(buddy.allocate(0, MigrateType::Reclaimable), Some(Frame::new(511)));
+    assert_eq!(buddy.allocate(0, MigrateType::Reclaimable), Some(Frame::new(0)));
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Reclaimable);
     assert_eq!(buddy.steals_and_claims(), (1, 1));
     buddy.free(movable, 0);
@@ -125,15 +133,15 @@ fn less_than_half_a_pageblock_is_stolen_from_but_not_claimed() {
     for _ in 0..700 {
         buddy.allocate(0, MigrateType::Movable).unwrap();
     }
-    // The largest free block of pageblock 0 is frames 0–255; the 324 free ones are over half.
+    // The largest free block of pageblock 0 is frames 256–511; the 324 free ones are over half.
     let mut other = buddy.clone();
-    assert_eq!(other.allocate(0, MigrateType::Unmovable), Some(Frame::new(255)));
+    assert_eq!(other.allocate(0, MigrateType::Unmovable), Some(Frame::new(256)));
     assert_eq!(other.steals_and_claims(), (1, 1));
     for _ in 0..70 {
         buddy.allocate(0, MigrateType::Movable).unwrap();
     }
     // 254 are free now: a block is taken, the pageblock stays movable.
-    assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(127)));
+    assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(384)));
     assert_eq!(buddy.steals_and_claims(), (1, 0));
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Movable);
 }

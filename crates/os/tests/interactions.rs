@@ -130,8 +130,8 @@ fn a_fork_without_memory_leaves_no_child() {
     assert_sound(&machine);
 }
 
-/// A shared page in the middle of a private 2MB page comes to lie in place by chance, as the frame
-/// that was freed last is the next one taken. It must stay a hole: fork treats all that is in
+/// A shared page in the middle of a private 2MB page comes to lie in place by chance, as the lowest
+/// frame of the block that is free is the next one taken. It must stay a hole: fork treats all that is in
 /// place alike.
 #[test]
 fn a_shared_hole_in_place_is_not_patched_by_its_permissions() {
@@ -139,8 +139,8 @@ fn a_shared_hole_in_place_is_not_patched_by_its_permissions() {
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     let (shared, block) = (BASE + 500 * PAGE, machine.frame(BASE).unwrap());
-    // The last free frame beside the tables is taken, so that the freed one is next.
-    machine.punch(BASE + 20 * PAGE, HoleContent::Moved).expect("memory");
+    // The last free frame beside the tables is taken, so that the freed ones are next.
+    machine.punch(BASE + 505 * PAGE, HoleContent::Moved).expect("memory");
     machine.event(map_shared(shared, PAGE));
     machine.write(shared);
     assert_eq!(machine.frame(shared), Some(block + 500));

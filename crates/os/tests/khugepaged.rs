@@ -1,5 +1,5 @@
 //! Background promotion, worked by hand. Memory has 32 blocks of 512 frames; single frames come
-//! from the top, 16383 first. The nodes are in block 29; 28 and 30 are the first whole ones taken,
+//! from the highest one, 15872 first. The nodes are in block 29; 28 and 30 are the first whole ones taken,
 //! because their neighbours are broken up.
 
 mod machine;
@@ -36,7 +36,7 @@ fn touched(policy: &str, pages: impl Iterator<Item = u64>) -> Machine {
 
 /// Every page at its own place in the highest block.
 fn at_home(policy: &str) -> Machine {
-    let machine = touched(policy, (0..512).rev());
+    let machine = touched(policy, 0..512);
     assert_eq!(machine.frame(BASE), Some(TOP));
     machine
 }
@@ -205,7 +205,7 @@ fn memory_that_falls_free_makes_large_pages_later() {
 /// All blocks have faulty frames at 100 and 300 but for block 31, in which the region lies, the
 /// wrong way round.
 fn spotted(options: &str) -> Machine {
-    let mut machine = touched(&format!("perforated:{options}"), 0..512);
+    let mut machine = touched(&format!("perforated:{options}"), (0..512).rev());
     for block in 0..31 {
         for index in [100, 300] {
             assert_eq!(retire(&mut machine, block * 512 + index), HardFault::WasFree);

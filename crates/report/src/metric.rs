@@ -293,6 +293,7 @@ const FIGURES: &[Row] = &[
     ("Holes", "bitmap misses", false, Form::Count, |run| run.counter("bitmap_misses")),
     ("Holes", "holes translated", false, Form::Count, |run| run.counter("holes_translated")),
     ("L2 TLB at end", "4KB pages", false, Form::Percent, |run| share_at_end(run, "page_4k")),
+    ("L2 TLB at end", "runs of pages", false, Form::Percent, |run| share_at_end(run, "coalesced")),
     ("L2 TLB at end", "2MB pages", false, Form::Percent, |run| share_at_end(run, "page_2m")),
     ("L2 TLB at end", "1GB pages", false, Form::Percent, |run| share_at_end(run, "page_1g")),
     ("L2 TLB at end", "perforated", false, Form::Percent, |run| share_at_end(run, "perforated")),

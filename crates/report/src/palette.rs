@@ -19,6 +19,7 @@ const fn colour(name: &'static str, light: &'static str, dark: &'static str) -> 
 pub(crate) const COLOURS: &[Colour] = &[
     // Kinds of TLB entries, and the schemes named after them.
     colour("page-4k", "#56b4e9", "#56b4e9"),
+    colour("coalesced", "#8fd0c8", "#3f8f86"),
     colour("page-2m", "#0072b2", "#2b8fd0"),
     colour("page-1g", "#22303c", "#d5dde5"),
     colour("perforated", "#009e73", "#12b886"),
@@ -113,6 +114,7 @@ pub(crate) fn of_scheme(name: &str) -> &'static str {
         () if has("ideal") => "ideal",
         () if has("perforated") => "perforated",
         () if has("segment") => "segment",
+        () if has("colt") => "coalesced",
         () if has("1g") => "page-1g",
         () if has("thp") || has("2m") || has("conventional") => "page-2m",
         () if has("4k") || has("base") => "page-4k",

@@ -11,6 +11,7 @@ pub(crate) const ENTRY_KINDS: &[Part] = &[
     ("page_1g", "1GB page", "page-1g"),
     ("page_2m", "2MB page", "page-2m"),
     ("page_4k", "4KB page", "page-4k"),
+    ("coalesced", "run of 4KB pages", "coalesced"),
     ("hole", "hole (4KB)", "hole"),
     ("bitmap", "hole bitmap", "bitmap"),
     ("nested", "guest-physical", "nested-tlb"),

@@ -82,6 +82,17 @@ fn a_stale_filter_is_caught() {
 }
 
 #[test]
+fn wrong_runs_are_caught() {
+    for scheme in ["4k-colt-4", "4k-colt-8", "4k-colt-32"] {
+        for defect in
+            [Sabotage::IgnoreRunPermissions, Sabotage::LengthenRuns, Sabotage::KeepStaleRun]
+        {
+            assert!(caught(scheme, defect), "{defect:?} in {scheme}");
+        }
+    }
+}
+
+#[test]
 fn a_forgotten_first_level_invalidation_is_caught() {
     assert!(caught("4k", Sabotage::SkipL1Invalidation));
     assert!(caught("perforated", Sabotage::SkipL1Invalidation));

@@ -341,12 +341,14 @@ const DEFECTS: &[(Sabotage, &[&str])] = &[
     (Sabotage::SkipL1Invalidation, &["4k+4k", "perforated+perforated"]),
     (Sabotage::IgnoreEscapeFilter, &["segment+4k", "4k+segment", "segment+segment"]),
     (Sabotage::DropPagingInSegment, &["segment+4k", "4k+segment"]),
+    (Sabotage::LengthenRuns, &["4k-colt-4+4k", "4k+4k-colt-8", "4k-colt-8+thp"]),
+    (Sabotage::KeepStaleRun, &["4k-colt-8+4k-colt-8", "4k-colt-32+thp"]),
 ];
 
-/// Seeds until a planted defect is caught, at most 60.
+/// Seeds until a planted defect is caught, at most 120.
 fn caught(pair: &str, defect: Sabotage) -> bool {
     let pair = Composition::find(pair).unwrap();
-    (0..60).any(|seed| match run(pair, seed, Some(defect)) {
+    (0..120).any(|seed| match run(pair, seed, Some(defect)) {
         Ok(()) => false,
         Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
         Err(error) => panic!("seed {seed}: {error}"),

@@ -41,6 +41,24 @@ fn geometries() {
     fails(&place, text.as_bytes(), "tlb.l2: 24 entries in 8 ways");
 }
 
+#[test]
+fn windows_of_coalesced_pages() {
+    let place = Place::new();
+    for (value, expected) in [
+        (
+            "{ pages = 12, form = \"runs\" }",
+            "tlb.l2_coalescing: windows of 12 pages; a power of two",
+        ),
+        ("{ pages = 64, form = \"groups\" }", "from 2 to 32 is possible"),
+        ("{ pages = 8, form = \"heaps\" }", "unknown variant `heaps`"),
+        ("{ pages = 8 }", "missing field `form`"),
+        ("8", "machine.toml: "),
+    ] {
+        let text = changed("[walk_cache]", &format!("l2_coalescing = {value}\n\n[walk_cache]"));
+        fails(&place, text.as_bytes(), expected);
+    }
+}
+
 /// Every number of the file, one by one, with values no machine has.
 #[test]
 fn numbers() {

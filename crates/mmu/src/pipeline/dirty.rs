@@ -25,6 +25,7 @@ fn unit() -> Mmu {
             l1_instruction_2m: None,
             l2: geometry,
             l2_1g: None,
+            l2_coalescing: None,
             l2_2m: true,
         },
         walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 4 },

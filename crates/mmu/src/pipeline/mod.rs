@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod dirty;
 mod holes;
+mod runs;
 mod shootdown;
 
 use perforate_types::{
@@ -15,7 +16,9 @@ use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allo
 use crate::l1_tlb::{L1Hit, L1Tlb};
 use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb};
 use crate::nested::{Host, entry_of};
-use crate::{ConfigError, MmuConfig, PerforatedVariant, Sabotage, Shadow, WalkCaches, Walker};
+use crate::{
+    Coalescing, ConfigError, MmuConfig, PerforatedVariant, Sabotage, Shadow, WalkCaches, Walker,
+};
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
 /// where everything misses, is any of these after a walk ([`Translated::walked`]).
@@ -84,6 +87,7 @@ pub struct Mmu {
     caches: WalkCaches,
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
+    coalescing: Option<Coalescing>,
     /// Whether direct segments are to be asked beside the second-level TLB.
     has_segments: bool,
     space: SpaceId,
@@ -138,6 +142,7 @@ impl Mmu {
             has_segments: dimension.has_segments(),
             dimension,
             variant,
+            coalescing: config.tlb.l2_coalescing,
             space: SpaceId::default(),
             tagged: config.tlb.tagged,
             counters: MmuCounters::default(),
@@ -241,7 +246,8 @@ impl Mmu {
         }
         self.mark_dirty(request.page);
         self.data.mark_dirty(self.space, request.page);
-        // Of a perforated page's entry it is not known whether the store went through it.
+        // Of a perforated page's entry it is not known whether the store went through it; a run is
+        // more than this page, and stays clean.
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page)
             && entry.kind() != EntryKind::Perforated
         {
@@ -326,7 +332,12 @@ impl Mmu {
             return self.through_perforated(request, entry, slot, true, steps);
         }
         self.allow(request, entry.allows())?;
-        let slot = self.fill_l2(request, Purpose::Page, entry, steps);
+        let slot = match self.coalescing {
+            Some(coalescing) if reach.size == PageSize::Size4K => {
+                self.fill_coalesced(coalescing, request, &reach, steps)
+            }
+            _ => self.fill_l2(request, Purpose::Page, entry, steps),
+        };
         self.through_regular(request, entry, slot, steps)
     }
 
@@ -384,7 +395,7 @@ impl Mmu {
         allows | allow::DIRTY
     }
 
-    /// Case 1: an ordinary page or a hole's 4KB translation.
+    /// Case 1: an ordinary page, one of a run, or a hole's 4KB translation.
     #[inline(always)]
     fn through_regular(
         &mut self,
@@ -457,6 +468,7 @@ impl Mmu {
             ("l2_tlb_entries_perforated", contents.perforated),
             ("l2_tlb_entries_hole", contents.hole),
             ("l2_tlb_entries_bitmap", contents.bitmap),
+            ("l2_tlb_entries_coalesced", contents.coalesced),
             ("l2_tlb_entries_nested", contents.nested),
         ] {
             out.count(name, value);

@@ -71,6 +71,9 @@ impl Mmu {
                     self.instruction.invalidate_page(space, page);
                 }
                 self.l2.invalidate_page(space, page);
+                if self.sabotage != Some(Sabotage::KeepStaleRun) {
+                    self.l2.invalidate_run(space, page);
+                }
                 self.caches.invalidate(space, page);
             }
             Shootdown::Large { space, page, size } => {
@@ -142,6 +145,7 @@ impl Mmu {
     /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
     pub fn evict_page(&mut self, page: VirtualPage) {
         self.l2.invalidate_page(self.space, page);
+        self.l2.invalidate_run(self.space, page);
     }
 
     /// Forgets the bitmap entry that covers `page`.

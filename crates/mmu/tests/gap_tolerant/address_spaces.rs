@@ -69,6 +69,7 @@ pub fn config(level2_entries: usize) -> MmuConfig {
             l2: geometry(64),
             l2_2m: true,
             l2_1g: None,
+            l2_coalescing: None,
         },
         walk_cache: WalkCacheConfig {
             level4_entries: level2_entries.min(2),

@@ -3,8 +3,9 @@
 //!
 //! Pairs of pageblocks (4MB, order 10) that are wholly free are kept as runs, pageblocks without
 //! a free frame not at all; only partly free ones have bitmaps. The smallest sufficient order is
-//! split first. Single frames and pairs come from the highest addresses, larger blocks from the
-//! lowest, so that they meet only when memory is short.
+//! split first. Single frames and pairs come from the highest pageblock, larger blocks from the
+//! lowest, so that they meet only when memory is short. Inside a pageblock the lower half of a block
+//! is used first, as in Linux (`expand()`): pages touched one after the other get ascending frames.
 //!
 //! Every pageblock has a [`MigrateType`], at first movable. An allocation takes free blocks of
 //! its own type; where there are none, it opens a wholly free pair or steals from another type's
@@ -160,8 +161,8 @@ impl Buddy {
             .own_block(order, kind, end)
             .or_else(|| self.open(kind, end))
             .or_else(|| self.steal(order, kind, end))?;
-        let index = self
-            .change(number, |block| (block.allocate(from_order, order, end), order..=from_order));
+        let index =
+            self.change(number, |block| (block.allocate(from_order, order), order..=from_order));
         self.free_frames -= 1 << order;
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }

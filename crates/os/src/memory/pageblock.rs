@@ -7,7 +7,7 @@ use super::migrate_type::PAGEBLOCK_FRAMES;
 /// Order of a whole pageblock.
 pub(super) const PAGEBLOCK_ORDER: u32 = 9;
 
-/// Which end of the memory an allocation is taken from.
+/// Which end of the memory the pageblock of an allocation is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Lowest,
@@ -81,13 +81,13 @@ impl Pageblock {
         free
     }
 
-    /// Takes a block of `order` out of a free block of `from_order`, at the given end.
-    pub(super) fn allocate(&mut self, from_order: u32, order: u32, end: End) -> usize {
-        let mut index = self.find(from_order, end).expect("a free block of that order");
+    /// Takes the lowest block of `order` out of the lowest free block of `from_order`.
+    pub(super) fn allocate(&mut self, from_order: u32, order: u32) -> usize {
+        let mut index = self.find(from_order).expect("a free block of that order");
         self.clear(from_order, index);
         for order in (order..from_order).rev() {
-            index = 2 * index + usize::from(end == End::Highest);
-            self.set(order, index ^ 1);
+            index *= 2;
+            self.set(order, index + 1);
         }
         index
     }
@@ -121,23 +121,16 @@ impl Pageblock {
         order
     }
 
-    fn find(&self, order: u32, end: End) -> Option<usize> {
+    fn find(&self, order: u32) -> Option<usize> {
         let (first, blocks) = (first_bit(order), PAGEBLOCK_FRAMES as usize >> order);
-        let pick = |word: u64| match end {
-            End::Lowest => word.trailing_zeros() as usize,
-            End::Highest => 63 - word.leading_zeros() as usize,
-        };
         // Small orders have whole words, all others share the last.
         if blocks < 64 {
             let word = self.bits[15] >> (first % 64) & ((1 << blocks) - 1);
-            return (word != 0).then(|| pick(word));
+            return (word != 0).then(|| word.trailing_zeros() as usize);
         }
         let words = &self.bits[first / 64..][..blocks / 64];
-        let place = match end {
-            End::Lowest => words.iter().position(|&word| word != 0),
-            End::Highest => words.iter().rposition(|&word| word != 0),
-        }?;
-        Some(64 * place + pick(words[place]))
+        let place = words.iter().position(|&word| word != 0)?;
+        Some(64 * place + words[place].trailing_zeros() as usize)
     }
 
     fn get(&self, order: u32, index: usize) -> bool {

@@ -14,6 +14,7 @@ pub(super) const BASE_PAGES: Scheme = Scheme {
     shadow_directories: false,
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
+    coalescing: None,
     policy: "base-pages",
     dimension: radix,
 };

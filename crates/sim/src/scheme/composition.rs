@@ -1,6 +1,6 @@
 //! What translates in one run: a scheme by itself, or a guest's scheme over a host's.
 
-use perforate_mmu::PerforatedVariant;
+use perforate_mmu::{Coalescing, PerforatedVariant};
 use perforate_os::Defrag;
 
 use super::{ALL, HOSTS_ONLY, Scheme};
@@ -108,9 +108,17 @@ impl Composition {
         }
         let differ =
             guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
-        differ.then_some(
-            "guest and host share one TLB, which treats perforated pages in one way: choose the \
-             same variant (naive, on-demand, or the filtered others) for both",
+        if differ {
+            return Some(
+                "guest and host share one TLB, which treats perforated pages in one way: choose \
+                 the same variant (naive, on-demand, or the filtered others) for both",
+            );
+        }
+        let coalesce_differently =
+            guest.coalescing.zip(host.coalescing).is_some_and(|(guest, host)| guest != host);
+        coalesce_differently.then_some(
+            "guest and host share one TLB, which coalesces pages in one way: ask for the same \
+             number of pages for both, or for one only",
         )
     }
 
@@ -128,6 +136,11 @@ impl Composition {
         let background = self.host.map(|host| host.background(&memory));
         let defrag = if self.host.is_some() { memory.past.defrag } else { Defrag::Never };
         Alarms::new(&background.unwrap_or_default(), defrag)
+    }
+
+    /// How the second-level TLB coalesces, if either scheme says so.
+    pub fn coalescing(&self) -> Option<Coalescing> {
+        self.own.coalescing.or_else(|| self.host?.coalescing)
     }
 
     /// How the second-level TLB treats perforated pages of either.
@@ -196,7 +209,21 @@ mod tests {
         let hosts = ALL.len() + HOSTS_ONLY.len();
         let left_out_pairs = left_out.iter().map(|line| line.matches('+').count());
         assert_eq!(pairs.len() + left_out_pairs.sum::<usize>(), ALL.len() * hosts);
-        assert!(left_out[0].starts_with("no perforated-naive+perforated-on-demand, "));
+        let left_out =
+            |pair: &str| left_out.iter().any(|line| line.starts_with(&format!("no {pair}, ")));
+        assert!(left_out("perforated-naive+perforated-on-demand"));
+        assert!(left_out("4k-colt-4+4k-colt-8"));
+    }
+
+    #[test]
+    fn one_tlb_coalesces_in_one_way() {
+        let message = Composition::find("4k-colt-8+4k-colt-32").err().unwrap().to_string();
+        assert!(message.contains("4k-colt-8+4k-colt-32: guest and host share one TLB"));
+        for name in ["4k-colt-8", "4k-colt-8+thp", "thp+4k-colt-8", "4k-colt-8+4k-colt-8"] {
+            let found = Composition::find(name).unwrap().coalescing();
+            assert_eq!(found.map(|found| found.pages), Some(8), "{name}");
+        }
+        assert_eq!(Composition::find("4k+thp").unwrap().coalescing(), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! line, `perforate list`, the oracle tests and the reports take it from there.
 
 mod base_pages;
+mod coalescing;
 mod composition;
 mod gap_tolerant;
 mod ideal;
@@ -12,7 +13,7 @@ mod segment;
 mod shadow;
 
 pub use composition::Composition;
-use perforate_mmu::{Dimension, PerforatedVariant, Radix, VirtualizationConfig};
+use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 use perforate_types::GapTolerance;
 
@@ -22,6 +23,9 @@ use crate::{Background, Machine, MemoryState, SimError};
 /// Every scheme there is, in the order reports show them.
 pub const ALL: &[&Scheme] = &[
     &base_pages::BASE_PAGES,
+    &coalescing::COALESCED_4,
+    &coalescing::COALESCED_8,
+    &coalescing::COALESCED_32,
     &large_pages::TRANSPARENT_LARGE_PAGES,
     &large_pages::ADVISED_LARGE_PAGES,
     &large_pages::HUGE_PAGES,
@@ -70,6 +74,8 @@ pub struct Scheme {
     pub gap_tolerance: Option<GapTolerance>,
     /// How the second-level TLB treats perforated pages.
     pub variant: PerforatedVariant,
+    /// How the second-level TLB coalesces 4KB pages; none: as the machine file says.
+    pub coalescing: Option<Coalescing>,
     /// The operating system's policy with its options, as [`parse_policy`] reads it.
     pub policy: &'static str,
     /// The page tables.

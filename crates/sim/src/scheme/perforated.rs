@@ -26,6 +26,7 @@ pub(super) const PERFORATED: Scheme = Scheme {
     shadow_directories: true,
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
+    coalescing: None,
     policy: "perforated",
     dimension: perforated_radix,
 };

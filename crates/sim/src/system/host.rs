@@ -1,6 +1,6 @@
 //! The host's side of a system: what the hypervisor does and what is counted of it.
 
-use perforate_mmu::{Dimension, Host, HostFault, Nested, RegisteredRun, Shadow};
+use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, Shadow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
@@ -183,6 +183,13 @@ impl Composition {
             true => hypervisor.with_shadow_paging(),
             false => hypervisor,
         }))
+    }
+
+    /// The machine's part that translates, as the schemes have it.
+    pub(super) fn mmu(&self, machine: &Machine) -> MmuConfig {
+        let mut config = machine.mmu();
+        config.tlb.l2_coalescing = self.coalescing().or(config.tlb.l2_coalescing);
+        config
     }
 
     /// The page tables, those of the guest over those of the host when virtualized.

@@ -86,7 +86,8 @@ impl System {
         let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let dimension = composition.dimension(&kernel, hypervisor.as_ref(), machine, options.check);
-        let mmu = Mmu::new(&machine.mmu(), dimension, composition.variant()).map_err(|error| {
+        let mmu = composition.mmu(machine);
+        let mmu = Mmu::new(&mmu, dimension, composition.variant()).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
         let tables = GuestTables::new(kernel.hole_bitmap());

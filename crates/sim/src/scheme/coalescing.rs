@@ -1,0 +1,31 @@
+//! TLB coalescing (G §5.7): 4KB pages, and entries of the second-level TLB that hold runs of them.
+
+use perforate_mmu::{Coalescing, CoalescingForm};
+
+use super::Scheme;
+use super::base_pages::BASE_PAGES;
+
+/// Runs in windows of 4 pages, as CoLT has them at least.
+pub(super) const COALESCED_4: Scheme = Scheme {
+    name: "4k-colt-4",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
+    source: "G §5.7; CoLT-SA, Pham et al., MICRO 2012",
+    coalescing: Some(Coalescing { pages: 4, form: CoalescingForm::Runs }),
+    ..BASE_PAGES
+};
+
+/// Runs in windows of 8 pages: a cache line of level-1 entries.
+pub(super) const COALESCED_8: Scheme = Scheme {
+    name: "4k-colt-8",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
+    coalescing: Some(Coalescing { pages: 8, form: CoalescingForm::Runs }),
+    ..COALESCED_4
+};
+
+/// Runs in windows of 32 pages: what G takes as the most that coalescing can do.
+pub(super) const COALESCED_32: Scheme = Scheme {
+    name: "4k-colt-32",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",
+    coalescing: Some(Coalescing { pages: 32, form: CoalescingForm::Runs }),
+    ..COALESCED_4
+};
