@@ -104,7 +104,8 @@ fn algorithms_run_machine_code_on_memory_that_is_all_there() {
         // pages are touched (an undirected graph does not use the room of edges from a vertex to
         // itself; few edges are in a forest or matching).
         let code: HashSet<_> = chunk.instructions.iter().map(|one| one.ip.value()).collect();
-        let never: Vec<u64> = (start.value()..=last).step_by(4).filter(|ip| !code.contains(ip)).collect();
+        let never: Vec<u64> =
+            (start.value()..=last).step_by(4).filter(|ip| !code.contains(ip)).collect();
         assert!(never.is_empty(), "{name}: never run: {never:x?}");
         assert!(touched.len() as u64 * 4096 > length * 9 / 10, "{name}: {} pages", touched.len());
     }

@@ -101,11 +101,6 @@ impl<T: Copy> Array<T> {
         self.values[index as usize] = value;
     }
 
-    /// The place, for parts of elements.
-    pub(super) fn place(&self) -> Place {
-        self.place
-    }
-
     /// The contents, without an access of the program.
     pub(super) fn values(&self) -> &[T] {
         &self.values

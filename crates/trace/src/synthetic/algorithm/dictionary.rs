@@ -1,9 +1,9 @@
 //! Batches of insertions, searches and deletions in a hash table with linear probing.
 //!
-//! The keys are random 64-bit numbers in an array. The table holds half of them, a window that
-//! moves through the array round and round: a batch of keys in front of the window is inserted, as
-//! many from a random place on are searched, a batch at the rear is deleted, and later entries of a
-//! probe sequence move into the gap.
+//! The keys are random 64-bit numbers in an array. A batch is so many of them from a random place
+//! on. A batch is inserted (those that are there already stay), another searched, another deleted,
+//! so that half the keys are in the table on average; the program starts when the first half of the
+//! array is. A deletion moves later entries of the probe sequence into the gap.
 
 use super::array::{Array, Place, Space};
 use super::code::{Block, Code, Op, compare, conditional, integer, jump, load, multiply, store};
@@ -18,15 +18,15 @@ pub(in crate::synthetic) const DICTIONARY: Workload = Workload {
     name: "dict",
     summary: "batches of insertions, searches and deletions in a hash table (paper G's dict)",
     parameters: &[
-        size("bytes of the table and of the keys' array, half each, 1M to 64G (paper G: 6.5G)"),
+        size("bytes of the table and of the array of keys, 1M to 64G (paper G: 6.5G)"),
         Parameter {
             name: "batch",
             kind: ParameterKind::Between(1, 1 << 30),
             default: "65536",
-            help: "keys per batch, at most a quarter of all; the paper leaves it open",
+            help: "keys per batch, at most all; the paper leaves it open",
         },
     ],
-    host_bytes: |spec| spec.size("size") / 4,
+    host_bytes: |spec| spec.size("size") / 3,
     build: Running::<Dictionary>::boxed,
 };
 
@@ -46,6 +46,8 @@ const LAST: u8 = 17;
 const START: u8 = 18;
 const GAP: u8 = 19;
 
+/// A batch starts at a random place.
+const START_BATCH: &[Op] = &[multiply(START, &[START]), integer(CURSOR, &[START])];
 /// A key is loaded and hashed: multiplied, and the high half of another product is its slot. The
 /// cursor wraps at the end of the array.
 const FETCH: &[Op] = &[
@@ -72,8 +74,8 @@ const BLOCKS: &[&[Op]] = &[
     ADVANCE,
     &[store(&[KEY, SLOT])],
     MORE,
-    // Search: it starts at a random place
-    &[multiply(START, &[START]), integer(START, &[START]), integer(CURSOR, &[START])],
+    // Search
+    START_BATCH,
     FETCH,
     PROBE,
     SAME,
@@ -81,6 +83,7 @@ const BLOCKS: &[&[Op]] = &[
     &[integer(HITS, &[HITS])],
     MORE,
     // Deletion
+    START_BATCH,
     FETCH,
     PROBE,
     SAME,
@@ -110,7 +113,7 @@ const BLOCKS: &[&[Op]] = &[
     &[store(&[SLOT])],
     MORE,
     // BEGIN: the next round of batches
-    &[integer(CURSOR, &[]), integer(LAST, &[CURSOR]), jump()],
+    &[multiply(START, &[START]), integer(CURSOR, &[START]), jump()],
 ];
 const INSERT: Block = 0;
 const INSERT_STORE: Block = 4;
@@ -119,21 +122,22 @@ const SEARCH_BEGIN: Block = 6;
 const SEARCH: Block = 7;
 const SEARCH_HIT: Block = 11;
 const SEARCH_MORE: Block = 12;
-const DELETE: Block = 13;
-const DELETE_GAP: Block = 17;
-const SHIFT: Block = 18;
-const STAY: Block = 19;
-const MOVE: Block = 20;
-const ERASE: Block = 21;
-const DELETE_MORE: Block = 22;
-const BEGIN: Block = 23;
+const DELETE_BEGIN: Block = 13;
+const DELETE: Block = 14;
+const DELETE_GAP: Block = 18;
+const SHIFT: Block = 19;
+const STAY: Block = 20;
+const MOVE: Block = 21;
+const ERASE: Block = 22;
+const DELETE_MORE: Block = 23;
+const BEGIN: Block = 24;
 /// Blocks from that which fetches a key of a batch.
 const PROBE_AFTER: Block = 1;
 const SAME_AFTER: Block = 2;
 const ADVANCE_AFTER: Block = 3;
 
-#[derive(Clone, Copy)]
-enum Phase {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
     Insert,
     Search,
     Delete,
@@ -147,9 +151,6 @@ pub(super) struct Dictionary {
     pub(super) key_count: u64,
     seed: u64,
     batch: u64,
-    /// Place of the first key before the window, and of its last one.
-    front: u64,
-    rear: u64,
     phase: Phase,
     /// Place of the next key of the batch, and how many are left.
     cursor: u64,
@@ -160,23 +161,23 @@ pub(super) struct Dictionary {
 
 impl Algorithm for Dictionary {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
-        let key_count = (spec.size("size") - SLACK_BYTES) / (2 * KEY_BYTES);
+        // Five slots for four keys: the table is never full, and two fifths full on average.
+        let key_count = (spec.size("size") - SLACK_BYTES) / (9 * KEY_BYTES) * 4;
+        let slots = vec![EMPTY; (key_count / 4 * 5) as usize];
+        let batch = spec.size("batch").min(key_count);
         let mut dictionary = Self {
-            slots: space.array(vec![EMPTY; key_count as usize], KEY_BYTES),
+            slots: space.array(slots, KEY_BYTES),
             keys: space.place(key_count, KEY_BYTES),
             key_count,
             seed,
-            batch: spec.size("batch").min(key_count / 4),
-            front: key_count / 2,
-            rear: 0,
+            batch,
             phase: Phase::Insert,
-            cursor: key_count / 2,
-            left: 0,
+            cursor: 0,
+            left: batch,
             hits: 0,
             random: Random::new(!seed),
         };
-        dictionary.left = dictionary.batch;
-        for place in 0..dictionary.front {
+        for place in 0..key_count / 2 {
             dictionary.put(place);
         }
         dictionary
@@ -189,7 +190,7 @@ impl Algorithm for Dictionary {
     #[inline]
     fn step(&mut self, machine: &mut Machine) {
         let place = self.cursor;
-        self.cursor = self.after(place);
+        self.cursor = after(place, self.key_count);
         self.left -= 1;
         match self.phase {
             Phase::Insert => self.insert(place, machine),
@@ -209,20 +210,18 @@ impl Dictionary {
     /// The slot where a key belongs.
     #[inline]
     fn home(&self, key: u64) -> u64 {
-        scale(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.key_count)
+        scale(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.slot_count())
     }
 
-    /// The place or slot after one: arrays of keys and slots are of one length.
-    #[inline]
-    fn after(&self, place: u64) -> u64 {
-        if place + 1 == self.key_count { 0 } else { place + 1 }
+    fn slot_count(&self) -> u64 {
+        self.slots.values().len() as u64
     }
 
     /// Puts a key into the table without a trace, as the initialisation does.
     fn put(&mut self, place: u64) {
         let mut slot = self.home(self.key(place));
         while self.slots.values()[slot as usize] != EMPTY {
-            slot = self.after(slot);
+            slot = after(slot, self.slot_count());
         }
         self.slots.values_mut()[slot as usize] = place as u32 + 1;
     }
@@ -246,7 +245,7 @@ impl Dictionary {
                 return (slot, true);
             }
             machine.run(fetch + ADVANCE_AFTER, true);
-            slot = self.after(slot);
+            slot = after(slot, self.slot_count());
         }
     }
 
@@ -258,10 +257,7 @@ impl Dictionary {
         }
         machine.run(INSERT_MORE, self.left > 0);
         if self.left == 0 {
-            self.front = self.cursor;
-            machine.run(SEARCH_BEGIN, false);
-            let start = self.random.below(self.key_count);
-            self.begin(Phase::Search, start);
+            self.begin(Phase::Search, SEARCH_BEGIN, machine);
         }
     }
 
@@ -273,7 +269,7 @@ impl Dictionary {
         }
         machine.run(SEARCH_MORE, self.left > 0);
         if self.left == 0 {
-            self.begin(Phase::Delete, self.rear);
+            self.begin(Phase::Delete, DELETE_BEGIN, machine);
         }
     }
 
@@ -284,14 +280,15 @@ impl Dictionary {
         }
         machine.run(DELETE_MORE, self.left > 0);
         if self.left == 0 {
-            self.rear = self.cursor;
-            machine.run(BEGIN, true);
-            self.begin(Phase::Insert, self.front);
+            self.begin(Phase::Insert, BEGIN, machine);
         }
     }
 
-    fn begin(&mut self, phase: Phase, cursor: u64) {
-        (self.phase, self.cursor, self.left) = (phase, cursor, self.batch);
+    /// Begins a batch.
+    fn begin(&mut self, phase: Phase, block: Block, machine: &mut Machine) {
+        machine.run(block, matches!(phase, Phase::Insert));
+        let start = self.random.below(self.key_count);
+        (self.phase, self.cursor, self.left) = (phase, start, self.batch);
     }
 
     /// Moves every later entry up to the next empty slot into the gap if it may be there.
@@ -299,7 +296,7 @@ impl Dictionary {
         machine.run(DELETE_GAP, false);
         let (mut gap, mut next) = (slot, slot);
         loop {
-            next = self.after(next);
+            next = after(next, self.slot_count());
             let found = self.slots.load(next, machine);
             machine.run(SHIFT, found == EMPTY);
             if found == EMPTY {
@@ -320,13 +317,18 @@ impl Dictionary {
 
     /// Slots from one to another, round the end of the table.
     fn distance(&self, from: u64, to: u64) -> u64 {
-        if from <= to { to - from } else { to + self.key_count - from }
+        if from <= to { to - from } else { to + self.slot_count() - from }
     }
 
-    /// Places of the keys in the table between two rounds of batches, in order from the rear.
+    /// The batch that begins now, if one does: its phase and the place of its first key.
     #[cfg(test)]
-    pub(super) fn window(&self) -> Option<(u64, u64)> {
-        let between = matches!(self.phase, Phase::Insert) && self.left == self.batch;
-        between.then_some((self.rear, self.front))
+    pub(super) fn begins(&self) -> Option<(Phase, u64)> {
+        (self.left == self.batch).then_some((self.phase, self.cursor))
     }
+}
+
+/// The element after one in an array, after the last the first.
+#[inline]
+fn after(index: u64, count: u64) -> u64 {
+    if index + 1 == count { 0 } else { index + 1 }
 }
