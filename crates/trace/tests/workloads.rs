@@ -105,9 +105,11 @@ fn algorithms_run_machine_code_on_memory_that_is_all_there() {
         }
         assert!(accesses.next().is_none(), "{name}: accesses that nobody makes");
         // All but a few pages are touched: an undirected graph leaves the room of edges from a
-        // vertex to itself, and few edges are in a forest or matching.
+        // vertex to itself, few edges are in a forest or matching, and edges that were sorted are
+        // not read.
+        let most = if *name == "mst" { touched.len() / 2 } else { touched.len() / 10 };
         let untouched = touched.iter().filter(|&&touched| !touched).count();
-        assert!(untouched < touched.len() / 10, "{name}: {untouched} pages not touched");
+        assert!(untouched < most, "{name}: {untouched} pages not touched");
     }
 }
 

@@ -5,7 +5,7 @@
 //! a random permutation says, and its weight grows with r.
 
 use super::array::{Array, FILL, Filling, Place, Space};
-use super::code::{Block, Code, Op, compare, conditional, float, integer, jump, load, store};
+use super::code::{Block, Code, Op, compare, conditional, integer, jump, load, store};
 use super::graph::VERTEX_BYTES;
 use super::machine::Machine;
 use super::rmat::Rmat;
@@ -18,17 +18,17 @@ use crate::synthetic::spec::WorkloadSpec;
 pub(in crate::synthetic) const SPANNING_TREE: Workload = Workload {
     name: "mst",
     summary: "minimum spanning forest of an undirected R-MAT graph, Kruskal (paper G's MST)",
-    parameters: &[size("bytes of edges, their order and the forest, 1M to 64G (paper G: 13G)")],
-    host_bytes: |spec| spec.size("size") / 50,
+    parameters: &[size("bytes of edges, sorted edges and the forest, 1M to 64G (paper G: 13G)")],
+    host_bytes: |spec| spec.size("size") / 100,
     build: Running::<SpanningTree>::boxed,
 };
 
-const NUMBER_BYTES: u64 = 4;
-const WEIGHT_BYTES: u64 = 4;
+const NUMBER_BYTES: u64 = 8;
+const WEIGHT_BYTES: u64 = 8;
 /// An edge: two vertices and a weight.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES + WEIGHT_BYTES;
-/// What was sorted: weight and number of an edge.
-const SORTED_BYTES: u64 = WEIGHT_BYTES + NUMBER_BYTES;
+/// What was sorted, as in the benchmark suite: copies of edges with their numbers.
+const SORTED_BYTES: u64 = EDGE_BYTES + NUMBER_BYTES;
 
 const CURSOR: u8 = 10;
 const NUMBER: u8 = 11;
@@ -37,14 +37,12 @@ const SECOND: u8 = 13;
 const PARENT: u8 = 14;
 const LOWER: u8 = 16;
 const HIGHER: u8 = 17;
-const WEIGHT: u8 = 18;
-const SUM: u8 = 19;
 const TREE: u8 = 20;
 const LAST: u8 = 21;
 
 const BLOCKS: &[&[Op]] = &[
     // TAKE: the next edge's vertices
-    &[load(NUMBER, &[CURSOR]), load(FIRST, &[NUMBER]), load(SECOND, &[NUMBER])],
+    &[load(FIRST, &[CURSOR]), load(SECOND, &[CURSOR])],
     // FIND_FIRST: taken: the first is a root
     &[load(PARENT, &[FIRST]), compare(&[PARENT, FIRST]), conditional()],
     // HALVE_FIRST: it gets its grandparent as its parent, and is looked at next
@@ -55,22 +53,21 @@ const BLOCKS: &[&[Op]] = &[
     &[load(PARENT, &[PARENT]), store(&[PARENT, SECOND]), integer(SECOND, &[PARENT]), jump()],
     // TEST: taken: both have the same root
     &[compare(&[FIRST, SECOND]), conditional()],
-    // UNITE: the higher root gets the lower as its parent; the edge is noted, its weight added
+    // UNITE: the higher root gets the lower as its parent, and the edge's number is noted
     &[
         integer(LOWER, &[FIRST, SECOND]),
         integer(HIGHER, &[FIRST, SECOND]),
         store(&[LOWER, HIGHER]),
+        load(NUMBER, &[CURSOR]),
         store(&[NUMBER, TREE]),
         integer(TREE, &[TREE]),
-        load(WEIGHT, &[CURSOR]),
-        float(SUM, &[SUM, WEIGHT]),
     ],
     // NEXT: taken: another edge
     &[integer(CURSOR, &[CURSOR]), compare(&[CURSOR, LAST]), conditional()],
     // RESET: every vertex becomes its own parent
     FILL,
     // BEGIN: at the first edge again
-    &[integer(CURSOR, &[]), integer(TREE, &[]), float(SUM, &[]), jump()],
+    &[integer(CURSOR, &[]), integer(TREE, &[]), jump()],
 ];
 const TAKE: Block = 0;
 const FIND: [Block; 2] = [1, 3];
@@ -83,9 +80,7 @@ const BEGIN: Block = 9;
 
 pub(super) struct SpanningTree {
     pub(super) rmat: Rmat,
-    /// Edges as they were drawn, computed.
-    edges: Place,
-    /// Their order, computed.
+    /// Edges in order of weight, computed.
     sorted: Place,
     permutation: Permutation,
     parents: Array<u32>,
@@ -103,9 +98,10 @@ impl Algorithm for SpanningTree {
         let vertex_bytes = VERTEX_BYTES + NUMBER_BYTES;
         let bytes = spec.size("size") - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, EDGE_BYTES + SORTED_BYTES, seed);
+        // The graph as it was before sorting; the forest is found without it.
+        space.place(rmat.edges(), EDGE_BYTES);
         Self {
             rmat,
-            edges: space.place(rmat.edges(), EDGE_BYTES),
             sorted: space.place(rmat.edges(), SORTED_BYTES),
             permutation: Permutation::new(rmat.edges(), &mut Random::new(!seed)),
             parents: space.array((0..rmat.vertices() as u32).collect(), VERTEX_BYTES),
@@ -137,11 +133,9 @@ impl Algorithm for SpanningTree {
 impl SpanningTree {
     #[inline]
     fn edge(&mut self, machine: &mut Machine) {
-        self.sorted.read_part(self.cursor, WEIGHT_BYTES, NUMBER_BYTES, machine);
-        let number = self.number(self.cursor);
-        self.edges.read_part(number, 0, VERTEX_BYTES, machine);
-        self.edges.read_part(number, VERTEX_BYTES, VERTEX_BYTES, machine);
-        let (first, second) = self.rmat.edge(number);
+        self.sorted.read_part(self.cursor, 0, VERTEX_BYTES, machine);
+        self.sorted.read_part(self.cursor, VERTEX_BYTES, VERTEX_BYTES, machine);
+        let (first, second) = self.rmat.edge(self.number(self.cursor));
         machine.run(TAKE, false);
         let first = self.find(first, 0, machine);
         let second = self.find(second, 1, machine);
@@ -150,9 +144,9 @@ impl SpanningTree {
             return;
         }
         self.parents.store(first.max(second).into(), first.min(second), machine);
+        self.sorted.read_part(self.cursor, EDGE_BYTES, NUMBER_BYTES, machine);
         self.tree.write(self.tree_edges, machine);
         self.tree_edges += 1;
-        self.sorted.read_part(self.cursor, 0, WEIGHT_BYTES, machine);
         self.weight += self.cursor;
         machine.run(UNITE, false);
     }
