@@ -33,10 +33,7 @@ impl Graph {
     /// sort; the edges are drawn twice instead of kept.
     pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
         let mut offsets = vec![0; rmat.vertices() as usize + 1];
-        for_each_pair(rmat, |row, column| {
-            offsets[row as usize] += 1;
-            offsets[column as usize] += 1;
-        });
+        for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
         let mut sum = 0;
         for offset in &mut offsets {
             sum += *offset;
@@ -44,12 +41,10 @@ impl Graph {
         }
         // Each offset is an end now, and a beginning once its vertex has all its neighbours.
         let mut neighbours = vec![0; sum as usize];
-        for_each_pair(rmat, |row, column| {
-            for (vertex, neighbour) in [(row, column), (column, row)] {
-                let place = &mut offsets[vertex as usize];
-                *place -= 1;
-                neighbours[*place as usize] = neighbour;
-            }
+        for_each_end(rmat, |vertex, neighbour| {
+            let place = &mut offsets[vertex as usize];
+            *place -= 1;
+            neighbours[*place as usize] = neighbour;
         });
         Self::new(offsets, neighbours, space)
     }
@@ -73,10 +68,26 @@ impl Graph {
     }
 }
 
-fn for_each_pair(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
+/// Groups of columns whose edges are visited together.
+const GROUPS: usize = 256;
+/// Edges of a group that wait before they are visited.
+const WAITING: usize = 1 << 14;
+
+/// Visits both ends of every edge between two vertices: vertex and neighbour. Rows come in order;
+/// columns are at random, so they wait until there are many that lie close together, or most visits
+/// would miss the caches of the computer that simulates.
+fn for_each_end(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
+    let shift = rmat.vertices().ilog2().saturating_sub(GROUPS.ilog2());
+    let mut groups = vec![Vec::new(); GROUPS];
     rmat.for_each_row(|row, columns| {
         for &column in columns.iter().filter(|&&column| column != row) {
             visit(row, column);
+            let group = &mut groups[(column >> shift) as usize];
+            group.push((column, row));
+            if group.len() == WAITING {
+                group.drain(..).for_each(|(column, row)| visit(column, row));
+            }
         }
     });
+    groups.into_iter().flatten().for_each(|(column, row)| visit(column, row));
 }
