@@ -219,6 +219,20 @@ pub enum SimError {
         /// What there is.
         available_bytes: u64,
     },
+    /// This computer cannot hold the contents of a workload's data.
+    #[error(
+        "workload {workload}: its data take {:.1} GB of this computer's memory, of which {:.1} GB are \
+         available; a smaller size would do",
+        *needed_bytes as f64 / f64::from(1 << 30), *available_bytes as f64 / f64::from(1 << 30)
+    )]
+    WorkloadMemory {
+        /// The workload.
+        workload: String,
+        /// What it would take.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
     /// The warm-up takes the whole run.
     #[error(
         "--warmup {warmup}: the run has only {instructions} instructions; nothing is left to measure"

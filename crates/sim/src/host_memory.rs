@@ -1,10 +1,12 @@
-//! Whether this computer has the memory to simulate a large mapping.
+//! Whether this computer has the memory to simulate a large mapping, or a workload.
 //!
 //! Simulated 4KB pages take host memory: an entry in the kernel's records, an owner, and an entry
 //! in the simulated tables. Mappings of terabytes that are populated at once would have the
-//! program killed without a word, so their need is estimated first.
+//! program killed without a word, so their need is estimated first. So is that of workloads that
+//! keep the contents of their data.
 
 use perforate_os::{Fragmentation, KernelConfig};
+use perforate_trace::WorkloadSpec;
 use perforate_types::ProgramEvent;
 
 use crate::{MemoryState, Scheme, SimError};
@@ -54,6 +56,25 @@ impl HostMemory {
     }
 }
 
+/// Looks at a workload before it makes its data.
+///
+/// # Errors
+/// If they take more than the host has.
+pub(crate) fn check_workload(spec: &WorkloadSpec) -> Result<(), SimError> {
+    fits(spec, available_bytes())
+}
+
+fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimError> {
+    let needed_bytes = spec.host_bytes();
+    match available_bytes {
+        Some(available_bytes) if needed_bytes > available_bytes => {
+            let workload = spec.to_string();
+            Err(SimError::WorkloadMemory { workload, needed_bytes, available_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The share of pages in regions that a scheme maps by nodes of 4KB entries, as far as it is known
 /// beforehand. The node of a perforated page has room for all 512, whatever its holes.
 fn small_share(scheme: &Scheme, fragmentation: Option<Fragmentation>) -> f64 {
@@ -100,6 +121,17 @@ mod tests {
         assert!(error.contains("4k") && error.contains("6.0 GB"), "{error}");
         assert!(with(0.5, Some(4 << 30)).check(&map).is_ok());
         assert!(with(1.0, None).check(&map).is_ok());
+    }
+
+    #[test]
+    fn workloads_with_contents_need_memory_for_them() {
+        let spec = |text| WorkloadSpec::parse(text).unwrap();
+        let error = fits(&spec("rmat-bfs:size=8G"), Some((8 << 30) - 1)).unwrap_err().to_string();
+        assert!(error.contains("rmat-bfs:size=8G") && error.contains("8.0 GB"), "{error}");
+        assert!(!error.contains('\n'));
+        assert!(fits(&spec("rmat-bfs:size=8G"), Some(8 << 30)).is_ok());
+        assert!(fits(&spec("rmat-bfs:size=8G"), None).is_ok());
+        assert!(fits(&spec("gups:size=64G"), Some(0)).is_ok(), "nothing is kept of the table");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use perforate_trace::{Limited, Source, WORKLOADS, WorkloadSpec};
 
 use crate::sparse::Sparse;
-use crate::{MemoryState, SimError};
+use crate::{MemoryState, SimError, host_memory};
 
 /// What to run and how much of it.
 #[derive(Clone, Debug)]
@@ -53,7 +53,9 @@ pub fn open_workload(
 
 fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
     if WorkloadSpec::is_workload(name) {
-        return Ok(WorkloadSpec::parse(name)?.source(seed, None));
+        let spec = WorkloadSpec::parse(name)?;
+        host_memory::check_workload(&spec)?;
+        return Ok(spec.source(seed, None));
     }
     let path = Path::new(name);
     if !path.exists() {

@@ -2,12 +2,20 @@
 
 mod common;
 
+use std::ops::Range;
+
 use common::{append, read_all};
-use perforate_trace::{ParameterKind, Source, WORKLOADS, WorkloadSpec};
-use perforate_types::{AccessKind, Backing, Branch, Chunk, Permissions, ProgramEvent};
+use perforate_trace::{ParameterKind, Source, WORKLOADS, Workload, WorkloadSpec};
+use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 
 fn run(spec: &str, seed: u64, instructions: u64) -> Chunk {
     read_all(&mut *WorkloadSpec::parse(spec).unwrap().source(seed, Some(instructions))).0
+}
+
+/// Workloads that run an algorithm, and have no `others`.
+fn algorithms() -> impl Iterator<Item = &'static Workload> {
+    let others = |workload: &&Workload| workload.parameters.iter().any(|one| one.name == "others");
+    WORKLOADS.iter().filter(move |workload| !others(workload))
 }
 
 fn error_of(spec: &str) -> String {
@@ -16,7 +24,9 @@ fn error_of(spec: &str) -> String {
 
 #[test]
 fn every_workload_keeps_to_its_map_and_its_mix() {
-    for workload in WORKLOADS.iter().filter(|workload| workload.name != "churn") {
+    let algorithms: Vec<_> = algorithms().map(|workload| workload.name).collect();
+    let is_pattern = |name| name != "churn" && !algorithms.contains(&name);
+    for workload in WORKLOADS.iter().filter(|workload| is_pattern(workload.name)) {
         let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
         assert_eq!(chunk.instructions.len(), 100_001);
         // Three others per access: four instructions in a round.
@@ -39,6 +49,85 @@ fn every_workload_keeps_to_its_map_and_its_mix() {
         let branches = chunk.instructions.iter().filter(|one| one.branch == Branch::Conditional);
         assert_eq!(branches.count(), 25_000);
         assert!(chunk == run(&format!("{}:size=1M", workload.name), 1, 100_001), "reproducible");
+    }
+}
+
+/// Blocks follow each other as machine code does: an instruction that is no taken branch is
+/// followed by the one after it in memory, and a direct branch has one target. All code is run.
+fn assert_control_flow(name: &str, chunk: &Chunk, code: &Range<u64>) {
+    let place = |one: &Instruction| (one.ip.value() - code.start) as usize / 4;
+    let length = chunk.instructions.iter().map(place).max().unwrap() + 1;
+    assert!(length as u64 * 4 <= code.end - code.start);
+    let (mut run, mut targets) = (vec![false; length], vec![None; length]);
+    for pair in chunk.instructions.windows(2) {
+        let (at, next) = (place(&pair[0]), place(&pair[1]));
+        run[at] = true;
+        match pair[0].branch {
+            Branch::Return => {}
+            _ if pair[0].taken => {
+                assert_eq!(*targets[at].get_or_insert(next), next, "{name}: target of {at}");
+            }
+            Branch::None | Branch::Conditional => assert_eq!(next, at + 1, "{name}"),
+            other => panic!("{name}: {other:?} at {at} is not taken"),
+        }
+    }
+    let never: Vec<usize> = (0..length).filter(|&at| !run[at]).collect();
+    assert!(never.is_empty(), "{name}: never run: {never:?}");
+}
+
+#[test]
+fn algorithms_run_machine_code_on_memory_that_is_all_there() {
+    for Workload { name, .. } in algorithms() {
+        let spec = format!("{name}:size=1M");
+        // More than a round; of canneal 15,000 swaps, after which it cools.
+        let instructions = if *name == "canneal" { 12_000_001 } else { 4_000_001 };
+        let chunk = run(&spec, 1, instructions);
+        assert_eq!(chunk.instructions.len() as u64, instructions);
+        let [(0, data), (0, code)] = &chunk.events[..] else { panic!("two maps first") };
+        let ProgramEvent::Map { start, length, populate: true, .. } = *data else { panic!("data") };
+        assert!(length <= 1 << 20 && length > 900 << 10, "{name}: {length}");
+        let data = start.value()..start.value() + length;
+        let ProgramEvent::Map { start, length: bytes, .. } = *code else { panic!("code") };
+        assert_control_flow(name, &chunk, &(start.value()..start.value() + bytes));
+        let mut accesses = chunk.accesses.iter();
+        let mut touched = vec![false; length as usize / 4096];
+        for instruction in &chunk.instructions {
+            for access in accesses.by_ref().take(instruction.accesses.into()) {
+                let end = access.address.value() + u64::from(access.size);
+                assert!(data.contains(&access.address.value()) && end <= data.end, "{name}");
+                // An access of a whole element does not straddle two.
+                assert_eq!(access.address.value() % u64::from(access.size), 0, "{name}");
+                // Loads write a register, stores do not.
+                let loads = instruction.destinations[0] != 0;
+                assert_eq!(loads, access.kind == AccessKind::Read, "{name}");
+                touched[(access.address.value() - data.start) as usize / 4096] = true;
+            }
+        }
+        assert!(accesses.next().is_none(), "{name}: accesses that nobody makes");
+        // All but a few pages are touched: an undirected graph leaves the room of edges from a
+        // vertex to itself, few edges are in a forest or matching, and edges that were sorted are
+        // not read.
+        let most = if *name == "mst" { touched.len() / 2 } else { touched.len() / 10 };
+        let untouched = touched.iter().filter(|&&touched| !touched).count();
+        assert!(untouched < most, "{name}: {untouched} pages not touched");
+    }
+}
+
+#[test]
+fn algorithms_depend_on_nothing_but_their_seed() {
+    for Workload { name, .. } in algorithms() {
+        let spec = WorkloadSpec::parse(&format!("{name}:size=1M")).unwrap();
+        let expected = run(&spec.to_string(), 3, 60_000);
+        assert_ne!(expected.accesses, run(&spec.to_string(), 4, 60_000).accesses, "{name}");
+        let mut source = spec.source(3, Some(60_000));
+        assert_eq!(source.skip(20_001).unwrap(), 20_001);
+        let (rest, _) = read_all(&mut *source);
+        assert_eq!(rest.instructions, expected.instructions[20_001..], "{name}");
+        assert_eq!(rest.events, expected.events);
+        assert_eq!(
+            rest.accesses,
+            expected.accesses[expected.accesses.len() - rest.accesses.len()..]
+        );
     }
 }
 
@@ -161,7 +250,10 @@ fn a_workload_prints_as_text_that_parses_to_the_same() {
 #[test]
 fn wrong_text_gets_one_clear_line() {
     for (spec, expected) in [
-        ("ramdom", "no such workload; expected random, sequential, stride, zipf, chase, churn"),
+        (
+            "ramdom",
+            "no such workload; expected random, sequential, stride, zipf, chase, churn, gups",
+        ),
         ("random:sise=4G", "unknown parameter 'sise'; expected size, others, writes, dependent"),
         ("random:size=0", "size=0; expected 4096 to"),
         ("random:size=-1", "size=-1; expected"),
@@ -179,6 +271,12 @@ fn wrong_text_gets_one_clear_line() {
         ("stride:stride=0", "stride=0; expected 8 to"),
         ("zipf:exponent=11", "exponent=11; expected"),
         ("chase:node=1", "node=1; expected 8 to 4096"),
+        ("gups:instructions=10", "instructions=10; expected a whole number from 11 to 1000"),
+        ("spmv:columns=0", "columns=0; expected a whole number from 1 to 8"),
+        ("dict:batch=0", "batch=0; expected a whole number from 1 to"),
+        ("mst:size=4K", "size=4K; expected 1048576 to 68719476736 bytes"),
+        ("rmat-bfs:size=1T", "size=1T; expected 1048576 to"),
+        ("bfs", "no such workload; expected random"),
     ] {
         let text = error_of(spec);
         assert!(text.starts_with(&format!("workload '{spec}': ")), "{text}");

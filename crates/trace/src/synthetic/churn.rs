@@ -5,9 +5,7 @@ use std::ops::Range;
 use super::Pattern;
 use super::patterns::WORD_BYTES;
 use super::random::Random;
-
-/// Bytes of a page, the least that is mapped.
-const PAGE_BYTES: u64 = 4096;
+use super::source::PAGE_BYTES;
 
 /// Random accesses to all data; after so many of them a random piece is unmapped, mapped anew and
 /// filled, a word in each page.

@@ -1,8 +1,10 @@
-//! Synthetic workloads: endless loops over one data region, in constant memory.
+//! Synthetic workloads: endless, over one data region.
 //!
-//! [`WORKLOADS`] is the one list of them; parsing, help and errors derive from it. A new workload
-//! is a [`Pattern`] and an entry there.
+//! Some are loops over a pattern of addresses, in constant memory; others run an algorithm on
+//! contents of their own ([`algorithm`]). [`WORKLOADS`] is the one list of them; parsing, help and
+//! errors derive from it. A new workload is a [`Pattern`] or an algorithm, and an entry there.
 
+mod algorithm;
 mod body;
 mod churn;
 mod patterns;

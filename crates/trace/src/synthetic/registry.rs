@@ -1,5 +1,6 @@
 //! The list of workloads.
 
+use super::algorithm;
 use super::churn::Churn;
 use super::patterns::{Chase, Popular, Stride, Uniform};
 use super::source::Synthetic;
@@ -13,6 +14,8 @@ pub enum ParameterKind {
     Size(u64, u64),
     /// A whole number up to this limit.
     Count(u64),
+    /// A whole number between these limits.
+    Between(u64, u64),
     /// A share from 0 to 1, or from 0% to 100%.
     Share,
     /// A number from 0 to 10.
@@ -42,6 +45,8 @@ pub struct Workload {
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
+    /// Bytes of its own that it needs beside the simulated memory: contents of its data.
+    pub(super) host_bytes: fn(&WorkloadSpec) -> u64,
     pub(super) build: fn(&WorkloadSpec, u64) -> Box<dyn Source>,
 }
 
@@ -82,6 +87,7 @@ pub static WORKLOADS: &[Workload] = &[
                 help: "each address depends on the value loaded before",
             },
         ],
+        host_bytes: |_| 0,
         build: |spec, seed| {
             Synthetic::boxed(
                 Uniform::new(spec.size("size"), seed),
@@ -95,6 +101,7 @@ pub static WORKLOADS: &[Workload] = &[
         name: "sequential",
         summary: "word after word, over and over",
         parameters: &[SIZE, OTHERS, WRITES],
+        host_bytes: |_| 0,
         build: |spec, seed| Synthetic::boxed(Stride::new(spec.size("size"), 8), spec, false, seed),
     },
     Workload {
@@ -111,6 +118,7 @@ pub static WORKLOADS: &[Workload] = &[
             OTHERS,
             WRITES,
         ],
+        host_bytes: |_| 0,
         build: |spec, seed| {
             Synthetic::boxed(Stride::new(spec.size("size"), spec.size("stride")), spec, false, seed)
         },
@@ -135,6 +143,7 @@ pub static WORKLOADS: &[Workload] = &[
             OTHERS,
             WRITES,
         ],
+        host_bytes: |_| 0,
         build: |spec, seed| {
             let (size, item) = (spec.size("size"), spec.size("item"));
             Synthetic::boxed(
@@ -159,6 +168,7 @@ pub static WORKLOADS: &[Workload] = &[
             OTHERS,
             WRITES,
         ],
+        host_bytes: |_| 0,
         build: |spec, seed| {
             Synthetic::boxed(
                 Chase::new(spec.size("size"), spec.size("node"), seed),
@@ -188,10 +198,20 @@ pub static WORKLOADS: &[Workload] = &[
             OTHERS,
             WRITES,
         ],
+        host_bytes: |_| 0,
         build: |spec, seed| {
             let (size, piece) = (spec.size("size"), spec.size("piece"));
             let pattern = Churn::new(size, piece, spec.size("between"), seed);
             Synthetic::boxed(pattern, spec, false, seed)
         },
     },
+    algorithm::GUPS,
+    algorithm::CANNEAL,
+    algorithm::DICTIONARY,
+    algorithm::BREADTH_FIRST,
+    algorithm::SET_COVER,
+    algorithm::SPANNING_TREE,
+    algorithm::SPARSE_MATRIX,
+    algorithm::MATCHING,
+    algorithm::INDEPENDENT_SET,
 ];

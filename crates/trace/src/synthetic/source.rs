@@ -15,6 +15,9 @@ use super::{FORMAT, Pattern};
 use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
+/// Bytes of a page, the least that is mapped.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
 /// The data region ends at or below this address, where Linux puts large mappings.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
 
@@ -42,19 +45,11 @@ impl<P: Pattern> Synthetic<P> {
         seed: u64,
     ) -> Box<dyn Source> {
         let size_bytes = spec.size("size");
-        let data_start = (DATA_LIMIT - size_bytes) & !((1 << 30) - 1);
+        let data_start = data_start(size_bytes);
         let body = body::instructions(spec.size("others") as usize, dependent);
         let code_bytes = body.iter().map(|instruction| u64::from(instruction.length)).sum();
         Box::new(Self {
-            metadata: SourceMetadata {
-                name: spec.to_string(),
-                format: FORMAT,
-                instructions: None,
-                has_events: true,
-                has_dependencies: true,
-                has_branches: true,
-                assumptions: Vec::new(),
-            },
+            metadata: metadata(spec),
             pattern,
             accesses_per_body: body.iter().filter(|instruction| instruction.accesses > 0).count(),
             body,
@@ -119,6 +114,24 @@ impl<P> Synthetic<P> {
     }
 }
 
+/// Where the data region of so many bytes begins.
+pub(super) fn data_start(size_bytes: u64) -> u64 {
+    (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
+}
+
+/// An endless source that can tell everything.
+pub(super) fn metadata(spec: &WorkloadSpec) -> SourceMetadata {
+    SourceMetadata {
+        name: spec.to_string(),
+        format: FORMAT,
+        instructions: None,
+        has_events: true,
+        has_dependencies: true,
+        has_branches: true,
+        assumptions: Vec::new(),
+    }
+}
+
 fn map(
     start: u64,
     bytes: u64,
@@ -128,7 +141,7 @@ fn map(
 ) -> ProgramEvent {
     ProgramEvent::Map {
         start: VirtualAddress::new(start),
-        length: bytes.next_multiple_of(4096),
+        length: bytes.next_multiple_of(PAGE_BYTES),
         permissions,
         accessible: true,
         backing,
@@ -138,7 +151,7 @@ fn map(
 }
 
 /// The data, all present from the start, and the code.
-fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
+pub(super) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
         map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
         map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),

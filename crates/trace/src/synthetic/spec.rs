@@ -85,6 +85,11 @@ impl WorkloadSpec {
         }
     }
 
+    /// Bytes that the source keeps in host memory, about: the contents of its data.
+    pub fn host_bytes(&self) -> u64 {
+        (self.workload.host_bytes)(self)
+    }
+
     fn value(&self, name: &str) -> &Value {
         let mut pairs = self.workload.parameters.iter().zip(&self.values);
         pairs.find(|(parameter, _)| parameter.name == name).expect("the workload has it").1
@@ -159,11 +164,8 @@ fn parse_value(parameter: &Parameter, text: Option<&str>) -> Result<Value, Strin
         ParameterKind::Size(least, most) => parse_size(text_or_empty)
             .filter(|size| (least..=most).contains(size))
             .map(|size| (size as f64, size)),
-        ParameterKind::Count(most) => text_or_empty
-            .parse::<u64>()
-            .ok()
-            .filter(|count| *count <= most)
-            .map(|count| (count as f64, count)),
+        ParameterKind::Count(most) => parse_count(text_or_empty, 0, most),
+        ParameterKind::Between(least, most) => parse_count(text_or_empty, least, most),
         ParameterKind::Share => parse_share(text_or_empty).map(|share| (share, 0)),
         ParameterKind::Exponent => text_or_empty
             .parse::<f64>()
@@ -181,6 +183,7 @@ fn describe(kind: ParameterKind) -> String {
             format!("{least} to {most} bytes, with an optional K, M, G or T")
         }
         ParameterKind::Count(most) => format!("a whole number from 0 to {most}"),
+        ParameterKind::Between(least, most) => format!("a whole number from {least} to {most}"),
         ParameterKind::Share => "a share from 0 to 1 or from 0% to 100%".to_owned(),
         ParameterKind::Exponent => "a number from 0 to 10".to_owned(),
         ParameterKind::Flag => "the name alone, without a value".to_owned(),
@@ -199,6 +202,11 @@ fn parse_size(text: &str) -> Option<u64> {
         _ => return None,
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn parse_count(text: &str, least: u64, most: u64) -> Option<(f64, u64)> {
+    let count = text.parse::<u64>().ok()?;
+    (least..=most).contains(&count).then_some((count as f64, count))
 }
 
 fn parse_share(text: &str) -> Option<f64> {
