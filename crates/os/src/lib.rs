@@ -49,4 +49,5 @@ pub use policy::{
     Perforated, Policy, PolicyEntry, PolicyOption, Promotion, PromotionChoices, PromotionPrice,
     PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule, Thp, parse_policy,
 };
+pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

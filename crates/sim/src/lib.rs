@@ -6,6 +6,7 @@
 //! a page fault goes to the operating system, whose updates come back to the tables.
 
 mod background;
+pub mod capacity;
 mod compare;
 mod energy;
 mod error;
