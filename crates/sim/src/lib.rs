@@ -11,6 +11,7 @@ mod compare;
 mod energy;
 mod error;
 mod exits;
+pub mod experiment;
 mod explain;
 mod footprint;
 mod host_memory;
