@@ -7,10 +7,11 @@ use perforate_sim::{
 use perforate_trace::WORKLOADS;
 
 use crate::bundled;
+use crate::experiment;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// List schemes, workloads, machines, ways to age memory or options of perforated pages.
+/// List schemes, workloads, machines, ways to age memory, options of policies or experiments.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
@@ -31,6 +32,8 @@ enum What {
     Perforation,
     /// Options of the policy for direct segments
     Segment,
+    /// Tables and figures of the papers
+    Experiments,
 }
 
 /// Prints the lists.
@@ -42,6 +45,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Ageing, ageing),
         (What::Perforation, perforation),
         (What::Segment, segment),
+        (What::Experiments, experiment::list),
     ];
     let wanted: Vec<String> = sections
         .iter()

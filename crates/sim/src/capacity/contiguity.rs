@@ -35,11 +35,8 @@ impl Contiguity {
         let frames = Bernoulli::new(retired);
         if self.frames >= 64 {
             let words = self.frames / 64;
-            let whole = |random: &mut Random| {
-                // Every word is drawn, also after the first retired frame: streams stay alike.
-                let retired = (0..words).fold(0, |all, _| all | frames.word(random));
-                u64::from(retired == 0)
-            };
+            let whole =
+                |random: &mut Random| u64::from((0..words).all(|_| frames.word(random) == 0));
             return sampling.average(sampling.samples, 1, || whole);
         }
         // A word holds several blocks; its blocks are independent, but a draw is a word.

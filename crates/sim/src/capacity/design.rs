@@ -53,7 +53,7 @@ impl Design {
             Self::Perforated { policy, .. } => {
                 match (policy.max_hole_share, policy.max_filter_bits) {
                     (1.0.., 8..) => "perforated".into(),
-                    (share, bits) => format!("perforated, < {} %, ≤ {bits} regions", share * 100.0),
+                    (share, bits) => format!("perforated <{}%, ≤{bits}/8", share * 100.0),
                 }
             }
         }
@@ -99,7 +99,7 @@ mod tests {
             "P-GT-PDE-2MB",
             "P-GT-PDE-4MB",
             "perforated",
-            "perforated, < 25 %, ≤ 4 regions",
+            "perforated <25%, ≤4/8",
         ];
         for (name, label) in names.into_iter().zip(labels) {
             let design = Design::parse(name).unwrap_or_else(|problem| panic!("{problem}"));

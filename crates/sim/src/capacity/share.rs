@@ -196,7 +196,6 @@ mod tests {
     /// Availability vectors made from drawn frames are no other than vectors drawn at once.
     #[test]
     fn vectors_made_of_frames() {
-        let mode = GapTolerance::SINGLE_2M;
         for retired in [0.001, 0.028] {
             let frames = Bernoulli::new(retired);
             let superpages = |random: &mut Random| {
