@@ -9,13 +9,8 @@ use perforate_sim::{Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationOptions;
-use crate::output::{Bar, ResultFolder, notes, print, write_text};
+use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
 use crate::record;
-
-/// Columns of the terminal table.
-const COLUMNS: usize = 100;
-/// Folder for the files where none is named.
-const FOLDER: &str = "results";
 
 /// Compare schemes on one workload and one memory.
 #[derive(Args)]
@@ -67,7 +62,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     simulation.comparison(None, compared, simulation.placement.seed)?;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
-        (out, _) => Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(FOLDER)))?),
+        (out, _) => {
+            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
+        }
     };
     let mut recording = recorded(arguments)?;
     let workload = match &recording {
@@ -186,18 +183,4 @@ fn title(results: &[perforate_report::RunResult]) -> String {
         Some(first) => format!("{} on {}", first.workload, first.machine),
         None => "No results".into(),
     }
-}
-
-/// The command line as the user gave it, for running it again.
-fn command() -> String {
-    let quote = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let words = std::env::args_os().skip(1).map(|word| quote(word.to_string_lossy().into_owned()));
-    std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

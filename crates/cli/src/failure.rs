@@ -56,6 +56,7 @@ impl Failure {
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
                 | SimError::UnknownScheme { .. }
+                | SimError::UnknownExperiment { .. }
                 | SimError::NoLargeEntries { .. }
                 | SimError::ImpossiblePair { .. }
                 | SimError::GuestTooLarge { .. }

@@ -8,10 +8,11 @@ use perforate_sim::{
 use perforate_trace::WORKLOADS;
 
 use crate::bundled;
+use crate::experiment;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// List schemes, workloads, machines, ways to age memory or options of perforated pages.
+/// List schemes, workloads, machines, ways to age memory, options of policies or experiments.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
@@ -34,6 +35,8 @@ enum What {
     Segment,
     /// Options of the policy for gap-tolerant superpages
     Superpages,
+    /// Tables and figures of the papers
+    Experiments,
 }
 
 /// Prints the lists.
@@ -46,6 +49,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Perforation, perforation),
         (What::Segment, segment),
         (What::Superpages, superpages),
+        (What::Experiments, experiment::list),
     ];
     let wanted: Vec<String> = sections
         .iter()

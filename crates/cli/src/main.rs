@@ -3,6 +3,7 @@
 
 mod bundled;
 mod compare;
+mod experiment;
 mod explain;
 mod failure;
 mod list;
@@ -42,7 +43,9 @@ enum Command {
     Trace(trace::TraceArguments),
     /// Predict direct segments from measured counters or results (linear models)
     Model(model::ModelArguments),
-    /// List schemes, workloads or machines
+    /// Tables and figures of the papers, with the papers' numbers beside ours
+    Experiment(experiment::ExperimentArguments),
+    /// List schemes, workloads, machines or experiments
     List(list::ListArguments),
 }
 
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::record(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Model(arguments) => model::model(arguments),
+        Command::Experiment(arguments) => experiment::experiment(arguments),
         Command::List(arguments) => list::list(arguments),
     };
     match outcome {

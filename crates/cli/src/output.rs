@@ -9,6 +9,11 @@ use perforate_sim::Progress;
 
 use crate::failure::Failure;
 
+/// Columns of tables on the terminal.
+pub const COLUMNS: usize = 100;
+/// Folder for results.jsonl and report.html where none is named.
+pub const RESULT_FOLDER: &str = "results";
+
 /// Prints to standard output; a closed pipe is not an error of ours.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -80,6 +85,20 @@ impl Drop for ResultFolder {
     }
 }
 
+/// The command line as the user gave it, for running it again.
+pub fn command() -> String {
+    let quote = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quote(word.to_string_lossy().into_owned()));
+    std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// Notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     let mut text = String::new();
@@ -109,15 +128,21 @@ pub struct Bar(ProgressBar);
 impl Bar {
     /// A bar over instructions with this text before it.
     pub fn instructions(text: &str) -> Self {
+        Self::of(text, "instructions")
+    }
+
+    /// A bar over what is counted in this unit.
+    pub fn of(text: &str, unit: &str) -> Self {
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template(
-            "{msg} {wide_bar} {human_pos}/{human_len} instructions, {per_sec}, {eta} left",
+        let template = format!(
+            "{{msg}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left"
         );
+        let style = ProgressStyle::with_template(&template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(text.to_owned());
         // Memory may take a while to age before the first instruction.

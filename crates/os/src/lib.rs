@@ -50,4 +50,5 @@ pub use policy::{
     Promotion, PromotionChoices, PromotionPrice, PromotionRule, SEGMENT_OPTIONS, SegmentPolicy,
     SegmentRule, SuperpageRule, Thp, parse_policy,
 };
+pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

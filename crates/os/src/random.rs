@@ -2,11 +2,11 @@
 //! nothing but its seed.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// A stream that depends on all parts of the seed.
-    pub(crate) fn new(seed: u64, purpose: u64, item: u64) -> Self {
+    pub fn new(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {
             random.0 = random.next() ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -15,7 +15,9 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub(crate) fn next(&mut self) -> u64 {
+    #[inline]
+    #[allow(clippy::should_implement_trait, reason = "an endless stream ends with no None")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +26,7 @@ impl Random {
     }
 
     /// A number below `bound`; the bias of the multiplication is below 2⁻⁵⁰ for our bounds.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

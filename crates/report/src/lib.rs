@@ -1,7 +1,7 @@
 //! Report of results files: a terminal table and one HTML page that opens offline.
 //!
 //! A results file holds one JSON object per line, one line per run ([`RunResult`]). This crate
-//! reads nothing else and knows none of the simulator's types: counters it has never heard of
+//! reads nothing else (but records of experiments, [`read_experiments`]) and knows none of the simulator's types: counters it has never heard of
 //! are shown by name, counters that are missing are shown as “–”.
 //!
 //! ```
@@ -17,6 +17,7 @@
 mod chart;
 mod comparison;
 mod error;
+mod experiment;
 mod format;
 mod matrix;
 mod metric;
@@ -27,6 +28,9 @@ mod table;
 mod word;
 
 pub use error::ReportError;
+pub use experiment::{
+    ExperimentResult, Tally, experiments_html, experiments_table, read_experiments,
+};
 pub use page::{ReportOptions, html};
 pub use result::{
     ContentsSample, MemoryMap, MemorySample, Region, RunResult, Series, read_results,

@@ -28,6 +28,12 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("empty", "#e4e8ec", "#2b323a"),
     colour("ideal", "#8a949e", "#9aa5b0"),
     colour("other", "#6b7681", "#aab4be"),
+    // Gap-tolerant superpages: single entries are one hue, paired ones another.
+    colour("gt-pde-4m", "#7a3e00", "#d9a066"),
+    colour("gt-pde-2m", "#c26a00", "#e8892b"),
+    colour("gt-pde-1m", "#e6a532", "#f5c26b"),
+    colour("p-gt-pde-4m", "#8c1f66", "#d86bb3"),
+    colour("p-gt-pde-2m", "#d064a8", "#f0a6d4"),
     // Levels of a walk.
     colour("level4", "#dcd6f0", "#3f3763"),
     colour("level3", "#b7abdf", "#5f5394"),
@@ -105,10 +111,29 @@ pub(crate) const HEAT: [(&str, &str); 7] = [
     ("heat6", "heat-ink6"),
 ];
 
+/// The colour of a curve: that of the scheme, of the mode with such B-blocks, or the next of those
+/// without a meaning.
+pub(crate) fn of_curve(name: &str, unnamed: &mut usize) -> &'static str {
+    match (name, of_scheme(name)) {
+        ("128K", _) => "gt-pde-4m",
+        ("64K", _) => "gt-pde-2m",
+        ("32K", _) => "gt-pde-1m",
+        (_, "other") => {
+            *unnamed += 1;
+            ["other", "extra2", "extra1", "extra3"][*unnamed % 4]
+        }
+        (_, colour) => colour,
+    }
+}
+
 /// The colour of a scheme: that of the pages it is named after; of a pair, that of its guest.
 pub(crate) fn of_scheme(name: &str) -> &'static str {
     let name = name.to_lowercase();
     let name = name.split('+').next().unwrap_or_default();
+    let mode = |colour: &&Colour| colour.name.contains("gt-pde") && colour.name == name;
+    if let Some(colour) = COLOURS.iter().find(mode) {
+        return colour.name;
+    }
     let has = |part: &str| name.contains(part);
     match () {
         () if has("ideal") => "ideal",

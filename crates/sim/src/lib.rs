@@ -6,10 +6,12 @@
 //! a page fault goes to the operating system, whose updates come back to the tables.
 
 mod background;
+pub mod capacity;
 mod compare;
 mod energy;
 mod error;
 mod exits;
+pub mod experiment;
 mod explain;
 mod footprint;
 mod host_memory;

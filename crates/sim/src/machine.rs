@@ -151,7 +151,7 @@ impl Machine {
 }
 
 /// A TOML error in one line with its place.
-fn one_line(error: &toml::de::Error, text: &str) -> String {
+pub(crate) fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     let Some(span) = error.span() else { return message };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;

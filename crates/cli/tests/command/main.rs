@@ -4,6 +4,7 @@ mod bad_input;
 mod bad_machines;
 mod bad_traces;
 mod compare;
+mod experiment;
 mod explain;
 mod lists;
 mod model;

@@ -198,12 +198,15 @@ pub fn parse_policy(text: &str) -> Result<Box<dyn Policy>, OsError> {
         return Err(OsError::UnknownPolicy { name, known });
     };
     let invalid = |reason| OsError::InvalidPolicy { text: text.to_string(), reason };
-    let mut options = Vec::new();
-    for option in rest.split(',').filter(|option| !option.is_empty()) {
-        let pair = option.split_once('=');
-        options.push(pair.ok_or_else(|| invalid(format!("\"{option}\" has no value")))?);
-    }
-    (entry.make)(&options).map_err(invalid)
+    (entry.make)(&split_options(rest).map_err(invalid)?).map_err(invalid)
+}
+
+/// Keys and values of `key=value,…`.
+fn split_options(text: &str) -> Result<Vec<(&str, &str)>, String> {
+    let options = text.split(',').filter(|option| !option.is_empty());
+    options
+        .map(|option| option.split_once('=').ok_or_else(|| format!("\"{option}\" has no value")))
+        .collect()
 }
 
 fn no_options(

@@ -6,6 +6,7 @@ use super::option::{PolicyOption, option};
 use super::promotion::parse_hole_cost;
 use super::{
     BlockUse, HoleAllocation, PartialChange, Policy, Promotion, PromotionChoices, PromotionRule,
+    split_options,
 };
 use crate::fragmentation::parse_share;
 
@@ -58,6 +59,14 @@ pub const PERFORATION_OPTIONS: &[PolicyOption] = &[
 ];
 
 impl Perforated {
+    /// The policy with these options, `key=value,…` (see [`PERFORATION_OPTIONS`]).
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(options: &str) -> Result<Self, String> {
+        Self::from_options(&split_options(options)?)
+    }
+
     pub(super) fn from_options(options: &[(&str, &str)]) -> Result<Self, String> {
         let mut policy = Self::default();
         for &(key, value) in options {

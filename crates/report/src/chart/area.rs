@@ -42,7 +42,7 @@ impl Area<'_> {
             svg.line(if tick == 0.0 { "axis" } else { "over" }, (left, y), (WIDTH - 18.0, y));
             svg.text(left - 6.0, y + 4.0, TICK, Anchor::End, Ink::Muted, text);
         }
-        draw_instructions(&mut svg, &horizontal, floor);
+        draw_axis(&mut svg, &horizontal, floor, &Axis::INSTRUCTIONS);
         let data = format!(
             " data-scale=\"{:e}\" data-floor=\"{}\" data-places=\"{}\" data-instructions=\"{}\"",
             HEIGHT / vertical.top,
@@ -105,15 +105,29 @@ fn outline(places: &[f64], lower: &[f64], upper: &[f64]) -> String {
     if points.is_empty() { "M0 0".to_string() } else { format!("M{}Z", points.join("L")) }
 }
 
-pub(super) fn draw_instructions(svg: &mut Svg, scale: &Scale, floor: f64) {
-    let step = scale.ticks.get(1).copied().unwrap_or(1.0);
+/// What stands along the horizontal axis.
+pub(crate) struct Axis<'a> {
+    /// What it shows.
+    pub label: &'a str,
+    /// Factor and suffix for ticks.
+    pub tick: (f64, &'static str),
+}
+
+impl Axis<'_> {
+    pub(crate) const INSTRUCTIONS: Axis<'static> = Axis { label: "instructions", tick: (1.0, "") };
+}
+
+pub(super) fn draw_axis(svg: &mut Svg, scale: &Scale, floor: f64, axis: &Axis<'_>) {
+    let (factor, suffix) = axis.tick;
+    let step = scale.ticks.get(1).copied().unwrap_or(1.0) * factor;
     for &tick in &scale.ticks {
         let x = scale.place(tick);
         svg.line("axis", (x, floor), (x, floor + 4.0));
-        svg.text(x, floor + 16.0, TICK, Anchor::Middle, Ink::Muted, &tick_text(tick, step, ""));
+        let text = tick_text(tick * factor, step, suffix);
+        svg.text(x, floor + 16.0, TICK, Anchor::Middle, Ink::Muted, &text);
     }
     let middle = (scale.place(0.0) + scale.place(scale.top)) / 2.0;
-    svg.text(middle, floor + 32.0, TICK, Anchor::Middle, Ink::Muted, "instructions");
+    svg.text(middle, floor + 32.0, TICK, Anchor::Middle, Ink::Muted, axis.label);
 }
 
 fn join(values: impl Iterator<Item = f64>) -> String {

@@ -1,7 +1,7 @@
-//! Lines over instructions, one per scheme.
+//! Lines, one per scheme, over instructions or what an experiment varies.
 
 use super::WIDTH;
-use super::area::{HEIGHT, TICK, draw_instructions};
+use super::area::{Axis, HEIGHT, TICK, draw_axis};
 use super::scale::{Scale, tick_text};
 use super::svg::{Anchor, Ink, Svg, length, text_width};
 use crate::format::escape;
@@ -29,6 +29,10 @@ pub(crate) struct Lines<'a> {
     pub format: fn(f64) -> String,
     /// Factor and suffix for ticks.
     pub tick: (f64, &'static str),
+    /// The horizontal axis.
+    pub axis: Axis<'a>,
+    /// Whether every point says its values when pointed at.
+    pub marks: bool,
 }
 
 impl Lines<'_> {
@@ -48,13 +52,40 @@ impl Lines<'_> {
             svg.line(if tick == 0.0 { "axis" } else { "grid" }, (left, y), (WIDTH - 18.0, y));
             svg.text(left - 6.0, y + 4.0, TICK, Anchor::End, Ink::Muted, &text(tick));
         }
-        draw_instructions(&mut svg, &horizontal, floor);
+        draw_axis(&mut svg, &horizontal, floor, &self.axis);
         for (index, line) in self.lines.iter().enumerate() {
             self.draw_line(&mut svg, line, index, |point: (f64, f64)| {
                 (horizontal.place(point.0), floor - vertical.units(point.1))
             });
         }
+        if self.marks {
+            self.draw_marks(&mut svg, |point: (f64, f64)| {
+                (horizontal.place(point.0), floor - vertical.units(point.1))
+            });
+        }
         svg.finish(floor + 38.0, self.title, "")
+    }
+
+    /// A spot around every point, which is seen only when pointed at.
+    fn draw_marks(&self, svg: &mut Svg, place: impl Fn((f64, f64)) -> (f64, f64)) {
+        let format = self.format;
+        for line in &self.lines {
+            for &(x, value) in &line.points {
+                let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+                let (left, top) = place((x, value));
+                let tip = format!(
+                    "{}: {}\n{}: {}",
+                    line.label,
+                    format(value),
+                    self.axis.label,
+                    format(x)
+                );
+                svg.raw(&format!(
+                    "<circle class=\"mark\" data-series=\"{}\" cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"{3}\" fill-opacity=\"0\"><title>{4}</title></circle>",
+                    escape(&line.label), length(left), length(top), palette::light(line.colour), escape(&tip)
+                ));
+            }
+        }
     }
 
     fn draw_line(

@@ -16,7 +16,7 @@ mod scale;
 mod stacked;
 mod svg;
 
-pub(crate) use area::Area;
+pub(crate) use area::{Area, Axis};
 pub(crate) use bars::{Bar, Bars};
 pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;

@@ -34,6 +34,12 @@ impl Cell {
         Self { shown, full: name.to_string(), is_number: false }
     }
 
+    /// A word with a coloured dot.
+    pub fn verdict(text: &str, colour: &str) -> Self {
+        let shown = format!("<i class=\"dot f-{colour}\"></i>{}", escape(text));
+        Self { shown, full: text.to_string(), is_number: false }
+    }
+
     pub fn missing() -> Self {
         Self { shown: MISSING.to_string(), full: String::new(), is_number: true }
     }

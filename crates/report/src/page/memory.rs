@@ -6,7 +6,7 @@ use serde_json::Number;
 
 use super::figure::{Cell, Figure, Grid, linked};
 use crate::chart::{
-    Area, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
+    Area, Axis, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
 };
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, bytes, compact};
@@ -289,6 +289,8 @@ fn index_figure(
         top: (last, most.clamp(0.1, 1.0)),
         format: format::percent,
         tick: (100.0, " %"),
+        axis: Axis::INSTRUCTIONS,
+        marks: false,
     };
     let rows = schemes.iter().flat_map(|scheme| {
         scheme.first().series.memory.iter().map(move |sample| {

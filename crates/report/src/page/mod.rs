@@ -5,7 +5,7 @@
 //! filtering and downloads. The markup is also well-formed XML, which the tests check.
 
 mod counters;
-mod figure;
+pub(crate) mod figure;
 mod figures;
 mod headline;
 mod matrices;
@@ -35,22 +35,29 @@ pub struct ReportOptions {
 /// The same results and options give the same bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     let found = comparisons(results);
+    let mut body = header(&found, options);
+    for (index, comparison) in found.iter().enumerate() {
+        body.push_str(&section(comparison, index, found.len() == 1));
+    }
+    let versions = results.iter().map(|run| run.version.as_str()).collect();
+    body.push_str(&run_again(versions, options));
+    body.push_str(&words());
+    document(&options.title, &body)
+}
+
+/// A whole page around its body.
+pub(crate) fn document(title: &str, body: &str) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <meta name=\"color-scheme\" content=\"light dark\"/>\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:\"/>\
          <link rel=\"icon\" href=\"data:,\"/><title>{}</title><style>{}{}</style></head>\n<body><main>\n",
-        escape(&options.title),
+        escape(title),
         colour_rules(),
         include_str!("style.css"),
     );
-    page.push_str(&header(&found, options));
-    for (index, comparison) in found.iter().enumerate() {
-        page.push_str(&section(comparison, index, found.len() == 1));
-    }
-    page.push_str(&run_again(results, options));
-    page.push_str(&words());
+    page.push_str(body);
     page.push_str("</main>\n<div id=\"tip\" hidden=\"hidden\"></div>\n<script>");
     page.push_str(include_str!("script.js"));
     page.push_str("</script>\n</body></html>\n");
@@ -200,7 +207,7 @@ fn notes(comparison: &Comparison<'_>) -> String {
     format!("<aside class=\"notes\"><h3>Notes</h3><ul>{lines}</ul></aside>")
 }
 
-fn run_again(results: &[RunResult], options: &ReportOptions) -> String {
+pub(crate) fn run_again(mut versions: Vec<&str>, options: &ReportOptions) -> String {
     let mut text = "<section id=\"again\"><h2>Run it again</h2>".to_string();
     if !options.command.is_empty() {
         text.push_str(&format!(
@@ -208,11 +215,7 @@ fn run_again(results: &[RunResult], options: &ReportOptions) -> String {
             escape(&options.command)
         ));
     }
-    let mut versions: Vec<&str> = results
-        .iter()
-        .map(|run| run.version.as_str())
-        .filter(|version| !version.is_empty())
-        .collect();
+    versions.retain(|version| !version.is_empty());
     versions.sort_unstable();
     versions.dedup();
     if !versions.is_empty() {

@@ -1,0 +1,92 @@
+//! Words of 64 independent random bits that are set with a given probability.
+
+use perforate_os::Random;
+
+/// Independent bits with one probability, drawn 64 at a time.
+///
+/// A bit is set where a random number is below the probability. All 64 numbers are drawn a binary
+/// digit at a time, and only until each of them differs from the probability: about eight words
+/// instead of 64.
+#[derive(Clone, Copy, Debug)]
+pub struct Bernoulli {
+    /// Binary digits of the probability after the point; of 1 there is none.
+    digits: Option<u64>,
+}
+
+impl Bernoulli {
+    /// Bits that are set with this probability, exact to 2⁻⁵³.
+    pub fn new(probability: f64) -> Self {
+        let digits = (probability < 1.0).then_some((probability.max(0.0) * 2_f64.powi(64)) as u64);
+        Self { digits }
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn word(self, random: &mut Random) -> u64 {
+        let Some(mut digits) = self.digits else { return u64::MAX };
+        let (mut below, mut equal) = (0, u64::MAX);
+        // What equals all digits that are left, zeros, is not below them.
+        while equal != 0 && digits != 0 {
+            let drawn = random.next();
+            if digits >> 63 != 0 {
+                below |= equal & !drawn;
+                equal &= drawn;
+            } else {
+                equal &= !drawn;
+            }
+            digits <<= 1;
+        }
+        below
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certain_bits() {
+        let mut random = Random::new(1, 2, 3);
+        assert_eq!(Bernoulli::new(0.0).word(&mut random), 0);
+        assert_eq!(Bernoulli::new(1.0).word(&mut random), u64::MAX);
+    }
+
+    /// One half is one digit: the complement of the next random word.
+    #[test]
+    fn a_half_is_one_draw() {
+        let expected = !Random::new(7, 0, 0).next();
+        assert_eq!(Bernoulli::new(0.5).word(&mut Random::new(7, 0, 0)), expected);
+    }
+
+    /// 0.11₂: below where the first digit is 0, or the first is 1 and the second 0.
+    #[test]
+    fn two_digits_by_hand() {
+        let mut random = Random::new(7, 0, 0);
+        let (first, second) = (random.next(), random.next());
+        let drawn = Bernoulli::new(0.75).word(&mut Random::new(7, 0, 0));
+        assert_eq!(drawn, !first | (first & !second));
+    }
+
+    /// Frequencies of single bits and of pairs, within five standard deviations.
+    #[test]
+    fn bits_have_their_probability_and_are_independent() {
+        const WORDS: u64 = 20_000;
+        for probability in [0.001, 0.055, 1.0 / 3.0, 0.6, 0.987_654_321] {
+            let bits = Bernoulli::new(probability);
+            let mut random = Random::new(11, 0, 0);
+            let (mut ones, mut pairs) = (0, 0);
+            for _ in 0..WORDS {
+                let word = bits.word(&mut random);
+                ones += u64::from(word.count_ones());
+                pairs += u64::from((word & word.rotate_left(1)).count_ones());
+            }
+            let total = (WORDS * 64) as f64;
+            let near = |count: u64, expected: f64| {
+                let deviation = (expected * (1.0 - expected) / total).sqrt();
+                // Pairs overlap, so that their deviation is up to √3 times as large.
+                (count as f64 / total - expected).abs() < 5.0 * 3_f64.sqrt() * deviation
+            };
+            assert!(near(ones, probability) && near(pairs, probability * probability));
+        }
+    }
+}

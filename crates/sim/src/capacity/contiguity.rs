@@ -1,0 +1,91 @@
+//! Blocks without a retired frame (G Fig. 3).
+
+use perforate_os::Random;
+
+use super::{Bernoulli, Estimate, Sampling};
+
+/// An aligned block of so many frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contiguity {
+    frames: u32,
+}
+
+impl Contiguity {
+    /// A 2MB page.
+    pub const LARGE_PAGE: Self = Self { frames: 512 };
+
+    /// A block of `frames` frames: a power of two up to 512, which are 2MB.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn new(frames: u64) -> Result<Self, String> {
+        match frames {
+            1..=512 if frames.is_power_of_two() => Ok(Self { frames: frames as u32 }),
+            _ => Err("a block is a power of two from 4K to 2M".into()),
+        }
+    }
+
+    /// Probability that no frame of a block is retired.
+    pub fn closed_form(self, retired: f64) -> f64 {
+        (1.0 - retired).powi(self.frames as i32)
+    }
+
+    /// The share of blocks whose frames were drawn and none of them retired.
+    pub fn estimate(self, retired: f64, sampling: Sampling) -> Estimate {
+        let frames = Bernoulli::new(retired);
+        if self.frames >= 64 {
+            let words = self.frames / 64;
+            let whole =
+                |random: &mut Random| u64::from((0..words).all(|_| frames.word(random) == 0));
+            return sampling.average(sampling.samples, 1, || whole);
+        }
+        // A word holds several blocks; its blocks are independent, but a draw is a word.
+        let blocks = 64 / self.frames;
+        let mask = u64::MAX >> (64 - self.frames);
+        let whole = |random: &mut Random| {
+            let retired = frames.word(random);
+            let is_whole = |block: &u32| retired >> (block * self.frames) & mask == 0;
+            (0..blocks).filter(is_whole).count() as u64
+        };
+        sampling.average(sampling.samples.div_ceil(blocks.into()), blocks.into(), || whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLING: Sampling = Sampling { samples: 200_000, seed: 3 };
+
+    #[test]
+    fn blocks_of_powers_of_two() {
+        assert!(Contiguity::new(0).is_err() && Contiguity::new(48).is_err());
+        assert!(Contiguity::new(1024).is_err());
+        assert_eq!(Contiguity::new(1).unwrap().closed_form(0.25), 0.75);
+        assert_eq!(Contiguity::new(2).unwrap().closed_form(0.25), 0.5625);
+    }
+
+    /// Frames drawn one by one give the power that the closed form says.
+    #[test]
+    fn drawn_frames_agree_with_the_power() {
+        for frames in [1, 8, 16, 32, 64, 512] {
+            let block = Contiguity::new(frames).unwrap();
+            for retired in [0.0, 0.002, 0.016, 0.061, 0.3, 1.0] {
+                let drawn = block.estimate(retired, SAMPLING.of(frames, retired));
+                assert!(drawn.agrees_with(block.closed_form(retired)), "{frames} {retired}");
+            }
+        }
+    }
+
+    /// G-C2: the thresholds at which 60 % of the blocks are contiguous, as printed, and 2MB.
+    #[test]
+    fn figure_3() {
+        for (frames, threshold) in [(32, 0.016), (16, 0.031), (8, 0.061)] {
+            let block = Contiguity::new(frames).unwrap();
+            let exact = 1.0 - 0.6_f64.powf(1.0 / frames as f64);
+            assert!((exact - threshold).abs() < 0.001, "{frames}: {exact}");
+            assert!((block.closed_form(exact) - 0.6).abs() < 1e-12);
+        }
+        assert!(Contiguity::new(512).unwrap().closed_form(0.005) < 0.08);
+    }
+}

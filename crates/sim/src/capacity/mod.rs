@@ -1,0 +1,27 @@
+//! How much memory large mappings can use where frames are retired (G §2.3, §3.3, §5.3).
+//!
+//! The model is G's: each frame is retired with the same probability, independently of the others.
+//! What has a closed form is computed; all of it is also estimated by drawing memory at random
+//! (Monte Carlo), which needs no memory of its own, however large the sample is:
+//!
+//! - contiguity, 2MB pages and perforated pages draw frames, 64 to a word;
+//! - gap-tolerant superpages draw availability vectors, whose bits are as independent as frames
+//!   are: a B-block of *n* frames is usable with probability (1 − retired)ⁿ;
+//! - paired entries run Algorithm 1 on chunks of such vectors. It has no closed form.
+
+mod bernoulli;
+mod binomial;
+mod contiguity;
+mod design;
+mod estimate;
+mod share;
+mod storage;
+mod validity;
+
+pub use bernoulli::Bernoulli;
+pub use binomial::Binomial;
+pub use contiguity::Contiguity;
+pub use design::Design;
+pub use estimate::{Estimate, Sampling};
+pub use storage::{availability_bytes, leaf_table_bytes, translation_hardware_bytes};
+pub use validity::Validity;

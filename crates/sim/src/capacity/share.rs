@@ -1,0 +1,248 @@
+//! The share of memory that large mappings can use (G Fig. 14).
+//!
+//! Of a slice with enough usable B-blocks, half is a superpage; of a whole slice, all of it is, as
+//! two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). Of a perforated page it
+//! is what is translated in place.
+
+use perforate_os::{BlockUse, ChunkPairing, Perforated, Policy, Random};
+use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS};
+
+use super::{Bernoulli, Binomial, Contiguity, Design, Estimate, Sampling};
+
+/// Frames of a region, which has one filter bit.
+const REGION_FRAMES: u32 = 64;
+/// Regions of a 2MB block.
+const REGIONS: u32 = 8;
+
+impl Design {
+    /// The expected share of memory in large mappings where this share of frames is retired.
+    /// There is none for paired entries: who is paired with whom is the outcome of a search.
+    ///
+    /// `threshold` is the number of usable B-blocks that a slice must have.
+    pub fn closed_form(&self, retired: f64, threshold: u32) -> Option<f64> {
+        match self {
+            Self::Conventional => Some(Contiguity::LARGE_PAGE.closed_form(retired)),
+            Self::GapTolerant(mode) if mode.is_paired() => None,
+            Self::GapTolerant(mode) => {
+                let slices = Binomial::new(SLICE_BLOCKS, usable_share(*mode, retired));
+                Some((slices.at_least(threshold) + slices.exactly(SLICE_BLOCKS)) / 2.0)
+            }
+            Self::Perforated { policy, .. } => Some(in_place(policy, retired)),
+        }
+    }
+
+    /// The same by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
+    /// for.
+    pub fn estimate(&self, retired: f64, threshold: u32, sampling: Sampling) -> Estimate {
+        match self {
+            Self::Conventional => Contiguity::LARGE_PAGE.estimate(retired, sampling),
+            Self::GapTolerant(mode) => {
+                let blocks = Bernoulli::new(usable_share(*mode, retired));
+                if mode.is_paired() {
+                    let slices = (CHUNK_FRAMES / mode.slice_frames()) as usize;
+                    paired(blocks, slices, threshold, sampling)
+                } else {
+                    single(blocks, threshold, sampling)
+                }
+            }
+            Self::Perforated { policy, .. } => perforated(policy, retired, sampling),
+        }
+    }
+}
+
+/// Share of B-blocks without a retired frame.
+fn usable_share(mode: GapTolerance, retired: f64) -> f64 {
+    (1.0 - retired).powi(mode.block_frames() as i32)
+}
+
+fn single(blocks: Bernoulli, threshold: u32, sampling: Sampling) -> Estimate {
+    let superpages = |random: &mut Random| match blocks.word(random).count_ones() {
+        SLICE_BLOCKS => 2,
+        usable => u64::from(usable >= threshold),
+    };
+    sampling.average(sampling.samples, 2, || superpages)
+}
+
+/// An entry maps as much memory as one slice has.
+fn paired(blocks: Bernoulli, slices: usize, threshold: u32, sampling: Sampling) -> Estimate {
+    let whole = slices as u64;
+    let make = || {
+        let mut vectors = vec![0; slices];
+        move |random: &mut Random| {
+            vectors.fill_with(|| blocks.word(random));
+            u64::from(ChunkPairing::of(&vectors, threshold).entries())
+        }
+    };
+    sampling.average(sampling.samples.div_ceil(whole), whole, make)
+}
+
+/// Draws holes, and asks the policy itself.
+fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate {
+    let frames = Bernoulli::new(retired);
+    let in_place = |random: &mut Random| {
+        let holes = HoleSet::from_words(std::array::from_fn(|_| frames.word(random)));
+        match policy.use_block(&holes) {
+            BlockUse::Large | BlockUse::Perforated(_) => (HoleSet::SUBPAGES - holes.count()) as u64,
+            BlockUse::Pages => 0,
+        }
+    };
+    sampling.average(sampling.samples, HoleSet::SUBPAGES as u64, || in_place)
+}
+
+/// Expected share of frames that a perforated page translates in place: over the number of regions
+/// with holes, and the number of holes in these.
+fn in_place(policy: &Perforated, retired: f64) -> f64 {
+    let total = HoleSet::SUBPAGES;
+    let few = |holes: usize| {
+        policy.max_hole_share >= 1.0 || (holes as f64) < policy.max_hole_share * total as f64
+    };
+    let region: Vec<f64> = (0..=REGION_FRAMES)
+        .map(|holes| match holes {
+            0 => 0.0,
+            _ => Binomial::new(REGION_FRAMES, retired).exactly(holes),
+        })
+        .collect();
+    let mut holes_in_all = vec![1.0]; // of no region: no hole, for certain
+    let mut expected = 0.0;
+    for with_holes in 0..=policy.max_filter_bits.min(REGIONS) {
+        let without = (1.0 - retired).powi((REGION_FRAMES * (REGIONS - with_holes)) as i32);
+        let ways = choose(REGIONS, with_holes);
+        for (holes, probability) in holes_in_all.iter().enumerate() {
+            if holes == 0 || few(holes) {
+                expected += ways * without * probability * (total - holes) as f64 / total as f64;
+            }
+        }
+        holes_in_all = convolve(&holes_in_all, &region);
+    }
+    expected
+}
+
+/// Ways to choose some of the regions.
+fn choose(all: u32, some: u32) -> f64 {
+    (0..some).fold(1.0, |ways, index| ways * f64::from(all - index) / f64::from(index + 1))
+}
+
+/// Distribution of a sum of two independent numbers.
+fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut sum = vec![0.0; a.len() + b.len() - 1];
+    for (i, p) in a.iter().enumerate() {
+        for (j, q) in b.iter().enumerate() {
+            sum[i + j] += p * q;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SELECTIVE: &str = "perforated:max-hole-share=25%,max-filter-bits=4";
+
+    fn design(name: &str) -> Design {
+        Design::parse(name).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    fn closed_form(name: &str, retired: f64) -> f64 {
+        design(name).closed_form(retired, 32).unwrap()
+    }
+
+    #[test]
+    fn perfect_and_lost_memory() {
+        for name in ["2m", "gt-pde-1m", "gt-pde-2m", "gt-pde-4m", "perforated", SELECTIVE] {
+            assert_eq!(closed_form(name, 0.0), 1.0, "{name}");
+            assert_eq!(closed_form(name, 1.0), 0.0, "{name}");
+        }
+        for name in ["p-gt-pde-2m", "p-gt-pde-4m"] {
+            let sampling = Sampling { samples: 1000, seed: 1 };
+            assert_eq!(design(name).closed_form(0.01, 32), None);
+            assert_eq!(design(name).estimate(0.0, 32, sampling).mean, 1.0);
+            assert_eq!(design(name).estimate(1.0, 32, sampling).mean, 0.0);
+        }
+    }
+
+    /// Without thresholds every frame that is left is translated in place.
+    #[test]
+    fn perforated_pages_keep_all_frames() {
+        for retired in [0.001, 0.01, 0.055, 0.1, 0.5] {
+            assert!((closed_form("perforated", retired) - (1.0 - retired)).abs() < 1e-12);
+        }
+        // One region may have holes: none of the other seven has any.
+        let retired: f64 = 0.002;
+        let clean = (1.0 - retired).powi(64);
+        let one = 8.0 * clean.powi(7) * ((1.0 - clean) - (64.0 * retired) / 512.0);
+        let expected = clean.powi(8) + one;
+        let name = "perforated:max-filter-bits=1";
+        assert!((closed_form(name, retired) - expected).abs() < 1e-12);
+    }
+
+    /// Drawn memory agrees with the closed forms; seeds are fixed.
+    #[test]
+    fn drawn_memory_agrees() {
+        let names = ["2m", "gt-pde-1m", "gt-pde-2m", "gt-pde-4m", "perforated", SELECTIVE];
+        for (number, name) in (0..).zip(names) {
+            for retired in [0.0, 0.0005, 0.003, 0.014, 0.028, 0.055, 0.1] {
+                for threshold in [32, 33] {
+                    let sampling = Sampling { samples: 60_000, seed: 1 }.of(number, retired);
+                    let drawn = design(name).estimate(retired, threshold, sampling);
+                    let exact = design(name).closed_form(retired, threshold).unwrap();
+                    assert!(drawn.agrees_with(exact), "{name} {retired}: {drawn:?} {exact}");
+                    assert!(drawn.half_width_95 < 0.005);
+                }
+            }
+        }
+    }
+
+    /// Availability vectors made from drawn frames are no other than vectors drawn at once.
+    #[test]
+    fn vectors_made_of_frames() {
+        for retired in [0.001, 0.028] {
+            let frames = Bernoulli::new(retired);
+            let superpages = |random: &mut Random| {
+                // Four B-blocks of 16 frames to a word.
+                let usable: usize = (0..16)
+                    .map(|_| frames.word(random))
+                    .map(|word| (0..4).filter(|i| word >> (16 * i) & 0xffff == 0).count())
+                    .sum();
+                if usable == 64 { 2 } else { u64::from(usable >= 32) }
+            };
+            let sampling = Sampling { samples: 60_000, seed: 4 };
+            let drawn = sampling.average(sampling.samples, 2, || superpages);
+            assert!(drawn.agrees_with(closed_form("gt-pde-2m", retired)), "{drawn:?}");
+        }
+    }
+
+    /// G §5.3: P-GT-PDE-2MB lies between GT-PDE-2MB and GT-PDE-1MB, likewise one size up.
+    #[test]
+    fn paired_entries_lie_between_two_single_ones() {
+        for (name, below, above) in
+            [("p-gt-pde-2m", "gt-pde-2m", "gt-pde-1m"), ("p-gt-pde-4m", "gt-pde-4m", "gt-pde-2m")]
+        {
+            for step in 0..=20 {
+                let retired = f64::from(step) * 0.005;
+                let sampling = Sampling { samples: 40_000, seed: 2 }.of(0, retired);
+                let drawn = design(name).estimate(retired, 32, sampling);
+                let room = 2.0 * drawn.half_width_95;
+                let (low, high) = (closed_form(below, retired), closed_form(above, retired));
+                assert!(drawn.mean >= low - room, "{name} {retired}: {drawn:?} < {low}");
+                assert!(drawn.mean <= high + room, "{name} {retired}: {drawn:?} > {high}");
+            }
+            // Somewhere in the middle it is far above the one and far below the other.
+            let middle = if name == "p-gt-pde-2m" { 0.05 } else { 0.025 };
+            let sampling = Sampling { samples: 40_000, seed: 2 };
+            let drawn = design(name).estimate(middle, 32, sampling).mean;
+            assert!(drawn > closed_form(below, middle) + 0.1);
+            assert!(drawn < closed_form(above, middle) - 0.1);
+        }
+    }
+
+    /// G-C4: half of memory in superpages up to these shares of retired frames.
+    #[test]
+    fn figure_14() {
+        for (name, retired) in [("gt-pde-4m", 0.014), ("gt-pde-2m", 0.028), ("gt-pde-1m", 0.055)] {
+            let share = closed_form(name, retired);
+            assert!((share - 0.5).abs() < 0.01, "{name}: {share}");
+            assert!(closed_form(name, retired * 1.3) < 0.45, "{name}");
+        }
+    }
+}

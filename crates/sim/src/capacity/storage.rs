@@ -1,0 +1,53 @@
+//! What tables and registers take (G Table 1, §3.7, §3.8).
+
+use perforate_types::{GapTolerance, PageSize};
+
+/// Bytes of an ordinary page-table entry.
+const ENTRY_BYTES: u64 = 8;
+/// Bytes of GTPTCR.
+const REGISTER_BYTES: u64 = 8;
+/// What a PDE-cache entry grows by: a bitmap of 64 bits and seven prefix sums of a byte.
+const SELECTION_BYTES: u64 = 8 + 7;
+
+/// Bytes of the entries that map so much memory with pages of one size, upper levels apart
+/// (G Table 1).
+pub fn leaf_table_bytes(footprint_bytes: u64, page: PageSize) -> u64 {
+    footprint_bytes.div_ceil(page.bytes()) * ENTRY_BYTES
+}
+
+/// Bytes of the availability vectors of all slices (G §3.8).
+pub fn availability_bytes(memory_bytes: u64, mode: GapTolerance) -> u64 {
+    memory_bytes.div_ceil(mode.slice_frames() * PageSize::Size4K.bytes()) * ENTRY_BYTES
+}
+
+/// Bytes that hardware needs besides: GTPTCR, and the growth of the PDE cache (G §3.7).
+pub fn translation_hardware_bytes(pde_cache_entries: u64) -> u64 {
+    REGISTER_BYTES + pde_cache_entries * SELECTION_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1 << 10;
+    const M: u64 = 1 << 20;
+    const G: u64 = 1 << 30;
+
+    /// G-C1.
+    #[test]
+    fn table_1() {
+        let table = |page| [G, 16 * G].map(|footprint| leaf_table_bytes(footprint, page));
+        assert_eq!(table(PageSize::Size4K), [2 * M, 32 * M]);
+        assert_eq!(table(PageSize::Size2M), [4 * K, 64 * K]);
+        assert_eq!(table(PageSize::Size1G), [8, 128]);
+    }
+
+    /// G-C6: 128KB for 128GB with B-blocks of 128KB, twice that where they are half as large.
+    #[test]
+    fn availability_and_hardware() {
+        let sizes = [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M]
+            .map(|mode| availability_bytes(128 * G, mode));
+        assert_eq!(sizes, [128 * K, 256 * K, 512 * K]);
+        assert_eq!(translation_hardware_bytes(32), 488);
+    }
+}
