@@ -9,6 +9,7 @@ mod axis;
 mod claim;
 mod curve;
 mod record;
+mod simulation;
 mod subject;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ pub use axis::Axis;
 pub use claim::{Claim, ClaimKind, Expectation, Measure, Verdict};
 pub use curve::{Curve, Point};
 pub use record::{Outcome, Record};
+pub use simulation::{FaultyMemory, Value};
 pub use subject::Subject;
 
 /// The experiments that come with the program: name and text of the file.
@@ -31,6 +33,8 @@ const BUNDLED: &[(&str, &str)] = &[
     ("gtsm/fig7", include_str!("../../../../experiments/gtsm/fig7.toml")),
     ("gtsm/fig14", include_str!("../../../../experiments/gtsm/fig14.toml")),
     ("gtsm/usable-memory", include_str!("../../../../experiments/gtsm/usable-memory.toml")),
+    ("gtsm/faulty-coverage", include_str!("../../../../experiments/gtsm/faulty-coverage.toml")),
+    ("gtsm/faulty-speed", include_str!("../../../../experiments/gtsm/faulty-speed.toml")),
 ];
 
 /// An experiment as its file has it.
@@ -84,7 +88,11 @@ impl ExperimentOptions {
     /// Most samples: their sums are exact in 64 bits.
     pub const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
-    fn sampling(&self, file: SamplingFile) -> Sampling {
+    fn sampling(&self, file: SamplingFile, draws_runs: bool) -> Sampling {
+        if draws_runs {
+            let samples = if self.quick { 1 } else { file.samples };
+            return Sampling { samples, seed: self.seed.unwrap_or(file.seed) };
+        }
         let samples = self.samples.unwrap_or(file.samples);
         let most = if self.quick { Self::QUICK_SAMPLES } else { Self::MOST_SAMPLES };
         Sampling { samples: samples.min(most), seed: self.seed.unwrap_or(file.seed) }
@@ -165,7 +173,7 @@ impl Experiment {
         options: &ExperimentOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Outcome, SimError> {
-        let sampling = options.sampling(self.sampling);
+        let sampling = options.sampling(self.sampling, self.subject.draws_runs());
         let curves = self
             .subject
             .measure(&self.points(), sampling, progress)

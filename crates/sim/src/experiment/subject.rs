@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Curve, Point};
+use super::simulation::FaultyMemory;
 use crate::capacity::{Contiguity, Design, Estimate, Sampling, Validity};
 use crate::{Progress, parse_size};
 
@@ -28,6 +29,8 @@ pub enum Subject {
         /// Usable B-blocks that a slice must have, 32 or more.
         threshold: u32,
     },
+    /// A figure of simulated runs, over the share of retired frames.
+    FaultyMemory(FaultyMemory),
 }
 
 /// A curve before it is measured: its name, its label, and how its value at a place is had.
@@ -44,6 +47,7 @@ impl Subject {
             Self::CapacityContiguity { .. } => "blocks that are contiguous",
             Self::CapacityValidity { .. } => "slices, memory",
             Self::CapacityShare { .. } => "memory in large mappings",
+            Self::FaultyMemory(runs) => runs.value_label(),
         }
     }
 
@@ -52,7 +56,15 @@ impl Subject {
     /// # Errors
     /// The key that is wrong, and what would be right.
     pub fn curves(&self) -> Result<Vec<(String, String)>, String> {
+        if let Self::FaultyMemory(runs) = self {
+            return runs.curves();
+        }
         Ok(self.plans()?.into_iter().map(|plan| (plan.name, plan.label)).collect())
+    }
+
+    /// Whether draws are whole runs, of which there are few.
+    pub(super) fn draws_runs(&self) -> bool {
+        matches!(self, Self::FaultyMemory(_))
     }
 
     /// Measures all curves at these places.
@@ -65,6 +77,9 @@ impl Subject {
         sampling: Sampling,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Curve>, String> {
+        if let Self::FaultyMemory(runs) = self {
+            return runs.measure(places, sampling, progress);
+        }
         let plans = self.plans()?;
         let total = Some((plans.len() * places.len()) as u64);
         let mut done = 0;
@@ -97,6 +112,7 @@ impl Subject {
                 let plans = designs.iter().map(|design| share(design, *threshold));
                 plans.collect::<Result<_, _>>()?
             }
+            Self::FaultyMemory(_) => Vec::new(),
         };
         if plans.is_empty() {
             return Err("subject: there is nothing to measure".into());
