@@ -293,7 +293,7 @@ impl Subject {
             }
             (Action::Select, purpose) => {
                 let own = (!purpose.is_host()).then(|| self.superpage(asked)).flatten();
-                format!("{whose}selection bitmap: {}", gap_tolerance::selected(own))
+                format!("{whose}{}", gap_tolerance::selected(own))
             }
             (Action::Fill { .. }, _) => return None,
             (Action::Read { address }, Purpose::Bitmap | Purpose::HostBitmap) => {

@@ -56,6 +56,28 @@ fn seven_cases_by_hand() {
     }
 }
 
+/// G Table 4: a second-level look-up takes 7 cycles, the walk caches none besides, an entry 5 and its
+/// load, which is 8 from the L2, a selection 3. Superpages come first, then a page of another kind.
+#[test]
+fn gap_tolerant_superpages_by_hand() {
+    let place = Place::new();
+    let (tlb, read, selection) = (7, 5 + 8, 3);
+    for (scheme, label) in
+        [("gt-pde-4m", "GT-PDE-4MB"), ("gt-pde-1m", "GT-PDE-1MB"), ("p-gt-pde-2m", "P-GT-PDE-2MB")]
+    {
+        let text = place.succeeds(&["explain", "--scheme", scheme, "--machine", "gtsm-table4"]);
+        let found: Vec<u64> = cases(&text).into_iter().map(|(_, _, warm)| warm).collect();
+        let superpage = [tlb + 3 * read + selection, tlb, tlb + selection];
+        let page = [tlb + 4 * read, tlb];
+        assert_eq!(found, [&superpage[..], &page].concat(), "{text}");
+        assert!(text.contains(&format!(": {label}, ")), "{text}");
+        assert!(text.contains("selection 00000000ffffffff: block ") || scheme.starts_with('p'));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
 /// Every read costs memory time where the caches are empty: two cache look-ups (4 and 20 cycles),
 /// controller 40, activation 28, column 28, burst 7 at 2 GHz; an open row saves the activation,
 /// another open row in the bank adds a precharge of 28.

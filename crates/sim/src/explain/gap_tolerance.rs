@@ -10,10 +10,10 @@ pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
         let (slice, second) = (entry.slice().address(), entry.second().address());
         let slices = match (mode.is_paired(), entry.is_self_paired(mode)) {
             (true, true) => format!("whole slice {slice:#x}"),
-            (true, false) => format!("slices {slice:#x} and {second:#x}"),
+            (true, false) => format!("{slice:#x} and {second:#x}"),
             _ => format!("slice {slice:#x}"),
         };
-        return format!("{}, {slices}, selection {:016x}", mode.label(), entry.selection);
+        return format!("{}, {slices}", mode.label());
     }
     let words = [entry.first, PageTableEntry::from_bits(entry.selection)];
     let tables = words.iter().filter(|word| word.is_present());
@@ -22,14 +22,14 @@ pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if tables.is_empty() { "padding, zeros".into() } else { tables.join(", ") }
 }
 
-/// Which B-block was found, where the entry is known.
+/// Which B-block a virtual block was found in, where the entry is known.
 pub(super) fn selected(superpage: Option<Superpage>) -> String {
     let Some(Superpage { slice, selection, block, .. }) = superpage else {
-        return "B-block found".into();
+        return "selection: B-block found".into();
     };
     let index = (selection & ((1 << block) - 1)).count_ones();
     let slice = slice.address();
-    format!("virtual block {index} is B-block {block} of slice {slice:#x}")
+    format!("selection {selection:016x}: block {index} is B-block {block} of slice {slice:#x}")
 }
 
 #[cfg(test)]
@@ -47,18 +47,12 @@ mod tests {
     #[test]
     fn entries_as_a_person_would_write_them() {
         let (single, paired) = (GapTolerance::SINGLE_2M, GapTolerance::PAIRED_2M);
-        assert_eq!(
-            content(superpage(0, 0xffff_ffff), single),
-            "GT-PDE-2MB, slice 0x400000, selection 00000000ffffffff"
-        );
+        assert_eq!(content(superpage(0, 0xffff_ffff), single), "GT-PDE-2MB, slice 0x400000");
         assert_eq!(
             content(superpage(5, 0xffff_ffff), paired),
-            "P-GT-PDE-2MB, slices 0x400000 and 0xa00000, selection 00000000ffffffff"
+            "P-GT-PDE-2MB, 0x400000 and 0xa00000"
         );
-        assert_eq!(
-            content(superpage(2, u64::MAX), paired),
-            "P-GT-PDE-2MB, whole slice 0x400000, selection ffffffffffffffff"
-        );
+        assert_eq!(content(superpage(2, u64::MAX), paired), "P-GT-PDE-2MB, whole slice 0x400000");
         let node = |frame| PageTableEntry::table(Frame::new(frame));
         let both = GapTolerantEntry { first: node(5), selection: node(6).bits() };
         assert_eq!(content(both, GapTolerance::SINGLE_4M), "table at 0x5000, table at 0x6000");
@@ -78,7 +72,7 @@ mod tests {
             frame: Frame::new(0),
         };
         let text = selected(Some(superpage));
-        assert_eq!(text, "virtual block 9 is B-block 25 of slice 0x400000");
-        assert_eq!(selected(None), "B-block found");
+        assert_eq!(text, "selection 00000000ff00ff00: block 9 is B-block 25 of slice 0x400000");
+        assert_eq!(selected(None), "selection: B-block found");
     }
 }
