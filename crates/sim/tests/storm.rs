@@ -17,7 +17,7 @@ use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, number, seeds};
 /// Events of one storm, where `STORM_EVENTS` does not say otherwise.
 const EVENTS: u64 = 12_000;
 /// Storms of each scheme, where `STORM_SEEDS` does not say otherwise.
-const SEEDS: u64 = 48;
+const SEEDS: u64 = 30;
 
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(), SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
@@ -79,6 +79,18 @@ fn a_wrong_filter_bit_is_caught() {
 #[test]
 fn a_stale_filter_is_caught() {
     assert!(caught("perforated", Sabotage::KeepStaleFilter));
+}
+
+#[test]
+fn wrong_superpages_are_caught() {
+    for scheme in scheme::ALL.iter().filter(|scheme| scheme.gap_tolerance.is_some()) {
+        for defect in [Sabotage::StaleGapTolerantEntry, Sabotage::WrongPrefixSum] {
+            assert!(caught(scheme.name, defect), "{defect:?} in {}", scheme.name);
+        }
+    }
+    for scheme in ["p-gt-pde-4m", "p-gt-pde-2m"] {
+        assert!(caught(scheme, Sabotage::IgnoreOffsetB), "{scheme}");
+    }
 }
 
 #[test]
