@@ -1,8 +1,8 @@
 //! A minimum spanning forest of an undirected R-MAT graph: Kruskal's algorithm over edges sorted by
 //! weight, with union-find and path halving.
 //!
-//! Sorting belongs to the initialisation. No two weights are equal: the edge of rank r is that which
-//! a random permutation says, and its weight grows with r.
+//! Sorting belongs to the initialisation. No two weights are equal: the edge of rank r is that
+//! which a random permutation says, and its weight grows with r.
 
 use super::array::{Array, FILL, Filling, Place, Space};
 use super::code::{Block, Code, Op, compare, conditional, integer, jump, load, store};
