@@ -16,9 +16,30 @@ const SYNTHETIC_WARMUP: u64 = 20_000_000;
 /// Real traces were recorded past initialisation.
 const TRACE_WARMUP: u64 = 1_000_000;
 const MEASURED: u64 = 10_000_000;
-/// Pairs after the schemes of their guests, with which they are compared.
-const SCHEMES: [&str; 8] =
-    ["4k", "thp", "perforated", "ideal", "4k+4k", "thp+thp", "perforated+perforated", "4k+segment"];
+/// Pairs after the schemes of their guests, with which they are compared; superpages and coalescing
+/// after 4KB pages, which have the same TLB misses.
+const SCHEMES: [&str; 12] = [
+    "4k",
+    "gt-pde-4m",
+    "gt-pde-1m",
+    "p-gt-pde-2m",
+    "4k-colt-8",
+    "thp",
+    "perforated",
+    "ideal",
+    "4k+4k",
+    "thp+thp",
+    "perforated+perforated",
+    "4k+segment",
+];
+
+/// The scheme that a scheme's rate is compared with.
+fn yardstick(scheme: &str) -> Option<&str> {
+    match scheme.split_once('+') {
+        Some((guest, _)) => Some(guest),
+        None => (scheme.contains("gt-pde") || scheme.contains("colt")).then_some("4k"),
+    }
+}
 
 fn main() {
     let wanted: Vec<String> =
@@ -33,10 +54,9 @@ fn main() {
                 let mode = if functional { "functional" } else { "timing" };
                 let case = format!("{name}/{scheme}/{mode}");
                 if wanted.is_empty() || wanted.iter().any(|part| case.contains(part.as_str())) {
-                    let guest = scheme.split_once('+').map(|(guest, _)| guest);
-                    let native = rates.iter().find(|(known, _)| Some(*known) == guest);
-                    let native = native.map(|&(_, rate)| rate);
-                    let rate = measure(&workload, (&name, scheme), functional, native);
+                    let other = yardstick(scheme);
+                    let other = rates.iter().find(|(known, _)| Some(*known) == other).copied();
+                    let rate = measure(&workload, (&name, scheme), functional, other);
                     rates.push((scheme, rate));
                 }
             }
@@ -57,12 +77,12 @@ fn bundled_traces() -> Vec<String> {
     traces
 }
 
-/// Instructions per second of one scheme; `native` is the rate of a pair's guest scheme alone.
+/// Instructions per second of one scheme; `other` is the scheme it is compared with, and its rate.
 fn measure(
     workload: &str,
     (name, scheme): (&str, &str),
     functional: bool,
-    native: Option<f64>,
+    other: Option<(&str, f64)>,
 ) -> f64 {
     let fragmentation = "portion=50%,holes=25%,clustered";
     let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
@@ -99,8 +119,9 @@ fn measure(
         "instructions_per_second": rate as u64,
         "accesses_per_second": (accesses as f64 / seconds) as u64,
     });
-    if let Some(native) = native {
-        line["share_of_native_rate"] = format!("{:.2}", rate / native).into();
+    if let Some((other, other_rate)) = other {
+        line["compared_with"] = other.into();
+        line["share_of_its_rate"] = format!("{:.2}", rate / other_rate).into();
     }
     println!("{line}");
     rate

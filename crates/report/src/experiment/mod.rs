@@ -130,6 +130,12 @@ fn share(value: f64) -> String {
 }
 
 impl ExperimentResult {
+    /// Whether its points are averages of runs, for which there are no closed forms.
+    fn is_of_runs(&self) -> bool {
+        let mut points = self.curves.iter().flat_map(|curve| &curve.points);
+        points.all(|point| point.closed_form.is_none())
+    }
+
     /// Verdicts on its claims.
     pub fn tally(&self) -> Tally {
         let count = |verdict| self.claims.iter().filter(|claim| claim.verdict == verdict).count();

@@ -9,6 +9,8 @@ use crate::format::{MISSING, compact, plain_text};
 const AXIS: usize = 7;
 /// Columns of a curve: closed form, and what was drawn with its interval.
 const CURVE: usize = 23;
+/// Columns of a curve that was measured in runs: their average with its interval.
+const RUN_CURVE: usize = 13;
 /// Columns before what belongs to a claim.
 const INDENT: usize = 10;
 /// Most rows of a block; of more points every second, third, … is shown.
@@ -28,15 +30,23 @@ fn one(result: &ExperimentResult, columns: usize) -> String {
     let header = &result.header;
     let head = format!("{}: {} ({})", header.experiment, header.title, header.source);
     let mut text = wrapped("", &head, columns);
-    let samples = compact(header.samples.unwrap_or(0.0));
-    let about = format!(
-        "{} over {}, in %; each cell: closed form, average of {} draws ± 95 % interval",
-        header.value_label, header.axis_label, samples
-    );
+    let samples = header.samples.unwrap_or(0.0);
+    let of_runs = result.is_of_runs();
+    let cells = match of_runs {
+        true if samples < 2.0 => "one run each".to_owned(),
+        true => format!("each cell: average of {} runs ± 95 % interval", compact(samples)),
+        false => {
+            let draws = compact(samples);
+            format!("each cell: closed form, average of {draws} draws ± 95 % interval")
+        }
+    };
+    let about = format!("{} over {}, in %; {cells}", header.value_label, header.axis_label);
     text += &wrapped("", &about, columns);
-    let fitting = (columns.saturating_sub(AXIS) / CURVE).max(1);
+    let (width, cell): (usize, fn(&Point) -> String) =
+        if of_runs { (RUN_CURVE, run_cell) } else { (CURVE, cell) };
+    let fitting = (columns.saturating_sub(AXIS) / width).max(1);
     for curves in result.curves.chunks(fitting) {
-        text += &block(curves);
+        text += &block(curves, width, cell);
     }
     text.push('\n');
     if let Some(agreement) = result.agreement_text() {
@@ -54,15 +64,15 @@ fn one(result: &ExperimentResult, columns: usize) -> String {
     text
 }
 
-fn block(curves: &[Curve]) -> String {
+fn block(curves: &[Curve], width: usize, cell: fn(&Point) -> String) -> String {
     let mut text = "\n".to_owned();
     text += &" ".repeat(AXIS);
     for curve in curves {
         let label = plain_text(&curve.label);
-        text += &" ".repeat(CURVE.saturating_sub(label.width()).max(1));
+        text += &" ".repeat(width.saturating_sub(label.width()).max(1));
         text += &label;
     }
-    text += &format!("\n{}\n", "─".repeat(AXIS + CURVE * curves.len()));
+    text += &format!("\n{}\n", "─".repeat(AXIS + width * curves.len()));
     let Some(first) = curves.first() else { return text };
     let rows = first.points.iter().enumerate().filter(|(_, point)| point.on_axis);
     let stride = rows.clone().count().div_ceil(ROWS).max(1);
@@ -86,6 +96,13 @@ fn cell(point: &Point) -> String {
     let mark = if point.agrees == Some(false) { "≠" } else { " " };
     let (closed_form, room) = (percent(point.closed_form, 3), CURVE - 10);
     format!("{closed_form:>9}{mark}{drawn:>room$}")
+}
+
+/// Average and interval of runs in percent.
+fn run_cell(point: &Point) -> String {
+    let average = percent(point.sampled, 1);
+    let interval = point.half_width_95.map(|_| format!("±{}", percent(point.half_width_95, 1)));
+    format!("{:>RUN_CURVE$}", average + &interval.unwrap_or_default())
 }
 
 fn percent(share: Option<f64>, decimals: usize) -> String {

@@ -105,16 +105,22 @@ impl Outcome {
         let mut records = vec![self.header()];
         let places = self.experiment.axis.points();
         for curve in &self.curves {
-            records.extend(curve.points.iter().map(|point| Record::Point {
-                experiment: &self.experiment.name,
-                curve: &curve.name,
-                x: point.x,
-                on_axis: places.contains(&point.x),
-                closed_form: point.closed_form,
-                sampled: point.sampled.map(|sampled| sampled.mean),
-                half_width_95: point.sampled.map(|sampled| sampled.half_width_95),
-                draws: point.sampled.map(|sampled| sampled.draws),
-                agrees: point.agrees(),
+            records.extend(curve.points.iter().map(|point| {
+                Record::Point {
+                    experiment: &self.experiment.name,
+                    curve: &curve.name,
+                    x: point.x,
+                    on_axis: places.contains(&point.x),
+                    closed_form: point.closed_form,
+                    sampled: point.sampled.map(|sampled| sampled.mean),
+                    // Of a single run nothing is known.
+                    half_width_95: point
+                        .sampled
+                        .filter(|sampled| sampled.draws > 1)
+                        .map(|sampled| sampled.half_width_95),
+                    draws: point.sampled.map(|sampled| sampled.draws),
+                    agrees: point.agrees(),
+                }
             }));
         }
         records.extend(self.judged().map(|(claim, ours, verdict)| {
