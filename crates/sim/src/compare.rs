@@ -317,6 +317,13 @@ impl Comparison {
         missing.map(note).collect()
     }
 
+    /// Says so where the mode of superpages is not the one that the scheme is named after.
+    fn mode_note(&self, scheme: &Composition) -> Option<String> {
+        let mode = scheme.own.mode(&self.memory).ok().flatten()?;
+        (Some(mode) != scheme.own.gap_tolerance)
+            .then(|| format!("{}: the mode is {} (--superpages)", scheme.name(), mode.label()))
+    }
+
     /// Says so where a scheme could have perforated pages and its policy made none.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
@@ -337,6 +344,7 @@ impl Comparison {
     ) -> RunResult {
         notes.extend(self.segment_notes(composition, &figures));
         notes.extend(self.policy_note(composition, &figures));
+        notes.extend(self.mode_note(composition));
         let transitions = figures.mode_transitions.iter();
         notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));
         let host_memory = self.memory.host();
@@ -387,6 +395,6 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,
-        "gap_tolerance": scheme.gap_tolerance.map(GapTolerance::label),
+        "gap_tolerance": scheme.mode(memory).ok().flatten().map(GapTolerance::label),
     })
 }

@@ -230,3 +230,18 @@ fn names_that_are_no_text() {
     place.succeeds(&arguments);
     assert!(place.path("").join(name).join("report.html").exists());
 }
+
+#[test]
+fn superpages_that_cannot_be() {
+    let place = Place::new();
+    for (options, expected) in [
+        ("bs=6", "GT=1, P=0, BS=6 is no mode of G Table 3"),
+        ("bs=5,paired=yes", "GT=1, P=1, BS=5 is no mode of G Table 3"),
+        ("pages=2m", "either 2MB-page PDEs or GT-PDEs"),
+        ("from=1G,to=8G", "slices from 1G to 8G: the memory ends at 64M"),
+        ("least-blocks=65", "least-blocks is 32 to 64"),
+    ] {
+        let memory = ["--scheme", "gt-pde-2m", "--memory", "64M", "--superpages", options];
+        fails(&place, &[&["random:size=4M"], &memory[..]].concat(), 2, expected);
+    }
+}

@@ -49,19 +49,7 @@ pub(super) fn prepare(
         return Err(OsError::LargePagesWithGapTolerance { policy, mode });
     }
     let Some(rule) = policy.superpages() else { return Ok(()) };
-    if let Some(frames) = &rule.within {
-        let end = frames.end.min(memory.end_frame());
-        let to = if frames.end == u64::MAX { end } else { frames.end };
-        let whole = frames.start.div_ceil(mode.slice_frames()) < end / mode.slice_frames();
-        if to > end || !whole {
-            return Err(OsError::SliceOutsideMemory {
-                start_bytes: frames.start << 12,
-                end_bytes: to.max(frames.start) << 12,
-                memory_bytes: memory.end_frame() << 12,
-                slice_bytes: mode.slice_frames() << 12,
-            });
-        }
-    }
+    rule.check(mode, memory.end_frame())?;
     memory.track_slices(mode, rule, config.fragmentation.is_some());
     Ok(())
 }

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+use perforate_types::{ControlError, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 
 use super::option::{option, parse_size};
 use super::{BlockUse, Policy, PolicyOption};
+use crate::OsError;
 
 /// What is asked of the slices that superpages are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +16,48 @@ pub struct SuperpageRule {
     pub least_blocks: u32,
     /// Frames that the slices must lie in; the whole memory where it is not said.
     pub within: Option<Range<u64>>,
+    /// Field BS of GTPTCR, where another mode is wanted than the page tables have.
+    pub block_order: Option<u64>,
+    /// Field P, likewise.
+    pub paired: Option<bool>,
+}
+
+impl SuperpageRule {
+    /// The mode that is wanted where `mode` is that of the scheme.
+    ///
+    /// # Errors
+    /// Fields that G Table 3 does not have together.
+    pub fn mode(&self, mode: GapTolerance) -> Result<GapTolerance, ControlError> {
+        let order = self.block_order.unwrap_or(mode.block_order().into());
+        GapTolerance::new(order, self.paired.unwrap_or(mode.is_paired()))
+    }
+}
+
+impl SuperpageRule {
+    /// Checks that there are slices where they are wanted in a memory of `end` frames.
+    ///
+    /// # Errors
+    /// [`OsError::SliceOutsideMemory`].
+    pub fn check(&self, mode: GapTolerance, end: u64) -> Result<(), OsError> {
+        let Some(frames) = &self.within else { return Ok(()) };
+        let to = if frames.end == u64::MAX { end } else { frames.end };
+        let size = mode.slice_frames();
+        let has_slice = frames.start.div_ceil(size) < to.min(end) / size;
+        if to <= end && has_slice {
+            return Ok(());
+        }
+        Err(OsError::SliceOutsideMemory {
+            start_bytes: frames.start << 12,
+            end_bytes: to.max(frames.start) << 12,
+            memory_bytes: end << 12,
+            slice_bytes: size << 12,
+        })
+    }
 }
 
 impl Default for SuperpageRule {
     fn default() -> Self {
-        Self { least_blocks: SUPERPAGE_BLOCKS, within: None }
+        Self { least_blocks: SUPERPAGE_BLOCKS, within: None, block_order: None, paired: None }
     }
 }
 
@@ -33,6 +71,8 @@ pub struct GapTolerant {
 /// All options of the policy "gap-tolerant".
 pub const GAP_TOLERANT_OPTIONS: &[PolicyOption] = &[
     option("least-blocks", "N", "32", "usable B-blocks a slice must have, 32 to 64 (G: 32 or 33)"),
+    option("bs", "3|4|5", "scheme's", "field BS of GTPTCR: B-blocks of 32KB, 64KB or 128KB"),
+    option("paired", "yes|no", "scheme's", "field P of GTPTCR: two superpages in an entry"),
     option("from", "SIZE", "0", "first byte of memory that slices may take"),
     option("to", "SIZE", "all", "first byte after the memory that slices may take"),
     option("pages", "4k", "4k", "what backs the rest of memory (2m cannot be had beside GT-PDEs)"),
@@ -55,6 +95,21 @@ impl GapTolerant {
                     policy.rule.least_blocks = blocks
                         .filter(|blocks| possible.contains(blocks))
                         .ok_or_else(|| format!("least-blocks is 32 to 64, not \"{value}\""))?;
+                }
+                "bs" if value == "scheme's" => policy.rule.block_order = None,
+                "bs" => {
+                    let order =
+                        value.parse().map_err(|_| format!("bs is 3, 4 or 5, not \"{value}\""))?;
+                    GapTolerance::new(order, false).map_err(|error| error.to_string())?;
+                    policy.rule.block_order = Some(order);
+                }
+                "paired" => {
+                    policy.rule.paired = match value {
+                        "yes" => Some(true),
+                        "no" => Some(false),
+                        "scheme's" => None,
+                        _ => return Err(format!("paired is yes or no, not \"{value}\"")),
+                    };
                 }
                 "from" if value == "0" => from = 0,
                 "from" => from = frames(key, value)?,

@@ -35,7 +35,9 @@ fn section(result: &ExperimentResult) -> String {
     let header = &result.header;
     let id = file_name(&header.experiment);
     let samples = header.samples.map_or_else(String::new, |samples| {
-        format!(" · <b>{}</b> draws a point · seed <b>{}</b>", compact(samples), header.seed)
+        let what = if result.is_of_runs() { "runs" } else { "draws" };
+        let samples = compact(samples);
+        format!(" · <b>{samples}</b> {what} a point · seed <b>{}</b>", header.seed)
     });
     let mut text = format!(
         "<section class=\"comparison\" id=\"{id}\"><h2>{}</h2><p class=\"about\">experiment \

@@ -15,7 +15,7 @@ mod shadow;
 pub use composition::Composition;
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
-use perforate_types::GapTolerance;
+use perforate_types::{ControlError, GapTolerance, PageSize};
 
 use crate::memory_state::Past;
 use crate::{Background, Machine, MemoryState, SimError};
@@ -107,6 +107,18 @@ impl Scheme {
         Ok(())
     }
 
+    /// Checks that its superpages can be had in this memory: their mode and where slices may lie.
+    ///
+    /// # Errors
+    /// [`SimError::Superpages`] with what would be right.
+    pub(crate) fn check_superpages(&self, memory: &MemoryState) -> Result<(), SimError> {
+        let wrong = |error: OsError| SimError::Superpages(error.to_string());
+        let Some(mode) = self.mode(memory).map_err(wrong)? else { return Ok(()) };
+        let policy = parse_policy(&self.policy_text(memory)).map_err(wrong)?;
+        let frames = memory.address_bytes() / PageSize::Size4K.bytes();
+        policy.superpages().map_or(Ok(()), |rule| rule.check(mode, frames)).map_err(wrong)
+    }
+
     /// The scheme of this name, which may be one for hosts only.
     ///
     /// # Errors
@@ -132,13 +144,14 @@ impl Scheme {
     ) -> Result<Kernel, OsError> {
         let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
         let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
+        let policy = parse_policy(&self.policy_text(memory))?;
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
             seed,
             tables: TableFormat {
                 shadow_directories: self.shadow_directories,
-                gap_tolerance: self.gap_tolerance,
+                gap_tolerance: self.mode(memory)?,
             },
             implicit_maps,
             zones: past.zones,
@@ -150,9 +163,20 @@ impl Scheme {
             io_gap: memory.past.io_gap,
             hot_add_bytes: memory.past.hot_add_bytes,
         };
-        let mut kernel = Kernel::new(config, parse_policy(&self.policy_text(memory))?)?;
+        let mut kernel = Kernel::new(config, policy)?;
         self.background(memory).set_up(&mut kernel)?;
         Ok(kernel)
+    }
+
+    /// The mode of gap-tolerant entries, with the comparison's own options.
+    pub(crate) fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, OsError> {
+        let Some(mode) = self.gap_tolerance else { return Ok(None) };
+        let text = self.policy_text(memory);
+        let policy = parse_policy(&text)?;
+        let wanted = policy.superpages().map_or(Ok(mode), |rule| rule.mode(mode));
+        let invalid =
+            |error: ControlError| OsError::InvalidPolicy { text, reason: error.to_string() };
+        wanted.map(Some).map_err(invalid)
     }
 
     /// Whether its hardware has direct segments.

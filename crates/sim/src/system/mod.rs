@@ -80,6 +80,10 @@ impl System {
         let scheme = composition.name();
         composition.own.check_machine(machine)?;
         composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
+        composition.own.check_superpages(memory)?;
+        if let Some(host) = composition.host {
+            host.check_superpages(&memory.host()).map_err(SimError::of_host)?;
+        }
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
