@@ -121,8 +121,9 @@ fn the_threshold_is_an_option() {
         let mut machine = Machine::configured(policy, config);
         machine.map(BASE, 4 * MB);
         machine.write(BASE);
-        // The rest of slice 0: 32 usable B-blocks. Slices 1 and 2 lose one block more than half.
-        retire(&mut machine, (1..3).flat_map(|s| (0..33).map(move |b| s * 1024 + b * 16)));
+        // The rest of slice 0: 32 usable B-blocks. Slices 1 and 2 lose one block more than half: their
+        // last frames, as tables begin at frame 2,560, the last pageblock's.
+        retire(&mut machine, (1..3).flat_map(|s| (0..33).map(move |b| s * 1024 + b * 16 + 15)));
         machine.write(BASE + 2 * MB);
         assert_eq!(machine.counter("superpage_bytes"), superpages, "{policy}");
     }
@@ -305,6 +306,60 @@ fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     machine.map(BASE, 16 * MB);
     machine.write(BASE);
     assert_eq!(machine.counter("foreign_bytes"), 8 * MB, "mapping anew draws nothing");
+    machine.assert_memory_adds_up();
+}
+
+/// MADV_FREE: nothing goes before memory is short; then what was advised goes, the rest stays.
+#[test]
+fn advice_to_free_holds_for_superpages() {
+    let mut machine = machine(GapTolerance::SINGLE_4M, 16 * MB);
+    machine.map(BASE, 24 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 4 * MB);
+    machine.event(machine::advise(BASE + 2 * MB, MB, Advice::Free));
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB);
+    let pages = (8 * MB / PAGE..).map(|page| BASE + page * PAGE);
+    let space = machine.kernel.current();
+    let free_pages = machine.counter("free_bytes") / PAGE;
+    for address in pages.take(free_pages as usize) {
+        let page = machine::page(address);
+        let kind = AccessKind::Write;
+        machine.act(|kernel, updates| kernel.fault(space, page, kind, updates)).unwrap();
+    }
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB, "4MB less, 4MB more");
+    let is_mapped = |page: u64| machine.frame(BASE + page * PAGE).is_some();
+    assert!((512..768).all(|page| !is_mapped(page)), "what was advised free is gone");
+    assert!((0..512).chain(768..1024).all(is_mapped));
+    machine.assert_memory_adds_up();
+}
+
+/// Superpages go to swap as a whole: no frame for a node is needed, of which memory may have none.
+#[test]
+fn superpages_go_to_swap_as_a_whole() {
+    for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::PAIRED_4M] {
+        let config = KernelConfig { swap_bytes: 128 * MB, ..config(mode, 64 * MB) };
+        let mut machine = Machine::configured("gap-tolerant", config);
+        machine.map(BASE, 128 * MB);
+        for page in 0..128 * MB / PAGE {
+            machine.write(BASE + page * PAGE);
+        }
+        assert_eq!(machine.kernel.work().superpages_demoted, 0);
+        assert!(machine.counter("swap_outs") >= 64 * MB / PAGE);
+        assert_eq!(machine.frame(BASE), None, "the first went first");
+        machine.write(BASE + PAGE);
+        assert_eq!((machine.frame(BASE), machine.counter("swap_ins")), (None, 1), "page by page");
+        machine.assert_memory_adds_up();
+    }
+}
+
+/// A superpage that is a part of what changes stays one where nothing is to change.
+#[test]
+fn permissions_that_it_has_already_leave_a_superpage() {
+    let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(protect(BASE + 5 * PAGE, PAGE, Permissions::READ_WRITE));
+    assert_eq!(machine.counter("superpage_bytes"), 2 * MB);
     machine.assert_memory_adds_up();
 }
 
