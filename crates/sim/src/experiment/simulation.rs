@@ -54,6 +54,9 @@ impl FaultyMemory {
         }
     }
 
+    /// Most runs of each scheme at a point.
+    pub(super) const MOST_RUNS: u64 = 1000;
+
     /// Names and labels of the curves.
     pub(super) fn curves(&self) -> Result<Vec<(String, String)>, String> {
         let schemes = self.compositions()?;
@@ -108,7 +111,7 @@ impl FaultyMemory {
             let mut values = vec![Vec::new(); curves.len()];
             for run in 0..runs {
                 progress(Progress { done: place * runs + run, total });
-                let seed = sampling.seed + run;
+                let seed = sampling.seed.wrapping_add(run);
                 let results = self.run(x, seed).map_err(|error| format!("at {x}: {error}"))?;
                 for (values, value) in values.iter_mut().zip(self.values(&results)) {
                     values.push(value);
