@@ -360,6 +360,22 @@ fn the_highest_zone_goes_first() {
     assert_eq!(machine.frame(BASE), Some(16 * MB / PAGE));
 }
 
+/// Swap has room for half a superpage of 4MB: it becomes 4KB pages, and half of them go.
+#[test]
+fn a_superpage_goes_in_part_where_swap_is_short() {
+    let config = KernelConfig { swap_bytes: 2 * MB, ..config(GapTolerance::SINGLE_4M, 16 * MB) };
+    let mut machine = Machine::configured("gap-tolerant", config);
+    machine.map(BASE, 12 * MB);
+    (0..3).for_each(|piece| machine.write(BASE + piece * 4 * MB));
+    // Shared memory is not swapped. Of 1,021 frames that are left, less than 160 are short memory.
+    machine.event(machine::map_shared(BASE + 64 * MB, 4 * MB));
+    (0..900).for_each(|page| machine.write(BASE + 64 * MB + page * PAGE));
+    let demoted = machine.kernel.work().superpages_demoted;
+    assert_eq!((machine.counter("swap_outs"), demoted), (512, 1));
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB);
+    machine.assert_memory_adds_up();
+}
+
 /// Swap takes nothing that others map, and does not make 4KB pages of it.
 #[test]
 fn shared_superpages_stay_under_pressure() {

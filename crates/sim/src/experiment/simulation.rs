@@ -106,11 +106,11 @@ impl FaultyMemory {
             .map(|(name, label)| Curve { name, label, points: Vec::new() })
             .collect();
         let runs = sampling.samples.max(1);
-        let total = Some(places.len() as u64 * runs);
+        let total = places.len() as u64 * runs;
         for (place, &x) in (0..).zip(places) {
             let mut values = vec![Vec::new(); curves.len()];
             for run in 0..runs {
-                progress(Progress { done: place * runs + run, total });
+                progress(Progress { done: place * runs + run, total: Some(total) });
                 let seed = sampling.seed.wrapping_add(run);
                 let results = self.run(x, seed).map_err(|error| format!("at {x}: {error}"))?;
                 for (values, value) in values.iter_mut().zip(self.values(&results)) {
@@ -122,7 +122,7 @@ impl FaultyMemory {
                 curve.points.push(Point { x, closed_form: None, sampled });
             }
         }
-        progress(Progress { done: total.unwrap_or(0), total });
+        progress(Progress { done: total, total: Some(total) });
         Ok(curves)
     }
 
