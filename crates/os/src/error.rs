@@ -108,7 +108,8 @@ pub enum OsError {
     /// Slices that do not exist.
     #[error(
         "slices from {} to {}: the memory ends at {}; slices are aligned pieces of {} inside it",
-        size(*start_bytes), size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
+        if *start_bytes == 0 { "0".into() } else { size(*start_bytes) },
+        size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
     )]
     SliceOutsideMemory {
         /// First byte asked for.

@@ -3,7 +3,9 @@
 mod machine;
 
 use machine::{BASE, MB, Machine, fork, protect, remap, switch, unmap};
-use perforate_os::{HardFault, Kernel, KernelConfig, TableFormat, parse_policy};
+use perforate_os::{
+    HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout, parse_policy,
+};
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, MappingChange, Permissions, Update, VirtualAddress,
 };
@@ -121,8 +123,9 @@ fn the_threshold_is_an_option() {
         let mut machine = Machine::configured(policy, config);
         machine.map(BASE, 4 * MB);
         machine.write(BASE);
-        // The rest of slice 0: 32 usable B-blocks. Slices 1 and 2 lose one block more than half.
-        retire(&mut machine, (1..3).flat_map(|s| (0..33).map(move |b| s * 1024 + b * 16)));
+        // The rest of slice 0: 32 usable B-blocks. Slices 1 and 2 lose one block more than half: their
+        // last frames, as tables begin at frame 2,560, the last pageblock's.
+        retire(&mut machine, (1..3).flat_map(|s| (0..33).map(move |b| s * 1024 + b * 16 + 15)));
         machine.write(BASE + 2 * MB);
         assert_eq!(machine.counter("superpage_bytes"), superpages, "{policy}");
     }
@@ -261,6 +264,135 @@ fn copy_on_write_makes_base_pages_of_the_writers_alone() {
     machine.assert_memory_adds_up();
 }
 
+/// Copies are made while any frame is shared: here the first is not any more, nor what is behind it.
+#[test]
+fn a_superpage_is_shared_while_any_of_its_frames_is() {
+    let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(fork(1));
+    machine.event(switch(1));
+    machine.write(BASE);
+    machine.event(switch(0));
+    for permissions in [Permissions::READ, Permissions::READ_WRITE] {
+        machine.event(protect(BASE, 2 * MB, permissions));
+        machine.assert_copies_on_write();
+    }
+    machine.write(BASE + 5 * PAGE);
+    machine.assert_copies_on_write();
+    assert_eq!((machine.frame(BASE), machine.counter("superpage_bytes")), (Some(0), 0));
+    machine.assert_memory_adds_up();
+}
+
+/// Three first touches of 4MB in directories of 4KB, then a part that goes: what each costs.
+#[test]
+fn work_of_superpages() {
+    for (mode, region, tables) in
+        [(GapTolerance::SINGLE_4M, 4 * MB, 3), (GapTolerance::SINGLE_1M, 2 * MB, 2 + 4)]
+    {
+        let mut machine = machine(mode, 64 * MB);
+        machine.map(BASE, 3 * region);
+        (0..3).for_each(|piece| machine.write(BASE + piece * region));
+        let work = machine.kernel.work();
+        assert_eq!((work.faults_superpage, work.frames_zeroed_tables), (3, tables));
+        assert_eq!(work.blocks_zeroed_2m, 3 * region / (2 * MB));
+        machine.event(unmap(BASE, region));
+        let work = machine.kernel.work() - work;
+        assert_eq!((work.spaces_flushed, work.entries_invalidated), (1, 0));
+        machine.assert_account();
+    }
+}
+
+/// Slices of 2MB, of which two superpages would take one. Frame 0 leaves room for one only: none is
+/// made, and nothing is kept. In 2MB of memory they leave no frame for tables.
+#[test]
+fn what_cannot_be_mapped_is_given_back() {
+    let mut machine = machine(GapTolerance::SINGLE_1M, 4 * MB);
+    retire(&mut machine, [0].into_iter().chain((0..33).map(|block| 512 + block * 8)));
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    assert_eq!((machine.counter("superpages_made"), machine.counter("base_pages")), (0, 1));
+    let usable = machine.kernel.availability_vectors()[0].count_ones();
+    assert_eq!(usable, 62, "all but the B-blocks of frame 0 and of the page");
+    machine.assert_memory_adds_up();
+
+    let mut machine = self::machine(GapTolerance::PAIRED_2M, 2 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    assert_eq!((machine.counter("superpages_made"), machine.counter("base_pages")), (0, 1));
+    assert_eq!(machine.counter("superpage_failures"), 1);
+    machine.assert_memory_adds_up();
+}
+
+/// 4MB as 4KB pages are two nodes. Where there is one frame only, nothing has changed.
+#[test]
+fn a_part_cannot_go_without_frames_for_the_nodes() {
+    let mut machine = machine(GapTolerance::SINGLE_4M, 16 * MB);
+    machine.map(BASE, 24 * MB);
+    let (space, mut address) = (machine.kernel.current(), BASE);
+    let mut touch = |machine: &mut Machine| {
+        let page = machine::page(address);
+        address += PAGE;
+        machine.act(|kernel, updates| kernel.fault(space, page, AccessKind::Write, updates))
+    };
+    while touch(&mut machine).is_ok() {}
+    let last = (0..24 * MB / PAGE).rev().map(|page| BASE + page * PAGE);
+    let last = last.into_iter().find(|&page| machine.frame(page).is_some()).expect("mapped");
+    if machine.counter("free_bytes") == 0 {
+        machine.event(unmap(last, PAGE));
+    }
+    assert_eq!(machine.counter("free_bytes"), PAGE);
+    let part = unmap(BASE + PAGE, PAGE);
+    let result = machine.act(|kernel, updates| kernel.event(&part, updates));
+    assert!(matches!(result, Err(OsError::OutOfMemory { .. })));
+    assert_eq!((machine.frame(BASE + PAGE), machine.counter("free_bytes")), (Some(1), PAGE));
+    machine.assert_memory_adds_up();
+}
+
+/// As pages do, superpages come from the highest zone first: that behind 16MB.
+#[test]
+fn the_highest_zone_goes_first() {
+    let config =
+        KernelConfig { zones: ZoneLayout::X86, ..config(GapTolerance::SINGLE_4M, 64 * MB) };
+    let mut machine = Machine::configured("gap-tolerant", config);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    assert_eq!(machine.frame(BASE), Some(16 * MB / PAGE));
+}
+
+/// Swap has room for half a superpage of 4MB: it becomes 4KB pages, and half of them go.
+#[test]
+fn a_superpage_goes_in_part_where_swap_is_short() {
+    let config = KernelConfig { swap_bytes: 2 * MB, ..config(GapTolerance::SINGLE_4M, 16 * MB) };
+    let mut machine = Machine::configured("gap-tolerant", config);
+    machine.map(BASE, 12 * MB);
+    (0..3).for_each(|piece| machine.write(BASE + piece * 4 * MB));
+    // Shared memory is not swapped. Of 1,021 frames that are left, less than 160 are short memory.
+    machine.event(machine::map_shared(BASE + 64 * MB, 4 * MB));
+    (0..900).for_each(|page| machine.write(BASE + 64 * MB + page * PAGE));
+    let demoted = machine.kernel.work().superpages_demoted;
+    assert_eq!((machine.counter("swap_outs"), demoted), (512, 1));
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB);
+    machine.assert_memory_adds_up();
+}
+
+/// Swap takes nothing that others map, and does not make 4KB pages of it.
+#[test]
+fn shared_superpages_stay_under_pressure() {
+    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let mut machine = Machine::configured("gap-tolerant", config);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 2 * MB);
+    machine.event(fork(1));
+    machine.map(BASE + 4 * MB, 32 * MB);
+    (0..32 * MB / PAGE).for_each(|page| machine.write(BASE + 4 * MB + page * PAGE));
+    assert!(machine.counter("swap_outs") > 0);
+    assert_eq!((machine.frame(BASE), machine.frame(BASE + 2 * MB)), (Some(0), Some(512)));
+    assert_eq!(machine.kernel.work().superpages_demoted, 0);
+    machine.assert_memory_adds_up();
+}
+
 #[test]
 fn mremap_moves_a_superpage_where_it_can_stay_one() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
@@ -308,6 +440,76 @@ fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     machine.assert_memory_adds_up();
 }
 
+/// MADV_FREE: nothing goes before memory is short; then what was advised goes, the rest stays.
+#[test]
+fn advice_to_free_holds_for_superpages() {
+    let mut machine = machine(GapTolerance::SINGLE_4M, 16 * MB);
+    machine.map(BASE, 24 * MB);
+    machine.write(BASE);
+    machine.write(BASE + 4 * MB);
+    machine.event(machine::advise(BASE + 2 * MB, MB, Advice::Free));
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB);
+    let pages = (8 * MB / PAGE..).map(|page| BASE + page * PAGE);
+    let space = machine.kernel.current();
+    let free_pages = machine.counter("free_bytes") / PAGE;
+    for address in pages.take(free_pages as usize) {
+        let page = machine::page(address);
+        let kind = AccessKind::Write;
+        machine.act(|kernel, updates| kernel.fault(space, page, kind, updates)).unwrap();
+    }
+    assert_eq!(machine.counter("superpage_bytes"), 8 * MB, "4MB less, 4MB more");
+    let is_mapped = |page: u64| machine.frame(BASE + page * PAGE).is_some();
+    assert!((512..768).all(|page| !is_mapped(page)), "what was advised free is gone");
+    assert!((0..512).chain(768..1024).all(is_mapped));
+    machine.assert_memory_adds_up();
+}
+
+/// Superpages go to swap as a whole: no frame for a node is needed, of which memory may have none.
+#[test]
+fn superpages_go_to_swap_as_a_whole() {
+    for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::PAIRED_4M] {
+        let config = KernelConfig { swap_bytes: 128 * MB, ..config(mode, 64 * MB) };
+        let mut machine = Machine::configured("gap-tolerant", config);
+        machine.map(BASE, 128 * MB);
+        for page in 0..128 * MB / PAGE {
+            machine.write(BASE + page * PAGE);
+        }
+        assert_eq!(machine.kernel.work().superpages_demoted, 0);
+        assert!(machine.counter("swap_outs") >= 64 * MB / PAGE);
+        assert_eq!(machine.frame(BASE), None, "the first went first");
+        machine.write(BASE + PAGE);
+        assert_eq!((machine.frame(BASE), machine.counter("swap_ins")), (None, 1), "page by page");
+        machine.assert_memory_adds_up();
+    }
+}
+
+/// A superpage that is a part of what changes stays one where nothing is to change.
+#[test]
+fn permissions_that_it_has_already_leave_a_superpage() {
+    let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(protect(BASE + 5 * PAGE, PAGE, Permissions::READ_WRITE));
+    assert_eq!(machine.counter("superpage_bytes"), 2 * MB);
+    machine.assert_memory_adds_up();
+}
+
+/// It is drawn where slices may lie: one superpage of each slice of 4MB, as some B-blocks have holes.
+#[test]
+fn injected_fragmentation_is_drawn_where_slices_may_lie() {
+    for policy in ["gap-tolerant", "gap-tolerant:from=130M"] {
+        let fragmentation = Some("portion=100%,holes=1%,clustered".parse().unwrap());
+        let config = KernelConfig { fragmentation, ..config(GapTolerance::SINGLE_2M, 256 * MB) };
+        let mut machine = Machine::configured(policy, config);
+        machine.map(BASE, 16 * MB);
+        for region in 0..8 {
+            machine.write(BASE + region * 2 * MB);
+        }
+        assert_eq!(machine.counter("superpage_bytes"), 8 * MB, "{policy}");
+        machine.assert_memory_adds_up();
+    }
+}
+
 #[test]
 fn what_cannot_be_is_one_clear_line() {
     let mode = Some(GapTolerance::SINGLE_4M);
@@ -320,6 +522,7 @@ fn what_cannot_be_is_one_clear_line() {
             "slices from 32M to 128M: the memory ends at 64M; slices are aligned pieces of 8M",
         ),
         ("gap-tolerant:from=1G", mode, "slices from 1G to 1G: the memory ends at 64M"),
+        ("gap-tolerant:to=4K", mode, "slices from 0 to 4K: the memory ends at 64M"),
         ("gap-tolerant:from=4M,to=12M", mode, "slices are aligned pieces of 8M inside it"),
     ] {
         let tables = TableFormat { gap_tolerance, ..TableFormat::default() };

@@ -93,8 +93,8 @@ impl Kernel {
         self.superpage_counters(out);
     }
 
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), when most
-    /// was mapped.
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
+    /// excluded), when most was mapped.
     pub fn large_page_coverage(&self) -> f64 {
         let peak = self.peak_now();
         if peak.mapped_pages == 0 {

@@ -173,8 +173,8 @@ impl Kernel {
     pub(super) fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
         let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
         let in_place_stays = match space.region(number).map(|region| &region.mapping) {
-            None => return HoleSet::EMPTY,
-            Some(Mapping::Pages(_)) => false,
+            None if space.superpages_within(&pages_of(number)).is_empty() => return HoleSet::EMPTY,
+            None | Some(Mapping::Pages(_)) => false,
             Some(Mapping::Large(large)) => self.memory.any_shared(large.block, &HoleSet::FULL),
             Some(Mapping::Perforated(perforated)) => {
                 self.memory.any_shared(perforated.block, &complement(&perforated.holes))
@@ -224,7 +224,7 @@ impl Kernel {
                 }
                 space.forget_reclaimed(&pages, &mut effects.memory.swap);
             }
-            for number in space.regions_within(&pages) {
+            for number in space.mapped_regions(&pages) {
                 let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();
                 let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
                 space.advise_free(number, &mapped);

@@ -82,7 +82,14 @@ impl Kernel {
             self.superpages.failed += 1;
             return Ok(false);
         };
-        self.map_superpages(id, pages.start, &places, attributes.effective(), updates)?;
+        match self.map_superpages(id, pages.start, &places, attributes.effective(), updates) {
+            // The superpages took the frames that the nodes above need: 4KB pages leave them some.
+            Err(OsError::OutOfMemory { .. }) => {
+                self.superpages.failed += 1;
+                return Ok(false);
+            }
+            mapped => mapped?,
+        }
         self.ledger.bring_in(FirstTouch::Superpage { pages: size });
         Ok(true)
     }
@@ -263,9 +270,13 @@ impl AddressSpace {
         if !self.has_superpage(page) {
             return Ok(());
         }
+        let shared = self.is_superpage_shared(page, effects.memory);
+        let permissions = allowed(&area.attributes, shared);
         if covers(&area.pages(), &self.superpage_pages(page)) {
-            let shared = self.is_superpage_shared(page, effects.memory);
-            self.protect_superpage(page, allowed(&area.attributes, shared), effects);
+            self.protect_superpage(page, permissions, effects);
+            return Ok(());
+        }
+        if self.superpage(page).permissions == permissions {
             return Ok(());
         }
         self.demote_superpages(page, effects)

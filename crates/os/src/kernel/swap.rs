@@ -5,7 +5,7 @@ use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
 
 use super::{Kernel, SpaceRegion};
 use crate::OsError;
-use crate::space::{Area, page_at};
+use crate::space::{Area, page_at, pages_of, regions_of, subpages_of};
 
 impl Kernel {
     /// Swaps out the next region of the clock in which there is anything to swap.
@@ -42,19 +42,60 @@ impl Kernel {
         (id, number): SpaceRegion,
         updates: &mut Vec<Update>,
     ) -> bool {
+        if self.swap_superpages_out((id, number), updates) {
+            return true;
+        }
         self.demote_for_reclaim((id, number), updates);
         let room = usize::try_from(self.memory.swap.free_slots()).unwrap_or(usize::MAX);
         let pages: HoleSet = self.reclaimable(id, number).iter().take(room).collect();
         if !self.take_out(id, number, &pages, updates) {
             return false;
         }
-        let Ok((space, effects)) = self.parts(id, updates) else { return false };
-        for index in pages.iter() {
-            let slot = effects.memory.swap.take().expect("there was room");
-            space.set_swapped(page_at(number, index), slot);
-        }
-        effects.ledger.done.pages_swapped_out += pages.count() as u64;
+        self.set_swapped(id, pages.iter().map(|index| page_at(number, index)), updates);
         true
+    }
+
+    /// Swaps out the superpages of a region of which all pages can go; returns whether there were
+    /// any. As they go as a whole it takes no frame for a node: memory may have none left.
+    fn swap_superpages_out(
+        &mut self,
+        (id, number): SpaceRegion,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let Ok(space) = self.space(id) else { return false };
+        let mut is_any = false;
+        for page in space.superpages_within(&pages_of(number)) {
+            let Ok(space) = self.space(id) else { return is_any };
+            let (pages, mode) = (space.superpage_pages(page), space.mode());
+            let goes = |number: u64| {
+                let reclaimable = self.reclaimable(id, number);
+                subpages_of(&pages, number).iter().all(|index| reclaimable.contains(index))
+            };
+            let has_room = self.memory.swap.free_slots() >= mode.entry_pages();
+            if !has_room || !regions_of(&pages).all(goes) {
+                continue;
+            }
+            let Ok((space, mut effects)) = self.parts(id, updates) else { return is_any };
+            space.unmap_superpage(page, &mut effects).release(mode, effects.memory);
+            self.set_swapped(id, pages, updates);
+            is_any = true;
+        }
+        is_any
+    }
+
+    /// The content of these pages, for which there is room and which are mapped no more, is in swap.
+    fn set_swapped(
+        &mut self,
+        id: SpaceId,
+        pages: impl Iterator<Item = u64>,
+        updates: &mut Vec<Update>,
+    ) {
+        let Ok((space, effects)) = self.parts(id, updates) else { return };
+        for page in pages {
+            let slot = effects.memory.swap.take().expect("there was room");
+            space.set_swapped(page, slot);
+            effects.ledger.done.pages_swapped_out += 1;
+        }
     }
 
     /// Brings `page` in from swap if it is there, as a 4KB page or as an allocated hole; returns

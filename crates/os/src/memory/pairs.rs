@@ -1,7 +1,8 @@
 //! Pairs of slices for the entries of a paired mode, found by Algorithm 1 (G §3.6).
 //!
 //! The algorithm looks through a whole chunk, so its pairs are kept until they are asked for. One
-//! that has lost a B-block since is dropped; a chunk that has gained one is looked through anew.
+//! that has lost a B-block since is dropped. A chunk that has gained one is looked through anew, as is
+//! one whose pairs are used up and some of them were dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -65,12 +66,18 @@ impl Pairs {
                 self.search(chunk, vectors, threshold, &may_use);
             }
             let pairs = self.found.entry(chunk).or_default();
+            let mut is_any_spoilt = false;
             while let Some(pair) = pairs.pop() {
                 if pair.is_usable(vectors) {
                     return Some(pair);
                 }
+                is_any_spoilt = true;
             }
             self.found.remove(&chunk);
+            // Their slices may pair with others now. This ends: what a search finds is usable.
+            if is_any_spoilt {
+                self.unsearched.insert(chunk);
+            }
         }
     }
 
@@ -126,6 +133,24 @@ mod tests {
         vectors[2] = LOW;
         pairs.unsearched.clear();
         assert!(take(&mut pairs, &vectors).is_none());
+    }
+
+    /// Four whole slices: two lose a B-block before they are asked for, and pair then.
+    #[test]
+    fn slices_of_spoilt_pairs_find_others() {
+        let mut vectors = [!0; 4];
+        let mut pairs = Pairs::new(4);
+        pairs.gained(0);
+        let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
+        let whole = |first| FoundPair { first, second: first, selection: !0 };
+        assert_eq!(take(&mut pairs, &vectors), Some(whole(0)));
+        vectors = [0, !1, !0, !2];
+        assert_eq!(take(&mut pairs, &vectors), Some(whole(2)));
+        vectors[2] = 0;
+        let found = take(&mut pairs, &vectors).unwrap();
+        assert_eq!((found.first, found.second, found.selection), (1, 3, LOW << 2));
+        vectors = [0; 4];
+        assert_eq!(take(&mut pairs, &vectors), None);
     }
 
     #[test]

@@ -48,6 +48,12 @@ impl Selected {
     }
 }
 
+/// Slices looked at together: one, or where they are paired a chunk, in which Algorithm 1 has its
+/// choice.
+fn slices_at_a_time(mode: GapTolerance) -> u64 {
+    if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
+}
+
 /// The slices of a memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Slices {
@@ -62,8 +68,8 @@ pub(crate) struct Slices {
     allocatable: BTreeSet<u64>,
     /// Slices found to share a selection, in a paired mode.
     pairs: Option<Pairs>,
-    /// Slices from this one on are not used yet: injected fragmentation has not been drawn for them.
-    drawn: u64,
+    /// Slices for which injected fragmentation has been drawn; those behind are not used yet.
+    drawn: Range<u64>,
 }
 
 impl Slices {
@@ -76,14 +82,16 @@ impl Slices {
             Some(frames) => frames.start.div_ceil(size)..frames.end / size,
             None => 0..count,
         };
+        let first = within.start.min(count);
+        let first = first - first % slices_at_a_time(mode);
         Self {
             mode,
             least_blocks: rule.least_blocks,
             within,
             vectors: vec![0; count as usize],
             allocatable: BTreeSet::new(),
-            pairs: mode.is_paired().then(|| Pairs::new(CHUNK_FRAMES / size)),
-            drawn: if is_drawn { 0 } else { count },
+            pairs: mode.is_paired().then(|| Pairs::new(slices_at_a_time(mode))),
+            drawn: if is_drawn { first..first } else { 0..count },
         }
     }
 
@@ -133,27 +141,27 @@ impl Slices {
     }
 
     fn may_use(&self, slice: u64) -> bool {
-        self.within.contains(&slice) && slice < self.drawn
+        self.within.contains(&slice) && self.drawn.contains(&slice)
     }
 
     /// Frames of the slices for which injected fragmentation has been drawn.
     pub(crate) fn drawn_frames(&self) -> u64 {
-        self.drawn * self.mode.slice_frames()
+        (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
-    /// The frames for which it is to be drawn next: a slice, or where slices are paired a chunk, in
-    /// which Algorithm 1 is to have its choice. Empty where it has been drawn for all memory.
+    /// The frames for which it is to be drawn next. Empty where it has been drawn up to the end of
+    /// memory.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         let size = self.mode.slice_frames();
-        let count = if self.pairs.is_some() { CHUNK_FRAMES / size } else { 1 };
-        let end = (self.drawn + count).min(self.vectors.len() as u64);
-        self.drawn * size..end * size
+        let next = self.drawn.end;
+        let end = (next + slices_at_a_time(self.mode)).min(self.vectors.len() as u64);
+        next * size..end * size
     }
 
     /// It has been drawn for these.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
-        let drawn = self.drawn..frames.end / self.mode.slice_frames();
-        self.drawn = drawn.end;
+        let drawn = self.drawn.end..frames.end / self.mode.slice_frames();
+        self.drawn.end = drawn.end;
         for slice in drawn {
             let vector = self.vectors[slice as usize];
             self.changed(slice, 0, vector);

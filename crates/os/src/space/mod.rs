@@ -23,6 +23,7 @@ mod tables;
 mod vacate;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 use std::ops::Range;
 
 use perforate_types::{
@@ -297,6 +298,15 @@ impl AddressSpace {
         let after = self.superpages.range(from..).next().map(|(&page, _)| page);
         let superpage = superpages.chain(after).min().map(|page| region_of(page.max(from)));
         region.into_iter().chain(superpage).min()
+    }
+
+    /// Numbers of the 2MB regions that touch `pages` in which [`Self::next_region`] finds anything.
+    pub(crate) fn mapped_regions(&self, pages: &Range<u64>) -> Vec<u64> {
+        let regions = regions_of(pages);
+        let first = self.next_region(regions.start);
+        successors(first, |&number| self.next_region(number + 1))
+            .take_while(|number| regions.contains(number))
+            .collect()
     }
 
     /// Numbers of the 1GB pages that touch `pages`.

@@ -65,7 +65,7 @@ pub struct Experiment {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplingFile {
-    /// Slices or blocks drawn for each point.
+    /// Slices or blocks drawn for each point, or runs of each scheme.
     pub samples: u64,
     /// Seed where none is asked for.
     pub seed: u64,
@@ -140,8 +140,8 @@ impl Experiment {
         if texts.flat_map(|text| text.chars()).any(char::is_control) {
             return Err("name, title, source and notes must be plain text in one line".into());
         }
-        if !(1..=ExperimentOptions::MOST_SAMPLES).contains(&self.sampling.samples) {
-            let most = ExperimentOptions::MOST_SAMPLES;
+        let most = self.subject.most_samples();
+        if !(1..=most).contains(&self.sampling.samples) {
             return Err(format!("sampling.samples is {}, not 1 to {most}", self.sampling.samples));
         }
         self.axis.check()?;

@@ -54,6 +54,9 @@ impl FaultyMemory {
         }
     }
 
+    /// Most runs of each scheme at a point.
+    pub(super) const MOST_RUNS: u64 = 1000;
+
     /// Names and labels of the curves.
     pub(super) fn curves(&self) -> Result<Vec<(String, String)>, String> {
         let schemes = self.compositions()?;
@@ -103,12 +106,12 @@ impl FaultyMemory {
             .map(|(name, label)| Curve { name, label, points: Vec::new() })
             .collect();
         let runs = sampling.samples.max(1);
-        let total = Some(places.len() as u64 * runs);
+        let total = places.len() as u64 * runs;
         for (place, &x) in (0..).zip(places) {
             let mut values = vec![Vec::new(); curves.len()];
             for run in 0..runs {
-                progress(Progress { done: place * runs + run, total });
-                let seed = sampling.seed + run;
+                progress(Progress { done: place * runs + run, total: Some(total) });
+                let seed = sampling.seed.wrapping_add(run);
                 let results = self.run(x, seed).map_err(|error| format!("at {x}: {error}"))?;
                 for (values, value) in values.iter_mut().zip(self.values(&results)) {
                     values.push(value);
@@ -119,7 +122,7 @@ impl FaultyMemory {
                 curve.points.push(Point { x, closed_form: None, sampled });
             }
         }
-        progress(Progress { done: total.unwrap_or(0), total });
+        progress(Progress { done: total, total: Some(total) });
         Ok(curves)
     }
 

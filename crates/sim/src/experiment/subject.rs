@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ExperimentOptions;
 use super::curve::{Curve, Point};
 use super::simulation::FaultyMemory;
 use crate::capacity::{Contiguity, Design, Estimate, Sampling, Validity};
@@ -65,6 +66,11 @@ impl Subject {
     /// Whether draws are whole runs, of which there are few.
     pub(super) fn draws_runs(&self) -> bool {
         matches!(self, Self::FaultyMemory(_))
+    }
+
+    /// Most draws for each point.
+    pub(super) fn most_samples(&self) -> u64 {
+        if self.draws_runs() { FaultyMemory::MOST_RUNS } else { ExperimentOptions::MOST_SAMPLES }
     }
 
     /// Measures all curves at these places.

@@ -8,9 +8,12 @@ fn run(name: &str, options: &ExperimentOptions) -> Outcome {
 
 const QUICK: ExperimentOptions = ExperimentOptions { samples: None, seed: None, quick: true };
 
-/// A quick run of all of them, in order.
-static OUTCOMES: LazyLock<Vec<Outcome>> =
-    LazyLock::new(|| BUNDLED.iter().map(|(name, _)| run(name, &QUICK)).collect());
+/// A quick run of all that draw slices or blocks, in order; runs of schemes take too long.
+static OUTCOMES: LazyLock<Vec<Outcome>> = LazyLock::new(|| {
+    let experiments = Experiment::bundled().into_iter();
+    let of_draws = experiments.filter(|experiment| !experiment.subject.draws_runs());
+    of_draws.map(|experiment| experiment.run(&QUICK, &mut |_| ()).unwrap()).collect()
+});
 
 #[test]
 fn bundled_experiments_carry_their_own_names() {
@@ -96,4 +99,62 @@ fn mistakes_name_the_file_and_the_key() {
     fails("curve = \"gt-pde-4m\"", "curve = \"other\"", "no curve \"other\"; there are 2m");
     let unknown = Experiment::load("gtsm/fig99").unwrap_err().to_string();
     assert!(unknown.contains("gtsm/fig99") && unknown.contains("gtsm/fig14"), "{unknown}");
+}
+
+/// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
+/// large mappings.
+const RUNS: &str = r#"
+name = "runs"
+title = "Coverage"
+source = "a test"
+[subject]
+kind = "faulty-memory"
+workload = "random:size=8M"
+machine = "gtsm-table4"
+memory = "64M"
+schemes = ["4k", "thp", "gt-pde-1m"]
+value = "large-page-coverage"
+instructions = 2_000
+warmup = 1_000
+[axis]
+label = "retired frames"
+from = 0.0
+to = 0.02
+step = 0.02
+[sampling]
+samples = 2
+seed = 1
+"#;
+
+#[test]
+fn runs_on_faulty_memory() {
+    let options = ExperimentOptions { seed: Some(u64::MAX), ..ExperimentOptions::default() };
+    let experiment = Experiment::parse("runs", RUNS).unwrap();
+    let outcome = experiment.run(&options, &mut |_| ()).unwrap();
+    assert_eq!(outcome.samples, 2);
+    let value = |curve: usize, point: usize| {
+        let sampled = outcome.curves[curve].points[point].sampled.unwrap();
+        assert_eq!(sampled.draws, 2);
+        sampled.mean
+    };
+    assert_eq!((value(0, 0), value(0, 1)), (0.0, 0.0));
+    assert!(value(1, 0) > 0.9 && value(2, 0) > 0.9, "no faults");
+    assert_eq!(value(1, 1), 0.0);
+    assert!(value(2, 1) > 0.9, "B-blocks of 32KB are left in half of each slice");
+    assert_eq!(outcome.curves, experiment.run(&options, &mut |_| ()).unwrap().curves);
+}
+
+#[test]
+fn mistakes_in_runs_name_the_key() {
+    for (from, to, expected) in [
+        ("samples = 2", "samples = 1_000_000", "sampling.samples is 1000000, not 1 to 1000"),
+        ("\"thp\"", "\"huge\"", "subject.schemes: no scheme \"huge\""),
+        ("\"64M\"", "\"1M\"", "at least 4M of memory are needed"),
+        ("warmup = 1_000", "warmup = 2_000", "subject.warmup is not less than"),
+        ("large-page-coverage", "ipc-of-ideal", "subject.schemes lacks \"ideal\""),
+    ] {
+        let text = RUNS.replacen(from, to, 1);
+        let message = Experiment::parse("e.toml", &text).unwrap_err().to_string();
+        assert!(message.contains(expected) && !message.contains('\n'), "{message}");
+    }
 }
