@@ -17,7 +17,7 @@ Usage: cargo run --release -p perforate-sim --example gtsm_claims [-- OPTIONS]
                     has G's 4G at any rate  [default: 2G]
   --largest SIZE    largest table of G Fig. 15, 64M to 64G  [default: 64G]
   --seeds N         runs of each, seeds 1 to N; 1 to 100  [default: 3]
-  --instructions N  instructions of a run, a third of them to warm up  [default: 6000000]
+  --instructions N  instructions of a run, a third of them to warm up  [default: 5000000]
   --help            this text
 
 Results go to standard output, progress to standard error if that is a terminal.";
@@ -57,7 +57,7 @@ impl Default for Options {
             size_bytes: 2 << 30,
             largest_bytes: 64 << 30,
             seeds: 3,
-            instructions: 6_000_000,
+            instructions: 5_000_000,
             help: false,
         }
     }

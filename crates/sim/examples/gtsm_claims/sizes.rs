@@ -11,8 +11,7 @@ use crate::workloads::{FAULTY, MACHINE};
 /// Sizes of the table in megabytes.
 const SIZES: &[u64] = &[64, 256, 1024, 4096, 8192, 16_384, 65_536];
 
-const SCHEMES: &[&str] =
-    &["4k", "gt-pde-4m", "gt-pde-2m", "gt-pde-1m", "p-gt-pde-4m", "p-gt-pde-2m", "ideal"];
+const SCHEMES: &[&str] = &["4k", "gt-pde-4m", "gt-pde-2m", "gt-pde-1m", "p-gt-pde-4m", "ideal"];
 
 /// Runs and prints everything.
 ///
@@ -34,18 +33,17 @@ pub fn print(options: &Options) -> Result<(), SimError> {
         options.seeds, options.instructions
     );
     let columns = [
-        figure("IPC of 4k", 3, |runs| runs.get("4k").ipc()),
+        figure("IPC of 4k", 2, |runs| runs.get("4k").ipc()),
         gain("gt-pde-4m", "gt-pde-4m", "4k"),
         gain("gt-pde-2m", "gt-pde-2m", "4k"),
         gain("gt-pde-1m", "gt-pde-1m", "4k"),
         gain("p-gt-pde-4m", "p-gt-pde-4m", "4k"),
-        gain("p-gt-pde-2m", "p-gt-pde-2m", "4k"),
         gain("ideal", "ideal", "4k"),
     ];
     let columns = columns.map(|column| table::Column { mean: table::Mean::None, ..column });
     let heading = format!("{:<6}", "size");
     let first = |_, study: &Study| format!("{:<6}", study.place.title);
-    table::print(&studies, (&heading, first), &columns, 18);
+    table::print(&studies, (&heading, first), &columns, 16);
     print_claims(&studies);
     Ok(())
 }

@@ -77,7 +77,7 @@ pub fn print(
     for (index, study) in studies.iter().enumerate() {
         let cells = columns
             .iter()
-            .map(|column| spread(&study.figures(&column.of), column.digits))
+            .map(|column| cell(&study.figures(&column.of), column.digits))
             .map(|cell| format!("{cell:>width$}"));
         println!("{}{}", first(index, study), cells.collect::<String>());
     }
@@ -94,6 +94,12 @@ pub fn print(
     }
 }
 
+/// The spread over seeds; figures of hundreds have no digits after the point.
+fn cell(figures: &[Option<f64>], digits: usize) -> String {
+    let is_large = figures.iter().flatten().any(|figure| figure.abs() >= 100.0);
+    spread(figures, if is_large { 0 } else { digits })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +112,12 @@ mod tests {
         assert!((Mean::OfPercent.over(&[50.0, 200.0]).unwrap() - 100.0).abs() < 1e-9);
         assert_eq!(Mean::None.over(&[1.0]), None);
         assert_eq!(Mean::OfPercent.over(&[]), None);
+    }
+
+    #[test]
+    fn cells_worked_by_hand() {
+        assert_eq!(cell(&[Some(99.94), Some(1.25)], 1), "1.2–99.9–99.9");
+        assert_eq!(cell(&[Some(100.2), Some(98.6)], 1), "99–100–100");
     }
 
     #[test]
