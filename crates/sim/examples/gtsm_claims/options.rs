@@ -37,7 +37,7 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// One part; none: all.
-    only: Option<Part>,
+    pub only: Option<Part>,
     /// Data of the workloads at most, in bytes.
     pub size_bytes: u64,
     /// The largest table of GUPS, in bytes.
