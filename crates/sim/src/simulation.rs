@@ -373,6 +373,14 @@ impl Simulation {
         self.core.as_ref().map(Core::cycles)
     }
 
+    /// Ends the run: all its counters, cycles and instructions per cycle among them.
+    ///
+    /// # Errors
+    /// [`SimError::WarmupTooLong`] if it ended before measuring began.
+    pub fn into_counters(self) -> Result<Counters, SimError> {
+        Ok(self.finish()?.counters)
+    }
+
     /// Ends the run.
     pub(crate) fn finish(mut self) -> Result<Figures, SimError> {
         let Some(from) = self.measured_from.filter(|&from| from < self.done) else {

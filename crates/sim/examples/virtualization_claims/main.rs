@@ -6,7 +6,11 @@ mod claims;
 mod laboratory;
 mod options;
 mod overheads;
+#[path = "../parallel_runs/mod.rs"]
+mod parallel_runs;
 mod perforated;
+#[path = "../spread/mod.rs"]
+mod spread;
 mod table;
 mod walks;
 mod workloads;
