@@ -94,10 +94,15 @@ pub fn print(
     }
 }
 
-/// The spread over seeds; figures of hundreds have no digits after the point.
+/// The spread over seeds; figures of hundreds have no digits after the point, and what is rounded to
+/// zero no sign.
 fn cell(figures: &[Option<f64>], digits: usize) -> String {
     let is_large = figures.iter().flatten().any(|figure| figure.abs() >= 100.0);
-    spread(figures, if is_large { 0 } else { digits })
+    let digits = if is_large { 0 } else { digits };
+    let least = 0.5 / 10f64.powi(digits as i32);
+    let unsigned = |figure: f64| if figure.abs() < least { 0.0 } else { figure };
+    let figures: Vec<Option<f64>> = figures.iter().map(|figure| figure.map(unsigned)).collect();
+    spread(&figures, digits)
 }
 
 #[cfg(test)]
@@ -118,6 +123,7 @@ mod tests {
     fn cells_worked_by_hand() {
         assert_eq!(cell(&[Some(99.94), Some(1.25)], 1), "1.2–99.9–99.9");
         assert_eq!(cell(&[Some(100.2), Some(98.6)], 1), "99–100–100");
+        assert_eq!(cell(&[Some(-0.04), Some(-0.06)], 1), "-0.1–0.0–0.0");
     }
 
     #[test]
