@@ -9,6 +9,10 @@ use perforate_report::{
 
 /// Two curves of three points, one of which lies there for a claim; one point disagrees.
 fn sample() -> Vec<ExperimentResult> {
+    read_experiments(&sample_lines().join("\n")).unwrap()
+}
+
+fn sample_lines() -> Vec<String> {
     let mut lines = vec![
         r#"{"record":"experiment","experiment":"a/b","title":"Blocks <whole>","source":"X §1","axis_label":"retired","value_label":"blocks","curves":[["2m","2MB page"],["p-gt-pde-2m","P-GT-PDE-2MB"]],"samples":2000000,"seed":7,"notes":["A note."],"config":{"k":1},"version":"9.9"}"#
             .to_owned(),
@@ -27,7 +31,28 @@ fn sample() -> Vec<ExperimentResult> {
             r#"{{"record":"claim","experiment":"a/b","id":"C<1>","statement":"It holds","source":"X §2","paper":0.5,"relation":"{relation}","ours":0.25,"verdict":"{verdict}"}}"#
         ));
     }
-    read_experiments(&lines.join("\n")).unwrap()
+    lines
+}
+
+/// Another experiment over the same axis, and one over another.
+#[test]
+fn experiments_with_one_axis_stand_side_by_side() {
+    let lines = sample_lines().join("\n");
+    let same = lines.replace("\"a/b\"", "\"a/c\"");
+    let other = lines.replace("\"a/b\"", "\"a/d\"").replace("\"retired\"", "\"usable\"");
+    let results = read_experiments(&[lines, same, other].join("\n")).unwrap();
+    let options = ReportOptions { title: "T".into(), command: "perforate experiment".into() };
+    let page = experiments_html(&results, &options);
+    check(&page, |document| {
+        check_geometry(document);
+        for name in ["a-b", "a-c"] {
+            figure(document, &format!("{name}-beside-chart"));
+            figure(document, &format!("{name}-chart"));
+        }
+        assert!(text(document.root()).contains("Side by side, over retired"));
+    });
+    assert_eq!(page.matches("id=\"a-d-beside").count(), 0);
+    assert_eq!(experiments_html(&sample(), &options).matches("Side by side").count(), 0);
 }
 
 #[test]

@@ -130,6 +130,14 @@ fn share(value: f64) -> String {
 }
 
 impl ExperimentResult {
+    /// What its axis says, and where it begins and ends.
+    fn axis(&self) -> (&str, Option<f64>, Option<f64>) {
+        let points = self.curves.first().map_or(&[][..], |curve| &curve.points);
+        let mut places = points.iter().filter(|point| point.on_axis).map(|point| point.x);
+        let first = places.next();
+        (&self.header.axis_label, first, places.next_back().or(first))
+    }
+
     /// Whether its points are averages of runs, for which there are no closed forms.
     fn is_of_runs(&self) -> bool {
         let mut points = self.curves.iter().flat_map(|curve| &curve.points);

@@ -25,10 +25,34 @@ pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -
         body += &format!("<a href=\"#{}\">{}</a>", file_name(name), escape(name));
     }
     body += "<a href=\"#again\">Run it again</a></nav></header>\n";
+    body += &side_by_side(results);
     body.extend(results.iter().map(section));
     let versions = results.iter().map(|result| result.header.version.as_str()).collect();
     body += &run_again(versions, options);
     document(&options.title, &body)
+}
+
+/// The charts of experiments that have their axis in common, to be read together.
+fn side_by_side(results: &[ExperimentResult]) -> String {
+    let mut text = String::new();
+    for (place, first) in results.iter().enumerate() {
+        let shares_axis = |other: &&ExperimentResult| other.axis() == first.axis();
+        if results[..place].iter().any(|other| shares_axis(&other)) {
+            continue;
+        }
+        let group: Vec<_> = results[place..].iter().filter(shares_axis).collect();
+        if group.len() < 2 {
+            continue;
+        }
+        let id = |result: &ExperimentResult| file_name(&result.header.experiment) + "-beside";
+        let charts: String = group.iter().map(|result| chart(result, &id(result))).collect();
+        text += &format!(
+            "<section class=\"comparison\"><h2>Side by side, over {}</h2><div class=\"figures\">\
+             {charts}</div></section>\n",
+            escape(&first.header.axis_label)
+        );
+    }
+    text
 }
 
 fn section(result: &ExperimentResult) -> String {
