@@ -12,10 +12,9 @@ use crate::space::{
 };
 use crate::{OsError, PartialChange};
 
-/// Whether `pages` covers the whole 1GB `number`.
-fn covers_gigabyte(pages: &Range<u64>, number: u64) -> bool {
-    let gigabyte = pages_of_gigabyte(number);
-    pages.start <= gigabyte.start && gigabyte.end <= pages.end
+/// Whether `pages` has all of `part`.
+pub(super) fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
+    pages.start <= part.start && part.end <= pages.end
 }
 
 impl Kernel {
@@ -32,7 +31,7 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         space.forget_reclaimed(&pages, &mut effects.memory.swap);
         for number in space.huge_within(&pages) {
-            if covers_gigabyte(&pages, number) {
+            if covers(&pages, &pages_of_gigabyte(number)) {
                 let block = space.unmap_huge(number, &mut effects);
                 effects.memory.release_huge(block);
             } else {
@@ -137,7 +136,7 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let pages = area.pages();
         for number in self.huge_within(&pages) {
-            if covers_gigabyte(&pages, number) {
+            if covers(&pages, &pages_of_gigabyte(number)) {
                 let block = self.huge_block(number);
                 let shared = effects.memory.any_shared_huge(block);
                 self.protect_huge(number, allowed(&area.attributes, shared), effects);

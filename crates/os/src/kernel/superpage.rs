@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use perforate_types::{Counters, Frame, GapTolerance, Permissions, SpaceId, Update};
 
-use super::range::allowed;
+use super::range::{allowed, covers};
 use super::{FirstTouch, HardFault, Kernel, SpacePage, SpaceRegion};
 use crate::memory::{PhysicalMemory, Selected};
 use crate::space::{AddressSpace, Area, Effects, REGION_PAGES, Superpage, pages_of, regions_of};
@@ -260,7 +260,7 @@ impl AddressSpace {
     }
 
     /// Gives the superpage entry at `page` the permissions of `area`; where the area has only a part
-    /// of it, makes 4KB pages of it, whose permissions are left to the caller.
+    /// of it and they differ, makes 4KB pages of it, whose permissions are left to the caller.
     pub(super) fn protect_or_demote(
         &mut self,
         page: u64,
@@ -272,7 +272,7 @@ impl AddressSpace {
         }
         let shared = self.is_superpage_shared(page, effects.memory);
         let permissions = allowed(&area.attributes, shared);
-        if covers(&area.pages(), &self.superpage_pages(page)) {
+        if area.spans(&self.superpage_pages(page)) {
             self.protect_superpage(page, permissions, effects);
             return Ok(());
         }
@@ -325,8 +325,4 @@ impl AddressSpace {
         }
         mapped
     }
-}
-
-fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
-    pages.start <= part.start && part.end <= pages.end
 }

@@ -293,10 +293,10 @@ impl AddressSpace {
         if self.superpages.is_empty() {
             return region;
         }
+        // One that begins before the region may reach into it.
         let from = first_of(number);
-        let superpages = self.superpages_within(&(from..from + 1)).into_iter();
-        let after = self.superpages.range(from..).next().map(|(&page, _)| page);
-        let superpage = superpages.chain(after).min().map(|page| region_of(page.max(from)));
+        let superpage = self.superpages.range(self.superpage_start(from)..).next();
+        let superpage = superpage.map(|(&page, _)| region_of(page.max(from)));
         region.into_iter().chain(superpage).min()
     }
 
