@@ -1,14 +1,14 @@
-//! The memory that the recorder and the plugin share: a header, one ring of records per virtual
-//! CPU, and a dictionary of translated blocks.
+//! The memory that the recorder and the plugins of all recorded processes share: a header, rings
+//! of records, one for each virtual CPU, and a dictionary of translated blocks.
 //!
 //! The file behind it is sparse, so unused rings cost nothing. It belongs to the recorder and
-//! outlives the recorded program, whatever kills that.
+//! outlives the recorded programs, whatever kills them.
 
 use std::sync::atomic::AtomicU64;
 
 /// First word of the header; changes with the layout.
-pub const MAGIC: u64 = 0x7065_7266_6361_7031;
-/// Rings, so virtual CPUs alive at one time.
+pub const MAGIC: u64 = 0x7065_7266_6361_7032;
+/// Rings, so virtual CPUs alive at one time in all processes.
 pub const RINGS: usize = 512;
 /// Records in one ring (2MB); a power of two.
 pub const RING_RECORDS: u64 = 1 << 18;
@@ -17,47 +17,110 @@ pub const RING_HEADERS_OFFSET: usize = 4096;
 /// Where the dictionary starts.
 pub const DICTIONARY_OFFSET: usize = 1 << 20;
 /// Room for the dictionary.
-pub const DICTIONARY_BYTES: usize = (1 << 30) - (1 << 20);
+pub const DICTIONARY_BYTES: usize = (4 << 30) - (1 << 20);
+/// Entries of the dictionary start at multiples of this; a block's number is its entry's offset
+/// divided by it.
+pub const DICTIONARY_UNIT_BYTES: usize = 16;
 /// Where the rings start.
 pub const RINGS_OFFSET: usize = DICTIONARY_OFFSET + DICTIONARY_BYTES;
 /// Size of the whole file.
 pub const TOTAL_BYTES: usize = RINGS_OFFSET + RINGS * RING_RECORDS as usize * 8;
 
-/// What both sides know of each other. Zero to begin with, apart from the magic number.
+/// What both sides know of each other. Zero to begin with, apart from what the recorder sets
+/// before it starts the program.
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`], written by the recorder.
     pub magic: AtomicU64,
+    /// Process of the recorder: when it is gone, nobody reads any more.
+    pub recorder: AtomicU64,
     /// Next segment ticket: segments of all rings are replayed in order of ticket.
     pub tickets: AtomicU64,
-    /// Counts changes of the address space; a running segment ends when it moves.
+    /// Counts changes of address spaces; a running segment ends when it moves.
     pub epoch: AtomicU64,
-    /// Bytes of the dictionary that are complete.
+    /// Bytes of the dictionary that are taken.
     pub dictionary_bytes: AtomicU64,
-    /// Hand-shakes answered by the recorder: 1 after the snapshot, 2 after the start.
-    pub answers: AtomicU64,
-    /// Set by the plugin when it cannot go on: one of the `FAILURE_` values.
+    /// Set by a plugin when it cannot go on: one of the `FAILURE_` values.
     pub failure: AtomicU64,
-    /// Instructions skipped so far, for display.
-    pub skipped: AtomicU64,
     /// Set by the recorder when it reads no more.
     pub closed: AtomicU64,
     /// Rings that have ever been used.
     pub rings: AtomicU64,
+    /// Process images so far: each start, fork and execve makes one.
+    pub images: AtomicU64,
+    /// Nanoseconds that virtual CPUs slept because their ring was full.
+    pub waited_nanoseconds: AtomicU64,
+    /// Which instructions are recorded.
+    pub phases: Phases,
 }
+
+/// The program passes through phases, all its processes together: in those with odd numbers
+/// instructions are recorded, in the others they are only counted.
+#[repr(C)]
+pub struct Phases {
+    /// Number of the present phase.
+    pub number: AtomicU64,
+    /// Instructions executed in it so far, roughly: threads add theirs in batches.
+    pub executed: AtomicU64,
+    /// Instructions passed over so far, before and between what is recorded.
+    pub skipped: AtomicU64,
+    /// Instructions recorded so far.
+    pub recorded: AtomicU64,
+    /// Length of phase 0 in instructions; [`ENDLESS`]: until a region begins.
+    pub skip_first: AtomicU64,
+    /// Length of a recorded phase.
+    pub record: AtomicU64,
+    /// Length of the phases between recorded ones.
+    pub skip: AtomicU64,
+    /// What begins and ends a region: one of the `REGION_` values.
+    pub region: AtomicU64,
+    /// First address of the region's function, or the address that begins it, as linked.
+    pub region_start: AtomicU64,
+    /// Address after the function, or the address that ends the region, as linked.
+    pub region_end: AtomicU64,
+    /// What to add to an address as linked; set by the recorder once the program is loaded.
+    pub region_bias: AtomicU64,
+    /// Image in which addresses are looked for, plus 1.
+    pub region_image: AtomicU64,
+}
+
+/// Length of a phase that does not end by itself.
+pub const ENDLESS: u64 = u64::MAX;
+
+/// Everything is recorded.
+pub const REGION_NONE: u64 = 0;
+/// Between the program's own markers.
+pub const REGION_MARKERS: u64 = 1;
+/// From the first address to the second.
+pub const REGION_ADDRESSES: u64 = 2;
+/// From the entry of a function to its return.
+pub const REGION_FUNCTION: u64 = 3;
 
 /// More virtual CPUs at one time than [`RINGS`].
 pub const FAILURE_THREADS: u64 = 1;
 /// More translated code than [`DICTIONARY_BYTES`].
 pub const FAILURE_DICTIONARY: u64 = 2;
 
-/// Positions in one ring, counted in records from the start of the recording.
+/// Nobody uses the ring.
+pub const RING_FREE: u64 = 0;
+/// A virtual CPU writes to the ring.
+pub const RING_USED: u64 = 1;
+/// Its virtual CPU is gone; the recorder frees the ring when it has read everything.
+pub const RING_ENDED: u64 = 2;
+
+/// A ring's user, and positions counted in records from the start of the recording.
 #[repr(C, align(64))]
 pub struct RingHeader {
     /// Records written; moved by the plugin.
     pub head: AtomicU64,
+    /// [`RING_FREE`], [`RING_USED`] or [`RING_ENDED`].
+    pub state: AtomicU64,
+    /// The operating system's number of the process that uses it.
+    pub process: AtomicU64,
+    /// Questions of its virtual CPU that the recorder has answered.
+    pub answers: AtomicU64,
     /// Keeps the two positions on cache lines of their own.
-    pub padding: [u64; 7],
+    pub padding: [u64; 4],
     /// Records read; moved by the recorder.
     pub tail: AtomicU64,
 }

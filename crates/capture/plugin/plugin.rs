@@ -1,26 +1,29 @@
 //! The plugin that runs inside the emulator (QEMU user mode) and records what a program does.
 //!
 //! It only writes down: which block runs, which addresses it accesses, which system calls it
-//! makes. Instructions are taken apart later, by the recorder. While instructions are skipped,
-//! blocks carry nothing but a counter; then all code is translated again with full records.
+//! makes. Instructions are taken apart later, by the recorder. Where instructions are passed
+//! over, blocks carry nothing but a counter; when that changes all code is translated again.
+//! A fork goes on recording in the child, and a program that replaces itself is replaced by
+//! another emulator with this plugin.
 
+mod dictionary;
+mod follow;
 #[cfg(not(test))]
 mod layout;
+mod phases;
 mod qemu;
 #[cfg(not(test))]
 #[allow(dead_code)] // The recorder uses the rest.
 mod record;
 mod ring;
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::layout::{
-    DICTIONARY_BYTES, DICTIONARY_OFFSET, FAILURE_DICTIONARY, Header, MAGIC, TOTAL_BYTES,
-};
+use crate::layout::{Header, MAGIC, TOTAL_BYTES};
 use crate::record::{self as records, Control, MAX_BLOCK_INSTRUCTIONS};
 use qemu::{Arguments, Block, PluginId};
 
@@ -30,29 +33,31 @@ use qemu::{Arguments, Block, PluginId};
 pub static qemu_plugin_version: c_int = 1;
 
 /// System calls that change the address space or the set of processes (x86-64 numbers):
-/// mmap, mprotect, munmap, brk, mremap, madvise, clone, fork, vfork, execve, wait4, execveat.
-const TRACKED_SYSCALLS: [i64; 12] = [9, 10, MUNMAP, 12, 25, 28, 56, 57, 58, 59, 61, 322];
+/// mmap, mprotect, munmap, brk, mremap, madvise, clone, fork, vfork, execve, execveat.
+const TRACKED_SYSCALLS: [i64; 11] =
+    [9, 10, MUNMAP, 12, 25, 28, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
 const MUNMAP: i64 = 11;
-
-static PLUGIN: AtomicU64 = AtomicU64::new(0);
-/// Instructions to pass over before recording.
-static SKIP: AtomicU64 = AtomicU64::new(0);
-static IS_SNAPSHOT_TAKEN: AtomicBool = AtomicBool::new(false);
-static IS_STARTING: AtomicBool = AtomicBool::new(false);
-static IS_RECORDING: AtomicBool = AtomicBool::new(false);
-/// The virtual CPU that ended the skipping.
-static STARTER: AtomicU32 = AtomicU32::new(0);
-/// Instructions a thread skips before it adds them to the shared count.
+const CLONE: i64 = 56;
+const FORK: i64 = 57;
+const VFORK: i64 = 58;
+const PRCTL: i64 = 157;
+const EXIT_GROUP: i64 = 231;
+/// The child runs in its parent's memory until it is replaced or ends.
+const CLONE_VFORK: u64 = 0x4000;
+/// Instructions a thread passes over before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
 
-/// What the dictionary holds so far.
-struct Dictionary {
-    blocks: u32,
-    bytes: usize,
-}
-static DICTIONARY: Mutex<Dictionary> = Mutex::new(Dictionary { blocks: 0, bytes: 0 });
+static IS_IMAGE_KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// Entry point: maps the shared memory named by `shared=PATH` and starts with `skip=N`.
+thread_local! {
+    /// The virtual CPU of this thread while it is in a call that may fork, and whether the child
+    /// shares the parent's memory.
+    static FORKING: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
+    /// The number of the image that a child will be.
+    static CHILD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Entry point: maps the shared memory named by `shared=PATH`.
 ///
 /// # Safety
 /// `arguments` holds `count` C strings, as QEMU guarantees.
@@ -67,18 +72,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
     for index in 0..count as usize {
         // SAFETY: promised by the caller.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index) as *const c_char) };
-        match argument.to_str().unwrap_or("").split_once('=') {
-            Some(("shared", path)) => shared = map_shared(path),
-            Some(("skip", number)) => SKIP.store(number.parse().unwrap_or(0), Ordering::Relaxed),
-            _ => {}
+        if let Some(("shared", path)) = argument.to_str().unwrap_or("").split_once('=') {
+            shared = map_shared(path);
         }
     }
     if !shared {
         return -1;
     }
-    PLUGIN.store(id, Ordering::Relaxed);
-    // SAFETY: registers a function with the right signature.
-    unsafe { qemu::pthread_atfork(None, None, Some(ring::detach)) };
+    ring::begin_image();
+    phases::install(id);
+    follow::install();
+    // SAFETY: registers functions with the right signatures.
+    unsafe { qemu::pthread_atfork(Some(fork_begins), None, Some(child_begins)) };
     register(id);
     0
 }
@@ -107,6 +112,7 @@ fn register(id: PluginId) {
     // SAFETY: plain registrations of functions with the right signatures.
     unsafe {
         qemu::qemu_plugin_register_vcpu_init_cb(id, cpu_starts);
+        qemu::qemu_plugin_register_vcpu_exit_cb(id, cpu_ends);
         qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
         qemu::qemu_plugin_register_vcpu_syscall_cb(id, syscall_begins);
         qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, syscall_ends);
@@ -117,44 +123,40 @@ extern "C" fn cpu_starts(_id: PluginId, index: c_uint) {
     ring::start_cpu(index);
 }
 
+extern "C" fn cpu_ends(_id: PluginId, index: c_uint) {
+    ring::end_cpu(index);
+}
+
 extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
-    if ring::is_detached() {
-        return;
-    }
-    if !IS_SNAPSHOT_TAKEN.swap(true, Ordering::Relaxed)
+    if !IS_IMAGE_KNOWN.swap(true, Ordering::Relaxed)
         && let Some(cpu) = ring::cpu(0)
     {
-        cpu.ask(Control::Snapshot, 0, 1);
-        if SKIP.load(Ordering::Relaxed) == 0 {
-            cpu.ask(Control::Start, 0, 2);
-            IS_RECORDING.store(true, Ordering::Relaxed);
-        }
+        cpu.ask(Control::Image, ring::image(), &[]);
+        phases::begin_image(cpu);
     }
-    if IS_RECORDING.load(Ordering::Relaxed) {
-        instrument(block);
-    } else {
-        // SAFETY: `block` is valid during this callback; the user data is a plain number.
-        unsafe {
-            let count = qemu::qemu_plugin_tb_n_insns(block);
-            let data = count as *mut c_void;
-            let flags = qemu::NO_REGISTERS;
-            qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, block_skipped, flags, data);
-        }
+    phases::watch(block);
+    if phases::is_recording() {
+        record(block);
+        return;
+    }
+    // SAFETY: `block` is valid during this callback; the user data is a plain number.
+    unsafe {
+        let count = qemu::qemu_plugin_tb_n_insns(block);
+        let data = count as *mut c_void;
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, block_skipped, qemu::NO_REGISTERS, data);
     }
 }
 
 /// Enters the block into the dictionary and asks for its executions and accesses.
-fn instrument(block: *mut Block) {
-    let Some(number) = append_to_dictionary(block) else {
-        ring::shared().failure.store(FAILURE_DICTIONARY, Ordering::Release);
-        return;
-    };
+fn record(block: *mut Block) {
+    let Some(number) = dictionary::append(block) else { return };
     let flags = qemu::NO_REGISTERS;
     // SAFETY: `block` and its instructions are valid during this callback; user data are numbers.
     unsafe {
-        let data = records::block(number) as *mut c_void;
+        let count = qemu::qemu_plugin_tb_n_insns(block).min(MAX_BLOCK_INSTRUCTIONS);
+        let data = records::block(number, count) as *mut c_void;
         qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, block_executed, flags, data);
-        for index in 0..qemu::qemu_plugin_tb_n_insns(block).min(MAX_BLOCK_INSTRUCTIONS) {
+        for index in 0..count {
             let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
             let data = records::access_template(index) as *mut c_void;
             let direction = qemu::READ_WRITE;
@@ -164,49 +166,21 @@ fn instrument(block: *mut Block) {
     }
 }
 
-/// An entry: address (8 bytes), number of instructions (4), bytes of code (4), the length of
-/// each instruction (1 each), the code, zeros up to a multiple of 8. None if it does not fit.
-fn append_to_dictionary(block: *mut Block) -> Option<u32> {
-    let mut lengths = [0u8; MAX_BLOCK_INSTRUCTIONS];
-    let mut code = Vec::with_capacity(256);
-    // SAFETY: `block` and its instructions are valid during the translation callback.
-    let address = unsafe {
-        let count = qemu::qemu_plugin_tb_n_insns(block).min(MAX_BLOCK_INSTRUCTIONS);
-        for (index, length) in lengths[..count].iter_mut().enumerate() {
-            let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
-            let size = qemu::qemu_plugin_insn_size(instruction);
-            let data = qemu::qemu_plugin_insn_data(instruction).cast::<u8>();
-            code.extend_from_slice(std::slice::from_raw_parts(data, size));
-            *length = size as u8;
-        }
-        qemu::qemu_plugin_tb_vaddr(block)
-    };
-    let count = lengths.iter().position(|length| *length == 0).unwrap_or(lengths.len());
-    let mut entry = Vec::with_capacity(32 + count + code.len());
-    entry.extend_from_slice(&address.to_le_bytes());
-    entry.extend_from_slice(&(count as u32).to_le_bytes());
-    entry.extend_from_slice(&(code.len() as u32).to_le_bytes());
-    entry.extend_from_slice(&lengths[..count]);
-    entry.extend_from_slice(&code);
-    entry.resize(entry.len().next_multiple_of(8), 0);
-
-    let mut dictionary = DICTIONARY.lock().ok()?;
-    let end = dictionary.bytes + entry.len();
-    if end > DICTIONARY_BYTES {
-        return None;
+extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
+    if let Some(cpu) = ring::cpu(index)
+        && !cpu.push_block(data as u64)
+    {
+        segment_begins(cpu, index, data as u64);
     }
-    let place = ring::shared_bytes(DICTIONARY_OFFSET + dictionary.bytes);
-    // SAFETY: the entry ends inside the dictionary, and nobody else writes past `bytes`.
-    unsafe { place.copy_from_nonoverlapping(entry.as_ptr(), entry.len()) };
-    dictionary.bytes = end;
-    dictionary.blocks += 1;
-    ring::shared().dictionary_bytes.store(end as u64, Ordering::Release);
-    Some(dictionary.blocks - 1)
 }
 
-extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
-    if let Some(cpu) = ring::cpu(index) {
-        cpu.push_block(data as u64);
+/// A new segment, with `block` as its first record, unless recording has just ended.
+#[cold]
+fn segment_begins(cpu: &mut ring::Cpu, index: c_uint, block: u64) {
+    if !phases::look(cpu, index) {
+        cpu.end_segment(u64::from(records::block_number(block)) + 1);
+    } else if cpu.begin_segment(u64::from(records::block_number(block)) + 1) {
+        cpu.push_block(block);
     }
 }
 
@@ -222,27 +196,9 @@ extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, dat
 
 extern "C" fn block_skipped(index: c_uint, data: *mut c_void) {
     let Some(cpu) = ring::cpu(index) else { return };
-    cpu.skipped += data as u64;
-    if cpu.skipped < SKIP_BATCH || ring::is_detached() {
-        return;
-    }
-    let skipped = ring::shared().skipped.fetch_add(cpu.skipped, Ordering::Relaxed) + cpu.skipped;
-    cpu.skipped = 0;
-    let goal = SKIP.load(Ordering::Relaxed);
-    if skipped >= goal && !IS_STARTING.swap(true, Ordering::Relaxed) {
-        STARTER.store(index, Ordering::Relaxed);
-        // SAFETY: called on the thread of a virtual CPU; the callback follows when all others
-        // stand still and all translated code is gone.
-        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), recording_starts) };
-    }
-}
-
-extern "C" fn recording_starts(id: PluginId) {
-    register(id);
-    if let Some(cpu) = ring::cpu(STARTER.load(Ordering::Relaxed)) {
-        let skipped = ring::shared().skipped.load(Ordering::Relaxed) + cpu.skipped;
-        cpu.ask(Control::Start, skipped, 2);
-        IS_RECORDING.store(true, Ordering::Relaxed);
+    cpu.executed += data as u64;
+    if cpu.executed >= SKIP_BATCH {
+        phases::look(cpu, index);
     }
 }
 
@@ -261,23 +217,54 @@ extern "C" fn syscall_begins(
     _a8: u64,
 ) {
     let Some(cpu) = ring::cpu(index) else { return };
-    let is_tracked = TRACKED_SYSCALLS.contains(&number);
-    if is_tracked {
+    if TRACKED_SYSCALLS.contains(&number) {
         cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, a6]);
+    } else if number == EXIT_GROUP {
+        cpu.push_control(Control::Exit, ring::image(), &[]);
     }
     // The thread may sleep in the call: the recorder must not wait for the rest of a segment.
     cpu.end_segment(0);
-    if number == MUNMAP && !ring::is_detached() {
-        ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
+    match number {
+        MUNMAP => addresses_change(),
+        CLONE | FORK | VFORK => {
+            let shares = number == VFORK || number == CLONE && a1 & CLONE_VFORK != 0;
+            FORKING.set(Some((index, shares)));
+        }
+        follow::EXECVE | follow::EXECVEAT => follow::execute(number, [a1, a2, a3, a4, a5]),
+        PRCTL => phases::marked(index, a1),
+        _ => {}
     }
 }
 
 extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i64) {
+    FORKING.set(None);
     let Some(cpu) = ring::cpu(index) else { return };
-    if !TRACKED_SYSCALLS.contains(&number) || ring::is_detached() {
-        return;
+    if TRACKED_SYSCALLS.contains(&number) {
+        cpu.push_control(Control::Return, number as u64, &[result as u64]);
+        cpu.end_segment(0);
+        addresses_change();
     }
-    cpu.push_control(Control::Return, number as u64, &[result as u64]);
-    cpu.end_segment(0);
+}
+
+/// Running segments of all threads end: what they do next comes after this.
+fn addresses_change() {
     ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
+}
+
+/// In the parent, before the child exists.
+extern "C" fn fork_begins() {
+    if let Some((index, shares)) = FORKING.get()
+        && let Some(cpu) = ring::cpu(index)
+    {
+        CHILD.set(ring::next_image());
+        cpu.push_control(Control::Fork, CHILD.get(), &[u64::from(shares)]);
+        cpu.end_segment(0);
+        addresses_change();
+    }
+}
+
+/// In the child.
+extern "C" fn child_begins() {
+    phases::begin_child();
+    ring::begin_child(CHILD.get(), FORKING.take().map(|(index, _)| index));
 }

@@ -35,9 +35,16 @@ pub type ReturnCallback = extern "C" fn(PluginId, c_uint, i64, i64);
 unsafe extern "C" {
     pub fn qemu_plugin_reset(id: PluginId, callback: SimpleCallback);
     pub fn qemu_plugin_register_vcpu_init_cb(id: PluginId, callback: CpuCallback);
+    pub fn qemu_plugin_register_vcpu_exit_cb(id: PluginId, callback: CpuCallback);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, callback: TranslateCallback);
     pub fn qemu_plugin_register_vcpu_tb_exec_cb(
         block: *mut Block,
+        callback: ExecuteCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Instruction,
         callback: ExecuteCallback,
         flags: c_int,
         data: *mut c_void,
@@ -56,6 +63,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
     pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const c_void;
     pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
+    pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
     pub fn qemu_plugin_mem_size_shift(description: u32) -> c_uint;
     pub fn qemu_plugin_mem_is_store(description: u32) -> bool;
 }
@@ -75,7 +83,32 @@ unsafe extern "C" {
         parent: Option<extern "C" fn()>,
         child: Option<extern "C" fn()>,
     ) -> c_int;
+    pub fn execve(
+        path: *const c_char,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> c_int;
+    pub fn access(path: *const c_char, mode: c_int) -> c_int;
+    pub fn kill(process: c_int, signal: c_int) -> c_int;
+    pub fn process_vm_readv(
+        process: c_int,
+        to: *const IoVector,
+        to_count: u64,
+        from: *const IoVector,
+        from_count: u64,
+        flags: u64,
+    ) -> isize;
 }
+
+/// A run of bytes, as libc's `struct iovec`.
+#[repr(C)]
+pub struct IoVector {
+    pub start: *mut c_void,
+    pub length: usize,
+}
+
+/// X_OK: may be executed.
+pub const MAY_EXECUTE: c_int = 1;
 
 /// PROT_READ | PROT_WRITE.
 pub const PROTECTION_READ_WRITE: c_int = 3;

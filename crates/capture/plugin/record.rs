@@ -3,7 +3,7 @@
 //! | tag | meaning | fields |
 //! |---|---|---|
 //! | 0 | memory access | instruction index in its block 61:52, write 51, log2 size 50:48, address 47:0 |
-//! | 1 | block executed | index in the dictionary 31:0 |
+//! | 1 | block executed | number in the dictionary 31:0, instructions 47:32 |
 //! | 2 | control | code 61:56, payload 47:0; some are followed by plain words |
 //!
 //! Accesses follow the record of the block they belong to.
@@ -14,6 +14,7 @@ const TAG_CONTROL: u64 = 2 << TAG_SHIFT;
 const INDEX_SHIFT: u32 = 52;
 const WRITE: u64 = 1 << 51;
 const SIZE_SHIFT: u32 = 48;
+const COUNT_SHIFT: u32 = 32;
 const CODE_SHIFT: u32 = 56;
 /// The bits of an address or payload.
 pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
@@ -26,39 +27,54 @@ pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
 pub enum Control {
     /// A segment begins; payload: its ticket.
     Segment = 1,
-    /// The segment ends; payload: dictionary index of the thread's next block + 1, 0 if unknown.
+    /// The segment ends; payload: dictionary number of the thread's next block + 1, 0 if
+    /// unknown.
     End = 2,
     /// A system call begins; payload: its number. [`SYSCALL_WORDS`] arguments follow.
     Syscall = 3,
     /// A system call ends; payload: its number. The result follows.
     Return = 4,
-    /// A new thread uses this ring. Stands outside segments.
+    /// A new thread uses this ring; payload: number of its image. The operating system's number
+    /// of its process follows. Stands outside segments.
     ThreadStart = 5,
-    /// The initial image is mapped and nothing has run; the plugin waits for answer 1.
-    Snapshot = 6,
-    /// Recording starts; payload: instructions skipped. The plugin waits for answer 2.
+    /// A program is mapped and nothing of it has run; payload: number of its image. The plugin
+    /// waits for an answer.
+    Image = 6,
+    /// Recording starts in this image; payload: instructions skipped so far by all. The number of
+    /// the phase follows. The plugin waits for an answer.
     Start = 7,
+    /// The process is about to fork; payload: number of the child's image. What the child shares
+    /// follows: 0 nothing, 1 all memory until it is replaced (vfork).
+    Fork = 8,
+    /// The thread is gone. Written by the recorder when it has read all of a ring; outside
+    /// segments, or inside one that was never finished.
+    ThreadEnd = 9,
+    /// A process is about to end; payload: the image.
+    Exit = 10,
 }
 
 /// Arguments behind [`Control::Syscall`].
 pub const SYSCALL_WORDS: usize = 6;
 
 impl Control {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
         Self::Segment,
         Self::End,
         Self::Syscall,
         Self::Return,
         Self::ThreadStart,
-        Self::Snapshot,
+        Self::Image,
         Self::Start,
+        Self::Fork,
+        Self::ThreadEnd,
+        Self::Exit,
     ];
 
     /// Plain words that follow the record.
     pub const fn words(self) -> usize {
         match self {
             Self::Syscall => SYSCALL_WORDS,
-            Self::Return => 1,
+            Self::Return | Self::ThreadStart | Self::Start | Self::Fork => 1,
             _ => 0,
         }
     }
@@ -98,8 +114,8 @@ pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -
 }
 
 /// A block record.
-pub const fn block(index: u32) -> u64 {
-    TAG_BLOCK | index as u64
+pub const fn block(number: u32, instructions: usize) -> u64 {
+    TAG_BLOCK | (instructions as u64) << COUNT_SHIFT | number as u64
 }
 
 /// A control record.
@@ -107,9 +123,14 @@ pub const fn control(code: Control, payload: u64) -> u64 {
     TAG_CONTROL | ((code as u64) << CODE_SHIFT) | (payload & PAYLOAD_MASK)
 }
 
-/// The dictionary index of a block record.
-pub const fn block_index(record: u64) -> u32 {
+/// The dictionary number of a block record.
+pub const fn block_number(record: u64) -> u32 {
     record as u32
+}
+
+/// The instructions of a block record's block.
+pub const fn block_instructions(record: u64) -> u64 {
+    record >> COUNT_SHIFT & 0xffff
 }
 
 /// Takes a record apart.
@@ -121,7 +142,7 @@ pub fn decode(record: u64) -> Record {
             size: 1 << (record >> SIZE_SHIFT & 7),
             address: record & PAYLOAD_MASK,
         },
-        1 => Record::Block(block_index(record)),
+        1 => Record::Block(block_number(record)),
         2 => {
             let code = (record >> CODE_SHIFT) as u8 & 0x3f;
             match Control::ALL.into_iter().find(|control| *control as u8 == code) {
@@ -153,7 +174,8 @@ mod tests {
     fn known_values() {
         // Index 2 in bits 61:52, write bit 51, log2(8) = 3 in bits 50:48.
         assert_eq!(access(access_template(2), true, 3, 0x1000), 0x002b_0000_0000_1000);
-        assert_eq!(block(5), 0x4000_0000_0000_0005);
+        assert_eq!(block(5, 3), 0x4000_0003_0000_0005);
+        assert_eq!(block_instructions(block(u32::MAX, 511)), 511);
         assert_eq!(control(Control::Segment, 7), 0x8100_0000_0000_0007);
     }
 
@@ -162,7 +184,7 @@ mod tests {
         for code in Control::ALL {
             assert_eq!(decode(control(code, 42)), Record::Control(code, 42));
         }
-        assert_eq!(decode(block(u32::MAX)), Record::Block(u32::MAX));
+        assert_eq!(decode(block(u32::MAX, 1023)), Record::Block(u32::MAX));
         assert_eq!(decode(u64::MAX), Record::Invalid);
         assert_eq!(decode(2 << 62), Record::Invalid, "control code 0");
     }

@@ -2,31 +2,36 @@
 //! it (and by its creator before it runs).
 //!
 //! Records are grouped into segments. Each takes a ticket from a shared counter when it begins,
-//! so the recorder can replay the segments of all threads in one order. A segment ends at every
-//! system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread changed the address
-//! space: nothing that uses a new mapping can come before the mapping's own record.
+//! so the recorder can replay the segments of all threads of all processes in one order. A
+//! segment ends at every system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread
+//! changed an address space: nothing that uses a new mapping can come before the mapping's own
+//! record.
 
 use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use super::qemu;
 use crate::layout::{
-    FAILURE_THREADS, Header, RING_RECORDS, RINGS, RingHeader, ring_header_offset, ring_offset,
+    FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader,
+    ring_header_offset, ring_offset,
 };
 use crate::record::{self, Control};
 
-/// Blocks in one segment at most.
-const SEGMENT_BLOCKS: u32 = 1 << 15;
+/// Blocks in one segment at most: how closely threads take turns, and phases are kept.
+const SEGMENT_BLOCKS: u32 = 1 << 12;
 /// How long to sleep while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
 /// How long to sleep while the recorder has not answered.
 const ANSWER_PAUSE: Duration = Duration::from_micros(200);
+/// Sleeps between looks whether the recorder still lives.
+const PAUSES_PER_LOOK: u32 = 1 << 12;
 
 /// Start of the shared memory; null until it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
-/// Set in a forked child: it shares the rings' memory but must not write there.
-static DETACHED: AtomicBool = AtomicBool::new(false);
+/// Number of the image this process runs.
+static IMAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Writing state of one ring.
 pub struct Cpu {
@@ -35,12 +40,14 @@ pub struct Cpu {
     ring: *const RingHeader,
     records: *mut u64,
     head: u64,
+    /// Records may be written up to here; equal to `head` outside segments.
     limit: u64,
     epoch: u64,
     blocks_left: u32,
     is_open: bool,
-    /// Instructions skipped and not yet added to the shared count.
-    pub skipped: u64,
+    /// Instructions executed and not yet added to the shared counts.
+    pub executed: u64,
+    questions: u64,
 }
 
 struct Cpus([UnsafeCell<Cpu>; RINGS]);
@@ -49,23 +56,9 @@ unsafe impl Sync for Cpus {}
 
 static CPUS: Cpus = Cpus([const { UnsafeCell::new(Cpu::UNUSED) }; RINGS]);
 
-/// Takes the shared memory into use.
+/// Takes the shared memory into use, for a new image.
 pub fn attach(start: *mut Header) {
     SHARED.store(start, Ordering::Release);
-}
-
-/// Never writes again; for a forked child, which runs on without being recorded.
-pub extern "C" fn detach() {
-    DETACHED.store(true, Ordering::Relaxed);
-    for cpu in &CPUS.0 {
-        // SAFETY: a forked child has one thread, and it is here.
-        unsafe { *cpu.get() = Cpu::UNUSED };
-    }
-}
-
-/// Whether this process is a forked child.
-pub fn is_detached() -> bool {
-    DETACHED.load(Ordering::Relaxed)
 }
 
 /// The shared header.
@@ -80,6 +73,52 @@ pub fn shared_bytes(offset: usize) -> *mut u8 {
     SHARED.load(Ordering::Acquire).cast::<u8>().wrapping_add(offset)
 }
 
+fn ring_header(ring: usize) -> &'static RingHeader {
+    // SAFETY: ring headers lie inside the mapping; their words are atomics or never written.
+    unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
+}
+
+/// The number of the image that runs here.
+pub fn image() -> u64 {
+    IMAGE.load(Ordering::Relaxed)
+}
+
+/// A number for a new image.
+pub fn next_image() -> u64 {
+    shared().images.fetch_add(1, Ordering::AcqRel)
+}
+
+/// This process runs a new program. If it had one before, that one's threads are gone.
+pub fn begin_image() {
+    IMAGE.store(next_image(), Ordering::Relaxed);
+    let process = u64::from(std::process::id());
+    for ring in 0..rings() {
+        let header = ring_header(ring);
+        if header.process.load(Ordering::Acquire) == process {
+            let (used, ended) = (RING_USED, RING_ENDED);
+            // Fails for a ring that is not in use.
+            let _ = header.state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// This process is a fork of another: it has one thread, which runs virtual CPU `index`, and
+/// writes to a ring of its own.
+pub fn begin_child(image: u64, index: Option<u32>) {
+    IMAGE.store(image, Ordering::Relaxed);
+    for cpu in &CPUS.0 {
+        // SAFETY: a forked child has one thread, and it is here.
+        unsafe { *cpu.get() = Cpu::UNUSED };
+    }
+    if let Some(index) = index {
+        start_cpu(index);
+    }
+}
+
+fn rings() -> usize {
+    (shared().rings.load(Ordering::Acquire) as usize).min(RINGS)
+}
+
 /// The writing state of virtual CPU `index`; none if there are too many.
 pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
     let cell = CPUS.0.get(index as usize)?;
@@ -88,29 +127,77 @@ pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
     Some(unsafe { &mut *cell.get() })
 }
 
-/// Prepares the ring of a virtual CPU that is about to start.
+/// Takes a free ring.
+fn take_ring() -> Option<usize> {
+    let taken = (0..RINGS).find(|&ring| {
+        let state = &ring_header(ring).state;
+        state.compare_exchange(RING_FREE, RING_USED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })?;
+    shared().rings.fetch_max(taken as u64 + 1, Ordering::AcqRel);
+    Some(taken)
+}
+
+/// Prepares a ring for a virtual CPU that is about to start.
 pub fn start_cpu(index: u32) {
-    if is_detached() {
-        return;
-    }
-    let Some(cpu) = cpu(index) else {
+    let (Some(cpu), Some(taken)) = (cpu(index), take_ring()) else {
         shared().failure.store(FAILURE_THREADS, Ordering::Release);
         return;
     };
-    let ring: *const RingHeader = shared_bytes(ring_header_offset(index as usize)).cast();
-    // SAFETY: the ring headers lie inside the mapping.
-    let head = unsafe { (*ring).head.load(Ordering::Relaxed) };
+    let ring = ring_header(taken);
+    let process = u64::from(std::process::id());
+    ring.process.store(process, Ordering::Release);
+    let head = ring.head.load(Ordering::Relaxed);
+    let questions = ring.answers.load(Ordering::Relaxed);
     *cpu = Cpu {
         shared: shared(),
         ring,
-        records: shared_bytes(ring_offset(index as usize)).cast(),
+        records: shared_bytes(ring_offset(taken)).cast(),
         head,
         limit: head,
+        questions,
         ..Cpu::UNUSED
     };
-    shared().rings.fetch_max(u64::from(index) + 1, Ordering::AcqRel);
-    cpu.push(record::control(Control::ThreadStart, 0));
-    cpu.publish();
+    if cpu.reserve(2) {
+        cpu.push(record::control(Control::ThreadStart, image()));
+        cpu.push(process);
+        cpu.close();
+    }
+}
+
+/// A virtual CPU is gone.
+pub fn end_cpu(index: u32) {
+    let Some(cpu) = cpu(index) else { return };
+    cpu.end_segment(0);
+    if !cpu.ring.is_null() {
+        // SAFETY: a ring in use points into the mapping.
+        unsafe { (*cpu.ring).state.store(RING_ENDED, Ordering::Release) };
+    }
+    *cpu = Cpu::UNUSED;
+}
+
+/// Whether nobody reads any more.
+fn is_closed() -> bool {
+    shared().closed.load(Ordering::Relaxed) != 0
+}
+
+/// Sleeps until `is_done`, or until nobody reads any more; returns whether it is done.
+fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+    let mut pauses = 0;
+    while !is_done() {
+        if is_closed() {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pauses += 1;
+        if pauses % PAUSES_PER_LOOK == 0 {
+            let recorder = shared().recorder.load(Ordering::Relaxed);
+            // SAFETY: signal 0 only asks whether the process exists.
+            if unsafe { qemu::kill(recorder as i32, 0) } != 0 {
+                shared().closed.store(1, Ordering::Relaxed);
+            }
+        }
+    }
+    true
 }
 
 impl Cpu {
@@ -123,13 +210,14 @@ impl Cpu {
         epoch: 0,
         blocks_left: 0,
         is_open: false,
-        skipped: 0,
+        executed: 0,
+        questions: 0,
     };
 
-    /// Appends a record; drops it in a forked child and after the recorder closed.
+    /// Appends a record; drops it outside segments and when nobody reads any more.
     #[inline(always)]
     pub fn push(&mut self, record: u64) {
-        if self.head == self.limit && !self.reserve(1) {
+        if self.head == self.limit && !(self.is_open && self.reserve(1)) {
             return;
         }
         let slot = (self.head % RING_RECORDS) as usize;
@@ -147,40 +235,51 @@ impl Cpu {
         }
     }
 
+    /// Shows what was pushed and lets nothing more be pushed.
+    fn close(&mut self) {
+        self.publish();
+        self.limit = self.head;
+        self.is_open = false;
+        self.blocks_left = 0;
+    }
+
     /// Waits until `count` records fit. False if nobody will read them.
     #[cold]
     fn reserve(&mut self, count: u64) -> bool {
-        if self.ring.is_null() || is_detached() {
+        if self.ring.is_null() || is_closed() {
+            self.limit = self.head;
             return false;
         }
         self.publish();
-        loop {
-            // SAFETY: a ring in use points into the mapping.
-            let tail = unsafe { (*self.ring).tail.load(Ordering::Acquire) };
-            self.limit = tail + RING_RECORDS;
-            if self.limit - self.head >= count {
-                return true;
-            }
-            if shared().closed.load(Ordering::Relaxed) != 0 {
+        // SAFETY: a ring in use points into the mapping.
+        let ring = unsafe { &*self.ring };
+        let room = || ring.tail.load(Ordering::Acquire) + RING_RECORDS;
+        if room() - self.head < count {
+            let started = Instant::now();
+            let has_room = wait(FULL_RING_PAUSE, || room() - self.head >= count);
+            let waited = started.elapsed().as_nanos() as u64;
+            shared().waited_nanoseconds.fetch_add(waited, Ordering::Relaxed);
+            if !has_room {
                 self.limit = self.head;
                 return false;
             }
-            std::thread::sleep(FULL_RING_PAUSE);
         }
+        self.limit = room();
+        true
     }
 
-    /// Appends the record of an executed block, in a new segment where one is due.
+    /// Appends the record of an executed block. False where a new segment is due: then ask
+    /// [`Cpu::begin_segment`] first.
     #[inline(always)]
-    pub fn push_block(&mut self, record: u64) {
+    pub fn push_block(&mut self, record: u64) -> bool {
         if self.blocks_left == 0 || self.epoch != self.current_epoch() {
-            self.begin_segment(u64::from(record::block_index(record)) + 1);
-            if !self.is_open {
-                return;
-            }
+            return false;
         }
         self.blocks_left -= 1;
+        self.executed += record::block_instructions(record);
         self.push(record);
         self.publish();
+        true
     }
 
     #[inline(always)]
@@ -189,12 +288,11 @@ impl Cpu {
         unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
     }
 
-    /// Begins a segment, ending the one that runs; `next` is the payload of its end.
-    #[cold]
-    fn begin_segment(&mut self, next: u64) {
-        self.end_segment(next);
-        if self.limit - self.head < 2 && !self.reserve(2) {
-            return;
+    /// Begins a segment, ending the one that runs. False if nobody will read it.
+    pub fn begin_segment(&mut self, next_block: u64) -> bool {
+        self.end_segment(next_block);
+        if !self.reserve(2) {
+            return false;
         }
         self.epoch = self.current_epoch();
         self.blocks_left = SEGMENT_BLOCKS;
@@ -202,24 +300,20 @@ impl Cpu {
         let ticket = shared().tickets.fetch_add(1, Ordering::AcqRel);
         self.push(record::control(Control::Segment, ticket));
         self.publish();
+        true
     }
 
-    /// Ends the running segment, if any.
-    pub fn end_segment(&mut self, next: u64) {
+    /// Ends the running segment, if any; `next_block` is the payload of its end.
+    pub fn end_segment(&mut self, next_block: u64) {
         if self.is_open {
-            self.push(record::control(Control::End, next));
-            self.publish();
+            self.push(record::control(Control::End, next_block));
+            self.close();
         }
-        self.is_open = false;
-        self.blocks_left = 0;
     }
 
     /// Appends a control record with the words that follow it.
     pub fn push_control(&mut self, code: Control, payload: u64, words: &[u64]) {
-        if !self.is_open {
-            self.begin_segment(0);
-        }
-        if !self.is_open || !self.reserve(1 + words.len() as u64) {
+        if !self.is_open && !self.begin_segment(0) || !self.reserve(1 + words.len() as u64) {
             return;
         }
         self.push(record::control(code, payload));
@@ -229,15 +323,24 @@ impl Cpu {
         self.publish();
     }
 
-    /// Appends a control record and waits until the recorder has given `answer`.
-    pub fn ask(&mut self, code: Control, payload: u64, answer: u64) {
-        self.push_control(code, payload, &[]);
+    /// Appends a control record and waits until the recorder has answered.
+    pub fn ask(&mut self, code: Control, payload: u64, words: &[u64]) {
+        self.questions += 1;
+        self.push_control(code, payload, words);
         self.end_segment(0);
-        while shared().answers.load(Ordering::Acquire) < answer
-            && shared().closed.load(Ordering::Relaxed) == 0
-            && !is_detached()
-        {
-            std::thread::sleep(ANSWER_PAUSE);
+        if self.ring.is_null() {
+            return;
         }
+        // SAFETY: a ring in use points into the mapping.
+        let ring = unsafe { &*self.ring };
+        wait(ANSWER_PAUSE, || ring.answers.load(Ordering::Acquire) >= self.questions);
+    }
+}
+
+/// Ends the running segments of all virtual CPUs of this process, which stand still.
+pub fn end_segments() {
+    for cpu in &CPUS.0 {
+        // SAFETY: only called while no virtual CPU of the process runs.
+        unsafe { (*cpu.get()).end_segment(0) };
     }
 }

@@ -60,6 +60,7 @@ impl AddressSpace {
             | ProgramEvent::Fork { .. }
             | ProgramEvent::Exec
             | ProgramEvent::Exit { .. }
+            | ProgramEvent::Gap { .. }
             | ProgramEvent::Switch { .. } => {}
         }
     }
@@ -96,6 +97,18 @@ impl AddressSpace {
     /// The start of the heap.
     pub fn heap_start(&self) -> Option<u64> {
         self.heap.as_ref().map(|heap| heap.start)
+    }
+
+    /// The events that bring in the pages that exist, of an address space whose mappings are
+    /// known; see [`AddressSpace::events`].
+    pub fn populating_events(
+        &self,
+        mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+    ) -> Vec<ProgramEvent> {
+        let areas = self.areas.iter().filter(|(_, area)| area.accessible);
+        let areas = areas.map(|(start, area)| *start..area.end);
+        let ranges = areas.chain(self.heap.clone().filter(|heap| !heap.is_empty()));
+        ranges.flat_map(|range| present(range)).map(populate_event).collect()
     }
 
     /// The events that make an empty address space equal to this one. `present` tells which

@@ -6,6 +6,23 @@ use crate::CaptureError;
 use crate::decode::{Decoded, InstructionDecoder};
 use crate::relocation::Relocation;
 
+/// Where the plugins' entries are found; their layout is told in the plugin's `dictionary.rs`.
+pub trait Dictionary {
+    /// The whole entry of a block.
+    fn entry(&self, number: u32) -> Option<&[u8]>;
+}
+
+/// Bytes before the lengths and code of an entry.
+pub const ENTRY_HEADER_BYTES: usize = 16;
+
+/// Length of the entry that begins with `header`.
+pub fn entry_bytes(header: &[u8]) -> Option<usize> {
+    let number = |place: Range<usize>| -> Option<usize> {
+        Some(u32::from_le_bytes(header.get(place)?.try_into().ok()?) as usize)
+    };
+    ENTRY_HEADER_BYTES.checked_add(number(8..12)?)?.checked_add(number(12..16)?)
+}
+
 /// One translated block: a run of instructions with one entry.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -16,12 +33,13 @@ pub struct Block {
     instructions: Range<usize>,
 }
 
-/// All blocks translated so far. Their instructions lie at native addresses.
+/// All blocks that were executed so far. Their instructions lie at native addresses.
 pub struct Blocks {
     decoder: InstructionDecoder,
+    /// By number: place in `blocks` plus 1, or 0.
+    places: Vec<u32>,
     blocks: Vec<Block>,
     instructions: Vec<Decoded>,
-    parsed_bytes: usize,
 }
 
 impl Blocks {
@@ -29,15 +47,16 @@ impl Blocks {
     pub fn new() -> Self {
         Self {
             decoder: InstructionDecoder::new(),
+            places: Vec::new(),
             blocks: Vec::new(),
             instructions: Vec::new(),
-            parsed_bytes: 0,
         }
     }
 
-    /// The block with this number.
+    /// The block with this number, if [`Blocks::know`] knows it.
     pub fn get(&self, number: u32) -> Option<&Block> {
-        self.blocks.get(number as usize)
+        let place = self.places.get(number as usize)?.checked_sub(1)?;
+        self.blocks.get(place as usize)
     }
 
     /// The instructions of a block.
@@ -45,33 +64,43 @@ impl Blocks {
         &self.instructions[block.instructions.clone()]
     }
 
-    /// Decodes what was added to the dictionary; its layout is told in the plugin.
-    pub fn extend(&mut self, bytes: &[u8], relocation: &Relocation) -> Result<(), CaptureError> {
-        while let Some(entry) = bytes.get(self.parsed_bytes..).filter(|rest| !rest.is_empty()) {
-            let used = self.add(entry, relocation);
-            self.parsed_bytes += used.ok_or(CaptureError::Damaged("dictionary entry"))?;
+    /// The address of a block, which is decoded if it is new.
+    pub fn know(
+        &mut self,
+        number: u32,
+        dictionary: &impl Dictionary,
+        relocation: &Relocation,
+    ) -> Result<u64, CaptureError> {
+        if let Some(block) = self.get(number) {
+            return Ok(block.start);
         }
-        Ok(())
+        let entry = dictionary.entry(number).ok_or(CaptureError::Damaged("an unknown block"))?;
+        let block = self.decode(entry, relocation);
+        let block = block.ok_or(CaptureError::Damaged("a dictionary entry"))?;
+        let start = block.start;
+        self.blocks.push(block);
+        let number = number as usize;
+        if self.places.len() <= number {
+            self.places.resize(number + 1, 0);
+        }
+        self.places[number] = self.blocks.len() as u32;
+        Ok(start)
     }
 
-    /// Adds the entry at the start of `bytes`; returns its length.
-    fn add(&mut self, bytes: &[u8], relocation: &Relocation) -> Option<usize> {
-        let start = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-        let count = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?) as usize;
-        let code_bytes = u32::from_le_bytes(bytes.get(12..16)?.try_into().ok()?) as usize;
-        let lengths = bytes.get(16..16 + count)?;
-        let code = bytes.get(16 + count..16 + count + code_bytes)?;
+    fn decode(&mut self, entry: &[u8], relocation: &Relocation) -> Option<Block> {
+        let start = u64::from_le_bytes(entry.get(..8)?.try_into().ok()?);
+        let count = u32::from_le_bytes(entry.get(8..12)?.try_into().ok()?) as usize;
+        let (lengths, code) = entry.get(ENTRY_HEADER_BYTES..)?.split_at_checked(count)?;
         let first = self.instructions.len();
         let mut at = 0;
         for length in lengths {
             let instruction = code.get(at..at + usize::from(*length))?;
-            let ip = relocation.relocate(start + at as u64);
+            let ip = relocation.relocate(start.wrapping_add(at as u64));
             self.instructions.push(self.decoder.decode(instruction, ip));
             at += usize::from(*length);
         }
         let instructions = first..self.instructions.len();
-        self.blocks.push(Block { start, end: start + at as u64, instructions });
-        Some((16 + count + code_bytes).next_multiple_of(8))
+        Some(Block { start, end: start.wrapping_add(at as u64), instructions })
     }
 
     /// Index of the instruction of `block` that lies at `address`, as the emulator has it.
@@ -87,6 +116,14 @@ impl Blocks {
     }
 }
 
+/// Entries one after the other, numbered from 0.
+#[cfg(test)]
+impl Dictionary for Vec<Vec<u8>> {
+    fn entry(&self, number: u32) -> Option<&[u8]> {
+        self.get(number as usize).map(Vec::as_slice)
+    }
+}
+
 #[cfg(test)]
 pub(crate) fn dictionary_entry(address: u64, instructions: &[&[u8]]) -> Vec<u8> {
     let code = instructions.concat();
@@ -95,7 +132,6 @@ pub(crate) fn dictionary_entry(address: u64, instructions: &[&[u8]]) -> Vec<u8> 
     entry.extend((code.len() as u32).to_le_bytes());
     entry.extend(instructions.iter().map(|bytes| bytes.len() as u8));
     entry.extend(code);
-    entry.resize(entry.len().next_multiple_of(8), 0);
     entry
 }
 
@@ -104,26 +140,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_follow_each_other() {
-        let mut bytes = dictionary_entry(0x1000, &[&[0x90], &[0xeb, 0x00]]);
-        bytes.extend(dictionary_entry(0x1003, &[&[0xc3]]));
+    fn blocks_are_decoded_when_they_are_first_named() {
+        let entries = vec![
+            dictionary_entry(0x1000, &[&[0x90], &[0xeb, 0x00]]),
+            dictionary_entry(0x1003, &[&[0xc3]]),
+        ];
         let mut blocks = Blocks::new();
-        blocks.extend(&bytes, &Relocation::default()).unwrap();
+        assert_eq!(blocks.know(1, &entries, &Relocation::default()).unwrap(), 0x1003);
+        assert!(blocks.get(0).is_none());
+        blocks.know(0, &entries, &Relocation::default()).unwrap();
         let first = blocks.get(0).unwrap();
         assert_eq!((first.start, first.end), (0x1000, 0x1003));
         assert_eq!(blocks.instructions(first)[1].instruction.ip.value(), 0x1001);
         assert_eq!(blocks.index_at(first, 0x1001), Some(1));
         assert_eq!(blocks.index_at(first, 0x1002), None);
-        assert_eq!(blocks.get(1).unwrap().start, 0x1003);
-        assert!(blocks.get(2).is_none());
+        assert!(blocks.know(2, &entries, &Relocation::default()).is_err());
     }
 
     #[test]
     fn an_entry_that_is_cut_off_is_an_error() {
-        let bytes = dictionary_entry(0x1000, &[&[0x90]]);
-        for length in 1..bytes.len() - 7 {
-            let mut blocks = Blocks::new();
-            assert!(blocks.extend(&bytes[..length], &Relocation::default()).is_err());
+        let entry = dictionary_entry(0x1000, &[&[0x90], &[0xeb, 0x00]]);
+        assert_eq!(entry_bytes(&entry[..ENTRY_HEADER_BYTES]), Some(entry.len()));
+        for length in 0..entry.len() {
+            let entries = vec![entry[..length].to_vec()];
+            assert!(Blocks::new().know(0, &entries, &Relocation::default()).is_err());
         }
     }
 }

@@ -81,6 +81,14 @@ pub enum CaptureError {
         /// Instructions that were to be skipped.
         skip: u64,
     },
+    /// The region to record was never entered.
+    #[error("the program ended ({status}) and what was to be recorded never began: {region}")]
+    RegionNeverBegan {
+        /// The region in words.
+        region: String,
+        /// How the program ended.
+        status: String,
+    },
     /// Stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
@@ -92,6 +100,9 @@ pub enum CaptureError {
         /// The most that can be recorded.
         limit: usize,
     },
+    /// The program makes more processes than can be told apart.
+    #[error("the program makes more than 65536 processes, the most that can be recorded")]
+    TooManyProcesses,
     /// The program has more code than can be recorded.
     #[error(
         "the program runs more than {limit_bytes} bytes of code, the most that can be recorded"

@@ -5,17 +5,20 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::CaptureError;
 use crate::options::RecordOptions;
 use crate::shared::{MemoryFile, SharedMemory};
+use crate::spool::runs;
 
 /// The emulated processor: all that the emulator can do, except for the string instructions
 /// that copy fast on real hardware and one byte at a time here.
 const PROCESSOR: &str = "max,-erms";
 
-/// Refuses early what could only fail after a long run.
-pub fn check_output(output: &Path) -> Result<(), CaptureError> {
+/// Refuses early what could only fail after a long run; returns the output's folder.
+pub fn check_output(output: &Path) -> Result<PathBuf, CaptureError> {
     let problem = |problem: &str| {
         Err(CaptureError::Output { path: output.to_owned(), problem: problem.to_owned() })
     };
@@ -23,10 +26,11 @@ pub fn check_output(output: &Path) -> Result<(), CaptureError> {
         return problem("a directory; expected a file to write the trace to");
     }
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if folder.is_some_and(|folder| !folder.is_dir()) {
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
         return problem("its folder does not exist");
     }
-    Ok(())
+    Ok(folder.to_owned())
 }
 
 /// Starts the emulator with the plugin and the program.
@@ -37,11 +41,11 @@ pub fn spawn(
     plugin: &MemoryFile,
     shared: &SharedMemory,
 ) -> Result<Child, CaptureError> {
-    let (plugin, records, skip) = (plugin.path(), shared.path(), options.skip);
+    let (plugin, records) = (plugin.path(), shared.path());
     let mut command = Command::new(emulator);
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin");
-    command.arg(format!("{},shared={},skip={skip}", plugin.display(), records.display()));
+    command.arg(format!("{},shared={}", plugin.display(), records.display()));
     command.arg("-0").arg(&options.program[0]);
     command.arg(program).args(&options.program[1..]);
     if options.prints_to_stderr {
@@ -59,6 +63,28 @@ pub fn spawn(
         });
     }
     command.spawn().map_err(|error| CaptureError::system("starting the emulator", error))
+}
+
+/// Rounds of killing: a process may fork just before it is killed.
+const KILL_ROUNDS: u32 = 50;
+/// Time between them.
+const KILL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Ends all processes that write to rings, and nobody has to read what they wrote last.
+pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
+    shared.header().closed.store(1, Ordering::Release);
+    for _ in 0..KILL_ROUNDS {
+        let users = (0..shared.rings()).filter(|&ring| !shared.is_ended(ring));
+        let users = users.filter_map(|ring| shared.user(ring));
+        let alive = users.filter(|process| runs(*process, emulator)).filter(|process| {
+            // SAFETY: only sends a signal, to a process that the plugin runs in.
+            unsafe { libc::kill(*process as i32, libc::SIGKILL) == 0 }
+        });
+        if alive.count() == 0 {
+            return;
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
 }
 
 /// A child process that does not outlive the recording.

@@ -2,9 +2,11 @@
 //!
 //! A program runs in QEMU's user-mode emulator with a plugin of ours inside it. The plugin
 //! (`plugin/`, compiled by the build script and carried in the binary) writes 8-byte records to
-//! rings in shared memory: blocks executed, addresses accessed, system calls. This crate takes
-//! them out at the other end, decodes each instruction once, puts the threads' records in one
-//! order, moves addresses to where Linux would have placed them, and writes a trace.
+//! rings in shared memory: blocks executed, addresses accessed, system calls. It follows forks
+//! and new programs (execve), so a whole tree of processes is recorded. This crate takes the
+//! records out at the other end, decodes each instruction once, puts the records of all threads
+//! of all processes in one order, moves addresses to where Linux would have placed them, and
+//! writes a trace.
 //!
 //! Registers are numbered as told in [`registers`].
 
@@ -15,16 +17,19 @@ mod decode;
 mod elf;
 mod error;
 mod execution;
+mod images;
 mod launch;
 mod options;
 mod output;
 mod process;
 mod program;
 mod recorder;
+mod region;
 pub mod registers;
 mod relocation;
 mod replay;
 mod shared;
+mod spool;
 mod syscalls;
 
 // Shared with the plugin, which is compiled by itself.
@@ -41,5 +46,8 @@ mod plugin;
 
 pub use address_space::ADVICE_POPULATE_WRITE;
 pub use error::CaptureError;
-pub use options::{Ending, Progress, RecordOptions, RecordSummary};
+pub use options::{
+    Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
+};
 pub use recorder::{record, stop_on_interrupt};
+pub use region::Region;

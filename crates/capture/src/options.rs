@@ -7,6 +7,34 @@ use std::sync::atomic::AtomicBool;
 
 use perforate_trace::WriterOptions;
 
+use crate::region::Region;
+
+/// Windows of a long run: `window` instructions are recorded, then as many passed over as make
+/// `period` together. Threads keep to it within some ten thousand instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Instructions recorded at a time.
+    pub window: u64,
+    /// Instructions from the beginning of one window to the beginning of the next.
+    pub period: u64,
+}
+
+/// Which instructions are recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Instructions to pass over first, of all threads together. Recording starts at the next
+    /// check, up to about a thousand instructions per thread later.
+    pub skip: u64,
+    /// Windows instead of everything.
+    pub sampling: Option<Sampling>,
+    /// Only a part of the program; `skip` and `sampling` have no effect then.
+    pub region: Option<Region>,
+    /// Instructions to record at most; the programs are killed (SIGKILL) when they are recorded.
+    pub instructions: Option<u64>,
+    /// Length of the trace file in bytes at which recording ends in the same way.
+    pub trace_bytes: Option<u64>,
+}
+
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
@@ -14,14 +42,14 @@ pub struct RecordOptions {
     pub output: PathBuf,
     /// The program (searched in PATH if it has no slash) and its arguments.
     pub program: Vec<OsString>,
-    /// Instructions to pass over first, of all threads together. Recording starts at the next
-    /// check, up to about a thousand instructions per thread later.
-    pub skip: u64,
-    /// Instructions to record at most; the program is killed (SIGKILL) when they are recorded.
-    pub instructions: Option<u64>,
+    /// Which instructions.
+    pub selection: Selection,
+    /// Bytes of records that may wait on disk, beside the trace, while the program runs faster
+    /// than the trace is made. When they do, the program waits.
+    pub spool_bytes: u64,
     /// How hard to compress, a zstd level: 3 keeps up with the program, 19 is for keeping.
     pub level: i32,
-    /// Ends the recording when set: the program is killed and the trace is valid.
+    /// Ends the recording when set: the programs are killed and the trace is valid.
     pub stop: Arc<AtomicBool>,
     /// The emulator; `qemu-x86_64` in PATH if none is given.
     pub emulator: Option<PathBuf>,
@@ -30,13 +58,16 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
+    /// Records may take so much of the disk while they wait, where nothing else is said.
+    pub const SPOOL_BYTES: u64 = 4 << 30;
+
     /// Records all of `program` to `output`.
     pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
         Self {
             output: output.into(),
             program,
-            skip: 0,
-            instructions: None,
+            selection: Selection::default(),
+            spool_bytes: Self::SPOOL_BYTES,
             level: WriterOptions::default().level,
             stop: Arc::default(),
             emulator: None,
@@ -50,14 +81,16 @@ impl RecordOptions {
 pub struct Progress {
     /// Instructions passed over so far.
     pub instructions_skipped: u64,
-    /// Instructions recorded so far.
+    /// Instructions in the trace so far.
     pub instructions: u64,
     /// Bytes of the trace file so far.
     pub bytes_written: u64,
+    /// Bytes of records that wait to be put into the trace.
+    pub bytes_waiting: u64,
+    /// Whether the programs still run.
+    pub is_running: bool,
     /// Seconds since the program was started.
     pub seconds: f64,
-    /// Million instructions per second since the last report, skipped or recorded.
-    pub instructions_per_microsecond: f64,
 }
 
 /// Why a recording ended.
@@ -67,12 +100,29 @@ pub enum Ending {
     Exited(i32),
     /// The program was killed by this signal.
     Signalled(i32),
-    /// [`RecordOptions::instructions`] were recorded; the program was killed.
+    /// [`Selection::instructions`] were recorded; the programs were killed.
     Limit,
-    /// [`RecordOptions::stop`] was set; the program was killed.
+    /// The trace has [`Selection::trace_bytes`]; the programs were killed.
+    Size,
+    /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
-    /// The program replaced itself by another (execve), which ran on without being recorded.
+    /// The program replaced itself by another that the emulator cannot run (execve), which ran on
+    /// without being recorded.
     Replaced,
+}
+
+/// One process of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessSummary {
+    /// Its number in the trace.
+    pub number: u16,
+    /// The programs it ran, in order.
+    pub programs: Vec<PathBuf>,
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Distinct 4KB pages of data and code; those that a child shares with its parent count for
+    /// both.
+    pub pages_touched: u64,
 }
 
 /// What was recorded.
@@ -80,17 +130,29 @@ pub enum Ending {
 pub struct RecordSummary {
     /// Instructions recorded.
     pub instructions: u64,
-    /// Instructions passed over before.
+    /// Instructions passed over before the first one recorded.
     pub instructions_skipped: u64,
+    /// Instructions passed over between windows or regions.
+    pub instructions_between: u64,
+    /// Windows or regions; 1 where everything was recorded.
+    pub windows: u64,
     /// Memory accesses recorded.
     pub accesses: u64,
-    /// Distinct 4KB pages of data and code.
+    /// Distinct 4KB pages of data and code, of all processes.
     pub pages_touched: u64,
-    /// Threads seen, the main thread included.
+    /// Threads seen, the main threads included.
     pub threads: u16,
+    /// The processes that executed something, by number.
+    pub processes: Vec<ProcessSummary>,
     /// Length of the trace file in bytes.
     pub bytes: u64,
-    /// Seconds from the program's start to the end of the recording.
+    /// Records that the emulator wrote.
+    pub records: u64,
+    /// Seconds from the program's start to the end of the last program.
+    pub program_seconds: f64,
+    /// Seconds of these that virtual CPUs waited for the recorder, all together.
+    pub waited_seconds: f64,
+    /// Seconds from the program's start to the whole trace.
     pub seconds: f64,
     /// Why it ended.
     pub ending: Ending,

@@ -36,8 +36,28 @@ impl Sink for TraceWriter {
 
 /// Pages seen lately, so that most accesses need no look-up in the set.
 const RECENT_PAGES: usize = 1 << 12;
+/// Bits of a virtual page number.
+const PAGE_BITS: u32 = 36;
 
-/// A sink with counters, a limit, and the thread that runs.
+/// Who executes something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The process.
+    pub process: ProcessId,
+    /// Its thread.
+    pub thread: ThreadId,
+}
+
+/// What one process did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCounts {
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Distinct 4KB pages of data and code.
+    pub pages_touched: u64,
+}
+
+/// A sink with counters, a limit, and the process and thread that run.
 pub struct Output<S> {
     /// Where everything goes.
     pub sink: S,
@@ -46,7 +66,11 @@ pub struct Output<S> {
     /// Memory accesses so far.
     pub accesses: u64,
     limit: u64,
-    thread: ThreadId,
+    place: Place,
+    /// Instructions of the running process that are not in `processes` yet.
+    uncounted: u64,
+    processes: Vec<ProcessCounts>,
+    /// Pages with their process above them.
     pages: HashSet<u64>,
     recent: Vec<u64>,
 }
@@ -59,7 +83,9 @@ impl<S: Sink> Output<S> {
             instructions: 0,
             accesses: 0,
             limit,
-            thread: ThreadId(0),
+            place: Place::default(),
+            uncounted: 0,
+            processes: Vec::new(),
             pages: HashSet::new(),
             recent: vec![u64::MAX; RECENT_PAGES],
         }
@@ -70,59 +96,84 @@ impl<S: Sink> Output<S> {
         self.instructions >= self.limit
     }
 
-    /// Distinct 4KB pages of data and code so far.
-    pub fn pages_touched(&self) -> u64 {
-        self.pages.len() as u64
+    /// What each process did so far, by number.
+    pub fn processes(&mut self) -> &[ProcessCounts] {
+        self.count();
+        &self.processes
     }
 
-    /// One instruction of `thread`; ignored beyond the limit.
+    /// One instruction; ignored beyond the limit.
     pub fn push(
         &mut self,
-        thread: ThreadId,
+        place: Place,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), CaptureError> {
         if self.is_full() {
             return Ok(());
         }
-        self.switch(thread)?;
+        self.switch(place)?;
         self.touch(instruction.ip.value());
         for access in accesses {
             let first = access.address.value();
-            let last = first + u64::from(access.size - 1);
+            let last = first.wrapping_add(u64::from(access.size.saturating_sub(1)));
             self.touch(first);
             if first >> 12 != last >> 12 {
                 self.touch(last);
             }
         }
         self.instructions += 1;
+        self.uncounted += 1;
         self.accesses += accesses.len() as u64;
         self.sink.push(instruction, accesses)
     }
 
-    /// One event of `thread`; ignored beyond the limit.
-    pub fn event(&mut self, thread: ThreadId, event: ProgramEvent) -> Result<(), CaptureError> {
+    /// One event; ignored beyond the limit.
+    pub fn event(&mut self, place: Place, event: ProgramEvent) -> Result<(), CaptureError> {
         if self.is_full() {
             return Ok(());
         }
-        self.switch(thread)?;
+        self.switch(place)?;
         self.sink.event(event)
     }
 
-    fn switch(&mut self, thread: ThreadId) -> Result<(), CaptureError> {
-        if self.thread == thread {
-            return Ok(());
-        }
-        self.thread = thread;
-        self.sink.event(ProgramEvent::Switch { process: ProcessId(0), thread })
+    /// An event that is nobody's.
+    pub fn common_event(&mut self, event: ProgramEvent) -> Result<(), CaptureError> {
+        if self.is_full() { Ok(()) } else { self.sink.event(event) }
     }
 
+    fn switch(&mut self, place: Place) -> Result<(), CaptureError> {
+        if self.place == place {
+            return Ok(());
+        }
+        self.count();
+        self.place = place;
+        let Place { process, thread } = place;
+        self.sink.event(ProgramEvent::Switch { process, thread })
+    }
+
+    fn counts(&mut self) -> &mut ProcessCounts {
+        let process = usize::from(self.place.process.0);
+        if self.processes.len() <= process {
+            self.processes.resize(process + 1, ProcessCounts::default());
+        }
+        &mut self.processes[process]
+    }
+
+    fn count(&mut self) {
+        let uncounted = std::mem::take(&mut self.uncounted);
+        self.counts().instructions += uncounted;
+    }
+
+    #[inline]
     fn touch(&mut self, address: u64) {
-        let page = address >> 12;
+        let page = address >> 12 | u64::from(self.place.process.0) << PAGE_BITS;
         let recent = &mut self.recent[page as usize % RECENT_PAGES];
         if *recent != page {
             *recent = page;
-            self.pages.insert(page);
+            if self.pages.insert(page) {
+                self.counts().pages_touched += 1;
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What `/proc` tells of the emulator's process: the initial mappings and which pages exist.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +58,19 @@ pub struct Snapshot {
     pub events: Vec<ProgramEvent>,
     /// Where the parts lie.
     pub layout: Layout,
+    /// First byte of the program's file in memory.
+    pub program_start: Option<u64>,
+}
+
+/// The program that the emulator's process `pid` runs.
+pub fn program_of(pid: u32) -> io::Result<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline"))?;
+    let mut words = line.split(|byte| *byte == 0);
+    // Behind the option stand the program's own name and the program.
+    let program = words.by_ref().find(|word| *word == b"-0").and_then(|_| words.nth(1));
+    let program = program.ok_or(io::ErrorKind::NotFound)?;
+    let folder = fs::read_link(format!("/proc/{pid}/cwd"))?;
+    Ok(folder.join(OsStr::from_bytes(program)))
 }
 
 /// Reads the mappings of the emulator's process `pid` that belong to the program.
@@ -88,7 +103,7 @@ fn from_lines(lines: &[Line], emulator: &Path, program: &Path) -> Snapshot {
         events.push(map_event(line, in_stack));
         events.extend(code_events(line));
     }
-    Snapshot { events, layout }
+    Snapshot { events, layout, program_start: image }
 }
 
 /// QEMU maps the stack in one piece, with a guard page below it.

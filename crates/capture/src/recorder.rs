@@ -9,17 +9,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
-use perforate_types::{ProcessId, ProgramEvent, ThreadId};
+use perforate_types::ProgramEvent;
 
 use crate::CaptureError;
-use crate::launch::{Killed, Partial, check_output, spawn};
-use crate::layout::{DICTIONARY_BYTES, FAILURE_DICTIONARY, FAILURE_THREADS, RINGS};
-use crate::options::{Ending, Progress, RecordOptions, RecordSummary};
+use crate::launch::{Killed, Partial, check_output, kill_all, spawn};
+use crate::layout::{
+    DICTIONARY_BYTES, ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES,
+    REGION_FUNCTION, REGION_MARKERS, REGION_NONE, RINGS,
+};
+use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
 use crate::output::Output;
 use crate::process::{self, PageMap};
 use crate::program::{find_emulator, find_program};
+use crate::region::{self, Region};
+use crate::relocation::Relocation;
 use crate::replay::{Replay, Step};
 use crate::shared::{MemoryFile, SharedMemory};
+use crate::spool::{Spool, runs};
 
 /// The plugin, compiled when this crate was.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
@@ -27,8 +33,8 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plu
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
-/// Records of one thread that wait in the recorder before its ring is left to fill.
-const WAITING_RECORDS: usize = 1 << 20;
+/// How long nothing has to come before what is missing is taken for lost with a killed process.
+const LOSS_PERIOD: Duration = Duration::from_millis(500);
 
 /// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`].
 ///
@@ -43,8 +49,8 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, CaptureError> {
     Ok(stop)
 }
 
-/// Runs a program in the emulator and writes a trace of it. `progress` is called about ten times
-/// a second.
+/// Runs a program, and all that it starts, in the emulator and writes a trace. `progress` is
+/// called about ten times a second.
 ///
 /// # Errors
 /// If the program or the emulator cannot be run, the program ends before recording starts, or
@@ -56,19 +62,26 @@ pub fn record(
     let name = options.program.first().ok_or(CaptureError::NoProgram)?;
     let program = find_program(name)?;
     let emulator = find_emulator(options.emulator.as_deref())?;
-    check_output(&options.output)?;
-    let shared = SharedMemory::new()?;
+    let folder = check_output(&options.output)?;
+    let shared = Arc::new(SharedMemory::new()?);
+    select(&options.selection, &shared);
     let plugin = MemoryFile::with_content(c"perforate-plugin", PLUGIN)?;
+    let spool = Spool::start(Arc::clone(&shared), &emulator, &folder, options.spool_bytes)?;
     let started = Instant::now();
     let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
     let mut session = Session {
-        emulator,
-        program,
+        emulator: emulator.canonicalize().unwrap_or(emulator),
+        spool,
         shared,
         child: Killed(child),
         started,
+        program_seconds: None,
+        heard: started,
         replay: Replay::new(),
+        first_skipped: None,
         skipped: 0,
+        windows: 0,
+        records: 0,
         ended: None,
         partial: Partial::new(&options.output),
         options,
@@ -77,16 +90,44 @@ pub fn record(
     session.finish(ending)
 }
 
+/// Tells the plugins what to record.
+fn select(selection: &Selection, shared: &SharedMemory) {
+    let phases = &shared.header().phases;
+    let set = |place: &std::sync::atomic::AtomicU64, value| place.store(value, Ordering::Release);
+    set(&phases.skip_first, if selection.region.is_some() { ENDLESS } else { selection.skip });
+    let sampling = selection.sampling.filter(|_| selection.region.is_none());
+    let (record, skip) = sampling.map_or((ENDLESS, ENDLESS), |sampling| {
+        (sampling.window, sampling.period.saturating_sub(sampling.window))
+    });
+    set(&phases.record, record);
+    set(&phases.skip, skip);
+    let region = match selection.region {
+        None => REGION_NONE,
+        Some(Region::Markers) => REGION_MARKERS,
+        Some(Region::Addresses { .. }) => REGION_ADDRESSES,
+        Some(Region::Function(_)) => REGION_FUNCTION,
+    };
+    set(&phases.region, region);
+}
+
 struct Session {
     options: RecordOptions,
     emulator: PathBuf,
-    program: PathBuf,
     // Order matters: the child goes before the memory it writes to.
     child: Killed,
-    shared: SharedMemory,
+    spool: Spool,
+    shared: Arc<SharedMemory>,
     started: Instant,
+    /// When the last program had ended.
+    program_seconds: Option<f64>,
+    /// When records last came.
+    heard: Instant,
     replay: Replay<TraceWriter>,
+    /// Instructions before the first window, and before the present one.
+    first_skipped: Option<u64>,
     skipped: u64,
+    windows: u64,
+    records: u64,
     ended: Option<ExitStatus>,
     partial: Partial,
 }
@@ -94,47 +135,57 @@ struct Session {
 impl Session {
     /// Replays until the recording ends.
     fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Ending, CaptureError> {
-        let mut last = Progress::default();
+        let mut reported = Instant::now();
+        let mut killed = None;
         loop {
-            if self.started.elapsed().as_secs_f64() - last.seconds > PROGRESS_PERIOD.as_secs_f64() {
-                last = self.progress(&last);
-                progress(last);
+            if reported.elapsed() > PROGRESS_PERIOD {
+                reported = Instant::now();
+                progress(self.progress());
+                killed = killed.or_else(|| self.limit_reached());
+                if killed.is_some() && self.program_seconds.is_none() {
+                    self.end_programs();
+                }
             }
-            let drained = self.drain();
-            match self.replay.advance(self.shared.dictionary())? {
-                Step::Starved if drained => {}
+            match self.replay.advance(&*self.shared)? {
                 Step::Starved => {
-                    if let Some(ending) = self.idle()? {
-                        progress(self.progress(&last));
-                        return Ok(ending);
+                    if let Some(batch) = self.spool.next()? {
+                        self.heard = Instant::now();
+                        self.records += batch.records.len() as u64;
+                        self.replay.add(batch);
+                    } else if let Some(ending) = self.idle()? {
+                        progress(self.progress());
+                        return Ok(killed.unwrap_or(ending));
                     }
                 }
-                Step::Snapshot => self.take_snapshot()?,
-                Step::Start(skipped) => self.start(skipped)?,
+                Step::Image { ring, image } => self.load(ring, image)?,
+                Step::Start { ring, image, skipped } => self.start(ring, image, skipped)?,
                 Step::Full => {
-                    progress(self.progress(&last));
+                    progress(self.progress());
+                    self.end_programs();
                     return Ok(Ending::Limit);
                 }
             }
-            if self.options.stop.load(Ordering::Relaxed) {
-                return Ok(Ending::Stopped);
-            }
         }
     }
 
-    fn drain(&mut self) -> bool {
-        let rings = self.shared.header().rings.load(Ordering::Acquire) as usize;
-        let mut drained = false;
-        for ring in 0..rings.min(RINGS) {
-            let waiting = self.replay.waiting(ring);
-            if waiting.len() < WAITING_RECORDS {
-                drained |= self.shared.drain(ring, waiting) > 0;
-            }
+    /// Whether the programs have run long enough. What they did may still wait in the spool.
+    fn limit_reached(&self) -> Option<Ending> {
+        let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
+        let selection = &self.options.selection;
+        // The plugins count whole blocks that were entered; a little more is surely enough.
+        let enough =
+            |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
+        let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
+        if self.options.stop.load(Ordering::Relaxed) {
+            Some(Ending::Stopped)
+        } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
+            Some(Ending::Size)
+        } else {
+            selection.instructions.filter(|&limit| enough(limit)).map(|_| Ending::Limit)
         }
-        drained
     }
 
-    /// Called when all records are replayed: has the program failed, ended, or replaced itself?
+    /// Called when all records are replayed: has everything failed, ended, or been replaced?
     fn idle(&mut self) -> Result<Option<Ending>, CaptureError> {
         match self.shared.header().failure.load(Ordering::Acquire) {
             FAILURE_THREADS => return Err(CaptureError::TooManyThreads { limit: RINGS }),
@@ -143,68 +194,152 @@ impl Session {
             }
             _ => {}
         }
-        if let Some(status) = self.ended {
-            // Drained once more after the end, so nothing is missing. An execve that never came
-            // back succeeded, and what ended since is the replacement.
-            let replaced = self.replay.is_in_exec();
-            return Ok(Some(if replaced { Ending::Replaced } else { ending(status) }));
-        }
         let failed = |error| CaptureError::system("waiting for the program", error);
-        self.ended = self.child.0.try_wait().map_err(failed)?;
         if self.ended.is_none() {
-            if self.replay.is_in_exec() && self.is_replaced() {
-                return Ok(Some(Ending::Replaced));
-            }
-            std::thread::sleep(IDLE_PAUSE);
+            self.ended = self.child.0.try_wait().map_err(failed)?;
         }
+        self.end_replaced()?;
+        let is_silent = self.heard.elapsed() > LOSS_PERIOD;
+        if let Some(status) = self.ended
+            && !self.is_ring_used()
+            && (is_silent || !self.replay.images.is_any_alive())
+        {
+            self.program_seconds.get_or_insert(self.started.elapsed().as_secs_f64());
+            if !self.replay.skip_lost_ticket() {
+                return Ok(Some(ending(status)));
+            }
+        } else if self.is_replaced() {
+            return Ok(Some(Ending::Replaced));
+        } else if is_silent {
+            self.replay.skip_lost_ticket();
+        }
+        std::thread::sleep(IDLE_PAUSE);
         Ok(None)
     }
 
-    fn is_replaced(&self) -> bool {
-        let running = fs::read_link(format!("/proc/{}/exe", self.child.0.id()));
-        let emulator = fs::canonicalize(&self.emulator);
-        running.is_ok_and(|running| emulator.is_ok_and(|emulator| running != emulator))
+    fn is_ring_used(&self) -> bool {
+        (0..self.shared.rings()).any(|ring| self.shared.user(ring).is_some())
     }
 
-    fn take_snapshot(&mut self) -> Result<(), CaptureError> {
-        let snapshot = process::snapshot(self.child.0.id(), &self.emulator, &self.program)
-            .map_err(|error| CaptureError::system("reading the program's mappings", error))?;
-        for event in &snapshot.events {
-            self.replay.space.apply(event);
+    /// Ends processes that replaced themselves by programs the emulator cannot run.
+    fn end_replaced(&mut self) -> Result<(), CaptureError> {
+        let gone: Vec<u64> = self
+            .replay
+            .images
+            .iter()
+            .enumerate()
+            .filter(|(_, image)| {
+                let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
+                is_over && !runs(image.process, &self.emulator)
+            })
+            .map(|(number, _)| number as u64)
+            .collect();
+        gone.into_iter().try_for_each(|image| self.replay.end_process(image))
+    }
+
+    /// Whether the first process runs on without being recorded, and nothing else does.
+    fn is_replaced(&self) -> bool {
+        let own = self.child.0.id();
+        let mut images = self.replay.images.iter();
+        self.ended.is_none()
+            && self.replay.images.iter().any(|image| image.has_started)
+            && !self.is_ring_used()
+            && !self.replay.images.is_any_alive()
+            && images.any(|image| image.process == own && image.is_in_exec)
+    }
+
+    /// A program was loaded: learns what is mapped.
+    fn load(&mut self, ring: usize, number: u64) -> Result<(), CaptureError> {
+        let failed = |error| CaptureError::system("reading the program's mappings", error);
+        let image = self.replay.images.get(number)?;
+        let read = process::program_of(image.process).and_then(|program| {
+            let snapshot = process::snapshot(image.process, &self.emulator, &program)?;
+            Ok((program, snapshot))
+        });
+        match read {
+            Ok((program, snapshot)) => {
+                image.space = Default::default();
+                for event in &snapshot.events {
+                    image.space.apply(event);
+                }
+                image.relocation = Relocation::new(&snapshot.layout);
+                image.program = program;
+                self.find_region(number, snapshot.program_start)?;
+            }
+            // Killed meanwhile.
+            Err(_) if !runs(image.process, &self.emulator) => {}
+            Err(error) => return Err(failed(error)),
         }
-        self.replay.relocation = crate::relocation::Relocation::new(&snapshot.layout);
-        self.shared.header().answers.store(1, Ordering::Release);
+        self.shared.answer(ring);
         Ok(())
     }
 
-    /// Begins the trace with the memory there is.
-    fn start(&mut self, skipped: u64) -> Result<(), CaptureError> {
-        self.skipped = skipped;
+    /// Tells the plugin of the first program that has the region where it lies.
+    fn find_region(&mut self, number: u64, start: Option<u64>) -> Result<(), CaptureError> {
+        let phases = &self.shared.header().phases;
+        let program = &self.replay.images.get(number)?.program;
+        let Some(region) = &self.options.selection.region else { return Ok(()) };
+        if phases.region_image.load(Ordering::Relaxed) != 0 {
+            return Ok(());
+        }
+        if let (Some(place), Some(start)) = (region::find(region, program), start) {
+            phases.region_start.store(place.linked.start, Ordering::Relaxed);
+            phases.region_end.store(place.linked.end, Ordering::Relaxed);
+            phases.region_bias.store(start.wrapping_sub(place.first), Ordering::Relaxed);
+            phases.region_image.store(number + 1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Recording starts in an image, at the first time or again after a gap.
+    fn start(&mut self, ring: usize, image: u64, skipped: u64) -> Result<(), CaptureError> {
+        if self.replay.output.is_none() {
+            self.create(skipped)?;
+        }
+        let gap = skipped.saturating_sub(self.skipped);
+        if gap > 0 {
+            self.skipped = skipped;
+            self.windows += 1;
+            if let Some(output) = &mut self.replay.output {
+                output.common_event(ProgramEvent::Gap { instructions: gap })?;
+            }
+        }
+        let pages = PageMap::open(self.replay.images.get(image)?.process).ok();
+        // A process that was killed meanwhile has no pages.
+        let present = |range| pages.as_ref().map_or(Vec::new(), |pages| pages.present(range));
+        self.replay.start_image(ring, present)?;
+        self.shared.answer(ring);
+        Ok(())
+    }
+
+    /// Begins the trace.
+    fn create(&mut self, skipped: u64) -> Result<(), CaptureError> {
+        self.first_skipped = Some(skipped);
+        (self.skipped, self.windows) = (skipped, 1);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
         let writer = TraceWriter::create_with(&self.partial.path, &self.metadata(), options)?;
         self.partial.is_created = true;
-        let limit = self.options.instructions.unwrap_or(u64::MAX);
-        let mut output = Output::new(writer, limit);
-        let pages = PageMap::open(self.child.0.id())
-            .map_err(|error| CaptureError::system("reading the program's pages", error))?;
-        for event in self.replay.space.events(|range| pages.present(range)) {
-            for event in self.replay.relocation.relocate_event(&event) {
-                output.event(ThreadId(0), event)?;
-            }
-        }
-        self.replay.output = Some(output);
-        self.shared.header().answers.store(2, Ordering::Release);
+        let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
+        self.replay.output = Some(Output::new(writer, limit));
         Ok(())
     }
 
     fn metadata(&self) -> TraceMetadata {
         let program = self.options.program.iter();
+        let selection = &self.options.selection;
+        let mut notes = Vec::new();
+        if let Some(region) = &selection.region {
+            notes.push(format!("recorded: {region}"));
+        } else if let Some(sampling) = selection.sampling {
+            let (window, period) = (sampling.window, sampling.period);
+            notes.push(format!("recorded: windows of {window} instructions, one every {period}"));
+        }
         TraceMetadata {
             program: program.map(|part| part.to_string_lossy().into_owned()).collect(),
             recorder: "qemu-user with the perforate plugin".into(),
             architecture: "x86_64".into(),
             created_by: concat!("perforate ", env!("CARGO_PKG_VERSION")).into(),
-            instructions_skipped: self.skipped,
+            instructions_skipped: self.first_skipped.unwrap_or(0),
             has_events: true,
             has_dependencies: true,
             has_branches: true,
@@ -214,25 +349,27 @@ impl Session {
                 "Threads take turns in the order in which the emulator ran them.".into(),
                 "The kernel's own accesses are not recorded.".into(),
             ],
+            notes,
             ..TraceMetadata::default()
         }
     }
 
-    fn progress(&self, last: &Progress) -> Progress {
+    fn progress(&self) -> Progress {
         let output = self.replay.output.as_ref();
-        let skipped = self.shared.header().skipped.load(Ordering::Relaxed);
-        let mut now = Progress {
-            instructions_skipped: if output.is_some() { self.skipped } else { skipped },
+        Progress {
+            instructions_skipped: self.shared.header().phases.skipped.load(Ordering::Relaxed),
             instructions: output.map_or(0, |output| output.instructions),
             bytes_written: output.map_or(0, |output| output.sink.summary().bytes),
+            bytes_waiting: self.spool.waiting_bytes(),
+            is_running: self.program_seconds.is_none() && self.is_ring_used(),
             seconds: self.started.elapsed().as_secs_f64(),
-            instructions_per_microsecond: 0.0,
-        };
-        let done = now.instructions + now.instructions_skipped;
-        let before = last.instructions + last.instructions_skipped;
-        let microseconds = (now.seconds - last.seconds).max(1e-6) * 1e6;
-        now.instructions_per_microsecond = done.saturating_sub(before) as f64 / microseconds;
-        now
+        }
+    }
+
+    /// Kills all programs that are still recorded.
+    fn end_programs(&mut self) {
+        kill_all(&self.shared, &self.emulator);
+        self.program_seconds.get_or_insert(self.started.elapsed().as_secs_f64());
     }
 
     /// Writes the end of the trace and gives it its name.
@@ -240,14 +377,8 @@ impl Session {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
-        match ending {
-            Ending::Exited(_) | Ending::Signalled(_) => {
-                output.event(ThreadId(0), ProgramEvent::Exit { process: ProcessId(0) })?;
-            }
-            Ending::Replaced => output.event(ThreadId(0), ProgramEvent::Exec)?,
-            Ending::Limit | Ending::Stopped => {}
-        }
-        let (accesses, pages_touched) = (output.accesses, output.pages_touched());
+        let processes = processes(&self.replay, output.processes());
+        let accesses = output.accesses;
         let written = output.sink.finish()?;
         let seconds = self.started.elapsed().as_secs_f64();
         fs::rename(&self.partial.path, &self.options.output).map_err(|error| {
@@ -260,13 +391,21 @@ impl Session {
         if ending == Ending::Replaced {
             self.wait_for_replacement();
         }
+        let header = self.shared.header();
+        let first_skipped = self.first_skipped.unwrap_or(0);
         Ok(RecordSummary {
             instructions: written.instructions,
-            instructions_skipped: self.skipped,
+            instructions_skipped: first_skipped,
+            instructions_between: self.skipped - first_skipped,
+            windows: self.windows,
             accesses,
-            pages_touched,
+            pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
             threads: self.replay.thread_count(),
+            processes,
             bytes: written.bytes,
+            records: self.records,
+            program_seconds: self.program_seconds.unwrap_or(seconds),
+            waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             seconds,
             ending,
         })
@@ -286,14 +425,25 @@ impl Session {
         let status = match ending {
             Ending::Exited(code) => format!("exit code {code}"),
             Ending::Signalled(signal) => format!("signal {signal}"),
-            Ending::Replaced => "replaced by another program".into(),
-            Ending::Limit | Ending::Stopped => return CaptureError::StoppedEarly,
+            Ending::Replaced => "replaced by a program that cannot be recorded".into(),
+            Ending::Limit | Ending::Size | Ending::Stopped => return CaptureError::StoppedEarly,
         };
-        if self.shared.header().answers.load(Ordering::Acquire) == 0 {
+        if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
             return CaptureError::EmulatorFailed { path: self.emulator.clone(), status };
         }
-        let executed = self.shared.header().skipped.load(Ordering::Relaxed);
-        CaptureError::EndedWhileSkipping { status, executed, skip: self.options.skip }
+        let selection = &self.options.selection;
+        if let Some(region) = &selection.region {
+            return CaptureError::RegionNeverBegan { region: region.to_string(), status };
+        }
+        let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
+        CaptureError::EndedWhileSkipping { status, executed, skip: selection.skip }
+    }
+}
+
+impl Drop for Session {
+    /// Nothing that was started outlives the recording.
+    fn drop(&mut self) {
+        kill_all(&self.shared, &self.emulator);
     }
 }
 
@@ -302,4 +452,27 @@ fn ending(status: ExitStatus) -> Ending {
         (Some(code), _) => Ending::Exited(code),
         (None, signal) => Ending::Signalled(signal.unwrap_or(0)),
     }
+}
+
+/// The processes that executed something.
+fn processes(
+    replay: &Replay<TraceWriter>,
+    counts: &[crate::output::ProcessCounts],
+) -> Vec<ProcessSummary> {
+    let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
+    recorded
+        .map(|(number, counts)| {
+            let images = replay.images.iter();
+            let own = images.filter(|image| image.id.is_some_and(|id| usize::from(id.0) == number));
+            let mut programs: Vec<PathBuf> = own.map(|image| image.program.clone()).collect();
+            programs.retain(|program| !program.as_os_str().is_empty());
+            programs.dedup();
+            ProcessSummary {
+                number: number as u16,
+                programs,
+                instructions: counts.instructions,
+                pages_touched: counts.pages_touched,
+            }
+        })
+        .collect()
 }

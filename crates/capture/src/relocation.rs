@@ -123,6 +123,7 @@ impl Relocation {
             ProgramEvent::Fork { .. }
             | ProgramEvent::Exec
             | ProgramEvent::Exit { .. }
+            | ProgramEvent::Gap { .. }
             | ProgramEvent::Switch { .. } => copies.push(event.clone()),
         }
         copies

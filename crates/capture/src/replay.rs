@@ -1,26 +1,38 @@
-//! Putting the records of all threads back into one stream of instructions.
+//! Putting the records of all threads of all processes back into one stream of instructions.
 
 use perforate_types::{Branch, MemoryAccess, ProgramEvent, ThreadId};
 
 use crate::CaptureError;
 use crate::accesses;
-use crate::address_space::AddressSpace;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Dictionary};
 use crate::execution::{RunningRepetition, executed, repeat};
-use crate::output::{Output, Sink};
+use crate::images::{Image, Images};
+use crate::output::{Output, Place, Sink};
 use crate::record::{self, Control, Record, SYSCALL_WORDS};
-use crate::relocation::Relocation;
-use crate::syscalls::{Syscall, SyscallReader, number};
+use crate::spool::Batch;
+use crate::syscalls::{Syscall, is_failure};
 
 /// Where [`Replay::advance`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More records are needed.
     Starved,
-    /// The program waits for its initial mappings to be read.
-    Snapshot,
-    /// The program waits for the recording to start, after so many instructions.
-    Start(u64),
+    /// The thread of a ring waits for the mappings of its program to be read.
+    Image {
+        /// The ring.
+        ring: usize,
+        /// The number of the image.
+        image: u64,
+    },
+    /// The thread of a ring waits for the recording of its image to start.
+    Start {
+        /// The ring.
+        ring: usize,
+        /// The number of the image.
+        image: u64,
+        /// Instructions that were passed over so far, by all.
+        skipped: u64,
+    },
     /// As many instructions as wanted are recorded.
     Full,
 }
@@ -29,6 +41,8 @@ pub enum Step {
 #[derive(Default)]
 struct Thread {
     id: ThreadId,
+    /// The image it runs.
+    image: u64,
     /// Records not looked at yet: those from `position`.
     records: Vec<u64>,
     position: usize,
@@ -36,6 +50,8 @@ struct Thread {
     block: Option<u32>,
     pieces: Vec<(u16, MemoryAccess)>,
     syscall: Option<Syscall>,
+    /// The image that the thread's call of fork makes.
+    forks: Option<u64>,
     repetition: Option<RunningRepetition>,
 }
 
@@ -43,10 +59,20 @@ impl Thread {
     fn peek(&self) -> Option<Record> {
         self.records.get(self.position).map(|word| record::decode(*word))
     }
+
+    /// The words that follow the next record; none if they have not come yet.
+    fn words(&self, control: Control) -> Option<[u64; SYSCALL_WORDS]> {
+        let after = self.position + 1;
+        let words = self.records.get(after..after + control.words())?;
+        let mut all = [0; SYSCALL_WORDS];
+        all[..words.len()].copy_from_slice(words);
+        Some(all)
+    }
 }
 
 /// The replay: records in, instructions and events out.
 pub struct Replay<S> {
+    /// By ring.
     threads: Vec<Thread>,
     /// Thread whose segment is being replayed.
     current: Option<usize>,
@@ -56,11 +82,8 @@ pub struct Replay<S> {
     /// Accesses of one instruction, as recorded and as joined: kept to save allocations.
     own: Vec<MemoryAccess>,
     joined: Vec<MemoryAccess>,
-    syscalls: SyscallReader,
-    /// The address space as it was when recording started; up to date until then.
-    pub space: AddressSpace,
-    /// How addresses move.
-    pub relocation: Relocation,
+    /// The processes.
+    pub images: Images,
     /// Where everything goes once recording has started.
     pub output: Option<Output<S>>,
 }
@@ -76,24 +99,24 @@ impl<S: Sink> Replay<S> {
             blocks: Blocks::new(),
             own: Vec::new(),
             joined: Vec::new(),
-            syscalls: SyscallReader::default(),
-            space: AddressSpace::default(),
-            relocation: Relocation::default(),
+            images: Images::default(),
             output: None,
         }
     }
 
-    /// The records of a ring that wait; new ones go to the end.
-    pub fn waiting(&mut self, ring: usize) -> &mut Vec<u64> {
-        if self.threads.len() <= ring {
-            self.threads.resize_with(ring + 1, Thread::default);
+    /// Takes records that were in a ring.
+    pub fn add(&mut self, mut batch: Batch) {
+        if self.threads.len() <= batch.ring {
+            self.threads.resize_with(batch.ring + 1, Thread::default);
         }
-        let thread = &mut self.threads[ring];
-        if thread.position * 2 >= thread.records.len() {
-            thread.records.drain(..thread.position);
-            thread.position = 0;
+        let thread = &mut self.threads[batch.ring];
+        if thread.position == thread.records.len() {
+            (thread.records, thread.position) = (batch.records, 0);
+            return;
         }
-        &mut thread.records
+        thread.records.drain(..thread.position);
+        thread.position = 0;
+        thread.records.append(&mut batch.records);
     }
 
     /// Threads seen so far.
@@ -101,15 +124,8 @@ impl<S: Sink> Replay<S> {
         self.next_thread
     }
 
-    /// Whether a thread is inside execve, which does not come back if it succeeds.
-    pub fn is_in_exec(&self) -> bool {
-        let numbers = [number::EXECVE, number::EXECVEAT];
-        let calls = self.threads.iter().filter_map(|thread| thread.syscall.as_ref());
-        calls.into_iter().any(|call| numbers.contains(&call.number))
-    }
-
     /// Replays waiting records until they run out or something has to be done.
-    pub fn advance(&mut self, dictionary: &[u8]) -> Result<Step, CaptureError> {
+    pub fn advance(&mut self, dictionary: &impl Dictionary) -> Result<Step, CaptureError> {
         loop {
             if self.output.as_ref().is_some_and(Output::is_full) {
                 return Ok(Step::Full);
@@ -127,18 +143,7 @@ impl<S: Sink> Replay<S> {
     /// Finds the segment with the next ticket. Tickets are dense, so it is there or on its way.
     fn choose_segment(&mut self) -> Result<Option<Step>, CaptureError> {
         for ring in 0..self.threads.len() {
-            let thread = &mut self.threads[ring];
-            if thread.peek() == Some(Record::Control(Control::ThreadStart, 0)) {
-                let position = thread.position + 1;
-                let records = std::mem::take(&mut thread.records);
-                *thread = Thread {
-                    id: ThreadId(self.next_thread),
-                    records,
-                    position,
-                    ..Thread::default()
-                };
-                self.next_thread = self.next_thread.saturating_add(1);
-            }
+            self.change_threads(ring)?;
             match self.threads[ring].peek() {
                 Some(Record::Control(Control::Segment, ticket)) if ticket == self.next_ticket => {
                     self.threads[ring].position += 1;
@@ -146,26 +151,111 @@ impl<S: Sink> Replay<S> {
                     self.current = Some(ring);
                     return Ok(None);
                 }
-                Some(Record::Control(Control::Segment, _)) | None => {}
+                Some(Record::Control(Control::Segment | Control::ThreadStart, _)) | None => {}
                 Some(_) => return Err(CaptureError::Damaged("a record outside any segment")),
             }
         }
         Ok(Some(Step::Starved))
     }
 
+    /// Threads that end and start between the segments of a ring.
+    fn change_threads(&mut self, ring: usize) -> Result<(), CaptureError> {
+        loop {
+            match self.threads[ring].peek() {
+                Some(Record::Control(Control::ThreadEnd, _)) => {
+                    self.threads[ring].position += 1;
+                    self.end_thread(ring)?;
+                }
+                Some(Record::Control(Control::ThreadStart, image)) => {
+                    let Some(words) = self.threads[ring].words(Control::ThreadStart) else {
+                        return Ok(());
+                    };
+                    self.start_thread(ring, image, words[0] as u32)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn start_thread(&mut self, ring: usize, image: u64, pid: u32) -> Result<(), CaptureError> {
+        let of = self.images.get(image)?;
+        of.process = pid;
+        of.threads += 1;
+        of.has_started = true;
+        let thread = &mut self.threads[ring];
+        let position = thread.position + 1 + Control::ThreadStart.words();
+        let records = std::mem::take(&mut thread.records);
+        *thread = Thread {
+            id: ThreadId(self.next_thread),
+            image,
+            records,
+            position,
+            ..Thread::default()
+        };
+        self.next_thread = self.next_thread.saturating_add(1);
+        Ok(())
+    }
+
+    /// The last thread of a process ends it, unless another program takes its place.
+    fn end_thread(&mut self, ring: usize) -> Result<(), CaptureError> {
+        let thread = &mut self.threads[ring];
+        let is_in_exec = thread.syscall.take().is_some_and(|call| call.is_exec());
+        let image = self.images.get(thread.image)?;
+        image.threads = image.threads.saturating_sub(1);
+        image.is_in_exec |= is_in_exec;
+        if image.threads == 0 && !image.is_in_exec {
+            let image = thread.image;
+            self.end_process(image)?;
+        }
+        Ok(())
+    }
+
+    /// A process has ended; one that has already, or that runs another image now, stays as it is.
+    pub fn end_process(&mut self, image: u64) -> Result<(), CaptureError> {
+        let image = self.images.get(image)?;
+        if image.has_ended {
+            return Ok(());
+        }
+        image.has_ended = true;
+        if let (Some(process), true) = (image.id, image.is_known)
+            && let Some(output) = &mut self.output
+        {
+            output.common_event(ProgramEvent::Exit { process })?;
+        }
+        Ok(())
+    }
+
+    /// Goes on behind a ticket whose segment will never come, because its process was killed
+    /// before it wrote anything. False if no segment waits behind it.
+    pub fn skip_lost_ticket(&mut self) -> bool {
+        let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
+            Record::Control(Control::Segment, ticket) => Some(ticket),
+            _ => None,
+        });
+        match (self.current, waiting.min()) {
+            (None, Some(ticket)) if ticket > self.next_ticket => {
+                self.next_ticket = ticket;
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn replay_segment(
         &mut self,
         ring: usize,
-        dictionary: &[u8],
+        dictionary: &impl Dictionary,
     ) -> Result<Option<Step>, CaptureError> {
         while let Some(found) = self.threads[ring].peek() {
             match found {
                 Record::Access { index, write, size, address } => {
-                    let access = accesses::access(self.relocation.relocate(address), size, write);
-                    self.threads[ring].pieces.push((index, access));
+                    let thread = &mut self.threads[ring];
+                    let relocation = &self.images.get(thread.image)?.relocation;
+                    let access = accesses::access(relocation.relocate(address), size, write);
+                    thread.pieces.push((index, access));
                 }
                 Record::Block(number) => {
-                    let start = self.block_start(number, dictionary)?;
+                    let start = self.block_start(ring, number, dictionary)?;
                     self.finish_block(ring, Some(start))?;
                     self.threads[ring].block = Some(number);
                     if self.output.as_ref().is_some_and(Output::is_full) {
@@ -173,16 +263,12 @@ impl<S: Sink> Replay<S> {
                     }
                 }
                 Record::Control(control, payload) => {
-                    let words = control.words();
-                    let after = self.threads[ring].position + 1;
-                    let Some(words) = self.threads[ring].records.get(after..after + words) else {
+                    let Some(words) = self.threads[ring].words(control) else {
                         return Ok(Some(Step::Starved));
                     };
-                    let mut arguments = [0; SYSCALL_WORDS];
-                    arguments[..words.len()].copy_from_slice(words);
                     self.threads[ring].position += 1 + control.words();
-                    match self.control(ring, control, payload, arguments, dictionary)? {
-                        None if control == Control::End => return Ok(None),
+                    match self.control(ring, control, payload, words, dictionary)? {
+                        None if self.current.is_none() => return Ok(None),
                         None => continue,
                         step => return Ok(step),
                     }
@@ -200,34 +286,44 @@ impl<S: Sink> Replay<S> {
         control: Control,
         payload: u64,
         words: [u64; SYSCALL_WORDS],
-        dictionary: &[u8],
+        dictionary: &impl Dictionary,
     ) -> Result<Option<Step>, CaptureError> {
+        let image = self.threads[ring].image;
         match control {
             Control::End => {
                 let next = payload.checked_sub(1).map(|number| number as u32);
-                let next = next.map(|number| self.block_start(number, dictionary)).transpose()?;
-                self.finish_block(ring, next)?;
+                let next = next.map(|number| self.block_start(ring, number, dictionary));
+                self.finish_block(ring, next.transpose()?)?;
                 self.current = None;
+            }
+            Control::ThreadEnd => {
+                // Killed in the middle of a segment.
+                self.finish_block(ring, None)?;
+                self.current = None;
+                self.end_thread(ring)?;
             }
             Control::Syscall => {
                 self.finish_block(ring, None)?;
                 let call = Syscall { number: payload, arguments: words };
                 self.threads[ring].syscall = Some(call);
-                if let Some(event) = self.syscalls.begin(&call) {
+                if let Some(event) = call.begin() {
                     self.event(ring, event)?;
                 }
             }
-            Control::Return => {
-                let call = self.threads[ring].syscall.take();
-                let call = call.filter(|call| call.number == payload);
-                if let Some(call) = call
-                    && let Some(event) = self.syscalls.end(&call, words[0] as i64, &self.space)
-                {
-                    self.event(ring, event)?;
-                }
+            Control::Return => self.end_call(ring, payload, words[0] as i64)?,
+            Control::Fork => {
+                self.finish_block(ring, None)?;
+                self.fork(ring, payload, words[0] != 0)?;
             }
-            Control::Snapshot => return Ok(Some(Step::Snapshot)),
-            Control::Start => return Ok(Some(Step::Start(payload))),
+            Control::Exit => {
+                self.finish_block(ring, None)?;
+                self.end_process(image)?;
+            }
+            Control::Image => {
+                self.images.load(image)?;
+                return Ok(Some(Step::Image { ring, image }));
+            }
+            Control::Start => return Ok(Some(Step::Start { ring, image, skipped: payload })),
             Control::Segment | Control::ThreadStart => {
                 return Err(CaptureError::Damaged("a segment inside another"));
             }
@@ -235,33 +331,103 @@ impl<S: Sink> Replay<S> {
         Ok(None)
     }
 
-    fn event(&mut self, ring: usize, event: ProgramEvent) -> Result<(), CaptureError> {
-        self.space.apply(&event);
-        let Some(output) = &mut self.output else { return Ok(()) };
-        for event in self.relocation.relocate_event(&event) {
-            output.event(self.threads[ring].id, event)?;
+    fn end_call(&mut self, ring: usize, number: u64, result: i64) -> Result<(), CaptureError> {
+        let thread = &mut self.threads[ring];
+        let forked = thread.forks.take();
+        if let Some(child) = forked.filter(|_| is_failure(result)) {
+            self.end_process(child)?;
+        }
+        let thread = &mut self.threads[ring];
+        let Some(call) = thread.syscall.take().filter(|call| call.number == number) else {
+            return Ok(());
+        };
+        match call.end(result, &self.images.get(thread.image)?.space) {
+            Some(event) => self.event(ring, event),
+            None => Ok(()),
+        }
+    }
+
+    fn fork(&mut self, ring: usize, image: u64, shares: bool) -> Result<(), CaptureError> {
+        let parent = self.threads[ring].image;
+        let child = self.images.fork(parent, image, shares)?;
+        self.threads[ring].forks = Some(image);
+        let place = self.place(ring)?;
+        if self.images.get(image)?.is_known
+            && let Some(output) = &mut self.output
+        {
+            output.event(place, ProgramEvent::Fork { child })?;
         }
         Ok(())
     }
 
-    fn block_start(&mut self, number: u32, dictionary: &[u8]) -> Result<u64, CaptureError> {
-        if self.blocks.get(number).is_none() {
-            self.blocks.extend(dictionary, &self.relocation)?;
+    /// Who executes what a ring's thread executes.
+    fn place(&mut self, ring: usize) -> Result<Place, CaptureError> {
+        let Thread { id, image, .. } = self.threads[ring];
+        Ok(Place { process: self.images.get(image)?.memory(), thread: id })
+    }
+
+    fn event(&mut self, ring: usize, event: ProgramEvent) -> Result<(), CaptureError> {
+        let place = self.place(ring)?;
+        let image = self.images.get(self.threads[ring].image)?;
+        image.space.apply(&event);
+        if image.is_traced() {
+            put(&mut self.output, image, place, &event)?;
         }
-        let block = self.blocks.get(number);
-        block.map(|block| block.start).ok_or(CaptureError::Damaged("an unknown block"))
+        Ok(())
+    }
+
+    /// Tells the trace what is mapped in an image, when its recording starts. `present` tells
+    /// which runs of pages in a range exist.
+    pub fn start_image(
+        &mut self,
+        ring: usize,
+        mut present: impl FnMut(std::ops::Range<u64>) -> Vec<std::ops::Range<u64>>,
+    ) -> Result<(), CaptureError> {
+        let place = self.place(ring)?;
+        let image = self.images.get(self.threads[ring].image)?;
+        let mut events = Vec::new();
+        match (image.is_known, image.is_mapped) {
+            // A later window: pages were touched meanwhile.
+            (true, true) => {
+                events.extend(image.space.populating_events(present));
+            }
+            (is_known, _) => {
+                events.extend(is_known.then_some(ProgramEvent::Exec));
+                events.extend(image.space.events(&mut present));
+            }
+        }
+        (image.is_known, image.is_mapped) = (true, true);
+        for event in &events {
+            put(&mut self.output, image, place, event)?;
+        }
+        Ok(())
+    }
+
+    fn block_start(
+        &mut self,
+        ring: usize,
+        number: u32,
+        dictionary: &impl Dictionary,
+    ) -> Result<u64, CaptureError> {
+        let relocation = &self.images.get(self.threads[ring].image)?.relocation;
+        self.blocks.know(number, dictionary, relocation)
     }
 
     /// Emits the instructions of the block that ran, now that it is known what follows it.
     fn finish_block(&mut self, ring: usize, next: Option<u64>) -> Result<(), CaptureError> {
+        let place = self.place(ring)?;
         let thread = &mut self.threads[ring];
-        let (Some(number), Some(output)) = (thread.block.take(), &mut self.output) else {
+        let image = self.images.get(thread.image)?;
+        // After exit_group other threads may still run for a moment.
+        let (Some(number), Some(output), false) =
+            (thread.block.take(), &mut self.output, image.has_ended)
+        else {
             thread.pieces.clear();
             return Ok(());
         };
         let Some(block) = self.blocks.get(number) else { return Ok(()) };
         let instructions = self.blocks.instructions(block);
-        let executed = executed(&self.blocks, block, next, &self.relocation);
+        let executed = executed(&self.blocks, block, next, &image.relocation);
         let mut pieces = thread.pieces.as_slice();
         let own = &mut self.own;
         for (index, decoded) in instructions[..executed].iter().enumerate() {
@@ -277,7 +443,7 @@ impl<S: Sink> Replay<S> {
                 let at = block.end - u64::from(decoded.instruction.length);
                 let goes_on = next == Some(at);
                 repeat(&mut thread.repetition, decoded, own, goes_on, |instruction, accesses| {
-                    output.push(thread.id, instruction, accesses)
+                    output.push(place, instruction, accesses)
                 })?;
                 continue;
             }
@@ -287,11 +453,25 @@ impl<S: Sink> Replay<S> {
             if is_last && instruction.branch == Branch::Conditional {
                 instruction.taken = next.is_some_and(|next| next != block.end);
             }
-            output.push(thread.id, &instruction, &self.joined)?;
+            output.push(place, &instruction, &self.joined)?;
         }
         thread.pieces.clear();
         Ok(())
     }
+}
+
+/// Puts an event of an image into the trace, at native addresses.
+fn put<S: Sink>(
+    output: &mut Option<Output<S>>,
+    image: &Image,
+    place: Place,
+    event: &ProgramEvent,
+) -> Result<(), CaptureError> {
+    let Some(output) = output else { return Ok(()) };
+    for event in image.relocation.relocate_event(event) {
+        output.event(place, event)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

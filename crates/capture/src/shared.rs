@@ -1,4 +1,4 @@
-//! The recorder's end of the memory it shares with the plugin.
+//! The recorder's end of the memory it shares with the plugins.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,8 +9,10 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use crate::CaptureError;
+use crate::blocks::{Dictionary, ENTRY_HEADER_BYTES, entry_bytes};
 use crate::layout::{
-    DICTIONARY_OFFSET, Header, MAGIC, RING_RECORDS, RingHeader, TOTAL_BYTES, ring_header_offset,
+    DICTIONARY_BYTES, DICTIONARY_OFFSET, DICTIONARY_UNIT_BYTES, Header, MAGIC, RING_ENDED,
+    RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader, TOTAL_BYTES, ring_header_offset,
     ring_offset,
 };
 
@@ -50,8 +52,15 @@ pub struct SharedMemory {
     start: NonNull<u8>,
 }
 
+// SAFETY: the mapping belongs to no thread; all of it but the rings' records and the dictionary
+// is atomics. Records of a ring are read by `drain` only, which one thread calls, and entries of
+// the dictionary do not change once a record names them.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
 impl SharedMemory {
-    /// New shared memory, all zeros apart from the magic number.
+    /// New shared memory, all zeros apart from what says who made it.
     pub fn new() -> Result<Self, CaptureError> {
         let file = MemoryFile::new(c"perforate-records")?;
         let failed = |error| CaptureError::system("making shared memory", error);
@@ -72,6 +81,7 @@ impl SharedMemory {
         }
         let start = NonNull::new(start.cast()).expect("a mapping is never at address 0");
         let shared = Self { file, start };
+        shared.header().recorder.store(std::process::id().into(), Ordering::Release);
         shared.header().magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
@@ -89,11 +99,48 @@ impl SharedMemory {
     }
 
     fn ring_header(&self, ring: usize) -> &RingHeader {
+        assert!(ring < RINGS);
         // SAFETY: ring headers lie inside the mapping; their words are atomics or never written.
         unsafe { self.start.add(ring_header_offset(ring)).cast::<RingHeader>().as_ref() }
     }
 
+    /// Rings that have ever been used.
+    pub fn rings(&self) -> usize {
+        (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
+    }
+
+    /// The process that uses or used a ring, if the ring is not free.
+    pub fn user(&self, ring: usize) -> Option<u32> {
+        let header = self.ring_header(ring);
+        let is_free = header.state.load(Ordering::Acquire) == RING_FREE;
+        (!is_free).then(|| header.process.load(Ordering::Acquire) as u32)
+    }
+
+    /// Whether the virtual CPU of a ring is gone.
+    pub fn is_ended(&self, ring: usize) -> bool {
+        self.ring_header(ring).state.load(Ordering::Acquire) == RING_ENDED
+    }
+
+    /// Says that the virtual CPU of a ring is gone: its process could not say so.
+    pub fn end(&self, ring: usize) {
+        let state = &self.ring_header(ring).state;
+        // Fails if it has said so meanwhile.
+        let (used, ended) = (RING_USED, RING_ENDED);
+        let _ = state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Lets a ring be used again.
+    pub fn free(&self, ring: usize) {
+        self.ring_header(ring).state.store(RING_FREE, Ordering::Release);
+    }
+
+    /// Answers the question of a ring's virtual CPU.
+    pub fn answer(&self, ring: usize) {
+        self.ring_header(ring).answers.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Moves what is in `ring` to the end of `records`; returns how many records that were.
+    /// Called by one thread only.
     pub fn drain(&self, ring: usize, records: &mut Vec<u64>) -> usize {
         let header = self.ring_header(ring);
         let head = header.head.load(Ordering::Acquire);
@@ -118,13 +165,23 @@ impl SharedMemory {
         header.tail.store(tail + count as u64, Ordering::Release);
         count
     }
+}
 
-    /// The part of the dictionary that is complete.
-    pub fn dictionary(&self) -> &[u8] {
-        let bytes = self.header().dictionary_bytes.load(Ordering::Acquire) as usize;
-        let bytes = bytes.min(crate::layout::DICTIONARY_BYTES);
-        // SAFETY: the dictionary lies inside the mapping and its complete part never changes.
-        unsafe { slice::from_raw_parts(self.start.add(DICTIONARY_OFFSET).as_ptr(), bytes) }
+impl Dictionary for SharedMemory {
+    fn entry(&self, number: u32) -> Option<&[u8]> {
+        let start = number as usize * DICTIONARY_UNIT_BYTES;
+        let taken = self.header().dictionary_bytes.load(Ordering::Acquire) as usize;
+        let room = taken.min(DICTIONARY_BYTES).checked_sub(start)?;
+        if room < ENTRY_HEADER_BYTES {
+            return None;
+        }
+        // SAFETY: the dictionary lies inside the mapping; an entry that a record names is whole
+        // and never changes.
+        let bytes = |length| unsafe {
+            slice::from_raw_parts(self.start.add(DICTIONARY_OFFSET + start).as_ptr(), length)
+        };
+        let length = entry_bytes(bytes(ENTRY_HEADER_BYTES))?;
+        (length <= room).then(|| bytes(length))
     }
 }
 

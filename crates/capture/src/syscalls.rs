@@ -1,6 +1,6 @@
 //! System calls that change the address space, as program events.
 
-use perforate_types::{Advice, Backing, Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use crate::address_space::AddressSpace;
 
@@ -15,11 +15,7 @@ pub mod number {
     pub const BRK: u64 = 12;
     pub const MREMAP: u64 = 25;
     pub const MADVISE: u64 = 28;
-    pub const CLONE: u64 = 56;
-    pub const FORK: u64 = 57;
-    pub const VFORK: u64 = 58;
     pub const EXECVE: u64 = 59;
-    pub const WAIT4: u64 = 61;
     pub const EXECVEAT: u64 = 322;
 }
 
@@ -31,8 +27,6 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_POPULATE: u64 = 0x8000;
 const MREMAP_DONTUNMAP: u64 = 4;
-const CLONE_VM: u64 = 0x100;
-const CLONE_VFORK: u64 = 0x4000;
 
 /// A system call of the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,36 +37,23 @@ pub struct Syscall {
     pub arguments: [u64; 6],
 }
 
-/// Turns system calls into events; knows which child processes there are.
-#[derive(Clone, Debug, Default)]
-pub struct SyscallReader {
-    /// Children by the number the operating system gave them.
-    children: Vec<(i64, ProcessId)>,
-    next_child: u16,
-}
-
-impl SyscallReader {
+impl Syscall {
     /// What takes effect when the call begins: munmap, so that no other thread's mapping of the
     /// same range can seem to come first.
-    pub fn begin(&self, call: &Syscall) -> Option<ProgramEvent> {
-        let [start, length, ..] = call.arguments;
-        let is_valid = call.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
+    pub fn begin(&self) -> Option<ProgramEvent> {
+        let [start, length, ..] = self.arguments;
+        let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
         is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
     }
 
     /// What has taken effect when the call ends with `result`.
-    pub fn end(
-        &mut self,
-        call: &Syscall,
-        result: i64,
-        space: &AddressSpace,
-    ) -> Option<ProgramEvent> {
-        if (-4095..0).contains(&result) {
+    pub fn end(&self, result: i64, space: &AddressSpace) -> Option<ProgramEvent> {
+        if is_failure(result) {
             return None;
         }
-        let [first, second, third, fourth, ..] = call.arguments;
+        let [first, second, third, fourth, ..] = self.arguments;
         let length = round_up(second);
-        match call.number {
+        match self.number {
             number::MMAP => Some(ProgramEvent::Map {
                 start: address(result as u64),
                 length,
@@ -103,30 +84,19 @@ impl SyscallReader {
                 to_length: round_up(third),
             }),
             number::BRK => brk(result as u64, space),
-            number::CLONE | number::FORK | number::VFORK => self.fork(call, result),
-            number::WAIT4 => self.exit(result),
             _ => None,
         }
     }
 
-    /// A real fork copies the address space; threads and vfork share it.
-    fn fork(&mut self, call: &Syscall, child: i64) -> Option<ProgramEvent> {
-        let shares = call.number == number::VFORK
-            || call.number == number::CLONE && call.arguments[0] & (CLONE_VM | CLONE_VFORK) != 0;
-        if shares || child == 0 {
-            return None;
-        }
-        self.next_child = self.next_child.checked_add(1)?;
-        let process = ProcessId(self.next_child);
-        self.children.push((child, process));
-        Some(ProgramEvent::Fork { child: process })
+    /// Whether the call replaces the program, if it succeeds.
+    pub fn is_exec(&self) -> bool {
+        matches!(self.number, number::EXECVE | number::EXECVEAT)
     }
+}
 
-    fn exit(&mut self, child: i64) -> Option<ProgramEvent> {
-        let place = self.children.iter().position(|(known, _)| *known == child)?;
-        let (_, process) = self.children.swap_remove(place);
-        Some(ProgramEvent::Exit { process })
-    }
+/// Whether a call that ended with `result` failed.
+pub fn is_failure(result: i64) -> bool {
+    (-4095..0).contains(&result)
 }
 
 /// The heap spans whole pages; the first call only asks where it starts.
@@ -172,8 +142,7 @@ mod tests {
     use super::*;
 
     fn end(number: u64, arguments: [u64; 6], result: i64) -> Option<ProgramEvent> {
-        let call = Syscall { number, arguments };
-        SyscallReader::default().end(&call, result, &AddressSpace::default())
+        Syscall { number, arguments }.end(result, &AddressSpace::default())
     }
 
     #[test]
@@ -212,13 +181,12 @@ mod tests {
     #[test]
     fn the_heap_starts_where_the_first_call_says() {
         let mut space = AddressSpace::default();
-        let mut reader = SyscallReader::default();
         for (result, start, heap_end) in [
             (0x40_0000_c123, 0x40_0000_d000, 0x40_0000_d000),
             (0x40_0002_e123, 0x40_0000_d000, 0x40_0002_f000),
         ] {
             let call = Syscall { number: number::BRK, arguments: [0; 6] };
-            let event = reader.end(&call, result, &space).unwrap();
+            let event = call.end(result, &space).unwrap();
             let (start, end) = (VirtualAddress::new(start), VirtualAddress::new(heap_end));
             assert_eq!(event, ProgramEvent::Brk { start, end });
             space.apply(&event);
@@ -226,23 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn unmap_takes_effect_at_once_and_forks_are_counted() {
-        let mut reader = SyscallReader::default();
-        let call = |number, arguments| Syscall { number, arguments };
-        let unmap = call(number::MUNMAP, [0x40_0000_1000, 1, 0, 0, 0, 0]);
+    fn unmap_takes_effect_at_once() {
+        let call = |arguments| Syscall { number: number::MUNMAP, arguments };
         let expected =
             ProgramEvent::Unmap { start: VirtualAddress::new(0x40_0000_1000), length: 4096 };
-        assert_eq!(reader.begin(&unmap), Some(expected));
-        assert_eq!(reader.begin(&call(number::MUNMAP, [1, 4096, 0, 0, 0, 0])), None, "EINVAL");
-        let space = AddressSpace::default();
-        let fork = call(number::CLONE, [0x120_0011, 0, 0, 0, 0, 0]);
-        let child = ProcessId(1);
-        assert_eq!(reader.end(&fork, 4711, &space), Some(ProgramEvent::Fork { child }));
-        let thread = call(number::CLONE, [0x3d_0f00, 0, 0, 0, 0, 0]);
-        assert_eq!(reader.end(&thread, 4712, &space), None);
-        let wait = call(number::WAIT4, [0; 6]);
-        let exit = Some(ProgramEvent::Exit { process: child });
-        assert_eq!(reader.end(&wait, 4711, &space), exit);
-        assert_eq!(reader.end(&wait, 4711, &space), None, "only once");
+        assert_eq!(call([0x40_0000_1000, 1, 0, 0, 0, 0]).begin(), Some(expected));
+        assert_eq!(call([1, 4096, 0, 0, 0, 0]).begin(), None, "EINVAL");
     }
 }

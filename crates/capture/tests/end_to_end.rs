@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use perforate_capture::{CaptureError, Ending, RecordOptions, RecordSummary, record};
+use perforate_capture::{CaptureError, Ending, RecordOptions, RecordSummary, Selection, record};
 use perforate_trace::{Source, TraceReader};
 use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId};
 
@@ -148,7 +148,8 @@ fn skip_and_limit() {
     let file = folder.path().join("sh.trace");
     let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let mut limited = options(&file, &["sh", "-c", script]);
-    (limited.skip, limited.instructions) = (1_000_000, Some(50_000));
+    limited.selection =
+        Selection { skip: 1_000_000, instructions: Some(50_000), ..Selection::default() };
     let summary = record_quietly(limited).unwrap();
     assert_eq!((summary.ending, summary.instructions), (Ending::Limit, 50_000));
     let skipped = summary.instructions_skipped;
@@ -159,7 +160,7 @@ fn skip_and_limit() {
     assert_eq!(assert_flow_is_whole(&trace), 0);
 
     let mut beyond = options(&folder.path().join("none.trace"), &["true"]);
-    beyond.skip = 1 << 40;
+    beyond.selection.skip = 1 << 40;
     let error = record_quietly(beyond).unwrap_err();
     assert!(matches!(error, CaptureError::EndedWhileSkipping { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no second trace");

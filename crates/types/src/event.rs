@@ -126,6 +126,12 @@ pub enum ProgramEvent {
         /// The process that ended.
         process: ProcessId,
     },
+    /// Instructions that the program executed here and that are not in the trace, which is a
+    /// sample: the recorder passed over them between two windows.
+    Gap {
+        /// Their number.
+        instructions: u64,
+    },
     /// The instructions that follow belong to this process and thread.
     Switch {
         /// Process that runs now.

@@ -1,0 +1,236 @@
+//! Which instructions are recorded: all but the first, windows, or regions that the program, an
+//! address or a function marks.
+//!
+//! Phases belong to the recording, not to a process; each process changes its own code when it
+//! notices that the phase has. Between the instructions that are recorded, blocks carry nothing
+//! but a counter.
+
+use std::ffi::{c_uint, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use super::dictionary;
+use super::qemu::{self, Block, Instruction, PluginId};
+use super::ring::{self, Cpu};
+use crate::layout::{Phases, REGION_ADDRESSES, REGION_FUNCTION, REGION_MARKERS};
+use crate::record::Control;
+
+/// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
+const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
+/// Begins a region; also as the first argument of prctl.
+pub const MARKER_BEGIN: u32 = 0x5046_0001;
+/// Ends a region; also as the first argument of prctl.
+pub const MARKER_END: u32 = 0x5046_0002;
+
+static PLUGIN: AtomicU64 = AtomicU64::new(0);
+/// The phase for which this process's code is translated.
+static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
+static IS_CHANGING: AtomicBool = AtomicBool::new(false);
+/// The virtual CPU that noticed the change.
+static CHANGER: AtomicU32 = AtomicU32::new(0);
+/// Whether the addresses of the region are those of this process's program.
+static HAS_REGION: AtomicBool = AtomicBool::new(false);
+/// Calls of the region's function that have not returned.
+static DEPTH: AtomicI64 = AtomicI64::new(0);
+
+/// Called with the plugin's number when the plugin is loaded.
+pub fn install(id: PluginId) {
+    PLUGIN.store(id, Ordering::Relaxed);
+}
+
+fn phases() -> &'static Phases {
+    &ring::shared().phases
+}
+
+const fn is_recorded(phase: u64) -> bool {
+    phase % 2 == 1
+}
+
+/// Whether this process's code is to be translated with full records.
+pub fn is_recording() -> bool {
+    is_recorded(OWN_PHASE.load(Ordering::Relaxed))
+}
+
+/// A program was loaded and the recorder knows where.
+pub fn begin_image(cpu: &mut Cpu) {
+    let own = phases().region_image.load(Ordering::Acquire) == ring::image() + 1;
+    HAS_REGION.store(own, Ordering::Relaxed);
+    let phase = phases().number.load(Ordering::Acquire);
+    if phase == 0 && phases().skip_first.load(Ordering::Relaxed) == 0 {
+        finish(0);
+    }
+    enter(cpu);
+}
+
+/// A fork of a process whose other threads may have been about to change the phase.
+pub fn begin_child() {
+    IS_CHANGING.store(false, Ordering::Relaxed);
+}
+
+/// This process's code will be of the present phase.
+fn enter(cpu: &mut Cpu) {
+    let phase = phases().number.load(Ordering::Acquire);
+    OWN_PHASE.store(phase, Ordering::Relaxed);
+    if is_recorded(phase) {
+        let skipped = phases().skipped.load(Ordering::Relaxed);
+        cpu.ask(Control::Start, skipped, &[phase]);
+    }
+}
+
+/// The length of a phase in instructions.
+fn goal(phase: u64) -> u64 {
+    let phases = phases();
+    let goal = match phase {
+        0 => &phases.skip_first,
+        _ if is_recorded(phase) => &phases.record,
+        _ => &phases.skip,
+    };
+    goal.load(Ordering::Relaxed)
+}
+
+/// Ends a phase, unless another thread has done so.
+fn finish(phase: u64) {
+    let phases = phases();
+    let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    if phases.number.compare_exchange(phase, phase + 1, order, failed).is_ok() {
+        phases.executed.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Adds what the virtual CPU executed to the shared counts and looks whether the phase is over.
+/// True if this process's code is of the present phase.
+#[cold]
+pub fn look(cpu: &mut Cpu, index: c_uint) -> bool {
+    let phases = phases();
+    let executed = std::mem::take(&mut cpu.executed);
+    let total = if is_recording() { &phases.recorded } else { &phases.skipped };
+    total.fetch_add(executed, Ordering::Relaxed);
+    let phase = phases.number.load(Ordering::Acquire);
+    let in_phase = phases.executed.fetch_add(executed, Ordering::Relaxed).saturating_add(executed);
+    if in_phase >= goal(phase) {
+        finish(phase);
+    }
+    follow(index)
+}
+
+/// Changes this process's code if the phase has changed; false if it has.
+fn follow(index: c_uint) -> bool {
+    let phase = phases().number.load(Ordering::Acquire);
+    if phase == OWN_PHASE.load(Ordering::Relaxed) {
+        return true;
+    }
+    if !IS_CHANGING.swap(true, Ordering::AcqRel) {
+        CHANGER.store(index, Ordering::Relaxed);
+        // SAFETY: called on the thread of a virtual CPU; the callback follows when all others
+        // stand still and all translated code is gone.
+        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), changed) };
+    }
+    false
+}
+
+extern "C" fn changed(id: PluginId) {
+    super::register(id);
+    ring::end_segments();
+    IS_CHANGING.store(false, Ordering::Release);
+    if let Some(cpu) = ring::cpu(CHANGER.load(Ordering::Relaxed)) {
+        enter(cpu);
+    }
+}
+
+/// Asks to be told when the instructions of `block` that begin or end a region are executed.
+pub fn watch(block: *mut Block) {
+    let kind = phases().region.load(Ordering::Relaxed);
+    if kind == 0 || kind != REGION_MARKERS && !HAS_REGION.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: `block` and its instructions are valid during the translation callback.
+    unsafe {
+        for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
+            if let Some(callback) = callback(kind, instruction) {
+                let (flags, data) = (qemu::NO_REGISTERS, std::ptr::null_mut());
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, flags, data);
+            }
+        }
+    }
+}
+
+/// What an instruction means for regions of a kind.
+///
+/// # Safety
+/// The instruction is one of the block that is being translated.
+unsafe fn callback(kind: u64, instruction: *mut Instruction) -> Option<qemu::ExecuteCallback> {
+    // SAFETY: promised by the caller.
+    let (code, address) = unsafe {
+        (dictionary::instruction_bytes(instruction), qemu::qemu_plugin_insn_vaddr(instruction))
+    };
+    if kind == REGION_MARKERS {
+        let number = code.strip_prefix(&MARKER_CODE)?.try_into().ok()?;
+        return match u32::from_le_bytes(number) {
+            MARKER_BEGIN => Some(begins),
+            MARKER_END => Some(ends),
+            _ => None,
+        };
+    }
+    let phases = phases();
+    let bias = phases.region_bias.load(Ordering::Relaxed);
+    let linked = address.wrapping_sub(bias);
+    let start = phases.region_start.load(Ordering::Relaxed);
+    let end = phases.region_end.load(Ordering::Relaxed);
+    match kind {
+        REGION_ADDRESSES if linked == start => Some(begins),
+        REGION_ADDRESSES if linked == end => Some(ends),
+        REGION_FUNCTION if linked == start => Some(function_called),
+        REGION_FUNCTION if (start..end).contains(&linked) && is_return(code) => {
+            Some(function_returns)
+        }
+        _ => None,
+    }
+}
+
+/// RET, with the prefixes that compilers put before it.
+fn is_return(code: &[u8]) -> bool {
+    let code = code.strip_prefix(&[0xf2]).or(code.strip_prefix(&[0xf3])).unwrap_or(code);
+    matches!(code, [0xc3] | [0xc2, _, _])
+}
+
+/// The program said through a system call that a region begins or ends.
+pub fn marked(index: c_uint, marker: u64) {
+    if phases().region.load(Ordering::Relaxed) == REGION_MARKERS {
+        match u32::try_from(marker) {
+            Ok(MARKER_BEGIN) => begins(index, std::ptr::null_mut()),
+            Ok(MARKER_END) => ends(index, std::ptr::null_mut()),
+            _ => {}
+        }
+    }
+}
+
+extern "C" fn begins(index: c_uint, _data: *mut c_void) {
+    change(index, true);
+}
+
+extern "C" fn ends(index: c_uint, _data: *mut c_void) {
+    change(index, false);
+}
+
+extern "C" fn function_called(index: c_uint, _data: *mut c_void) {
+    if DEPTH.fetch_add(1, Ordering::Relaxed) == 0 {
+        change(index, true);
+    }
+}
+
+extern "C" fn function_returns(index: c_uint, _data: *mut c_void) {
+    if DEPTH.fetch_sub(1, Ordering::Relaxed) == 1 {
+        change(index, false);
+    }
+}
+
+fn change(index: c_uint, to_recorded: bool) {
+    let phase = phases().number.load(Ordering::Acquire);
+    if is_recorded(phase) != to_recorded {
+        if let Some(cpu) = ring::cpu(index) {
+            look(cpu, index);
+        }
+        finish(phase);
+        follow(index);
+    }
+}

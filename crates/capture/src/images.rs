@@ -1,0 +1,175 @@
+//! The process images of a recording: each start of a program, each fork and each execve makes
+//! one. A process of the trace is a row of images, as execve replaces one by the next.
+
+use std::path::PathBuf;
+
+use perforate_types::ProcessId;
+
+use crate::CaptureError;
+use crate::address_space::AddressSpace;
+use crate::relocation::Relocation;
+
+/// What is known of an image.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// The process it is of, in the trace; none until its first thread or its fork is seen.
+    pub id: Option<ProcessId>,
+    /// The operating system's number of the process; 0 while unknown.
+    pub process: u32,
+    /// The program.
+    pub program: PathBuf,
+    /// What is mapped.
+    pub space: AddressSpace,
+    /// How its addresses move.
+    pub relocation: Relocation,
+    /// Whether the trace knows the process.
+    pub is_known: bool,
+    /// Whether the trace knows what is mapped; if not, its events wait for the next start.
+    pub is_mapped: bool,
+    /// The process in whose memory it runs until it is replaced (vfork).
+    pub borrows: Option<ProcessId>,
+    /// Threads that live.
+    pub threads: u32,
+    /// Whether it has had a thread.
+    pub has_started: bool,
+    /// Whether the process has ended, or another image taken its place.
+    pub has_ended: bool,
+    /// Whether its last thread ended in a call of execve.
+    pub is_in_exec: bool,
+}
+
+impl Image {
+    /// The process whose memory its instructions access.
+    pub fn memory(&self) -> ProcessId {
+        self.borrows.or(self.id).unwrap_or_default()
+    }
+
+    /// Whether its events belong into the trace.
+    pub fn is_traced(&self) -> bool {
+        self.is_known && self.is_mapped && self.borrows.is_none() && !self.has_ended
+    }
+}
+
+/// All images, by number.
+#[derive(Default)]
+pub struct Images {
+    images: Vec<Image>,
+    processes: u32,
+}
+
+impl Images {
+    /// More images than any machine makes; a larger number is damage.
+    const MOST: u64 = 1 << 24;
+
+    /// The image with this number, made if need be.
+    pub fn get(&mut self, number: u64) -> Result<&mut Image, CaptureError> {
+        if number >= Self::MOST {
+            return Err(CaptureError::Damaged("the number of an image"));
+        }
+        let number = number as usize;
+        if self.images.len() <= number {
+            self.images.resize_with(number + 1, Image::default);
+        }
+        Ok(&mut self.images[number])
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Image> {
+        self.images.iter()
+    }
+
+    /// Whether a process has not ended, or has been forked and not been seen yet.
+    pub fn is_any_alive(&self) -> bool {
+        self.images.iter().any(|image| image.id.is_some() && !image.has_ended)
+    }
+
+    /// The number of a new process.
+    fn next_process(&mut self) -> Result<ProcessId, CaptureError> {
+        let id = u16::try_from(self.processes).map_err(|_| CaptureError::TooManyProcesses)?;
+        self.processes += 1;
+        Ok(ProcessId(id))
+    }
+
+    /// A process is about to fork from `parent`, which it shares memory with for now if
+    /// `shares`. Returns the child's process.
+    pub fn fork(
+        &mut self,
+        parent: u64,
+        child: u64,
+        shares: bool,
+    ) -> Result<ProcessId, CaptureError> {
+        let id = self.next_process()?;
+        let parent = self.get(parent)?.clone();
+        let image = self.get(child)?;
+        *image = Image {
+            id: Some(id),
+            borrows: shares.then(|| parent.memory()),
+            is_known: parent.is_traced() && !shares,
+            is_mapped: parent.is_mapped,
+            program: parent.program,
+            space: parent.space,
+            relocation: parent.relocation,
+            // Its first thread may have been seen before its parent's fork.
+            process: image.process,
+            threads: image.threads,
+            has_started: image.has_started,
+            ..Image::default()
+        };
+        Ok(id)
+    }
+
+    /// A program was loaded into `number`: a new process, or one that `process` ran before.
+    pub fn load(&mut self, number: u64) -> Result<(), CaptureError> {
+        let process = self.get(number)?.process;
+        let before = self.images[..number as usize].iter_mut().rev();
+        let before = before
+            .filter(|image| image.process == process && image.id.is_some())
+            .find(|image| !image.has_ended);
+        let inherited = before.map(|image| {
+            image.has_ended = true;
+            (image.id, image.is_known)
+        });
+        let (id, is_known) = match inherited {
+            Some(inherited) => inherited,
+            None => (Some(self.next_process()?), false),
+        };
+        let image = self.get(number)?;
+        (image.id, image.is_known, image.is_mapped) = (id, is_known, false);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_one_process_follow_each_other() {
+        let mut images = Images::default();
+        images.get(0).unwrap().process = 100;
+        images.load(0).unwrap();
+        let root = images.get(0).unwrap();
+        (root.is_known, root.is_mapped) = (true, true);
+        assert_eq!(root.id, Some(ProcessId(0)));
+
+        // A fork, then a vfork; both are replaced.
+        assert_eq!(images.fork(0, 1, false).unwrap(), ProcessId(1));
+        assert_eq!(images.fork(0, 2, true).unwrap(), ProcessId(2));
+        for (child, process) in [(1, 101), (2, 102)] {
+            images.get(child).unwrap().process = process;
+        }
+        assert!(images.get(1).unwrap().is_traced());
+        assert!(!images.get(2).unwrap().is_traced());
+        assert_eq!(images.get(2).unwrap().memory(), ProcessId(0), "runs in its parent's memory");
+        for (number, process) in [(3, 102), (4, 101)] {
+            images.get(number).unwrap().process = process;
+            images.load(number).unwrap();
+        }
+        let (third, fourth) = (images.get(3).unwrap().clone(), images.get(4).unwrap().clone());
+        assert_eq!((third.id, third.is_known), (Some(ProcessId(2)), false), "starts empty");
+        assert_eq!((fourth.id, fourth.is_known), (Some(ProcessId(1)), true), "is replaced");
+        assert!(!third.is_traced() && !fourth.is_traced(), "until its memory is in the trace");
+        assert!(images.get(1).unwrap().has_ended && !images.get(0).unwrap().has_ended);
+        assert!(images.get(1 << 40).is_err());
+    }
+}
