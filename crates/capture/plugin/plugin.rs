@@ -10,7 +10,7 @@ mod dictionary;
 mod follow;
 #[cfg(not(test))]
 mod layout;
-mod phases;
+pub mod phases;
 mod qemu;
 #[cfg(not(test))]
 #[allow(dead_code)] // The recorder uses the rest.

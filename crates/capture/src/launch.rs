@@ -15,7 +15,7 @@ use crate::spool::runs;
 
 /// The emulated processor: all that the emulator can do, except for the string instructions
 /// that copy fast on real hardware and one byte at a time here.
-const PROCESSOR: &str = "max,-erms";
+pub const PROCESSOR: &str = "max,-erms";
 
 /// Refuses early what could only fail after a long run; returns the output's folder.
 pub fn check_output(output: &Path) -> Result<PathBuf, CaptureError> {

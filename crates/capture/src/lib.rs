@@ -21,6 +21,7 @@ mod images;
 mod launch;
 mod options;
 mod output;
+mod overhead;
 mod process;
 mod program;
 mod recorder;
@@ -42,12 +43,13 @@ mod record;
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../plugin/plugin.rs"]
-mod plugin;
+pub(crate) mod plugin;
 
 pub use address_space::ADVICE_POPULATE_WRITE;
 pub use error::CaptureError;
 pub use options::{
     Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
+pub use overhead::{Overhead, measure_overhead};
 pub use recorder::{record, stop_on_interrupt};
-pub use region::Region;
+pub use region::{MARKER_HEADER, Region};

@@ -9,6 +9,9 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 
 const PAGE_BYTES: u64 = 4096;
 
+/// A header for C and C++ with the markers of [`Region::Markers`].
+pub const MARKER_HEADER: &str = include_str!("../perforate.h");
+
 /// What begins and ends the part that is recorded. All threads of all processes are, while it
 /// lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +104,15 @@ mod tests {
         assert_eq!("ns::f(int)".parse(), Ok(Region::Function("ns::f(int)".into())));
         for wrong in ["", "a b", "0x1..main", "..", "1..-2"] {
             assert!(wrong.parse::<Region>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_header_has_the_markers_that_the_plugin_knows() {
+        use crate::plugin::phases::{MARKER_BEGIN, MARKER_END};
+        for (name, marker) in [("BEGIN", MARKER_BEGIN), ("END", MARKER_END)] {
+            let line = format!("#define PERFORATE_{name}_NUMBER {marker:#x}\n");
+            assert!(MARKER_HEADER.contains(&line), "{line}");
         }
     }
 

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use perforate_capture::{Ending, RecordOptions, RecordSummary, stop_on_interrupt};
+use perforate_capture::{
+    Ending, Overhead, ProcessSummary, RecordOptions, RecordSummary, Sampling, Selection,
+    stop_on_interrupt,
+};
+use perforate_sim::parse_size;
 
 use crate::failure::Failure;
 use crate::output::{Bar, print};
@@ -17,84 +21,257 @@ const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Record a real program into a trace.
+/// Record a real program, and all that it starts, into a trace.
 #[derive(Args)]
 #[command(after_help = "Examples:
   perforate record -o ls.trace -- ls -lR /usr
   perforate record -o xz.trace --skip 100000000 --instructions 20000000 -- xz -9k big.file
+  perforate record -o gcc.trace -- gcc -O2 -c file.c            (gcc, cc1 and as)
   perforate record -o redis.trace -- redis-server --save ''     (Ctrl-C ends the recording)
+  perforate record -o long.trace --sample 10M/1G --max-size 2G -- PROG ARGS…
+  perforate record -o part.trace --region compress_block -- PROG ARGS…
+
+A service is started here and driven from outside; it answers more slowly than natively.
+--region markers records between PERFORATE_BEGIN and PERFORATE_END of the header that
+`perforate record --print-header` prints.
 
 Needs qemu-x86_64 7.2 or later with plugins: apt-get install qemu-user")]
 pub struct RecordArguments {
     /// The trace file to write
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-    /// Instructions to pass over first
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    skip: u64,
-    /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
-    #[arg(long, value_name = "N")]
-    instructions: Option<u64>,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "print_header")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    selection: SelectionArguments,
+    /// Disk space for records that wait, while the program runs faster than the trace is made
+    #[arg(long, value_name = "SIZE", default_value = "4G")]
+    spool: String,
+    /// Run the program twice more, natively and in the emulator alone, and print what recording
+    /// costs
+    #[arg(long)]
+    overhead: bool,
     /// Compression level, 1 to 22: 3 keeps up with the program, 19 is for keeping
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
     level: i32,
+    /// Print the C header with the markers of --region markers, and do nothing else
+    #[arg(long)]
+    print_header: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROG ARGS…")]
+    #[arg(last = true, required_unless_present = "print_header", value_name = "PROG ARGS…")]
     program: Vec<OsString>,
+}
+
+/// Which instructions are recorded.
+#[derive(Args)]
+struct SelectionArguments {
+    /// Instructions to pass over first
+    #[arg(long, value_name = "N", default_value = "0")]
+    skip: String,
+    /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
+    #[arg(long, value_name = "N")]
+    instructions: Option<String>,
+    /// Record windows of N instructions, one every M, for example 10M/1G
+    #[arg(long, value_name = "N/M")]
+    sample: Option<String>,
+    /// Record a part of the program: markers, a function's name, or addresses START..END
+    #[arg(long, value_name = "REGION", conflicts_with_all = ["skip", "sample"])]
+    region: Option<String>,
+    /// End the recording when the trace has this size
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<String>,
+}
+
+impl SelectionArguments {
+    fn read(&self) -> Result<Selection, Failure> {
+        let size = |text: &String| Ok::<u64, Failure>(parse_size("--max-size", text)?);
+        let region = |text: &String| {
+            text.parse().map_err(|problem| Failure::Usage(format!("--region {text}: {problem}")))
+        };
+        Ok(Selection {
+            skip: parse_count("--skip", &self.skip)?,
+            sampling: self.sample.as_deref().map(parse_sampling).transpose()?,
+            region: self.region.as_ref().map(region).transpose()?,
+            instructions: self
+                .instructions
+                .as_deref()
+                .map(|text| parse_count("--instructions", text))
+                .transpose()?,
+            trace_bytes: self.max_size.as_ref().map(size).transpose()?,
+        })
+    }
+}
+
+/// A number of instructions: digits, with K, M, G or T for powers of 1000.
+fn parse_count(option: &str, text: &str) -> Result<u64, Failure> {
+    let wrong = || {
+        let example = "expected a number such as 1000000, 10M or 1G";
+        Failure::Usage(format!("{option} {text}: {example}"))
+    };
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
+fn parse_sampling(text: &str) -> Result<Sampling, Failure> {
+    let wrong = |problem: &str| Failure::Usage(format!("--sample {text}: {problem}"));
+    let (window, period) = text.split_once('/').ok_or_else(|| wrong("expected N/M, as 10M/1G"))?;
+    let (window, period) = (parse_count("--sample", window)?, parse_count("--sample", period)?);
+    if window == 0 || period <= window {
+        return Err(wrong("windows have at least one instruction, and less than their distance"));
+    }
+    Ok(Sampling { window, period })
 }
 
 /// Records the program.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
+    let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
+        return print(perforate_capture::MARKER_HEADER);
+    };
     let options = RecordOptions {
-        skip: arguments.skip,
-        instructions: arguments.instructions,
+        selection: arguments.selection.read()?,
+        spool_bytes: parse_size("--spool", &arguments.spool)?,
         level: arguments.level,
-        ..RecordOptions::new(&arguments.output, arguments.program.clone())
+        ..RecordOptions::new(output, arguments.program.clone())
     };
     let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options })?;
-    print(&text(&arguments.output, &summary))
+    print(&text(output, &summary))?;
+    if arguments.overhead {
+        let costs = perforate_capture::measure_overhead(&arguments.program)?;
+        print(&overhead_text(&costs, &summary))?;
+    }
+    Ok(())
 }
 
 fn record_with_bar(options: RecordOptions) -> Result<RecordSummary, Failure> {
     let bar = Bar::instructions("recording");
-    let total = options.instructions;
+    let total = options.selection.instructions;
     let summary = perforate_capture::record(options, &mut |progress| {
         if progress.instructions == 0 && progress.instructions_skipped > 0 {
             bar.message(&format!("skipping, {} M done", progress.instructions_skipped / 1_000_000));
-        } else {
-            bar.message("recording");
-            bar.show(perforate_sim::Progress { done: progress.instructions, total });
+            return;
         }
+        let waiting_mb = progress.bytes_waiting >> 20;
+        match progress.is_running {
+            true => bar.message("recording"),
+            false => bar.message(&format!("the program has ended, {waiting_mb} MB to write")),
+        }
+        bar.show(perforate_sim::Progress { done: progress.instructions, total });
     })?;
     Ok(summary)
 }
 
 fn text(path: &Path, summary: &RecordSummary) -> String {
-    let ending = match summary.ending {
-        Ending::Exited(code) => format!("the program ended with exit code {code}"),
-        Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
-        Ending::Limit => "all instructions asked for; the program was ended".into(),
-        Ending::Stopped => "stopped; the program was ended".into(),
-        Ending::Replaced => "the program replaced itself by another (execve), not recorded".into(),
-    };
-    let rate = (summary.instructions + summary.instructions_skipped) as f64
-        / summary.seconds.max(1e-9)
-        / 1e6;
-    format!(
-        "{}: {} instructions, {} memory accesses, {} threads\n\
-         touched: {} pages of 4KB ({} MB); skipped before: {} instructions\n\
-         size: {} bytes, {:.3} per instruction; {:.1} s, {rate:.1} M instructions/s\n\
-         {ending}\n",
+    let mut text = format!(
+        "{}: {} instructions, {} memory accesses, {} threads, {} processes\n",
         path.display(),
         summary.instructions,
         summary.accesses,
         summary.threads,
+        summary.processes.len(),
+    );
+    text += &format!(
+        "touched: {} pages of 4KB ({} MB); skipped before: {} instructions\n",
         summary.pages_touched,
         summary.pages_touched * 4096 / (1 << 20),
         summary.instructions_skipped,
+    );
+    if summary.instructions_between > 0 {
+        let all = summary.instructions + summary.instructions_between;
+        text += &format!(
+            "{} windows; {} instructions between them are not in the trace: multiply counts by \
+             {:.2}\n",
+            summary.windows,
+            summary.instructions_between,
+            all as f64 / summary.instructions.max(1) as f64,
+        );
+    }
+    if summary.processes.len() > 1 {
+        text += &process_table(&summary.processes);
+    }
+    text += &format!(
+        "size: {} bytes, {:.3} per instruction\n{}\n{}\n",
         summary.bytes,
         summary.bytes_per_instruction(),
-        summary.seconds,
+        times(summary),
+        ending_text(summary.ending),
+    );
+    text
+}
+
+/// Processes in a table at most.
+const TABLE_PROCESSES: usize = 20;
+
+fn process_table(processes: &[ProcessSummary]) -> String {
+    let mut largest: Vec<&ProcessSummary> = processes.iter().collect();
+    largest.sort_by_key(|process| std::cmp::Reverse(process.instructions));
+    let mut text = format!("{:>7} {:>15} {:>10}  programs\n", "process", "instructions", "pages");
+    for process in largest.iter().take(TABLE_PROCESSES) {
+        let name = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            name.to_string_lossy().into_owned()
+        };
+        let programs: Vec<String> = process.programs.iter().map(name).collect();
+        text += &format!(
+            "{:>7} {:>15} {:>10}  {}\n",
+            process.number,
+            process.instructions,
+            process.pages_touched,
+            programs.join(" → "),
+        );
+    }
+    if let Some(more) = processes.len().checked_sub(TABLE_PROCESSES).filter(|more| *more > 0) {
+        text += &format!("{more:>7} more\n");
+    }
+    text
+}
+
+/// What recording took, as far as one run tells.
+fn times(summary: &RecordSummary) -> String {
+    let executed =
+        summary.instructions + summary.instructions_skipped + summary.instructions_between;
+    let rate = |count: u64, seconds: f64| count as f64 / seconds.max(1e-9) / 1e6;
+    let mut text = format!(
+        "time: the program ran {:.1} s ({:.1} M instructions/s, {:.1} M records/s)",
+        summary.program_seconds,
+        rate(executed, summary.program_seconds),
+        rate(summary.records, summary.program_seconds),
+    );
+    if summary.waited_seconds > 0.0 {
+        text += &format!(", of which {:.1} s waiting for the recorder", summary.waited_seconds);
+    }
+    text + &format!("; the trace was whole after {:.1} s", summary.seconds)
+}
+
+fn ending_text(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(code) => format!("the program ended with exit code {code}"),
+        Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
+        Ending::Limit => "all instructions asked for; the program was ended".into(),
+        Ending::Size => "the trace has the size asked for; the program was ended".into(),
+        Ending::Stopped => "stopped; the program was ended".into(),
+        Ending::Replaced => {
+            "the program replaced itself by one that cannot be recorded (execve)".into()
+        }
+    }
+}
+
+fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
+    let recorded = summary.program_seconds;
+    let times = |seconds: f64| recorded / seconds.max(1e-9);
+    format!(
+        "overhead: natively {:.2} s, in the emulator alone {:.2} s, recorded {recorded:.2} s:\n\
+         {:.1} times native, {:.2} times the emulator (one run each)\n",
+        costs.native_seconds,
+        costs.emulated_seconds,
+        times(costs.native_seconds),
+        times(costs.emulated_seconds),
     )
 }
 
@@ -137,7 +314,10 @@ pub fn record_temporarily(
     let stop = stop_on_interrupt()?;
     let trace = TemporaryTrace { folder: Some(folder), path, stop };
     let options = RecordOptions {
-        instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
+        selection: Selection {
+            instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
+            ..Selection::default()
+        },
         prints_to_stderr: true,
         stop: Arc::clone(&trace.stop),
         ..RecordOptions::new(trace.path(), program.to_vec())
