@@ -1,12 +1,14 @@
 //! Which instructions are recorded: all but the first, windows, or regions that the program, an
 //! address or a function marks.
 //!
-//! Phases belong to the recording, not to a process; each process changes its own code when it
-//! notices that the phase has. Between the instructions that are recorded, blocks carry nothing
-//! but a counter.
+//! Phases belong to the recording, not to a process; each process notices by itself that they
+//! change. Before the first recorded phase, blocks carry nothing but a counter; then all code is
+//! translated again, with full records, and stays so: between recorded phases the callbacks
+//! return at once. (Translating again means that QEMU 7.2 frees what it calls for memory accesses
+//! of its helper functions, and after an indirect branch it may still call that.)
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use super::dictionary;
 use super::qemu::{self, Block, Instruction, PluginId};
@@ -22,11 +24,12 @@ pub const MARKER_BEGIN: u32 = 0x5046_0001;
 pub const MARKER_END: u32 = 0x5046_0002;
 
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
-/// The phase for which this process's code is translated.
+/// The last recorded phase whose start in this process was told to the recorder.
 static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
+/// Whether this process's code carries full records.
+static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread of this process is about to change one of the two.
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
-/// The virtual CPU that noticed the change.
-static CHANGER: AtomicU32 = AtomicU32::new(0);
 /// Whether the addresses of the region are those of this process's program.
 static HAS_REGION: AtomicBool = AtomicBool::new(false);
 /// Calls of the region's function that have not returned.
@@ -45,9 +48,9 @@ const fn is_recorded(phase: u64) -> bool {
     phase % 2 == 1
 }
 
-/// Whether this process's code is to be translated with full records.
-pub fn is_recording() -> bool {
-    is_recorded(OWN_PHASE.load(Ordering::Relaxed))
+/// Whether blocks are to be translated with full records.
+pub fn is_instrumented() -> bool {
+    IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
 
 /// A program was loaded and the recorder knows where.
@@ -58,7 +61,12 @@ pub fn begin_image(cpu: &mut Cpu) {
     if phase == 0 && phases().skip_first.load(Ordering::Relaxed) == 0 {
         finish(0);
     }
-    enter(cpu);
+    let phase = phases().number.load(Ordering::Acquire);
+    if is_recorded(phase) {
+        // Nothing is translated yet.
+        IS_INSTRUMENTED.store(true, Ordering::Relaxed);
+        start(cpu, phase);
+    }
 }
 
 /// A fork of a process whose other threads may have been about to change the phase.
@@ -66,14 +74,11 @@ pub fn begin_child() {
     IS_CHANGING.store(false, Ordering::Relaxed);
 }
 
-/// This process's code will be of the present phase.
-fn enter(cpu: &mut Cpu) {
-    let phase = phases().number.load(Ordering::Acquire);
-    OWN_PHASE.store(phase, Ordering::Relaxed);
-    if is_recorded(phase) {
-        let skipped = phases().skipped.load(Ordering::Relaxed);
-        cpu.ask(Control::Start, skipped, &[phase]);
-    }
+/// Recording starts in this process, for the first time or again.
+fn start(cpu: &mut Cpu, phase: u64) {
+    let skipped = phases().skipped.load(Ordering::Relaxed);
+    cpu.ask(Control::Start, skipped, &[phase]);
+    OWN_PHASE.store(phase, Ordering::Release);
 }
 
 /// The length of a phase in instructions.
@@ -97,43 +102,46 @@ fn finish(phase: u64) {
 }
 
 /// Adds what the virtual CPU executed to the shared counts and looks whether the phase is over.
-/// True if this process's code is of the present phase.
+/// True if its instructions are to be recorded now. `was_recorded` tells whether the last ones
+/// were.
 #[cold]
-pub fn look(cpu: &mut Cpu, index: c_uint) -> bool {
+pub fn look(cpu: &mut Cpu, was_recorded: bool) -> bool {
     let phases = phases();
-    let executed = std::mem::take(&mut cpu.executed);
-    let total = if is_recording() { &phases.recorded } else { &phases.skipped };
+    let executed = cpu.take_executed();
+    let total = if was_recorded { &phases.recorded } else { &phases.skipped };
     total.fetch_add(executed, Ordering::Relaxed);
     let phase = phases.number.load(Ordering::Acquire);
     let in_phase = phases.executed.fetch_add(executed, Ordering::Relaxed).saturating_add(executed);
     if in_phase >= goal(phase) {
         finish(phase);
     }
-    follow(index)
+    let phase = phases.number.load(Ordering::Acquire);
+    is_recorded(phase) && enter(cpu, phase)
 }
 
-/// Changes this process's code if the phase has changed; false if it has.
-fn follow(index: c_uint) -> bool {
-    let phase = phases().number.load(Ordering::Acquire);
-    if phase == OWN_PHASE.load(Ordering::Relaxed) {
+/// Makes this process follow to a recorded phase; false if that takes time.
+fn enter(cpu: &mut Cpu, phase: u64) -> bool {
+    if is_instrumented() && OWN_PHASE.load(Ordering::Acquire) == phase {
         return true;
     }
-    if !IS_CHANGING.swap(true, Ordering::AcqRel) {
-        CHANGER.store(index, Ordering::Relaxed);
-        // SAFETY: called on the thread of a virtual CPU; the callback follows when all others
-        // stand still and all translated code is gone.
-        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), changed) };
+    if IS_CHANGING.swap(true, Ordering::AcqRel) {
+        return false;
     }
-    false
+    if !is_instrumented() {
+        // SAFETY: called on the thread of a virtual CPU, while it runs a block; the callback
+        // follows when all others stand still and all translated code is gone.
+        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
+        return false;
+    }
+    start(cpu, phase);
+    IS_CHANGING.store(false, Ordering::Release);
+    true
 }
 
-extern "C" fn changed(id: PluginId) {
+extern "C" fn instrument(id: PluginId) {
     super::register(id);
-    ring::end_segments();
+    IS_INSTRUMENTED.store(true, Ordering::Relaxed);
     IS_CHANGING.store(false, Ordering::Release);
-    if let Some(cpu) = ring::cpu(CHANGER.load(Ordering::Relaxed)) {
-        enter(cpu);
-    }
 }
 
 /// Asks to be told when the instructions of `block` that begin or end a region are executed.
@@ -194,43 +202,47 @@ fn is_return(code: &[u8]) -> bool {
 }
 
 /// The program said through a system call that a region begins or ends.
-pub fn marked(index: c_uint, marker: u64) {
+pub fn marked(cpu: &mut Cpu, marker: u64) {
     if phases().region.load(Ordering::Relaxed) == REGION_MARKERS {
         match u32::try_from(marker) {
-            Ok(MARKER_BEGIN) => begins(index, std::ptr::null_mut()),
-            Ok(MARKER_END) => ends(index, std::ptr::null_mut()),
+            Ok(MARKER_BEGIN) => change(cpu, true),
+            Ok(MARKER_END) => change(cpu, false),
             _ => {}
         }
     }
 }
 
 extern "C" fn begins(index: c_uint, _data: *mut c_void) {
-    change(index, true);
+    change_at(index, true);
 }
 
 extern "C" fn ends(index: c_uint, _data: *mut c_void) {
-    change(index, false);
+    change_at(index, false);
 }
 
 extern "C" fn function_called(index: c_uint, _data: *mut c_void) {
     if DEPTH.fetch_add(1, Ordering::Relaxed) == 0 {
-        change(index, true);
+        change_at(index, true);
     }
 }
 
 extern "C" fn function_returns(index: c_uint, _data: *mut c_void) {
     if DEPTH.fetch_sub(1, Ordering::Relaxed) == 1 {
-        change(index, false);
+        change_at(index, false);
     }
 }
 
-fn change(index: c_uint, to_recorded: bool) {
+fn change_at(index: c_uint, to_recorded: bool) {
+    if let Some(cpu) = ring::cpu(index) {
+        change(cpu, to_recorded);
+    }
+}
+
+/// A region begins or ends; the virtual CPU looks at its next block.
+fn change(cpu: &mut Cpu, to_recorded: bool) {
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) != to_recorded {
-        if let Some(cpu) = ring::cpu(index) {
-            look(cpu, index);
-        }
         finish(phase);
-        follow(index);
+        cpu.look_soon();
     }
 }

@@ -44,8 +44,6 @@ const PRCTL: i64 = 157;
 const EXIT_GROUP: i64 = 231;
 /// The child runs in its parent's memory until it is replaced or ends.
 const CLONE_VFORK: u64 = 0x4000;
-/// Instructions a thread passes over before it adds them to the shared count.
-const SKIP_BATCH: u64 = 1 << 10;
 
 static IS_IMAGE_KNOWN: AtomicBool = AtomicBool::new(false);
 
@@ -135,7 +133,7 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
         phases::begin_image(cpu);
     }
     phases::watch(block);
-    if phases::is_recording() {
+    if phases::is_instrumented() {
         record(block);
         return;
     }
@@ -170,16 +168,21 @@ extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index)
         && !cpu.push_block(data as u64)
     {
-        segment_begins(cpu, index, data as u64);
+        block_outside_segments(cpu, data as u64);
     }
 }
 
-/// A new segment, with `block` as its first record, unless recording has just ended.
-#[cold]
-fn segment_begins(cpu: &mut ring::Cpu, index: c_uint, block: u64) {
-    if !phases::look(cpu, index) {
-        cpu.end_segment(u64::from(records::block_number(block)) + 1);
-    } else if cpu.begin_segment(u64::from(records::block_number(block)) + 1) {
+/// A new segment is due, or instructions are passed over.
+fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
+    let is_idle = cpu.is_idle;
+    if is_idle && !cpu.pass_over(records::block_instructions(block)) {
+        return;
+    }
+    let next_block = u64::from(records::block_number(block)) + 1;
+    cpu.is_idle = !phases::look(cpu, !is_idle);
+    if cpu.is_idle {
+        cpu.end_segment(next_block);
+    } else if cpu.begin_segment(next_block) {
         cpu.push_block(block);
     }
 }
@@ -195,10 +198,10 @@ extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, dat
 }
 
 extern "C" fn block_skipped(index: c_uint, data: *mut c_void) {
-    let Some(cpu) = ring::cpu(index) else { return };
-    cpu.executed += data as u64;
-    if cpu.executed >= SKIP_BATCH {
-        phases::look(cpu, index);
+    if let Some(cpu) = ring::cpu(index)
+        && cpu.pass_over(data as u64)
+    {
+        phases::look(cpu, false);
     }
 }
 
@@ -231,7 +234,7 @@ extern "C" fn syscall_begins(
             FORKING.set(Some((index, shares)));
         }
         follow::EXECVE | follow::EXECVEAT => follow::execute(number, [a1, a2, a3, a4, a5]),
-        PRCTL => phases::marked(index, a1),
+        PRCTL => phases::marked(cpu, a1),
         _ => {}
     }
 }

@@ -21,6 +21,8 @@ use crate::record::{self, Control};
 
 /// Blocks in one segment at most: how closely threads take turns, and phases are kept.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
+/// Instructions a thread passes over before it adds them to the shared count.
+const SKIP_BATCH: u64 = 1 << 10;
 /// How long to sleep while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
 /// How long to sleep while the recorder has not answered.
@@ -45,8 +47,12 @@ pub struct Cpu {
     epoch: u64,
     blocks_left: u32,
     is_open: bool,
+    /// Whether instructions are passed over, in code that carries full records.
+    pub is_idle: bool,
     /// Instructions executed and not yet added to the shared counts.
-    pub executed: u64,
+    executed: u64,
+    /// So many are added at once while instructions are passed over.
+    batch: u64,
     questions: u64,
 }
 
@@ -210,7 +216,9 @@ impl Cpu {
         epoch: 0,
         blocks_left: 0,
         is_open: false,
+        is_idle: false,
         executed: 0,
+        batch: SKIP_BATCH,
         questions: 0,
     };
 
@@ -282,6 +290,25 @@ impl Cpu {
         true
     }
 
+    /// Counts instructions that are passed over; whether it is time to look at the phase.
+    #[inline(always)]
+    pub fn pass_over(&mut self, instructions: u64) -> bool {
+        self.executed += instructions;
+        self.executed >= self.batch
+    }
+
+    /// The instructions executed since this was called last.
+    pub fn take_executed(&mut self) -> u64 {
+        self.batch = SKIP_BATCH;
+        std::mem::take(&mut self.executed)
+    }
+
+    /// Lets the virtual CPU look at the phase at its next block.
+    pub fn look_soon(&mut self) {
+        self.batch = 0;
+        self.blocks_left = 0;
+    }
+
     #[inline(always)]
     fn current_epoch(&self) -> u64 {
         // SAFETY: blocks are left only in a segment, and a segment only begins on a ring in use.
@@ -334,13 +361,5 @@ impl Cpu {
         // SAFETY: a ring in use points into the mapping.
         let ring = unsafe { &*self.ring };
         wait(ANSWER_PAUSE, || ring.answers.load(Ordering::Acquire) >= self.questions);
-    }
-}
-
-/// Ends the running segments of all virtual CPUs of this process, which stand still.
-pub fn end_segments() {
-    for cpu in &CPUS.0 {
-        // SAFETY: only called while no virtual CPU of the process runs.
-        unsafe { (*cpu.get()).end_segment(0) };
     }
 }

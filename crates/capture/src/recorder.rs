@@ -75,7 +75,7 @@ pub fn record(
         shared,
         child: Killed(child),
         started,
-        program_seconds: None,
+        are_programs_ended: false,
         heard: started,
         replay: Replay::new(),
         first_skipped: None,
@@ -118,8 +118,8 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// When the last program had ended.
-    program_seconds: Option<f64>,
+    /// Whether all programs were killed.
+    are_programs_ended: bool,
     /// When records last came.
     heard: Instant,
     replay: Replay<TraceWriter>,
@@ -142,7 +142,7 @@ impl Session {
                 reported = Instant::now();
                 progress(self.progress());
                 killed = killed.or_else(|| self.limit_reached());
-                if killed.is_some() && self.program_seconds.is_none() {
+                if killed.is_some() {
                     self.end_programs();
                 }
             }
@@ -204,7 +204,6 @@ impl Session {
             && !self.is_ring_used()
             && (is_silent || !self.replay.images.is_any_alive())
         {
-            self.program_seconds.get_or_insert(self.started.elapsed().as_secs_f64());
             if !self.replay.skip_lost_ticket() {
                 return Ok(Some(ending(status)));
             }
@@ -361,15 +360,17 @@ impl Session {
             instructions: output.map_or(0, |output| output.instructions),
             bytes_written: output.map_or(0, |output| output.sink.summary().bytes),
             bytes_waiting: self.spool.waiting_bytes(),
-            is_running: self.program_seconds.is_none() && self.is_ring_used(),
+            is_running: self.is_ring_used(),
             seconds: self.started.elapsed().as_secs_f64(),
         }
     }
 
     /// Kills all programs that are still recorded.
     fn end_programs(&mut self) {
-        kill_all(&self.shared, &self.emulator);
-        self.program_seconds.get_or_insert(self.started.elapsed().as_secs_f64());
+        if !self.are_programs_ended {
+            kill_all(&self.shared, &self.emulator);
+            self.are_programs_ended = true;
+        }
     }
 
     /// Writes the end of the trace and gives it its name.
@@ -404,7 +405,7 @@ impl Session {
             processes,
             bytes: written.bytes,
             records: self.records,
-            program_seconds: self.program_seconds.unwrap_or(seconds),
+            program_seconds: self.spool.seconds_used(),
             waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             seconds,
             ending,
@@ -466,7 +467,6 @@ fn processes(
             let own = images.filter(|image| image.id.is_some_and(|id| usize::from(id.0) == number));
             let mut programs: Vec<PathBuf> = own.map(|image| image.program.clone()).collect();
             programs.retain(|program| !program.as_os_str().is_empty());
-            programs.dedup();
             ProcessSummary {
                 number: number as u16,
                 programs,

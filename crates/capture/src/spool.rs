@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -55,6 +55,9 @@ struct State {
     file: File,
     limit_bytes: u64,
     is_stopped: AtomicBool,
+    started: Instant,
+    /// Nanoseconds from the start until a ring was last seen in use.
+    last_used: AtomicU64,
 }
 
 /// The queue, and the thread that fills it from the rings.
@@ -82,6 +85,8 @@ impl Spool {
             file,
             limit_bytes,
             is_stopped: AtomicBool::new(false),
+            started: Instant::now(),
+            last_used: AtomicU64::new(0),
         });
         let own = Arc::clone(&state);
         let thread = thread::Builder::new().name("perforate-spool".into());
@@ -93,6 +98,11 @@ impl Spool {
     /// The next records; none if there are none now.
     pub fn next(&self) -> Result<Option<Batch>, CaptureError> {
         self.state.next()
+    }
+
+    /// Seconds from the start of the queue until a virtual CPU was last there.
+    pub fn seconds_used(&self) -> f64 {
+        self.state.last_used.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
     /// Bytes that wait, in memory and on disk.
@@ -143,6 +153,10 @@ impl State {
         for ring in 0..self.shared.rings() {
             // Asked before the ring is emptied: nothing is written to a ring after its end.
             let is_ended = self.shared.is_ended(ring);
+            if !is_ended && self.shared.user(ring).is_some() {
+                let now = self.started.elapsed().as_nanos() as u64;
+                self.last_used.store(now, Ordering::Relaxed);
+            }
             let mut records = Vec::new();
             self.shared.drain(ring, &mut records);
             if is_ended {
@@ -252,6 +266,8 @@ mod tests {
             file: tempfile::tempfile().unwrap(),
             limit_bytes,
             is_stopped: AtomicBool::new(false),
+            started: Instant::now(),
+            last_used: AtomicU64::new(0),
         }
     }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use perforate_capture::{CaptureError, Ending, RecordOptions, RecordSummary, Selection, record};
+use perforate_capture::{
+    CaptureError, Ending, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
+};
 use perforate_trace::{Source, TraceReader};
 use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId};
 
@@ -184,19 +186,277 @@ fn stopping_leaves_a_valid_trace() {
 }
 
 #[test]
-fn a_program_that_replaces_itself() {
+fn a_program_that_replaces_itself_is_followed() {
     if emulator_is_missing() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sh.trace");
-    let summary = record_quietly(options(&file, &["sh", "-c", "exec true"])).unwrap();
-    assert_eq!(summary.ending, Ending::Replaced);
-    assert_eq!(read(&file).events.last().unwrap().1, ProgramEvent::Exec);
+    let summary = record_quietly(options(&file, &["sh", "-c", "exec ls -d /"])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    let [process] = &summary.processes[..] else { panic!("{:?}", summary.processes) };
+    let names: Vec<_> = process.programs.iter().map(|path| path.file_name().unwrap()).collect();
+    assert_eq!(names, ["sh", "ls"]);
+    let trace = read(&file);
+    let execs = trace.events.iter().filter(|(_, event)| *event == ProgramEvent::Exec);
+    assert_eq!(execs.count(), 1);
+    assert!(matches!(trace.events.last().unwrap().1, ProgramEvent::Exit { .. }));
+}
+
+/// The programs of each process, by name.
+fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
+    let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    summary.processes.iter().map(|process| process.programs.iter().map(name).collect()).collect()
+}
+
+/// Runs a recorded trace through the memory model of the tests: what each process accesses is
+/// mapped in it.
+fn assert_processes_access_their_own_memory(trace: &Chunk) {
+    let mut spaces: BTreeMap<u16, BTreeMap<u64, u64>> = BTreeMap::new();
+    let (mut current, mut events) = (0, trace.events.iter().peekable());
+    let mut accesses = trace.accesses.iter();
+    let pages = |start: u64, length: u64| start >> 12..(start + length).div_ceil(4096);
+    for (index, instruction) in trace.instructions.iter().enumerate() {
+        while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+            let space = spaces.entry(current).or_default();
+            match event {
+                ProgramEvent::Map { start, length, .. } => {
+                    space.extend(pages(start.value(), *length).map(|page| (page, 0)));
+                }
+                ProgramEvent::Unmap { start, length } => {
+                    space.retain(|page, _| !pages(start.value(), *length).contains(page));
+                }
+                ProgramEvent::Remap { to, to_length, .. } => {
+                    space.extend(pages(to.value(), *to_length).map(|page| (page, 0)));
+                }
+                ProgramEvent::Brk { start, end } => {
+                    let length = end.value() - start.value();
+                    space.extend(pages(start.value(), length).map(|page| (page, 0)));
+                }
+                ProgramEvent::Fork { child } => {
+                    let copy = space.clone();
+                    spaces.insert(child.0, copy);
+                }
+                ProgramEvent::Exec => space.clear(),
+                ProgramEvent::Exit { process } => {
+                    spaces.remove(&process.0);
+                }
+                ProgramEvent::Switch { process, .. } => current = process.0,
+                ProgramEvent::Protect { .. }
+                | ProgramEvent::Advise { .. }
+                | ProgramEvent::Gap { .. } => {}
+            }
+        }
+        let space = spaces.entry(current).or_default();
+        assert!(space.contains_key(&instruction.ip.page().number()), "{index}: {instruction:x?}");
+        for access in accesses.by_ref().take(instruction.accesses.into()) {
+            let page = access.address.page().number();
+            assert!(space.contains_key(&page), "process {current}, {index}: {access:x?}");
+        }
+    }
 }
 
 #[test]
-fn threads_take_turns_and_children_are_left_alone() {
+fn a_compiler_and_what_it_starts_are_recorded() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int f(int a) { return a * 3; }";
+    let Some(_) =
+        compile(folder.path(), &format!("{source} int main(void) {{ return f(0); }}"), &[])
+    else {
+        return;
+    };
+    let (input, object) = (folder.path().join("program.c"), folder.path().join("program.o"));
+    let file = folder.path().join("cc.trace");
+    let line = format!("cc -c {} -o {} && echo done", input.display(), object.display());
+    let summary = record_quietly(options(&file, &["sh", "-c", &line])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert!(object.exists(), "the compiler did its work");
+    let found = programs(&summary);
+    for wanted in ["cc1", "as"] {
+        assert!(found.iter().flatten().any(|name| name == wanted), "{wanted}: {found:?}");
+    }
+    assert_eq!(found[0], ["sh"], "dash starts the compiler in a process of its own");
+    let trace = read(&file);
+    let recorded: u64 = summary.processes.iter().map(|process| process.instructions).sum();
+    assert_eq!(recorded, trace.instructions.len() as u64);
+    assert_processes_access_their_own_memory(&trace);
+    let exits = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Exit { .. }));
+    assert_eq!(exits.count(), summary.processes.len());
+}
+
+#[test]
+fn scripts_pipes_and_killed_children() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(
+        &script,
+        "#!/bin/sh -e\nsleep 100 &\nsleep 0.5; kill -9 $!\nwait $! || echo $0 $1\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let output = folder.path().join("output");
+    let file = folder.path().join("sh.trace");
+    let line = format!("{} 'two words' | cat > {}", script.display(), output.display());
+    let summary = record_quietly(options(&file, &["sh", "-c", &line])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    let written = std::fs::read_to_string(&output).unwrap();
+    assert_eq!(written, format!("{} two words\n", script.display()));
+    let found = programs(&summary);
+    let names: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
+    assert!(names.contains(&"cat") && names.contains(&"sleep"), "{found:?}");
+    assert_processes_access_their_own_memory(&read(&file));
+}
+
+#[test]
+fn the_environment_and_failing_calls_are_as_they_would_be() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = r#"
+        #include <errno.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(int count, char **arguments) {
+            if (count > 1)
+                return strcmp(arguments[0], "another name") || strcmp(getenv("KEY"), "value");
+            char *line[] = {"another name", "argument", 0}, *environment[] = {"KEY=value", 0};
+            execve("/no/such/program", line, environment);
+            if (errno != ENOENT) return 10;
+            execve("/etc/passwd", line, environment);
+            if (errno != EACCES) return 11;
+            execve((char *)16, line, environment);
+            if (errno != EFAULT) return 12;
+            execve("/proc/self/exe", line, environment);
+            return 13;
+        }"#;
+    let Some(program) = compile(folder.path(), source, &[]) else { return };
+    let file = folder.path().join("exec.trace");
+    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert_eq!(programs(&summary).concat().len(), 2, "itself, again");
+    assert_processes_access_their_own_memory(&read(&file));
+}
+
+/// Passes 16 times over a page for each of `rounds`, in a function, between markers.
+const ROUNDS: &str = r#"
+    #include "perforate.h"
+    #include <sys/prctl.h>
+    volatile long memory[512 * 64];
+    __attribute__((noinline)) void work(int page) {
+        for (int i = 0; i < 512 * 16; i++) memory[page * 512 + i % 512] += i;
+    }
+    int main(void) {
+        work(1);
+        PERFORATE_BEGIN;
+        work(2);
+        PERFORATE_END;
+        work(3);
+        prctl(PERFORATE_BEGIN_NUMBER);
+        work(4);
+        prctl(PERFORATE_END_NUMBER);
+        work(5);
+        return 0;
+    }"#;
+
+/// How often each page of the program's memory was written more than a thousand times.
+fn written_pages(trace: &Chunk) -> Vec<u64> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    let written = trace.accesses.iter().filter(|a| a.kind == perforate_types::AccessKind::Write);
+    written.for_each(|access| *counts.entry(access.address.value() >> 12).or_default() += 1);
+    counts.into_iter().filter(|(_, count)| *count > 1000).map(|(page, _)| page).collect()
+}
+
+#[test]
+fn markers_select_regions() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("perforate.h"), perforate_capture::MARKER_HEADER).unwrap();
+    let Some(program) = compile(folder.path(), ROUNDS, &[]) else { return };
+    let record_region = |region: Region| {
+        let file = folder.path().join("region.trace");
+        let mut marked = options(&file, &[&program]);
+        marked.selection.region = Some(region);
+        (record_quietly(marked).unwrap(), read(&file))
+    };
+    let (summary, trace) = record_region(Region::Markers);
+    assert_eq!((summary.ending, summary.windows), (Ending::Exited(0), 2));
+    let pages = written_pages(&trace);
+    // Pages of a static array are neighbours: 2 and 4 of the five. They may straddle pages.
+    assert!(pages.len() <= 4, "{pages:x?}");
+    let gaps = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Gap { .. }));
+    assert_eq!(gaps.count(), 1);
+    // A call of the function is 8192 rounds of at least five instructions.
+    assert!((80_000..200_000).contains(&summary.instructions), "{}", summary.instructions);
+
+    let (summary, trace) = record_region(Region::Function("work".into()));
+    assert_eq!(summary.windows, 5);
+    assert!(written_pages(&trace).len() >= 5);
+    let mut none = options(&folder.path().join("none.trace"), &[&program]);
+    none.selection.region = Some(Region::Function("no_such_function".into()));
+    let error = record_quietly(none).unwrap_err().to_string();
+    assert!(error.contains("never began: function no_such_function"), "{error}");
+}
+
+#[test]
+fn windows_of_a_long_run_add_up_to_it() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let whole = folder.path().join("whole.trace");
+    let whole = record_quietly(options(&whole, &["sh", "-c", script])).unwrap();
+    let file = folder.path().join("sample.trace");
+    let mut sampled = options(&file, &["sh", "-c", script]);
+    sampled.selection.sampling = Some(Sampling { window: 200_000, period: 2_000_000 });
+    let sampled = record_quietly(sampled).unwrap();
+    let all = sampled.instructions + sampled.instructions_between;
+    let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;
+    assert!(difference < 0.02, "{all} of {}", whole.instructions);
+    assert_eq!(sampled.windows, whole.instructions.div_ceil(2_000_000), "{sampled:?}");
+    let share = sampled.instructions as f64 / all as f64;
+    assert!((0.08..0.25).contains(&share), "{share}");
+    let trace = read(&file);
+    let gap: u64 = trace
+        .events
+        .iter()
+        .map(|(_, event)| match event {
+            ProgramEvent::Gap { instructions } => *instructions,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(gap, sampled.instructions_between);
+    assert_processes_access_their_own_memory(&trace);
+}
+
+#[test]
+fn the_trace_stays_within_its_size() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let endless = "while :; do for f in /usr/bin/*; do :; done; done";
+    let mut limited = options(&file, &["sh", "-c", endless]);
+    limited.selection.trace_bytes = Some(200_000);
+    let summary = record_quietly(limited).unwrap();
+    assert_eq!(summary.ending, Ending::Size);
+    assert!(read(&file).instructions.len() > 100_000);
+}
+
+#[test]
+fn threads_take_turns_and_children_are_processes() {
     if emulator_is_missing() {
         return;
     }
@@ -231,16 +491,17 @@ fn threads_take_turns_and_children_are_left_alone() {
     let Some(program) = compile(folder.path(), source, &["-pthread"]) else { return };
     let file = folder.path().join("threads.trace");
     let summary = record_quietly(options(&file, &[&program])).unwrap();
-    assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 5));
+    assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 6));
     let trace = read(&file);
     assert_accesses_are_mapped(&trace);
-    let mut seen = [false; 5];
+    assert_processes_access_their_own_memory(&trace);
+    let mut seen = [false; 6];
     for (_, event) in &trace.events {
         if let ProgramEvent::Switch { thread: ThreadId(thread), .. } = event {
             seen[usize::from(*thread)] = true;
         }
     }
-    assert_eq!(seen, [true; 5]);
+    assert_eq!(seen, [true; 6]);
     let count = |wanted: fn(&ProgramEvent) -> bool| {
         trace.events.iter().filter(|(_, event)| wanted(event)).count()
     };
