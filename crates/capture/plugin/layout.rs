@@ -80,8 +80,9 @@ pub struct Phases {
     pub region_end: AtomicU64,
     /// What to add to an address as linked; set by the recorder once the program is loaded.
     pub region_bias: AtomicU64,
-    /// Image in which addresses are looked for, plus 1.
-    pub region_image: AtomicU64,
+    /// The operating system's number of the process whose program has the region; 0 until it is
+    /// known.
+    pub region_process: AtomicU64,
 }
 
 /// Length of a phase that does not end by itself.
@@ -108,6 +109,11 @@ pub const RING_USED: u64 = 1;
 /// Its virtual CPU is gone; the recorder frees the ring when it has read everything.
 pub const RING_ENDED: u64 = 2;
 
+/// A program is mapped and nothing of it has run: what is mapped where?
+pub const QUESTION_IMAGE: u64 = 1;
+/// Recording starts: which pages are there?
+pub const QUESTION_PAGES: u64 = 2;
+
 /// A ring's user, and positions counted in records from the start of the recording.
 #[repr(C, align(64))]
 pub struct RingHeader {
@@ -117,10 +123,14 @@ pub struct RingHeader {
     pub state: AtomicU64,
     /// The operating system's number of the process that uses it.
     pub process: AtomicU64,
-    /// Questions of its virtual CPU that the recorder has answered.
+    /// Questions that its virtual CPU has asked, after writing the records they belong to.
+    pub questions: AtomicU64,
+    /// Questions that the recorder has answered.
     pub answers: AtomicU64,
+    /// What the last question was: one of the `QUESTION_` values.
+    pub question: AtomicU64,
     /// Keeps the two positions on cache lines of their own.
-    pub padding: [u64; 4],
+    pub padding: [u64; 2],
     /// Records read; moved by the recorder.
     pub tail: AtomicU64,
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use super::dictionary;
 use super::qemu::{self, Block, Instruction, PluginId};
 use super::ring::{self, Cpu};
-use crate::layout::{Phases, REGION_ADDRESSES, REGION_FUNCTION, REGION_MARKERS};
+use crate::layout::{Phases, QUESTION_PAGES, REGION_ADDRESSES, REGION_FUNCTION, REGION_MARKERS};
 use crate::record::Control;
 
 /// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
@@ -55,7 +55,8 @@ pub fn is_instrumented() -> bool {
 
 /// A program was loaded and the recorder knows where.
 pub fn begin_image(cpu: &mut Cpu) {
-    let own = phases().region_image.load(Ordering::Acquire) == ring::image() + 1;
+    let process = u64::from(std::process::id());
+    let own = phases().region_process.load(Ordering::Acquire) == process;
     HAS_REGION.store(own, Ordering::Relaxed);
     let phase = phases().number.load(Ordering::Acquire);
     if phase == 0 && phases().skip_first.load(Ordering::Relaxed) == 0 {
@@ -77,7 +78,7 @@ pub fn begin_child() {
 /// Recording starts in this process, for the first time or again.
 fn start(cpu: &mut Cpu, phase: u64) {
     let skipped = phases().skipped.load(Ordering::Relaxed);
-    cpu.ask(Control::Start, skipped, &[phase]);
+    cpu.ask(QUESTION_PAGES, Control::Start, skipped, &[phase]);
     OWN_PHASE.store(phase, Ordering::Release);
 }
 

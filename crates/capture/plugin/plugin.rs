@@ -23,7 +23,7 @@ use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::layout::{Header, MAGIC, TOTAL_BYTES};
+use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
 use crate::record::{self as records, Control, MAX_BLOCK_INSTRUCTIONS};
 use qemu::{Arguments, Block, PluginId};
 
@@ -129,7 +129,7 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
     if !IS_IMAGE_KNOWN.swap(true, Ordering::Relaxed)
         && let Some(cpu) = ring::cpu(0)
     {
-        cpu.ask(Control::Image, ring::image(), &[]);
+        cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
         phases::begin_image(cpu);
     }
     phases::watch(block);

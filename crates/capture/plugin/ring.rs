@@ -153,7 +153,7 @@ pub fn start_cpu(index: u32) {
     let process = u64::from(std::process::id());
     ring.process.store(process, Ordering::Release);
     let head = ring.head.load(Ordering::Relaxed);
-    let questions = ring.answers.load(Ordering::Relaxed);
+    let questions = ring.questions.load(Ordering::Relaxed);
     *cpu = Cpu {
         shared: shared(),
         ring,
@@ -350,9 +350,8 @@ impl Cpu {
         self.publish();
     }
 
-    /// Appends a control record and waits until the recorder has answered.
-    pub fn ask(&mut self, code: Control, payload: u64, words: &[u64]) {
-        self.questions += 1;
+    /// Appends a control record and waits until the recorder has answered the question.
+    pub fn ask(&mut self, question: u64, code: Control, payload: u64, words: &[u64]) {
         self.push_control(code, payload, words);
         self.end_segment(0);
         if self.ring.is_null() {
@@ -360,6 +359,9 @@ impl Cpu {
         }
         // SAFETY: a ring in use points into the mapping.
         let ring = unsafe { &*self.ring };
+        self.questions += 1;
+        ring.question.store(question, Ordering::Relaxed);
+        ring.questions.store(self.questions, Ordering::Release);
         wait(ANSWER_PAUSE, || ring.answers.load(Ordering::Acquire) >= self.questions);
     }
 }

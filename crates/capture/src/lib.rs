@@ -24,6 +24,7 @@ mod output;
 mod overhead;
 mod process;
 mod program;
+mod questions;
 mod recorder;
 mod region;
 pub mod registers;

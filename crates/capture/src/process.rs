@@ -75,18 +75,33 @@ pub fn program_of(pid: u32) -> io::Result<PathBuf> {
 
 /// Reads the mappings of the emulator's process `pid` that belong to the program.
 pub fn snapshot(pid: u32, emulator: &Path, program: &Path) -> io::Result<Snapshot> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let lines: Vec<Line> = text.lines().filter_map(parse_line).collect();
-    let emulator = fs::canonicalize(emulator)?;
     let program = fs::canonicalize(program)?;
-    Ok(from_lines(&lines, &emulator, &program))
+    Ok(from_lines(&lines(pid)?, emulator, &program))
+}
+
+/// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
+pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
+    let lines = lines(pid)?;
+    let pages = PageMap::open(pid)?;
+    let guest = lines.iter().filter(|line| line.range.end <= program_limit(&lines, emulator));
+    Ok(guest.flat_map(|line| pages.present(line.range.clone())).collect())
+}
+
+fn lines(pid: u32) -> io::Result<Vec<Line>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    Ok(text.lines().filter_map(parse_line).collect())
+}
+
+/// Where the emulator begins.
+fn program_limit(lines: &[Line], emulator: &Path) -> u64 {
+    let own = lines.iter().find(|line| line.path.as_deref() == Some(emulator));
+    own.map_or(KERNEL_PLACED, |line| line.range.start)
 }
 
 /// The program lies below the emulator: QEMU places it, the kernel places QEMU.
 fn from_lines(lines: &[Line], emulator: &Path, program: &Path) -> Snapshot {
     let is_file = |line: &&Line, path: &Path| line.path.as_deref() == Some(path);
-    let limit = lines.iter().find(|line| is_file(line, emulator)).map(|line| line.range.start);
-    let limit = limit.unwrap_or(KERNEL_PLACED);
+    let limit = program_limit(lines, emulator);
     let guest: Vec<&Line> = lines.iter().filter(|line| line.range.end <= limit).collect();
     let image = guest.iter().find(|line| is_file(line, program)).map(|line| line.range.start);
     let stack = guest.windows(2).find(|pair| is_stack(pair[0], pair[1]));

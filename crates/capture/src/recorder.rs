@@ -12,6 +12,7 @@ use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::CaptureError;
+use crate::address_space::AddressSpace;
 use crate::launch::{Killed, Partial, check_output, kill_all, spawn};
 use crate::layout::{
     DICTIONARY_BYTES, ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES,
@@ -19,9 +20,9 @@ use crate::layout::{
 };
 use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
 use crate::output::Output;
-use crate::process::{self, PageMap};
 use crate::program::{find_emulator, find_program};
-use crate::region::{self, Region};
+use crate::questions::{Answer, Answerer, parts};
+use crate::region::Region;
 use crate::relocation::Relocation;
 use crate::replay::{Replay, Step};
 use crate::shared::{MemoryFile, SharedMemory};
@@ -62,15 +63,18 @@ pub fn record(
     let name = options.program.first().ok_or(CaptureError::NoProgram)?;
     let program = find_program(name)?;
     let emulator = find_emulator(options.emulator.as_deref())?;
+    let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
     let shared = Arc::new(SharedMemory::new()?);
     select(&options.selection, &shared);
     let plugin = MemoryFile::with_content(c"perforate-plugin", PLUGIN)?;
-    let spool = Spool::start(Arc::clone(&shared), &emulator, &folder, options.spool_bytes)?;
+    let region = options.selection.region.clone();
+    let answerer = Answerer { emulator: emulator.clone(), region };
+    let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
     let started = Instant::now();
     let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
     let mut session = Session {
-        emulator: emulator.canonicalize().unwrap_or(emulator),
+        emulator,
         spool,
         shared,
         child: Killed(child),
@@ -158,7 +162,7 @@ impl Session {
                     }
                 }
                 Step::Image { ring, image } => self.load(ring, image)?,
-                Step::Start { ring, image, skipped } => self.start(ring, image, skipped)?,
+                Step::Start { ring, skipped } => self.start(ring, skipped)?,
                 Step::Full => {
                     progress(self.progress());
                     self.end_programs();
@@ -249,49 +253,20 @@ impl Session {
 
     /// A program was loaded: learns what is mapped.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), CaptureError> {
-        let failed = |error| CaptureError::system("reading the program's mappings", error);
-        let image = self.replay.images.get(number)?;
-        let read = process::program_of(image.process).and_then(|program| {
-            let snapshot = process::snapshot(image.process, &self.emulator, &program)?;
-            Ok((program, snapshot))
-        });
-        match read {
-            Ok((program, snapshot)) => {
-                image.space = Default::default();
-                for event in &snapshot.events {
-                    image.space.apply(event);
-                }
-                image.relocation = Relocation::new(&snapshot.layout);
-                image.program = program;
-                self.find_region(number, snapshot.program_start)?;
+        if let Some(Answer::Image { program, snapshot }) = self.replay.answer(ring) {
+            let image = self.replay.images.get(number)?;
+            image.space = AddressSpace::default();
+            for event in &snapshot.events {
+                image.space.apply(event);
             }
-            // Killed meanwhile.
-            Err(_) if !runs(image.process, &self.emulator) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        self.shared.answer(ring);
-        Ok(())
-    }
-
-    /// Tells the plugin of the first program that has the region where it lies.
-    fn find_region(&mut self, number: u64, start: Option<u64>) -> Result<(), CaptureError> {
-        let phases = &self.shared.header().phases;
-        let program = &self.replay.images.get(number)?.program;
-        let Some(region) = &self.options.selection.region else { return Ok(()) };
-        if phases.region_image.load(Ordering::Relaxed) != 0 {
-            return Ok(());
-        }
-        if let (Some(place), Some(start)) = (region::find(region, program), start) {
-            phases.region_start.store(place.linked.start, Ordering::Relaxed);
-            phases.region_end.store(place.linked.end, Ordering::Relaxed);
-            phases.region_bias.store(start.wrapping_sub(place.first), Ordering::Relaxed);
-            phases.region_image.store(number + 1, Ordering::Release);
+            image.relocation = Relocation::new(&snapshot.layout);
+            image.program = program;
         }
         Ok(())
     }
 
     /// Recording starts in an image, at the first time or again after a gap.
-    fn start(&mut self, ring: usize, image: u64, skipped: u64) -> Result<(), CaptureError> {
+    fn start(&mut self, ring: usize, skipped: u64) -> Result<(), CaptureError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;
         }
@@ -303,12 +278,12 @@ impl Session {
                 output.common_event(ProgramEvent::Gap { instructions: gap })?;
             }
         }
-        let pages = PageMap::open(self.replay.images.get(image)?.process).ok();
         // A process that was killed meanwhile has no pages.
-        let present = |range| pages.as_ref().map_or(Vec::new(), |pages| pages.present(range));
-        self.replay.start_image(ring, present)?;
-        self.shared.answer(ring);
-        Ok(())
+        let pages = match self.replay.answer(ring) {
+            Some(Answer::Pages(pages)) => pages,
+            _ => Vec::new(),
+        };
+        self.replay.start_image(ring, |range| parts(&pages, &range))
     }
 
     /// Begins the trace.
@@ -378,6 +353,11 @@ impl Session {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
+        let last = self.shared.header().phases.skipped.load(Ordering::Relaxed) - self.skipped;
+        if last > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
+            self.skipped += last;
+            output.common_event(ProgramEvent::Gap { instructions: last })?;
+        }
         let processes = processes(&self.replay, output.processes());
         let accesses = output.accesses;
         let written = output.sink.finish()?;

@@ -1,5 +1,7 @@
 //! Putting the records of all threads of all processes back into one stream of instructions.
 
+use std::collections::VecDeque;
+
 use perforate_types::{Branch, MemoryAccess, ProgramEvent, ThreadId};
 
 use crate::CaptureError;
@@ -8,6 +10,7 @@ use crate::blocks::{Blocks, Dictionary};
 use crate::execution::{RunningRepetition, executed, repeat};
 use crate::images::{Image, Images};
 use crate::output::{Output, Place, Sink};
+use crate::questions::Answer;
 use crate::record::{self, Control, Record, SYSCALL_WORDS};
 use crate::spool::Batch;
 use crate::syscalls::{Syscall, is_failure};
@@ -28,8 +31,6 @@ pub enum Step {
     Start {
         /// The ring.
         ring: usize,
-        /// The number of the image.
-        image: u64,
         /// Instructions that were passed over so far, by all.
         skipped: u64,
     },
@@ -53,6 +54,8 @@ struct Thread {
     /// The image that the thread's call of fork makes.
     forks: Option<u64>,
     repetition: Option<RunningRepetition>,
+    /// Answers to questions that the replay has not come to.
+    answers: VecDeque<Answer>,
 }
 
 impl Thread {
@@ -110,6 +113,7 @@ impl<S: Sink> Replay<S> {
             self.threads.resize_with(batch.ring + 1, Thread::default);
         }
         let thread = &mut self.threads[batch.ring];
+        thread.answers.extend(batch.answer);
         if thread.position == thread.records.len() {
             (thread.records, thread.position) = (batch.records, 0);
             return;
@@ -117,6 +121,11 @@ impl<S: Sink> Replay<S> {
         thread.records.drain(..thread.position);
         thread.position = 0;
         thread.records.append(&mut batch.records);
+    }
+
+    /// The answer to the question of a ring's thread; none if it was killed meanwhile.
+    pub fn answer(&mut self, ring: usize) -> Option<Answer> {
+        self.threads[ring].answers.pop_front()
     }
 
     /// Threads seen so far.
@@ -323,7 +332,7 @@ impl<S: Sink> Replay<S> {
                 self.images.load(image)?;
                 return Ok(Some(Step::Image { ring, image }));
             }
-            Control::Start => return Ok(Some(Step::Start { ring, image, skipped: payload })),
+            Control::Start => return Ok(Some(Step::Start { ring, skipped: payload })),
             Control::Segment | Control::ThreadStart => {
                 return Err(CaptureError::Damaged("a segment inside another"));
             }

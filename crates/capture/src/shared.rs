@@ -134,9 +134,18 @@ impl SharedMemory {
         self.ring_header(ring).state.store(RING_FREE, Ordering::Release);
     }
 
-    /// Answers the question of a ring's virtual CPU.
+    /// The question that a ring's virtual CPU waits with, if it does.
+    pub fn question(&self, ring: usize) -> Option<u64> {
+        let header = self.ring_header(ring);
+        let questions = header.questions.load(Ordering::Acquire);
+        let is_open = questions > header.answers.load(Ordering::Acquire);
+        is_open.then(|| header.question.load(Ordering::Acquire))
+    }
+
+    /// Says that all questions of a ring's virtual CPU are answered.
     pub fn answer(&self, ring: usize) {
-        self.ring_header(ring).answers.fetch_add(1, Ordering::AcqRel);
+        let header = self.ring_header(ring);
+        header.answers.store(header.questions.load(Ordering::Acquire), Ordering::Release);
     }
 
     /// Moves what is in `ring` to the end of `records`; returns how many records that were.

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::CaptureError;
+use crate::questions::{Answer, Answerer};
 use crate::record::{self, Control};
 use crate::shared::SharedMemory;
 
@@ -30,6 +31,8 @@ pub struct Batch {
     pub ring: usize,
     /// What was in it; ends with [`Control::ThreadEnd`] when its virtual CPU is gone.
     pub records: Vec<u64>,
+    /// The answer to the question with which the records end, if they do.
+    pub answer: Option<Answer>,
 }
 
 enum Waiting {
@@ -48,8 +51,7 @@ struct Queue {
 
 struct State {
     shared: Arc<SharedMemory>,
-    /// The program whose processes write to rings.
-    emulator: PathBuf,
+    answerer: Answerer,
     queue: Mutex<Queue>,
     has_room: Condvar,
     file: File,
@@ -71,7 +73,7 @@ impl Spool {
     /// `folder`, up to `limit_bytes` at a time.
     pub fn start(
         shared: Arc<SharedMemory>,
-        emulator: &Path,
+        answerer: Answerer,
         folder: &Path,
         limit_bytes: u64,
     ) -> Result<Self, CaptureError> {
@@ -79,7 +81,7 @@ impl Spool {
         let file = tempfile::tempfile_in(folder).map_err(failed)?;
         let state = Arc::new(State {
             shared,
-            emulator: emulator.canonicalize().unwrap_or_else(|_| emulator.to_owned()),
+            answerer,
             queue: Mutex::default(),
             has_room: Condvar::new(),
             file,
@@ -157,14 +159,16 @@ impl State {
                 let now = self.started.elapsed().as_nanos() as u64;
                 self.last_used.store(now, Ordering::Relaxed);
             }
+            let is_asked = self.shared.question(ring).is_some();
             let mut records = Vec::new();
             self.shared.drain(ring, &mut records);
+            let answer = if is_asked { self.answerer.answer(&self.shared, ring) } else { None };
             if is_ended {
                 records.push(record::control(Control::ThreadEnd, 0));
             }
-            if !records.is_empty() {
+            if !records.is_empty() || answer.is_some() {
                 is_any = true;
-                self.add(Batch { ring, records });
+                self.add(Batch { ring, records, answer });
             }
             if is_ended {
                 self.shared.free(ring);
@@ -176,7 +180,8 @@ impl State {
     /// Ends the rings of processes that were killed, or replaced by what cannot be recorded.
     fn end_orphans(&self) {
         for ring in 0..self.shared.rings() {
-            if self.shared.user(ring).is_some_and(|process| !runs(process, &self.emulator)) {
+            if self.shared.user(ring).is_some_and(|process| !runs(process, &self.answerer.emulator))
+            {
                 self.shared.end(ring);
             }
         }
@@ -185,7 +190,8 @@ impl State {
     fn add(&self, batch: Batch) {
         let bytes = batch.records.len() as u64 * RECORD_BYTES;
         let mut queue = self.queue();
-        while queue.memory_bytes + bytes > MEMORY_BYTES && !queue.waiting.is_empty() {
+        let is_answer = batch.answer.is_some();
+        while queue.memory_bytes + bytes > MEMORY_BYTES && !queue.waiting.is_empty() && !is_answer {
             if queue.disk_bytes + bytes <= self.limit_bytes {
                 let offset = queue.file_end;
                 // Nobody else writes to the file, and nobody reads what is not in the queue yet.
@@ -227,7 +233,7 @@ impl State {
                 self.give_back(offset, bytes.len() as u64);
                 queue = self.queue();
                 queue.disk_bytes -= bytes.len() as u64;
-                Batch { ring, records: from_bytes(&bytes) }
+                Batch { ring, records: from_bytes(&bytes), answer: None }
             }
         };
         self.has_room.notify_all();
@@ -255,12 +261,14 @@ fn from_bytes(bytes: &[u8]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn state(limit_bytes: u64) -> State {
         State {
             shared: Arc::new(SharedMemory::new().unwrap()),
-            emulator: PathBuf::new(),
+            answerer: Answerer { emulator: PathBuf::new(), region: None },
             queue: Mutex::default(),
             has_room: Condvar::new(),
             file: tempfile::tempfile().unwrap(),
@@ -273,7 +281,7 @@ mod tests {
 
     /// Three quarters of what may wait in memory.
     fn large(ring: usize) -> Batch {
-        Batch { ring, records: vec![ring as u64; MEMORY_BYTES as usize / 8 / 4 * 3] }
+        Batch { ring, records: vec![ring as u64; MEMORY_BYTES as usize / 8 / 4 * 3], answer: None }
     }
 
     #[test]
@@ -282,7 +290,7 @@ mod tests {
         for ring in 0..3 {
             state.add(large(ring));
         }
-        state.add(Batch { ring: 3, records: vec![3] });
+        state.add(Batch { ring: 3, records: vec![3], answer: None });
         let queue = state.queue();
         assert_eq!((queue.memory_bytes, queue.disk_bytes), (100_663_304, 201_326_592));
         drop(queue);

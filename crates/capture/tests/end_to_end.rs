@@ -395,9 +395,9 @@ fn markers_select_regions() {
     // Pages of a static array are neighbours: 2 and 4 of the five. They may straddle pages.
     assert!(pages.len() <= 4, "{pages:x?}");
     let gaps = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Gap { .. }));
-    assert_eq!(gaps.count(), 1);
-    // A call of the function is 8192 rounds of at least five instructions.
-    assert!((80_000..200_000).contains(&summary.instructions), "{}", summary.instructions);
+    assert_eq!(gaps.count(), 2, "between the regions and behind the last");
+    // Two calls of 8192 rounds, of eight to eighteen instructions each.
+    assert!((130_000..300_000).contains(&summary.instructions), "{}", summary.instructions);
 
     let (summary, trace) = record_region(Region::Function("work".into()));
     assert_eq!(summary.windows, 5);
@@ -414,7 +414,7 @@ fn windows_of_a_long_run_add_up_to_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
+    let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done";
     let whole = folder.path().join("whole.trace");
     let whole = record_quietly(options(&whole, &["sh", "-c", script])).unwrap();
     let file = folder.path().join("sample.trace");
@@ -424,7 +424,7 @@ fn windows_of_a_long_run_add_up_to_it() {
     let all = sampled.instructions + sampled.instructions_between;
     let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;
     assert!(difference < 0.02, "{all} of {}", whole.instructions);
-    assert_eq!(sampled.windows, whole.instructions.div_ceil(2_000_000), "{sampled:?}");
+    assert!(sampled.windows.abs_diff(whole.instructions.div_ceil(2_000_000)) <= 1, "{sampled:?}");
     let share = sampled.instructions as f64 / all as f64;
     assert!((0.08..0.25).contains(&share), "{share}");
     let trace = read(&file);

@@ -51,6 +51,10 @@ fn thread(records: &[u64]) -> Vec<u64> {
     [&[control(Control::ThreadStart, 0), 100], records].concat()
 }
 
+fn batch(ring: usize, records: Vec<u64>) -> Batch {
+    Batch { ring, records, answer: None }
+}
+
 /// A replay of a process that the trace knows.
 fn started(limit: u64) -> Replay<Kept> {
     let mut replay = Replay::new();
@@ -64,7 +68,7 @@ fn started(limit: u64) -> Replay<Kept> {
 fn replay_of(rings: &[&[u64]], limit: u64) -> (Replay<Kept>, Step) {
     let mut replay = started(limit);
     for (ring, records) in rings.iter().enumerate() {
-        replay.add(Batch { ring, records: thread(records) });
+        replay.add(batch(ring, thread(records)));
     }
     let step = replay.advance(&dictionary()).unwrap();
     (replay, step)
@@ -131,7 +135,7 @@ fn a_ticket_that_is_missing_is_waited_for() {
     let (mut replay, step) = replay_of(&[&[segment(1), block(3), end(0)]], u64::MAX);
     assert_eq!(step, Step::Starved);
     assert_eq!(replay.output.as_ref().unwrap().instructions, 0);
-    replay.add(Batch { ring: 1, records: thread(&[segment(0), block(0), end(0)]) });
+    replay.add(batch(1, thread(&[segment(0), block(0), end(0)])));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
     assert_eq!(kept(replay).instructions[0].0, 0x1000, "ticket 0 first");
 }
@@ -160,7 +164,7 @@ fn a_block_left_early_is_cut_short() {
     entries.push(dictionary_entry(0x2001, &[&[0x89, 0x07], &[0x90]]));
     let mut replay = started(u64::MAX);
     let records = thread(&[segment(0), block(4), block(5), end(0)]);
-    replay.add(Batch { ring: 0, records });
+    replay.add(batch(0, records));
     replay.advance(&entries).unwrap();
     let ips: Vec<u64> = kept(replay).instructions.iter().map(|(ip, ..)| *ip).collect();
     assert_eq!(ips, [0x2000, 0x2001, 0x2003]);
@@ -195,7 +199,7 @@ fn damage_is_an_error() {
         &[segment(0), u64::MAX],
     ] {
         let mut replay = started(u64::MAX);
-        replay.add(Batch { ring: 0, records: thread(records) });
+        replay.add(batch(0, thread(records)));
         let error = replay.advance(&dictionary()).unwrap_err();
         assert!(matches!(error, CaptureError::Damaged(_)), "{records:x?}");
     }
@@ -217,8 +221,8 @@ fn a_fork_stands_before_what_the_child_does() {
     let child = [segment(1), block(3), control(Control::Exit, 1), end(0)];
     let mut replay = started(u64::MAX);
     // The child's records come first.
-    replay.add(Batch { ring: 1, records: other_image(1, &child) });
-    replay.add(Batch { ring: 0, records: thread(&parent) });
+    replay.add(batch(1, other_image(1, &child)));
+    replay.add(batch(0, thread(&parent)));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
     let (child, exit) = (ProcessId(1), ProgramEvent::Exit { process: ProcessId(1) });
     let kept = kept(replay);
@@ -240,14 +244,14 @@ fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
     let program = [&program[..], &[control(Control::Start, 0), 1, end(0)]].concat();
     let program = [&program[..], &[segment(4), block(3), end(0)]].concat();
     let mut replay = started(u64::MAX);
-    replay.add(Batch { ring: 0, records: thread(&parent) });
-    replay.add(Batch { ring: 1, records: other_image(1, &[&child[..], &[thread_end]].concat()) });
+    replay.add(batch(0, thread(&parent)));
+    replay.add(batch(1, other_image(1, &[&child[..], &[thread_end]].concat())));
     // The same process of the operating system, 101, with the next image.
     let mut records = other_image(2, &program);
     records[1] = 101;
-    replay.add(Batch { ring: 2, records });
+    replay.add(batch(2, records));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 2, image: 2 });
-    let start = Step::Start { ring: 2, image: 2, skipped: 0 };
+    let start = Step::Start { ring: 2, skipped: 0 };
     assert_eq!(replay.advance(&dictionary()).unwrap(), start);
     replay.start_image(2, |_| Vec::new()).unwrap();
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
@@ -264,12 +268,12 @@ fn a_program_that_is_replaced_loses_its_memory() {
     let after = [&after[..], &[segment(3), block(0), end(0)]].concat();
     let mut replay = started(u64::MAX);
     let first = [&thread(&before)[..], &[control(Control::ThreadEnd, 0)]].concat();
-    replay.add(Batch { ring: 0, records: first });
+    replay.add(batch(0, first));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
     assert!(replay.images.is_any_alive(), "the next image is on its way");
     let mut records = other_image(1, &after);
     records[1] = 100;
-    replay.add(Batch { ring: 0, records });
+    replay.add(batch(0, records));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 0, image: 1 });
     replay.advance(&dictionary()).unwrap();
     replay.start_image(0, |_| Vec::new()).unwrap();
@@ -285,8 +289,8 @@ fn a_killed_process_leaves_no_gap() {
     // Killed in a block; another thread of it was killed before it wrote its ticket, 2.
     let killed = [segment(1), block(0), control(Control::ThreadEnd, 0)];
     let mut replay = started(u64::MAX);
-    replay.add(Batch { ring: 0, records: thread(&[&fork[..], &after].concat()) });
-    replay.add(Batch { ring: 1, records: other_image(1, &killed) });
+    replay.add(batch(0, thread(&[&fork[..], &after].concat())));
+    replay.add(batch(1, other_image(1, &killed)));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
     assert!(replay.skip_lost_ticket());
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
