@@ -10,7 +10,10 @@ mod synthetic;
 
 pub use convert::{convert, metadata_for, write_chunk};
 pub use error::TraceError;
-pub use foreign::{TraceFormat, open, open_bytes, split_format};
+pub use foreign::{
+    Compression, ForeignWriter, Losses, TraceFormat, formats_of_name, open, open_bytes,
+    split_format,
+};
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
 pub use synthetic::{Parameter, ParameterKind, WORKLOADS, Workload, WorkloadSpec};

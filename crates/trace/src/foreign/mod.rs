@@ -9,6 +9,7 @@ mod gem5;
 mod lackey;
 mod protocol_buffer;
 mod text;
+mod write;
 mod zip;
 
 use std::io::{BufReader, Cursor, Read};
@@ -20,6 +21,7 @@ pub use self::formats::{TraceFormat, split_format};
 use self::gem5::Gem5;
 use self::lackey::Lackey;
 use self::text::Text;
+pub use self::write::{Compression, ForeignWriter, Losses, formats_of_name};
 use crate::content::Content;
 use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
