@@ -175,9 +175,10 @@ impl Text {
         }
     }
 
-    /// Says which process an instruction belongs to.
+    /// Says which process an instruction belongs to: without a number, to that before it.
     fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
-        let event = self.running.switch(pid.unwrap_or(0), 0).map_err(|()| {
+        let Some(pid) = pid else { return Ok(()) };
+        let event = self.running.switch(pid, 0).map_err(|()| {
             let problem = "too many processes".to_owned();
             self.input.damaged(self.input.offset, problem, "at most 65536")
         })?;

@@ -75,10 +75,12 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
         Branch::Return => (&[STACK_POINTER][..], JUMP, POINTERS, NONE),
     };
     let has_others = !matches!(branch, Branch::Jump | Branch::Call);
-    let others = sources.iter().filter(|_| has_others).copied();
+    let is_indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
+    let usable =
+        |register: &&Register| has_others && !(is_indirect && **register == UNKNOWN_TARGET);
+    let others = sources.iter().filter(usable).copied();
     let mut read = places(reads, others.filter(|register| !never_reads.contains(register)));
     let names_target = read.iter().any(|register| !reads.contains(register) && *register != 0);
-    let is_indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
     if is_indirect && !names_target {
         let free = read.iter().position(|&register| register == 0).unwrap_or(3);
         read[free] = UNKNOWN_TARGET;
