@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use perforate_trace::{
-    Source, TraceMetadata, TraceReader, TraceWriter, WORKLOADS, WorkloadSpec, WriterOptions, open,
-    write_chunk,
+    Compression, ForeignWriter, Source, TraceFormat, TraceMetadata, TraceReader, TraceWriter,
+    WORKLOADS, WorkloadSpec, WriterOptions, convert, metadata_for, open, write_chunk,
 };
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Register, VirtualAddress,
@@ -54,6 +54,9 @@ fn main() {
             left = left.saturating_sub(chunk.instructions.len() as u64);
             Some(chunk)
         });
+        for format in [TraceFormat::ChampSim, TraceFormat::Csv] {
+            measure_foreign(format);
+        }
         for workload in WORKLOADS {
             measure_workload(workload.name);
         }
@@ -83,7 +86,7 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("bench.trace");
     let chunks: Vec<Chunk> = std::iter::from_fn(&mut next).collect();
-    for level in [3, 19] {
+    for level in [1, 3, 19] {
         let options = WriterOptions { level, ..WriterOptions::default() };
         let start = Clock::start();
         let mut writer =
@@ -109,6 +112,42 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
         }
         let level = serde_json::json!({ "level": level });
         report("decode", input, summary.instructions, seconds, level);
+    }
+}
+
+/// Reads the made-up program from an uncompressed file of this format, and converts it to ours.
+fn measure_foreign(format: TraceFormat) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(format.name());
+    let mut writer =
+        ForeignWriter::create(&path, format, Compression::None, 3).expect("a new file");
+    let mut program = Program::new();
+    let start = Clock::start();
+    let mut making = 0.0;
+    for _ in 0..INSTRUCTIONS / 2_000_000 {
+        let before = start.seconds();
+        let chunk = program.chunk();
+        making += start.seconds() - before;
+        writer.write_chunk(&chunk).expect("written");
+    }
+    let (summary, _) = writer.finish().expect("finished");
+    let (count, seconds) = (summary.instructions, start.seconds() - making);
+    let bytes = serde_json::json!({ "bytes": summary.bytes });
+    report("write", format.name(), count, seconds, bytes);
+
+    let start = Clock::start();
+    assert_eq!(drain(&mut *open(&path).expect("the file just written"), u64::MAX), count);
+    report("read", format.name(), count, start.seconds(), serde_json::json!({}));
+
+    for level in [1, 3] {
+        let start = Clock::start();
+        let mut source = open(&path).expect("the file just written");
+        let options = WriterOptions { level, ..WriterOptions::default() };
+        let ours = folder.path().join("ours");
+        let writer = TraceWriter::create_with(ours, &metadata_for(&*source), options);
+        convert(&mut *source, writer.expect("a file")).expect("converted");
+        let level = serde_json::json!({ "level": level });
+        report("convert", format.name(), count, start.seconds(), level);
     }
 }
 
