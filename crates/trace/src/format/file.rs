@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::columns::{Column, Unpacker};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
 use super::index::{self, Place};
-use super::{PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
+use super::{MAX_METADATA_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
 use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 use crate::source::Truncation;
@@ -112,6 +112,11 @@ impl TraceFile {
         self.read_payload(&place, &mut payload)?;
         let mut columns = [Column::default()];
         unpacker.unpack(&payload, &mut columns).map_err(|problem| wrong(self, problem))?;
+        let length = columns[0].rest().len();
+        if length > MAX_METADATA_BYTES {
+            let found = format!("metadata of {length} bytes");
+            return Err(wrong(self, problem(found, format!("at most {MAX_METADATA_BYTES}"))));
+        }
         self.metadata = serde_json::from_slice(columns[0].rest())
             .map_err(|error| wrong(self, problem(format!("metadata: {error}"), "valid JSON")))?;
         self.places.push(place);
