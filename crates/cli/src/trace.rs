@@ -12,7 +12,7 @@ use perforate_types::{Chunk, Instruction, MemoryAccess, Permissions, ProgramEven
 
 use crate::bundled;
 use crate::failure::Failure;
-use crate::output::{Bar, print, write_whole};
+use crate::output::{Bar, COLUMNS, notes, print, write_whole};
 
 /// Look into and convert traces.
 #[derive(Args)]
@@ -149,9 +149,7 @@ fn info(file: &str) -> Result<(), Failure> {
         has(metadata.has_dependencies),
         has(metadata.has_branches),
     );
-    for assumption in &metadata.assumptions {
-        text += &format!("note: {assumption}\n");
-    }
+    text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
     }
