@@ -40,13 +40,15 @@ impl Encoder for ChampSim {
             }
         }
         let is_branch = instruction.branch != Branch::None;
-        bytes.extend_from_slice(&instruction.ip.value().to_le_bytes());
-        bytes.extend_from_slice(&[is_branch.into(), (is_branch && instruction.taken).into()]);
-        bytes.extend_from_slice(&written.map(exchange));
-        bytes.extend_from_slice(&read.map(exchange));
-        for address in writes.into_iter().chain(reads) {
-            bytes.extend_from_slice(&u64::to_le_bytes(address));
+        let mut record = [0; 64];
+        record[..8].copy_from_slice(&instruction.ip.value().to_le_bytes());
+        record[8..10].copy_from_slice(&[is_branch.into(), (is_branch && instruction.taken).into()]);
+        record[10..12].copy_from_slice(&written.map(exchange));
+        record[12..16].copy_from_slice(&read.map(exchange));
+        for (place, address) in record[16..].chunks_exact_mut(8).zip(writes.iter().chain(&reads)) {
+            place.copy_from_slice(&u64::to_le_bytes(*address));
         }
+        bytes.extend_from_slice(&record);
         lost
     }
 
@@ -62,6 +64,10 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     const ALL: &[Register] = &[INSTRUCTION_POINTER, STACK_POINTER, FLAGS];
     const JUMP: &[Register] = &[INSTRUCTION_POINTER];
     let Instruction { sources, destinations, branch, .. } = instruction;
+    let names_ip = sources.contains(&INSTRUCTION_POINTER) | destinations.contains(&JUMP[0]);
+    if *branch == Branch::None && !names_ip {
+        return (*sources, *destinations);
+    }
     let tells_condition = sources.iter().any(|one| *one != 0 && !POINTERS.contains(one));
     // Registers the kind demands to be read and written, and those it must not read or write.
     let (reads, never_reads, writes, never_writes) = match branch {
