@@ -2,8 +2,8 @@
 
 mod common;
 
+use common::read_all;
 use common::samples::*;
-use common::{map, read_all};
 use perforate_trace::{Source, open, open_bytes};
 use perforate_types::{
     AccessKind::{Read, Write},
@@ -202,6 +202,9 @@ fn raw_and_broken_drmemtrace_files_get_one_clear_line() {
     std::fs::create_dir(folder.path().join("raw")).unwrap();
     let text = open(folder.path()).err().unwrap().to_string();
     assert!(text.contains("raw traces only; expected a final trace"), "{text}");
+    std::fs::create_dir_all(folder.path().join("trace/window.0000")).unwrap();
+    let text = open(folder.path()).err().unwrap().to_string();
+    assert!(text.contains("several windows; expected the folder of one"), "{text}");
     let lz4 = error_of("a.lz4", b"\x04\x22\x4d\x18 and so on".to_vec());
     assert!(lz4.contains("compressed by lz4"), "{lz4}");
     let narrow = [25u32, 5, 28 | 12 << 16, 5].map(u32::to_le_bytes).concat();
@@ -336,14 +339,6 @@ fn a_zip_archive_that_unfolds_without_end_is_refused() {
 
 fn find(bytes: &[u8], wanted: &[u8], from: usize) -> usize {
     from + bytes[from..].windows(wanted.len()).position(|window| window == wanted).unwrap()
-}
-
-#[test]
-fn events_of_ours_are_not_in_samples_of_others() {
-    // Guards the samples: ours has map events, which the foreign formats cannot have.
-    let ours = all().pop().unwrap();
-    assert_eq!(ours.0, "perforate");
-    assert_eq!(whole(ours.1).events[0].1, map(0x10_0000));
 }
 
 /// Every sample cut off anywhere, and with every byte changed, is read to an end or an error, and

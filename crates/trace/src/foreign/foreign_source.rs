@@ -219,6 +219,9 @@ impl<F: Format> Source for ForeignSource<F> {
         chunk.clear();
         chunk.events.extend(self.switch.take().map(|event| (0, event)));
         self.format.fill(chunk, CHUNK_INSTRUCTIONS)?;
+        if chunk.instructions.is_empty() {
+            chunk.clear(); // whoever runs now does nothing more
+        }
         Ok(!chunk.instructions.is_empty())
     }
 

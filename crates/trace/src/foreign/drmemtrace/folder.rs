@@ -16,7 +16,10 @@ pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceErro
     let list = traces_in(searched).map_err(|error| TraceError::io(searched, "read", error))?;
     if list.is_empty() {
         let raw = folder.join("raw").is_dir() || folder.join("modules.log").is_file();
-        return Err(if raw {
+        return Err(if searched.join("window.0000").is_dir() {
+            let problem = "a drmemtrace folder of several windows";
+            TraceError::unsuitable(folder, problem, "the folder of one, trace/window.NNNN")
+        } else if raw {
             let problem = "a drmemtrace folder with raw traces only";
             TraceError::unsuitable(folder, problem, HOW_TO_FINISH)
         } else {
@@ -30,14 +33,14 @@ pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceErro
     Ok(list)
 }
 
-/// Files whose name contains `.trace`, as drmemtrace names them; not the schedules and lists
-/// that lie beside them.
+/// Files of threads, by what their names have in common (`drmemtrace.….trace.zip`,
+/// `….memtrace.gz`); not the schedules and lists that lie beside them.
 fn traces_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut list = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("drmemtrace.") && name.contains(".trace") && path.is_file() {
+        if name.contains("memtrace.") && !name.contains("schedule") && path.is_file() {
             list.push(path);
         }
     }
