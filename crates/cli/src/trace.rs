@@ -48,7 +48,8 @@ enum TraceCommand {
   perforate trace convert random:size=1G --instructions 1000000 -o random.trace
   perforate trace convert redis --instructions 1000000 -o redis.champsimtrace.xz
   perforate trace convert redis --instructions 1000 -o redis.csv
-Formats read: perforate, champsim, cloudsuite, drmemtrace, gem5, lackey, csv (docs/foreign-traces.md).")]
+Formats read: perforate, champsim, cloudsuite, drmemtrace, gem5, lackey, csv.
+docs/foreign-traces.md says what each lacks and what is assumed instead.")]
     Convert {
         /// Trace of any format that can be read, or a workload; FORMAT:FILE says which format
         file: String,
@@ -345,9 +346,10 @@ fn write_foreign(source: &mut dyn Source, path: &Path, target: &Target) -> Resul
 /// What was written, and what was missing of the source.
 fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
+    let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{} instructions, {} accesses, {} events, {} bytes ({per_instruction:.3} per instruction)\n",
-        summary.instructions, summary.accesses, summary.events, summary.bytes
+        "{instructions} instructions, {accesses} accesses, {events} events, {bytes} bytes \
+         ({per_instruction:.3} per instruction)\n"
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

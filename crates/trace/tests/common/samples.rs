@@ -204,11 +204,26 @@ pub fn gem5_packets() -> Vec<u8> {
     .concat()
 }
 
-pub const LACKEY: &str = "==7== Lackey, an example Valgrind tool\n==7== \nI  0401ab70,3\nI  0401ab73,5\n \
-                          S 1fff000698,8\n L 1fff0006a0,4\nI  0401b770,32\n M 0421f0,16\n==7== \n";
+pub const LACKEY: &str = "==7== Lackey, an example Valgrind tool
+==7==
+I  0401ab70,3
+I  0401ab73,5
+ S 1fff000698,8
+ L 1fff0006a0,4
+I  0401b770,32
+ M 0421f0,16
+==7==
+";
 
-pub const LIST: &str = "# made up\nR 0x1000\nw\t8192 4\n\nI 0x401000 3\nR 0x3000 16\nW,0x3010,,5,0x401000\n\
-                        R 0x4000 8 6 0x402000\n";
+pub const LIST: &str = "# made up
+R 0x1000
+w\t8192 4
+
+I 0x401000 3
+R 0x3000 16
+W,0x3010,,5,0x401000
+R 0x4000 8 6 0x402000
+";
 
 /// A trace of ours, of few instructions.
 fn ours() -> Vec<u8> {
