@@ -14,12 +14,7 @@
 
 use perforate_types::Register;
 
-/// The stack pointer.
-pub const STACK_POINTER: Register = 5;
-/// The arithmetic flags.
-pub const FLAGS: Register = 17;
-/// The instruction pointer.
-pub const INSTRUCTION_POINTER: Register = 18;
+pub use perforate_types::{FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
 
 const GENERAL: u8 = 1;
 const VECTOR: u8 = 19;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use perforate_trace::{
-    Limited, Source, TraceWriter, WorkloadSpec, WriterOptions, metadata_for, open, write_chunk,
+    Compression, ForeignWriter, Limited, Losses, Source, TraceFormat, TraceSummary, TraceWriter,
+    WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format, write_chunk,
 };
 use perforate_types::{Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent};
 
 use crate::bundled;
 use crate::failure::Failure;
-use crate::output::{Bar, print, write_whole};
+use crate::output::{Bar, COLUMNS, notes, print, write_whole};
 
 /// Look into and convert traces.
 #[derive(Args)]
@@ -23,7 +24,10 @@ pub struct TraceArguments {
 #[derive(Subcommand)]
 enum TraceCommand {
     /// What a trace holds: instructions, accesses, pages, events
-    #[command(after_help = "Example:\n  perforate trace info traces/redis.trace")]
+    #[command(after_help = "Examples:
+  perforate trace info traces/redis.trace
+  perforate trace info drmemtrace.app.7.0000.dir   # what the format lacks is told, too
+  perforate trace info cloudsuite:x.xz             # where the content leaves the format open")]
     Info {
         /// Trace of any format that can be read, or a bundled trace
         file: String,
@@ -37,20 +41,29 @@ enum TraceCommand {
         #[arg(long, value_name = "N", default_value_t = 20)]
         instructions: u64,
     },
-    /// Convert a foreign trace or a workload into a trace of ours
+    /// Convert a foreign trace or a workload into a trace of ours, or ours into a foreign one
     #[command(after_help = "Examples:
   perforate trace convert 429.mcf.champsimtrace.xz -o mcf.trace
-  perforate trace convert random:size=1G --instructions 1000000 -o random.trace")]
+  perforate trace convert drmemtrace.app.7.0000.dir -o app.trace
+  perforate trace convert random:size=1G --instructions 1000000 -o random.trace
+  perforate trace convert redis --instructions 1000000 -o redis.champsimtrace.xz
+  perforate trace convert redis --instructions 1000 -o redis.csv
+Formats read: perforate, champsim, cloudsuite, drmemtrace, gem5, lackey, csv.
+docs/foreign-traces.md says what each lacks and what is assumed instead.")]
     Convert {
-        /// ChampSim (raw, .xz, .gz, .zst), valgrind lackey, ours, or a workload
+        /// Trace of any format that can be read, or a workload; FORMAT:FILE says which format
         file: String,
-        /// The trace file to write
+        /// The trace file to write; .champsimtrace and .csv, also with .xz, .gz or .zst, are
+        /// foreign traces
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
+        /// Format to write, where the name of the file does not say it
+        #[arg(long, value_name = "FORMAT", value_parser = ["perforate", "champsim", "csv"])]
+        to: Option<String>,
         /// Instructions to convert at most
         #[arg(long, value_name = "N")]
         instructions: Option<u64>,
-        /// Compression level, 1 to 22
+        /// Compression level, 1 to 22 (at most 9 for .xz and .gz)
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
         level: i32,
     },
@@ -61,8 +74,9 @@ pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.command {
         TraceCommand::Info { file } => info(file),
         TraceCommand::Head { file, instructions } => head(file, *instructions),
-        TraceCommand::Convert { file, output, instructions, level } => {
-            convert(file, output, *instructions, *level)
+        TraceCommand::Convert { file, output, to, instructions, level } => {
+            let target = Target::new(output, to.as_deref(), *level)?;
+            convert(file, output, *instructions, target)
         }
     }
 }
@@ -116,7 +130,7 @@ fn info(file: &str) -> Result<(), Failure> {
     }
     drop(bar);
     let metadata = source.metadata();
-    let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    let bytes = length_on_disk(split_format(Path::new(&path)).1);
     let has = |present| if present { "yes" } else { "no" };
     let mut text = format!(
         "{path}: {} format, {bytes} bytes, {:.3} per instruction\n\
@@ -136,9 +150,7 @@ fn info(file: &str) -> Result<(), Failure> {
         has(metadata.has_dependencies),
         has(metadata.has_branches),
     );
-    for assumption in &metadata.assumptions {
-        text += &format!("note: {assumption}\n");
-    }
+    text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
     }
@@ -228,11 +240,44 @@ fn line(instruction: &Instruction, accesses: &[MemoryAccess]) -> String {
     line.trim_end().to_owned() + "\n"
 }
 
+/// Bytes of a file, or of the files of a folder and the folders in it.
+fn length_on_disk(path: &Path) -> u64 {
+    let Ok(facts) = std::fs::metadata(path) else { return 0 };
+    if !facts.is_dir() {
+        return facts.len();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| length_on_disk(&entry.path())).sum()
+}
+
+/// What to write.
+struct Target {
+    format: TraceFormat,
+    compression: Compression,
+    level: i32,
+}
+
+impl Target {
+    fn new(output: &Path, to: Option<&str>, level: i32) -> Result<Self, Failure> {
+        let (by_name, compression) = formats_of_name(output);
+        let named = TraceFormat::ALL.into_iter().find(|format| Some(format.name()) == to);
+        let format = named.or(by_name).unwrap_or(TraceFormat::Perforate);
+        if format == TraceFormat::Perforate && compression != Compression::None {
+            return Err(Failure::Usage(format!(
+                "-o {}: traces of ours are compressed already; expected a name without .xz, .gz \
+                 or .zst, or --to champsim or csv",
+                output.display()
+            )));
+        }
+        Ok(Self { format, compression, level })
+    }
+}
+
 fn convert(
     file: &str,
     output: &Path,
     instructions: Option<u64>,
-    level: i32,
+    target: Target,
 ) -> Result<(), Failure> {
     let mut source: Box<dyn Source> = if WorkloadSpec::is_workload(file) {
         if instructions.is_none() {
@@ -246,30 +291,69 @@ fn convert(
             None => source,
         }
     };
-    let text = write_whole(output, |partial| write(source.as_mut(), partial, level))?;
+    let text = write_whole(output, |partial| match target.format {
+        TraceFormat::Perforate => write_ours(source.as_mut(), partial, target.level),
+        _ => write_foreign(source.as_mut(), partial, &target),
+    })?;
     print(&format!("{}: {text}", output.display()))
 }
 
-fn write(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
-    let options = WriterOptions { level, ..WriterOptions::default() };
-    let mut writer = TraceWriter::create_with(path, &metadata_for(source), options)?;
+/// Gives all chunks of `source` to `write`.
+fn pass_on(
+    source: &mut dyn Source,
+    mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
+) -> Result<(), Failure> {
     let bar = Bar::instructions("converting");
     let total = source.metadata().instructions;
     let mut chunk = Chunk::default();
     let mut done = 0;
     while source.next_chunk(&mut chunk)? {
-        write_chunk(&mut writer, &chunk)?;
+        write(&chunk)?;
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
     }
+    Ok(())
+}
+
+fn write_ours(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
+    let options = WriterOptions { level, ..WriterOptions::default() };
+    let mut writer = TraceWriter::create_with(path, &metadata_for(source), options)?;
+    pass_on(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
+    Ok(report(summary, source))
+}
+
+fn write_foreign(source: &mut dyn Source, path: &Path, target: &Target) -> Result<String, Failure> {
+    let mut writer = ForeignWriter::create(path, target.format, target.compression, target.level)?;
+    pass_on(source, |chunk| writer.write_chunk(chunk))?;
+    let (summary, Losses { accesses, events }) = writer.finish()?;
+    let mut text = report(summary, source);
+    let lacking = match target.format {
+        TraceFormat::ChampSim => "sizes of accesses, lengths and operations of instructions",
+        _ => "registers, branches and operations",
+    };
+    text += &format!("note: {} does not hold {lacking}\n", target.format.name());
+    for (count, what) in [
+        (accesses, "accesses beyond 4 reads or 2 writes of an instruction, or at address 0,"),
+        (events, "events (maps, protections, switches …)"),
+    ] {
+        if count > 0 {
+            text += &format!("note: {count} {what} were left out\n");
+        }
+    }
+    Ok(text)
+}
+
+/// What was written, and what was missing of the source.
+fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
+    let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{} instructions, {} accesses, {} events, {} bytes ({per_instruction:.3} per instruction)\n",
-        summary.instructions, summary.accesses, summary.events, summary.bytes
+        "{instructions} instructions, {accesses} accesses, {events} events, {bytes} bytes \
+         ({per_instruction:.3} per instruction)\n"
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");
     }
-    Ok(text)
+    text
 }

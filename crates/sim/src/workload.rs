@@ -57,10 +57,9 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
         host_memory::check_workload(&spec)?;
         return Ok(spec.source(seed, None));
     }
-    let path = Path::new(name);
-    if !path.exists() {
+    if !perforate_trace::split_format(Path::new(name)).1.exists() {
         let known = WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ");
         return Err(SimError::UnknownWorkload { name: name.into(), known });
     }
-    Ok(perforate_trace::open(path)?)
+    Ok(perforate_trace::open(name)?)
 }

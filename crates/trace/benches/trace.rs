@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use perforate_trace::{
-    Source, TraceMetadata, TraceReader, TraceWriter, WORKLOADS, WorkloadSpec, WriterOptions, open,
-    write_chunk,
+    Compression, ForeignWriter, Source, TraceMetadata, TraceReader, TraceWriter, WORKLOADS,
+    WorkloadSpec, WriterOptions, convert, formats_of_name, metadata_for, open, write_chunk,
 };
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Register, VirtualAddress,
@@ -54,6 +54,9 @@ fn main() {
             left = left.saturating_sub(chunk.instructions.len() as u64);
             Some(chunk)
         });
+        measure_foreign("t.champsim", 10, Compression::None);
+        measure_foreign("t.champsim.xz", 2, Compression::Xz);
+        measure_foreign("t.csv", 10, Compression::None);
         for workload in WORKLOADS {
             measure_workload(workload.name);
         }
@@ -83,7 +86,7 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("bench.trace");
     let chunks: Vec<Chunk> = std::iter::from_fn(&mut next).collect();
-    for level in [3, 19] {
+    for level in [1, 3, 19] {
         let options = WriterOptions { level, ..WriterOptions::default() };
         let start = Clock::start();
         let mut writer =
@@ -109,6 +112,43 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
         }
         let level = serde_json::json!({ "level": level });
         report("decode", input, summary.instructions, seconds, level);
+    }
+}
+
+/// Reads the made-up program, of so many million instructions, from a file of this name, and
+/// converts it to ours.
+fn measure_foreign(name: &str, millions: u64, compression: Compression) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(name);
+    let format = formats_of_name(&path).0.expect("a name that tells the format");
+    let mut writer = ForeignWriter::create(&path, format, compression, 3).expect("a new file");
+    let mut program = Program::new();
+    let start = Clock::start();
+    let mut making = 0.0;
+    for _ in 0..millions {
+        let before = start.seconds();
+        let chunk = program.chunk();
+        making += start.seconds() - before;
+        writer.write_chunk(&chunk).expect("written");
+    }
+    let (summary, _) = writer.finish().expect("finished");
+    let (count, seconds) = (summary.instructions, start.seconds() - making);
+    let bytes = serde_json::json!({ "bytes": summary.bytes });
+    report("write", name, count, seconds, bytes);
+
+    let start = Clock::start();
+    assert_eq!(drain(&mut *open(&path).expect("the file just written"), u64::MAX), count);
+    report("read", name, count, start.seconds(), serde_json::json!({}));
+
+    for level in [1, 3] {
+        let start = Clock::start();
+        let mut source = open(&path).expect("the file just written");
+        let options = WriterOptions { level, ..WriterOptions::default() };
+        let ours = folder.path().join("ours");
+        let writer = TraceWriter::create_with(ours, &metadata_for(&*source), options);
+        convert(&mut *source, writer.expect("a file")).expect("converted");
+        let level = serde_json::json!({ "level": level });
+        report("convert", name, count, start.seconds(), level);
     }
 }
 

@@ -26,6 +26,16 @@ pub enum TraceError {
         /// What it is instead.
         found: String,
     },
+    /// What the path names is of a known kind, but cannot be read as it is.
+    #[error("{}: {problem}; expected {expected}", path.display())]
+    Unsuitable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+        /// What would be right.
+        expected: String,
+    },
     /// The file is of a known format, but some of its bytes are wrong.
     #[error("{}: byte {offset}: {problem}; expected {expected}", path.display())]
     Damaged {
@@ -59,12 +69,21 @@ pub enum TraceError {
 }
 
 /// What [`crate::open`] can read.
-pub(crate) const EXPECTED_FORMATS: &str = "a Perforate trace, a ChampSim trace (64-byte records; \
-     raw, .xz, .gz or .zst) or the text of valgrind --tool=lackey --trace-mem=yes";
+pub(crate) const EXPECTED_FORMATS: &str = "a trace of Perforate, ChampSim, DynamoRIO drmemtrace, \
+     gem5 (packets) or valgrind lackey, or a list of accesses (docs/foreign-traces.md)";
 
 impl TraceError {
     pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
+    }
+
+    pub(crate) fn unrecognized(path: &Path, found: impl Into<String>) -> Self {
+        Self::Unrecognized { path: path.to_owned(), found: found.into() }
+    }
+
+    pub(crate) fn unsuitable(path: &Path, problem: impl Into<String>, expected: &str) -> Self {
+        let (problem, expected) = (problem.into(), expected.to_owned());
+        Self::Unsuitable { path: path.to_owned(), problem, expected }
     }
 
     pub(crate) fn damaged(

@@ -1,5 +1,6 @@
 //! The trace format, readers of foreign formats, and synthetic workloads.
 
+mod content;
 mod convert;
 mod error;
 mod foreign;
@@ -9,7 +10,10 @@ mod synthetic;
 
 pub use convert::{convert, metadata_for, write_chunk};
 pub use error::TraceError;
-pub use foreign::open;
+pub use foreign::{
+    Compression, ForeignWriter, Losses, TraceFormat, formats_of_name, open, open_bytes,
+    split_format,
+};
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
 pub use synthetic::{Parameter, ParameterKind, WORKLOADS, Workload, WorkloadSpec};

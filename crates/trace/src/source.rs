@@ -16,7 +16,7 @@ pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
 pub struct SourceMetadata {
     /// File name without its folder, or the workload with all its parameters.
     pub name: String,
-    /// `perforate`, `champsim`, `lackey` or `synthetic`.
+    /// `synthetic` or the name of a [`crate::TraceFormat`].
     pub format: &'static str,
     /// How many instructions there are in all; `None` where that is unknown or endless.
     pub instructions: Option<u64>,
@@ -149,10 +149,10 @@ fn truncate(chunk: &mut Chunk, instructions: usize) {
     chunk.events.retain(|(before, _)| (*before as usize) < instructions);
 }
 
-/// Skips by decoding: what sources without an index do. Events passed over end up in `events`.
+/// Skips by decoding: what sources without an index do. Events passed over are given to `keep`.
 pub(crate) fn skip_by_decoding(
     instructions: u64,
-    events: &mut Vec<ProgramEvent>,
+    mut keep: impl FnMut(ProgramEvent),
     mut fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,
 ) -> Result<u64, TraceError> {
     let mut chunk = Chunk::default();
@@ -164,7 +164,7 @@ pub(crate) fn skip_by_decoding(
             break;
         }
         skipped += chunk.instructions.len() as u64;
-        events.extend(chunk.events.drain(..).map(|(_, event)| event));
+        chunk.events.drain(..).for_each(|(_, event)| keep(event));
     }
     Ok(skipped)
 }

@@ -5,6 +5,13 @@ use crate::{AccessKind, ProgramEvent, VirtualAddress};
 /// An architectural register, numbered by the trace; 0 means none.
 pub type Register = u8;
 
+/// The stack pointer's number in traces of x86-64 programs.
+pub const STACK_POINTER: Register = 5;
+/// The number of the arithmetic flags.
+pub const FLAGS: Register = 17;
+/// The number of the instruction pointer: written by every branch, never a source.
+pub const INSTRUCTION_POINTER: Register = 18;
+
 /// How an instruction changes the flow of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]

@@ -28,7 +28,10 @@ pub use gap_tolerance::{
     CHUNK_FRAMES, ControlError, GT_PDE_BYTES, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS,
 };
 pub use hole_set::HoleSet;
-pub use instruction::{Branch, Chunk, Instruction, MemoryAccess, Operation, Register};
+pub use instruction::{
+    Branch, Chunk, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Operation, Register,
+    STACK_POINTER,
+};
 pub use mapping::{Level, MappingChange, Shootdown, SpaceId, Update};
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};

@@ -25,9 +25,9 @@ fn no_traces_at_all() {
     place.write("binary", [7; 640]);
     place.write("short", [0; 63]);
     std::fs::create_dir(place.path("folder")).unwrap();
-    fails(&place, "empty", "empty: an empty file; expected a Perforate trace");
+    fails(&place, "empty", "empty: an empty file; expected a trace of Perforate");
     fails(&place, "folder", "folder: a directory; expected");
-    fails(&place, "text", "text that is no lackey output");
+    fails(&place, "text", "text that is neither lackey output nor a list of accesses");
     fails(&place, "binary", "byte 8 is 7");
     fails(&place, "short", "short: ");
     for command in [&["run", "missing"][..], &["compare", "missing.trace"]] {

@@ -139,3 +139,61 @@ fn hostile_addresses_are_refused_and_counted() {
         place.succeeds(&["explain", "--workload", trace]);
     }
 }
+
+/// A trace of ours, made of a list of accesses and converted to both foreign formats that can be
+/// written, walks as often as the list itself.
+#[test]
+fn foreign_traces_are_written_and_run() {
+    let place = Place::new();
+    let list: String = (0..3000)
+        .map(|n| format!("I {:#x} 4\nR {:#x}\n", 0x40_0000 + 4 * (n % 64), 0x1000_0000 + n * 4096))
+        .collect();
+    place.write("list.txt", &list);
+    place.succeeds(&["trace", "convert", "list.txt", "-o", "ours.trace"]);
+    let names = ["ours.champsimtrace.xz", "ours.csv.gz", "ours.champsim.zst", "plain"];
+    for name in &names[..3] {
+        let text = place.succeeds(&["trace", "convert", "ours.trace", "-o", name]);
+        assert!(text.contains("3000 instructions, 3000 accesses, 0 events"), "{text}");
+        assert!(text.contains("does not hold"), "{text}");
+    }
+    let plain = ["trace", "convert", "ours.trace", "--to", "champsim", "-o", "plain"];
+    place.succeeds(&plain);
+    for name in names.iter().chain(&["list.txt", "ours.trace", "csv:list.txt", "champsim:plain"]) {
+        let run = ["run", name, "--scheme", "4k", "--warmup", "0", "--json", "--check"];
+        assert_eq!(json(&place.succeeds(&run))[0]["counters"]["walks"], 3001, "{name}");
+    }
+    let info = place.succeeds(&["trace", "info", "csv:list.txt"]);
+    assert!(
+        info.contains("csv format") && info.contains("note: accesses without a size"),
+        "{info}"
+    );
+    let convert = ["trace", "convert", "ours.trace", "-o", "x.trace.gz"];
+    place.fails(&convert, 2, "compressed already");
+    place.fails(&["trace", "info", "gem5:list.txt"], 1, "expected a packet trace of gem5");
+}
+
+#[test]
+fn a_drmemtrace_folder() {
+    let place = Place::new();
+    let record = |kind: u16, size: u16, value: u64| {
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+    };
+    std::fs::create_dir_all(place.path("app.dir/trace")).unwrap();
+    for thread in 0..2u64 {
+        let start = [(25, 0, 5), (22, 4, 70 + thread), (24, 4, 7), (28, 2, 1000 + thread)];
+        let mut bytes: Vec<u8> =
+            start.into_iter().flat_map(|(kind, size, value)| record(kind, size, value)).collect();
+        for page in 0..100 {
+            bytes.extend(record(10, 4, 0x40_0000));
+            bytes.extend(record(1, 8, 0x7000_0000 + (thread * 100 + page) * 4096));
+        }
+        bytes.extend(record(26, 0, 0));
+        place.write(&format!("app.dir/trace/drmemtrace.app.7.{thread}.trace.gz"), gzip(&bytes));
+    }
+    let info = place.succeeds(&["trace", "info", "app.dir"]);
+    for line in ["drmemtrace format", "instructions  200", "writes        200", "events        1"] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    let run = ["run", "app.dir", "--scheme", "4k", "--warmup", "0", "--json", "--check"];
+    assert_eq!(json(&place.succeeds(&run))[0]["counters"]["walks"], 201);
+}

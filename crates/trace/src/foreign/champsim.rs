@@ -1,134 +1,273 @@
-//! ChampSim traces: one 64-byte record per instruction, little-endian.
+//! ChampSim traces: one record per instruction, little-endian. Bytes by format:
 //!
-//! | bytes | field |
-//! |---|---|
-//! | 0–7 | address of the instruction |
-//! | 8, 9 | is a branch, is taken: 0 or 1 |
-//! | 10–11 | registers written, 0 for none |
-//! | 12–15 | registers read |
-//! | 16–31 | two addresses written, 0 for none |
-//! | 32–63 | four addresses read |
+//! | champsim | cloudsuite | field |
+//! |---|---|---|
+//! | 0–7 | 0–7 | address of the instruction |
+//! | 8, 9 | 8, 9 | is a branch, is taken: 0 or 1 |
+//! | 10–11 | 10–13 | registers written, 0 for none |
+//! | 12–15 | 14–17 | registers read |
+//! | 16–31 | 24–55 | addresses written, 0 for none |
+//! | 32–63 | 56–87 | addresses read |
+//! | | 88–89 | address space |
 //!
 //! The kind of a branch follows from which special registers it reads and writes, by the same
 //! rules as in ChampSim. The instruction pointer is then dropped from the registers: it would
-//! chain every branch to the one before.
+//! chain every branch to the one before. ChampSim's numbers of special registers are exchanged
+//! with ours.
 
 use perforate_types::{
-    AccessKind, Branch, Chunk, Instruction, MemoryAccess, Register, VirtualAddress,
+    AccessKind, Branch, Chunk, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Register,
+    STACK_POINTER, VirtualAddress,
 };
 
-use super::foreign_source::{Format, Input};
+use super::foreign_source::{Format, Input, Running};
+use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
-const RECORD_BYTES: usize = 64;
-const STACK_POINTER: Register = 6;
-const FLAGS: Register = 25;
-const INSTRUCTION_POINTER: Register = 26;
+/// ChampSim's numbers of the stack pointer, the flags and the instruction pointer, and ours.
+const SPECIAL: [(Register, Register); 3] =
+    [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
+/// Read by an indirect jump or call that our writer knows no register of; never written.
+pub(super) const UNKNOWN_TARGET: Register = 255;
 /// ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 
-/// Why a file that begins with `sample` is no ChampSim trace.
-pub(super) fn why_not(sample: &[u8]) -> Option<String> {
-    let printable = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
-    if sample.iter().all(printable) && std::str::from_utf8(&sample[..sample.len().min(64)]).is_ok()
-    {
-        return Some("text that is no lackey output".to_owned());
+/// Our number of ChampSim's register, and the other way round.
+pub(super) const fn exchange(register: Register) -> Register {
+    let mut index = 0;
+    while index < SPECIAL.len() {
+        let (theirs, ours) = SPECIAL[index];
+        if register == theirs {
+            return ours;
+        } else if register == ours {
+            return theirs;
+        }
+        index += 1;
     }
-    let records = sample.chunks_exact(RECORD_BYTES).enumerate();
-    let mut flags = records.flat_map(|(number, record)| {
-        [(number * RECORD_BYTES + 8, record[8]), (number * RECORD_BYTES + 9, record[9])]
-    });
-    let (offset, flag) = flags.find(|&(_, flag)| flag > 1)?;
-    Some(format!(
-        "data of an unknown format (byte {offset} is {flag}; in a ChampSim trace it is 0 or 1)"
-    ))
+    register
+}
+
+/// Where the fields of a record lie.
+#[derive(Clone, Copy)]
+struct Layout {
+    bytes: usize,
+    /// Registers written lie from byte 10 up to here, four registers read after them.
+    registers_read: usize,
+    addresses_written: usize,
+    addresses_read: usize,
+    address_space: Option<usize>,
+}
+
+const CHAMPSIM: Layout = Layout {
+    bytes: 64,
+    registers_read: 12,
+    addresses_written: 16,
+    addresses_read: 32,
+    address_space: None,
+};
+const CLOUDSUITE: Layout = Layout {
+    bytes: 96,
+    registers_read: 14,
+    addresses_written: 24,
+    addresses_read: 56,
+    address_space: Some(88),
+};
+
+impl Layout {
+    const fn of(format: TraceFormat) -> Self {
+        match format {
+            TraceFormat::CloudSuite => CLOUDSUITE,
+            _ => CHAMPSIM,
+        }
+    }
+
+    /// How well a file that begins with `sample` and has `length` bytes, if that is known, can be
+    /// read as these records.
+    fn fit(&self, sample: &[u8], length: Option<u64>) -> Fit {
+        let records: Vec<&[u8]> = sample.chunks_exact(self.bytes).collect();
+        let wrong_flag = records.iter().enumerate().find_map(|(number, record)| {
+            let place = [8, 9].into_iter().find(|&place| record[place] > 1)?;
+            Some((number * self.bytes + place, record[place]))
+        });
+        let (mut pairs, mut in_order) = (0, 0);
+        for pair in records.windows(2).filter(|pair| pair[0][8] == 0) {
+            let [from, to] = [word(pair[0], 0), word(pair[1], 0)];
+            pairs += 1;
+            in_order += usize::from(from != 0 && to.wrapping_sub(from) <= 15);
+        }
+        let is_whole = length.is_none_or(|bytes| bytes % self.bytes as u64 == 0);
+        Fit { wrong_flag, in_order: in_order * 1000 / pairs.max(1), is_whole }
+    }
+}
+
+/// How well content can be read as records of one length.
+struct Fit {
+    /// Place and value of the first branch flag that is impossible.
+    wrong_flag: Option<(usize, u8)>,
+    /// Thousandths of the instructions other than branches that the next one follows at once.
+    in_order: usize,
+    /// Whether the length of the file is that of whole records; it may be cut off.
+    is_whole: bool,
+}
+
+/// Which of ChampSim's formats a file has that begins with `sample` and has `length` bytes, if
+/// that is known; else why none.
+pub(super) fn which(sample: &[u8], length: Option<u64>) -> Result<TraceFormat, String> {
+    let fit = |format| (format, Layout::of(format).fit(sample, length));
+    let (champsim, cloudsuite) = (fit(TraceFormat::ChampSim), fit(TraceFormat::CloudSuite));
+    // Fiftieths: a few pairs are in order by accident.
+    let rank = |fit: &Fit| (fit.in_order / 20, fit.wrong_flag.is_none(), fit.is_whole);
+    let (a, b) = (rank(&champsim.1), rank(&cloudsuite.1));
+    let (format, fit) = if a >= b { champsim } else { cloudsuite };
+    match fit.wrong_flag {
+        Some((offset, flag)) => Err(format!(
+            "data of an unknown format (byte {offset} is {flag}; in a ChampSim trace it is 0 or 1)"
+        )),
+        None if a == b => Err("records of 64 or of 96 bytes, which the content does not tell; \
+                               write champsim:FILE or cloudsuite:FILE"
+            .to_owned()),
+        None => Ok(format),
+    }
 }
 
 /// A ChampSim trace being read.
 pub(super) struct ChampSim {
+    format: TraceFormat,
+    layout: Layout,
     input: Input,
     instructions: Option<u64>,
     buffer: Vec<u8>,
+    running: Running,
 }
 
 impl ChampSim {
     /// Reads from `input`, whose whole length is `known_bytes` if that is known.
-    pub(super) fn new(input: Input, known_bytes: Option<u64>) -> Result<Self, TraceError> {
-        if let Some(bytes) = known_bytes {
-            check_length(&input, bytes)?;
+    pub(super) fn new(
+        format: TraceFormat,
+        input: Input,
+        known_bytes: Option<u64>,
+    ) -> Result<Self, TraceError> {
+        let layout = Layout::of(format);
+        let instructions = known_bytes.map(|bytes| bytes / layout.bytes as u64);
+        let running = Running::default();
+        let source = Self { format, layout, input, instructions, buffer: Vec::new(), running };
+        match known_bytes {
+            Some(bytes) => source.check_length(bytes).map(|()| source),
+            None => Ok(source),
         }
-        let instructions = known_bytes.map(|bytes| bytes / RECORD_BYTES as u64);
-        Ok(Self { input, instructions, buffer: Vec::new() })
     }
-}
 
-fn check_length(input: &Input, bytes: u64) -> Result<(), TraceError> {
-    let rest = bytes % RECORD_BYTES as u64;
-    if rest == 0 {
-        return Ok(());
+    fn check_length(&self, bytes: u64) -> Result<(), TraceError> {
+        let record = self.layout.bytes as u64;
+        let rest = bytes % record;
+        if rest == 0 {
+            return Ok(());
+        }
+        let problem = format!("the ChampSim trace ends {rest} bytes into a record");
+        Err(self.input.damaged(bytes - rest, problem, &format!("whole records of {record} bytes")))
     }
-    let problem = format!("the ChampSim trace ends {rest} bytes into a record");
-    Err(input.damaged(bytes - rest, problem, "whole records of 64 bytes"))
+
+    /// Says which process a record belongs to, where it does.
+    fn switch(&mut self, number: usize, chunk: &mut Chunk) -> Result<(), ()> {
+        let Some(place) = self.layout.address_space else { return Ok(()) };
+        let place = number * self.layout.bytes + place;
+        let process = u16::from_le_bytes([self.buffer[place], self.buffer[place + 1]]);
+        if let Some(event) = self.running.switch(process.into(), 0)? {
+            chunk.push_event(event);
+        }
+        Ok(())
+    }
 }
 
 impl Format for ChampSim {
     fn metadata(&self) -> SourceMetadata {
+        let mut assumptions = vec![
+            format!("access sizes are not recorded; {ASSUMED_SIZE_BYTES} bytes assumed"),
+            "operations are not recorded; all counted as integer".to_owned(),
+            "no map events; memory is mapped where it is touched".to_owned(),
+        ];
+        if self.format == TraceFormat::CloudSuite {
+            assumptions.push(
+                "address spaces are taken for processes; of four registers written two are kept"
+                    .to_owned(),
+            );
+        }
         SourceMetadata {
-            format: "champsim",
+            format: self.format.name(),
             instructions: self.instructions,
-            has_events: false,
             has_dependencies: true,
             has_branches: true,
-            assumptions: vec![
-                format!("access sizes are not recorded; {ASSUMED_SIZE_BYTES} bytes assumed"),
-                "operations are not recorded; all counted as integer".to_owned(),
-                "no map events; memory is mapped where it is touched".to_owned(),
-            ],
+            assumptions,
             ..SourceMetadata::default()
         }
     }
 
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
         let start = self.input.offset;
-        self.buffer.resize(at_most * RECORD_BYTES, 0);
+        let record_bytes = self.layout.bytes;
+        self.buffer.resize(at_most * record_bytes, 0);
         let bytes = self.input.fill(&mut self.buffer)?;
-        check_length(&self.input, self.input.offset)?;
-        for (number, record) in self.buffer[..bytes].chunks_exact(RECORD_BYTES).enumerate() {
-            push_record(record, chunk).map_err(|(place, value)| {
-                let offset = start + (number * RECORD_BYTES + place) as u64;
-                self.input.damaged(offset, format!("a branch flag of {value}"), "0 or 1")
+        self.check_length(self.input.offset)?;
+        chunk.instructions.reserve(bytes / record_bytes);
+        for number in 0..bytes / record_bytes {
+            let first = number * record_bytes;
+            let damaged = |input: &Input, place: usize, problem: String, expected: &str| {
+                input.damaged(start + (first + place) as u64, problem, expected)
+            };
+            self.switch(number, chunk).map_err(|()| {
+                let problem = "too many address spaces".to_owned();
+                damaged(&self.input, 88, problem, "at most 65536")
+            })?;
+            let record = &self.buffer[first..first + record_bytes];
+            push_record(&self.layout, record, chunk).map_err(|(place, value)| {
+                damaged(&self.input, place, format!("a branch flag of {value}"), "0 or 1")
             })?;
         }
         Ok(())
     }
 }
 
+fn word(record: &[u8], place: usize) -> u64 {
+    u64::from_le_bytes(record[place..place + 8].try_into().expect("eight bytes"))
+}
+
 /// Appends one record's instruction; fails with place and value of an impossible flag.
-fn push_record(record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
-    let word = |place: usize| {
-        u64::from_le_bytes(record[place..place + 8].try_into().expect("eight bytes"))
-    };
+#[inline]
+fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
     if let Some(place) = [8, 9].into_iter().find(|&place| record[place] > 1) {
         return Err((place, record[place]));
     }
-    let written = [record[10], record[11]];
-    let read = [record[12], record[13], record[14], record[15]];
+    let list = &record[layout.registers_read..layout.registers_read + 4];
+    let read = [list[0], list[1], list[2], list[3]].map(exchange);
+    let mut written = [0; 4];
+    let list = &record[10..layout.registers_read];
+    for (ours, theirs) in written.iter_mut().zip(list) {
+        *ours = exchange(*theirs);
+    }
     let (branch, taken) = branch(record[8] == 1, record[9] == 1, &read, &written);
     let mut accesses = 0;
-    // Reads come before writes, as the instruction makes them.
-    for place in (32..64).chain(16..32).step_by(8) {
-        let kind = if place < 32 { AccessKind::Write } else { AccessKind::Read };
-        let address = word(place);
-        if address != 0 {
-            let address = VirtualAddress::new(address);
-            chunk.accesses.push(MemoryAccess { address, size: ASSUMED_SIZE_BYTES, kind });
-            accesses += 1;
+    let mut push = |from: usize, places: usize, kind: AccessKind| {
+        for place in (from..from + 8 * places).step_by(8) {
+            let address = word(record, place);
+            if address != 0 {
+                let address = VirtualAddress::new(address);
+                chunk.accesses.push(MemoryAccess { address, size: ASSUMED_SIZE_BYTES, kind });
+                accesses += 1;
+            }
         }
-    }
+    };
+    // Reads come before writes, as the instruction makes them.
+    push(layout.addresses_read, 4, AccessKind::Read);
+    push(layout.addresses_written, list.len(), AccessKind::Write);
+    let indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
     chunk.instructions.push(Instruction {
-        ip: VirtualAddress::new(word(0)),
-        sources: read.map(without_instruction_pointer),
-        destinations: written.map(without_instruction_pointer),
+        ip: VirtualAddress::new(word(record, 0)),
+        sources: read.map(|register| match register {
+            INSTRUCTION_POINTER => 0,
+            UNKNOWN_TARGET if indirect => 0,
+            register => register,
+        }),
+        destinations: first_two(written),
         accesses,
         branch,
         taken,
@@ -137,22 +276,28 @@ fn push_record(record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
     Ok(())
 }
 
-fn without_instruction_pointer(register: Register) -> Register {
-    if register == INSTRUCTION_POINTER { 0 } else { register }
+/// The registers written that an instruction of ours has room for, in their places if they fit.
+fn first_two(written: [Register; 4]) -> [Register; 2] {
+    let kept = written.map(|register| if register == INSTRUCTION_POINTER { 0 } else { register });
+    if kept[2] == 0 && kept[3] == 0 {
+        return [kept[0], kept[1]];
+    }
+    let mut some = kept.into_iter().filter(|&register| register != 0);
+    [some.next().unwrap_or(0), some.next().unwrap_or(0)]
 }
 
 /// Kind of branch by the registers read and written, and whether it is taken.
 fn branch(is_branch: bool, taken: bool, read: &[Register], written: &[Register]) -> (Branch, bool) {
+    if !written.contains(&INSTRUCTION_POINTER) {
+        // Not a branch by its registers; believe a record that says it is one.
+        return if is_branch { (Branch::Conditional, taken) } else { (Branch::None, false) };
+    }
     let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
     let reads_stack = read.contains(&STACK_POINTER);
     let reads_flags = read.contains(&FLAGS);
     let reads_ip = read.contains(&INSTRUCTION_POINTER);
     let reads_other = read.iter().any(|register| !special.contains(register));
     let writes_stack = written.contains(&STACK_POINTER);
-    if !written.contains(&INSTRUCTION_POINTER) {
-        // Not a branch by its registers; believe a record that says it is one.
-        return if is_branch { (Branch::Conditional, taken) } else { (Branch::None, false) };
-    }
     match (reads_stack, reads_ip, writes_stack) {
         (false, _, _) if !reads_flags && !reads_other => (Branch::Jump, true),
         (false, false, _) if !reads_flags => (Branch::Indirect, true),

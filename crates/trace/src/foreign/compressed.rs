@@ -9,6 +9,15 @@ const XZ: &[u8] = b"\xfd7zXZ\0";
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
+/// Compressions that drmemtrace knows and we do not, by what their streams begin with.
+const UNREADABLE: [(&[u8], &str); 2] =
+    [(b"\x04\x22\x4d\x18", "lz4"), (b"\xff\x06\0\0sNaPpY", "snappy")];
+
+/// The name of a compression that cannot be undone here.
+pub(super) fn unreadable(content: &[u8]) -> Option<&'static str> {
+    UNREADABLE.into_iter().find(|(start, _)| content.starts_with(start)).map(|(_, name)| name)
+}
+
 /// Most memory an .xz file may ask for: eight times what `xz -9` uses.
 const XZ_MEMORY_KB: u32 = 512 << 10;
 

@@ -1,9 +1,12 @@
 //! What all foreign formats share: the stream they are read from, and the [`Source`] they become.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use perforate_types::Chunk;
+use perforate_types::{Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
 
 use super::compressed::Stream;
 use crate::source::{CHUNK_INSTRUCTIONS, Truncation, file_name, skip_by_decoding};
@@ -21,10 +24,6 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(path: &Path, stream: Stream, compression: &'static str) -> Self {
         Self { path: path.to_owned(), stream, compression, offset: 0 }
-    }
-
-    pub(super) fn into_stream(self) -> Stream {
-        self.stream
     }
 
     /// The next bytes, which stay to be read.
@@ -80,6 +79,107 @@ impl Input {
     }
 }
 
+/// A stretch of an [`Input`] in memory, for formats that look ahead.
+pub(super) struct Window {
+    pub(super) input: Input,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Window {
+    const BYTES: usize = 1 << 16;
+
+    pub(super) fn new(input: Input) -> Self {
+        Self { input, buffer: Vec::new(), start: 0 }
+    }
+
+    /// Everything at hand: at least `wanted` bytes (at most 64 KB), or fewer at the end.
+    pub(super) fn at_least(&mut self, wanted: usize) -> Result<&[u8], TraceError> {
+        if self.buffer.len() - self.start < wanted.min(Self::BYTES) {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            let kept = self.buffer.len();
+            self.buffer.resize(Self::BYTES, 0);
+            let filled = self.input.fill(&mut self.buffer[kept..]);
+            self.buffer.truncate(kept + *filled.as_ref().unwrap_or(&0));
+            filled?;
+        }
+        Ok(&self.buffer[self.start..])
+    }
+
+    /// Passes over bytes that [`Window::at_least`] gave.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.buffer.len());
+    }
+
+    /// Where in the content the next byte lies.
+    pub(super) fn offset(&self) -> u64 {
+        self.input.offset - (self.buffer.len() - self.start) as u64
+    }
+}
+
+/// An instruction whose accesses are still coming.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) instruction: Option<Instruction>,
+    accesses: Vec<MemoryAccess>,
+}
+
+impl Pending {
+    /// Adds an access. An instruction with more than there is room for is given twice.
+    pub(super) fn access(&mut self, access: MemoryAccess, chunk: &mut Chunk) {
+        if self.accesses.len() == usize::from(u8::MAX) {
+            let again = self.instruction;
+            self.complete(chunk);
+            self.instruction = again;
+        }
+        self.accesses.push(access);
+    }
+
+    /// Moves the instruction into the chunk, if there is one.
+    pub(super) fn complete(&mut self, chunk: &mut Chunk) {
+        if let Some(instruction) = self.instruction.take() {
+            chunk.push(instruction, &self.accesses);
+            self.accesses.clear();
+        }
+    }
+}
+
+/// Who runs: numbers processes and threads in order of appearance, the first being 0.
+#[derive(Default)]
+pub(super) struct Running {
+    processes: HashMap<u64, u16>,
+    threads: HashMap<(u64, u64), u16>,
+    current: Option<(u64, u64)>,
+}
+
+impl Running {
+    /// The event that says that this thread of this process runs from now on, if it is news.
+    /// `Err` where there are more than can be numbered.
+    #[inline]
+    pub(super) fn switch(&mut self, process: u64, thread: u64) -> Result<Option<ProgramEvent>, ()> {
+        if self.current == Some((process, thread)) {
+            return Ok(None);
+        }
+        let first = self.current.is_none();
+        self.current = Some((process, thread));
+        let process_number = number(&mut self.processes, process)?;
+        let thread = number(&mut self.threads, (process, thread))?;
+        let switch =
+            ProgramEvent::Switch { process: ProcessId(process_number), thread: ThreadId(thread) };
+        Ok((!first).then_some(switch))
+    }
+}
+
+/// The number of `key`, a new one if it is new.
+fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> {
+    let next = u16::try_from(known.len());
+    match known.entry(key) {
+        Entry::Occupied(entry) => Ok(*entry.get()),
+        Entry::Vacant(entry) => Ok(*entry.insert(next.map_err(drop)?)),
+    }
+}
+
 /// A foreign format being read.
 pub(super) trait Format: Send + 'static {
     /// What the format can tell; the name is filled in by the caller.
@@ -98,11 +198,15 @@ pub(super) trait Format: Send + 'static {
 pub(super) struct ForeignSource<F> {
     metadata: SourceMetadata,
     format: F,
+    /// The last switch that was passed over and not delivered yet; foreign formats have no other
+    /// events.
+    switch: Option<ProgramEvent>,
 }
 
 impl<F: Format> ForeignSource<F> {
     pub(super) fn new(path: &Path, format: F) -> Self {
-        Self { metadata: SourceMetadata { name: file_name(path), ..format.metadata() }, format }
+        let metadata = SourceMetadata { name: file_name(path), ..format.metadata() };
+        Self { metadata, format, switch: None }
     }
 }
 
@@ -113,15 +217,24 @@ impl<F: Format> Source for ForeignSource<F> {
 
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
+        chunk.events.extend(self.switch.take().map(|event| (0, event)));
         self.format.fill(chunk, CHUNK_INSTRUCTIONS)?;
+        if chunk.instructions.is_empty() {
+            chunk.clear(); // whoever runs now does nothing more
+        }
         Ok(!chunk.instructions.is_empty())
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
-        skip_by_decoding(instructions, &mut Vec::new(), |chunk, at_most| {
-            self.format.fill(chunk, at_most)?;
-            Ok(!chunk.instructions.is_empty())
-        })
+        let Self { format, switch, .. } = self;
+        skip_by_decoding(
+            instructions,
+            |event| *switch = Some(event),
+            |chunk, at_most| {
+                format.fill(chunk, at_most)?;
+                Ok(!chunk.instructions.is_empty())
+            },
+        )
     }
 
     fn truncated(&self) -> Option<&Truncation> {

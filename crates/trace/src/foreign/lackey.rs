@@ -5,7 +5,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input};
+use super::foreign_source::{Format, Input, Pending};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
@@ -61,9 +61,8 @@ fn parse(line: &[u8]) -> Option<Line> {
 pub(super) struct Lackey {
     input: Input,
     line: Vec<u8>,
-    /// The instruction whose accesses are being read.
-    current: Option<Instruction>,
-    accesses: Vec<MemoryAccess>,
+    pending: Pending,
+    /// Instructions delivered.
     instructions: u64,
     truncation: Option<Truncation>,
 }
@@ -73,19 +72,9 @@ impl Lackey {
         Self {
             input,
             line: Vec::new(),
-            current: None,
-            accesses: Vec::new(),
+            pending: Pending::default(),
             instructions: 0,
             truncation: None,
-        }
-    }
-
-    /// Moves the current instruction into the chunk.
-    fn complete(&mut self, chunk: &mut Chunk) {
-        if let Some(instruction) = self.current.take() {
-            chunk.push(instruction, &self.accesses);
-            self.accesses.clear();
-            self.instructions += 1;
         }
     }
 
@@ -109,7 +98,7 @@ impl Lackey {
             let text: String = String::from_utf8_lossy(line).chars().take(40).collect();
             self.input.damaged(start, format!("{text:?}"), EXPECTED)
         })?;
-        if self.current.is_none() && matches!(parsed, Line::Access { .. }) {
+        if self.pending.instruction.is_none() && matches!(parsed, Line::Access { .. }) {
             let problem = "an access before the first instruction".to_owned();
             return Err(self.input.damaged(start, problem, "a line 'I  ADDRESS,SIZE' first"));
         }
@@ -134,27 +123,25 @@ impl Format for Lackey {
         while chunk.instructions.len() < at_most {
             match self.next_line()? {
                 Some(Line::Instruction { ip, length }) => {
-                    self.complete(chunk);
+                    self.pending.complete(chunk);
                     let ip = VirtualAddress::new(ip);
-                    self.current = Some(Instruction { ip, length, ..Instruction::default() });
+                    let instruction = Instruction { ip, length, ..Instruction::default() };
+                    self.pending.instruction = Some(instruction);
                 }
                 Some(Line::Access { kinds, address, size }) => {
-                    if self.accesses.len() + kinds.len() > usize::from(u8::MAX) {
-                        let again = self.current;
-                        self.complete(chunk);
-                        self.current = again;
-                    }
                     let address = VirtualAddress::new(address);
-                    let accesses = kinds.iter().map(|&kind| MemoryAccess { address, size, kind });
-                    self.accesses.extend(accesses);
+                    for &kind in kinds {
+                        self.pending.access(MemoryAccess { address, size, kind }, chunk);
+                    }
                 }
                 Some(Line::Ignored) => {}
                 None => {
-                    self.complete(chunk);
+                    self.pending.complete(chunk);
                     break;
                 }
             }
         }
+        self.instructions += chunk.instructions.len() as u64;
         Ok(())
     }
 

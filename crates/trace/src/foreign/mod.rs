@@ -1,56 +1,168 @@
-//! Traces of any format: which one a file is, and readers of the foreign ones.
+//! Traces of any format: which one a file is, readers of the foreign ones, and writers of two.
 
 mod champsim;
 mod compressed;
+mod drmemtrace;
 mod foreign_source;
+mod formats;
+mod gem5;
 mod lackey;
+mod protocol_buffer;
+mod text;
+mod write;
+mod zip;
 
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use self::champsim::ChampSim;
 use self::foreign_source::{ForeignSource, Input};
+pub use self::formats::{TraceFormat, split_format};
+use self::gem5::Gem5;
 use self::lackey::Lackey;
+use self::text::Text;
+pub use self::write::{Compression, ForeignWriter, Losses, formats_of_name};
+use crate::content::Content;
 use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
 
-/// Bytes looked at to tell formats apart: 64 ChampSim records.
-const SAMPLE_BYTES: u64 = 4096;
+/// Bytes looked at to tell formats apart: 1536 ChampSim records, or 1024 of CloudSuite.
+const SAMPLE_BYTES: u64 = 96 << 10;
+/// Bytes that tell our own format and compressions.
+const MAGIC_BYTES: u64 = 8;
 
-/// Opens a trace of any format that can be read: ours, ChampSim's (raw or compressed) or
-/// lackey's. The content decides, not the name.
+/// Where instructions lie that a format knows no address of: the beginning of a program without
+/// position-independent code.
+const ASSUMED_IP: u64 = 0x40_0000;
+
+/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .zip): a file, or the
+/// folder of a drmemtrace trace. The content decides, not the name, unless it is
+/// `FORMAT:FILE`.
 ///
 /// # Errors
 /// If the file cannot be read or is of no such format.
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
-    let path = path.as_ref();
-    let unrecognized = |found: String| TraceError::Unrecognized { path: path.to_owned(), found };
-    let file = File::open(path).map_err(|error| TraceError::io(path, "open", error))?;
-    let facts = file.metadata().map_err(|error| TraceError::io(path, "read", error))?;
-    if facts.is_dir() {
-        return Err(unrecognized("a directory".to_owned()));
+    let (format, path) = split_format(path.as_ref());
+    if path.is_dir() {
+        if format.is_some_and(|format| format != TraceFormat::Drmemtrace) {
+            return Err(TraceError::unrecognized(path, "a directory"));
+        }
+        let trace = drmemtrace::of_folder(path, open_thread)?;
+        return Ok(Box::new(ForeignSource::new(path, trace)));
     }
-    let mut raw = Input::new(path, Box::new(BufReader::with_capacity(1 << 16, file)), "none");
-    let magic = raw.peek(SAMPLE_BYTES)?;
+    read(path, Content::open(path)?, format)
+}
+
+/// Reads a trace that lies in memory, as [`open`] reads a file of this name.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_bytes(name: &str, bytes: Vec<u8>) -> Result<Box<dyn Source>, TraceError> {
+    let (format, path) = formats::strip_format(Path::new(name));
+    read(path, Content::of_memory(bytes), format)
+}
+
+fn read(
+    path: &Path,
+    mut content: Content,
+    format: Option<TraceFormat>,
+) -> Result<Box<dyn Source>, TraceError> {
+    let magic = content.peek(MAGIC_BYTES).map_err(|error| TraceError::io(path, "read", error))?;
     if magic.is_empty() {
-        return Err(unrecognized("an empty file".to_owned()));
+        return Err(TraceError::unrecognized(path, "an empty file"));
     }
-    if magic.starts_with(&SIGNATURE[..magic.len().min(SIGNATURE.len())]) {
-        return Ok(Box::new(TraceReader::open(path)?));
+    let is_ours = magic.starts_with(&SIGNATURE[..magic.len().min(SIGNATURE.len())]);
+    if format.map_or(is_ours, |format| format == TraceFormat::Perforate) {
+        return Ok(Box::new(TraceReader::read(path, content)?));
     }
-    let (stream, compression) = compressed::decompress(raw.into_stream(), &magic)
-        .map_err(|error| TraceError::io(path, "decompress", error))?;
-    let mut input = Input::new(path, stream, compression);
+    let length = content.length;
+    let (mut input, compression) = decompressed(path, content, &magic)?;
     let sample = input.peek(SAMPLE_BYTES)?;
     if sample.is_empty() {
-        Err(unrecognized(format!("a {compression} stream of nothing")))
-    } else if lackey::is_lackey(&sample) {
-        Ok(Box::new(ForeignSource::new(path, Lackey::new(input))))
-    } else if let Some(found) = champsim::why_not(&sample) {
-        Err(unrecognized(found))
-    } else {
-        let known_bytes = (facts.is_file() && compression == "none").then_some(facts.len());
-        Ok(Box::new(ForeignSource::new(path, ChampSim::new(input, known_bytes)?)))
+        let found = format!("a {compression} stream of nothing");
+        return Err(TraceError::unrecognized(path, found));
+    }
+    let is_all = (sample.len() as u64) < SAMPLE_BYTES;
+    let raw_length = length.filter(|_| compression == "none");
+    let length = if is_all { Some(sample.len() as u64) } else { raw_length };
+    let format = match format {
+        Some(format) => format,
+        None => recognize(path, &sample, length)?,
+    };
+    Ok(match format {
+        TraceFormat::ChampSim | TraceFormat::CloudSuite => {
+            Box::new(ForeignSource::new(path, ChampSim::new(format, input, raw_length)?))
+        }
+        TraceFormat::Drmemtrace => Box::new(ForeignSource::new(path, drmemtrace::of_file(input)?)),
+        TraceFormat::Gem5 => Box::new(ForeignSource::new(path, Gem5::new(input)?)),
+        TraceFormat::Lackey => Box::new(ForeignSource::new(path, Lackey::new(input))),
+        TraceFormat::Csv => Box::new(ForeignSource::new(path, Text::new(input))),
+        TraceFormat::Perforate => {
+            return Err(TraceError::unrecognized(path, "a compressed Perforate trace"));
+        }
+    })
+}
+
+/// The decompressed content and the name of its compression.
+fn decompressed(
+    path: &Path,
+    content: Content,
+    magic: &[u8],
+) -> Result<(Input, &'static str), TraceError> {
+    if zip::MAGIC.iter().any(|start| magic.starts_with(start)) {
+        let stream = zip::content(path, content)?;
+        return Ok((Input::new(path, stream, "zip"), "zip"));
+    }
+    let is_pipe = content.length.is_none();
+    let peeked = Cursor::new(if is_pipe { magic.to_vec() } else { Vec::new() });
+    let stream = Box::new(BufReader::with_capacity(1 << 16, peeked.chain(content.bytes)));
+    let (stream, compression) = compressed::decompress(stream, magic)
+        .map_err(|error| TraceError::io(path, "decompress", error))?;
+    Ok((Input::new(path, stream, compression), compression))
+}
+
+/// Which foreign format a file has that begins with `sample`, and has `length` bytes if that is
+/// known.
+fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFormat, TraceError> {
+    match drmemtrace::recognize(sample) {
+        Some(drmemtrace::Kind::Final) => return Ok(TraceFormat::Drmemtrace),
+        Some(drmemtrace::Kind::Unreadable(problem, expected)) => {
+            return Err(TraceError::unsuitable(path, problem, expected));
+        }
+        None => {}
+    }
+    if let Some(compression) = compressed::unreadable(sample) {
+        let problem = format!("a file compressed by {compression}, which is not read");
+        let expected = "it decompressed; of a drmemtrace folder its final traces, in `trace`";
+        return Err(TraceError::unsuitable(path, problem, expected));
+    }
+    if sample.starts_with(gem5::MAGIC) {
+        return Ok(TraceFormat::Gem5);
+    }
+    if lackey::is_lackey(sample) {
+        return Ok(TraceFormat::Lackey);
+    }
+    if text::is_list(sample) {
+        return Ok(TraceFormat::Csv);
+    }
+    let printable = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
+    if sample.iter().take(4096).all(printable)
+        && std::str::from_utf8(&sample[..sample.len().min(64)]).is_ok()
+    {
+        let found = "text that is neither lackey output nor a list of accesses";
+        return Err(TraceError::unrecognized(path, found));
+    }
+    champsim::which(sample, length).map_err(|found| TraceError::unrecognized(path, found))
+}
+
+/// The content of one of a drmemtrace folder's files.
+fn open_thread(path: &Path) -> Result<Input, TraceError> {
+    let mut content = Content::open(path)?;
+    let magic = content.peek(MAGIC_BYTES).map_err(|error| TraceError::io(path, "read", error))?;
+    let (mut input, _) = decompressed(path, content, &magic)?;
+    let sample = input.peek(SAMPLE_BYTES)?;
+    match recognize(path, &sample, None)? {
+        TraceFormat::Drmemtrace => Ok(input),
+        _ => Err(TraceError::unrecognized(path, "no drmemtrace file")),
     }
 }

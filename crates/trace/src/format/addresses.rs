@@ -69,8 +69,11 @@ impl Addresses {
     }
 
     /// Makes room for operands up to this number.
+    #[inline]
     pub(crate) fn grow(&mut self, operands: usize) {
-        self.operands.resize(operands, Operand { back: 1, ..Operand::default() });
+        if operands > self.operands.len() {
+            self.operands.resize(operands, Operand { back: 1, ..Operand::default() });
+        }
     }
 
     /// The `back`-th most recent access, from 1.

@@ -107,15 +107,17 @@ impl Unpacker {
             return Err(problem("a payload without its column lengths", columns_of(columns)));
         }
         let mut frames = &payload[head..];
+        let mut left = MAX_PAYLOAD_BYTES;
         for (number, column) in columns.iter_mut().enumerate() {
             let raw_bytes = u32::from_le_bytes(field(payload, 1 + 8 * number));
             let frame_bytes = u32::from_le_bytes(field(payload, 5 + 8 * number)) as usize;
-            if raw_bytes > MAX_PAYLOAD_BYTES || frame_bytes > frames.len() {
+            if raw_bytes > left || frame_bytes > frames.len() {
                 return Err(problem(
                     format!("column {number} claims {raw_bytes} bytes from {frame_bytes}"),
-                    format!("at most {MAX_PAYLOAD_BYTES} from {}", frames.len()),
+                    format!("at most {left} from {}", frames.len()),
                 ));
             }
+            left -= raw_bytes;
             let (frame, rest) = frames.split_at(frame_bytes);
             frames = rest;
             self.unpack_column(frame, raw_bytes as usize, column)

@@ -37,7 +37,7 @@ impl Dictionary {
     pub(crate) fn matches(&self, number: u32, wanted: &Instruction, list: &[MemoryAccess]) -> bool {
         let Some(instruction) = self.instructions.get(number as usize) else { return false };
         let first = self.first_operand[number as usize] as usize;
-        instruction == wanted
+        is_same(instruction, wanted)
             && list
                 .iter()
                 .zip(&self.shapes[first..])
@@ -140,6 +140,21 @@ impl Dictionary {
         }
         Some(())
     }
+}
+
+/// As `==`, in a few wide comparisons instead of a branch for each field: this is asked of every
+/// instruction that is written.
+#[inline]
+fn is_same(one: &Instruction, other: &Instruction) -> bool {
+    let registers = |of: &Instruction| {
+        let ([a, b, c, d], [e, f]) = (of.sources, of.destinations);
+        u64::from_le_bytes([a, b, c, d, e, f, of.accesses, of.length])
+    };
+    let class = |of: &Instruction| {
+        u32::from_le_bytes([of.branch as u8, of.taken.into(), of.operation as u8, 0])
+    };
+    let differences = one.ip.value() ^ other.ip.value() | registers(one) ^ registers(other);
+    differences | u64::from(class(one) ^ class(other)) == 0
 }
 
 /// A dictionary that finds records, for writing.

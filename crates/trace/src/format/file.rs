@@ -1,14 +1,14 @@
 //! The chunks of a trace file: where they lie and whether the file is whole.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Unpacker};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
 use super::index::{self, Place};
-use super::{PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
+use super::{MAX_METADATA_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
 use crate::TraceError;
+use crate::content::{Content, ReadSeek};
 use crate::source::Truncation;
 
 /// Length in bytes of the last chunk, which holds the offset of the index.
@@ -27,7 +27,7 @@ pub(crate) enum End {
 /// An open trace file whose chunks are known.
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
-    file: File,
+    file: Box<dyn ReadSeek>,
     /// Where the next read starts, to save needless seeks.
     read_position: u64,
     pub(crate) bytes: u64,
@@ -38,13 +38,19 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    pub(crate) fn open(path: &Path, unpacker: &mut Unpacker) -> Result<Self, TraceError> {
+    /// Finds the chunks of `content`, which is named `path`.
+    pub(crate) fn read(
+        path: &Path,
+        content: Content,
+        unpacker: &mut Unpacker,
+    ) -> Result<Self, TraceError> {
         let io = |action| move |error| TraceError::io(path, action, error);
-        let file = File::open(path).map_err(io("open"))?;
-        let bytes = file.metadata().map_err(io("read"))?.len();
+        let Some(bytes) = content.length else {
+            return Err(io("read")(io::Error::from(io::ErrorKind::NotSeekable)));
+        };
         let mut trace = Self {
             path: path.to_owned(),
-            file,
+            file: content.bytes,
             read_position: 0,
             bytes,
             metadata: TraceMetadata::default(),
@@ -106,6 +112,11 @@ impl TraceFile {
         self.read_payload(&place, &mut payload)?;
         let mut columns = [Column::default()];
         unpacker.unpack(&payload, &mut columns).map_err(|problem| wrong(self, problem))?;
+        let length = columns[0].rest().len();
+        if length > MAX_METADATA_BYTES {
+            let found = format!("metadata of {length} bytes");
+            return Err(wrong(self, problem(found, format!("at most {MAX_METADATA_BYTES}"))));
+        }
         self.metadata = serde_json::from_slice(columns[0].rest())
             .map_err(|error| wrong(self, problem(format!("metadata: {error}"), "valid JSON")))?;
         self.places.push(place);

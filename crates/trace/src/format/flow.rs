@@ -51,6 +51,12 @@ impl Flow {
             .extend((self.next.len() as u32..records as u32).map(|record| (record + 1) | FRESH));
     }
 
+    /// Whether there is room for this record.
+    #[inline]
+    pub(crate) fn has(&self, record: u32) -> bool {
+        (record as usize) < self.next.len()
+    }
+
     /// The record that probably comes next.
     #[inline]
     pub(crate) fn predict(&self) -> u32 {

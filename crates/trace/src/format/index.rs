@@ -46,6 +46,9 @@ pub(crate) fn decode(
         let place = decode_place(column, offset)
             .ok_or_else(|| problem(format!("index entry {number} is impossible"), "a chunk"))?;
         offset = place.end();
+        if offset > end {
+            break; // the list is longer than the file
+        }
         places.push(place);
     }
     if offset == end && column.is_finished() {

@@ -71,7 +71,9 @@ impl Encoder {
         dictionary: &Dictionary,
         list: &[MemoryAccess],
     ) {
-        self.flow.grow(dictionary.instructions.len());
+        if !self.flow.has(record) {
+            self.flow.grow(dictionary.instructions.len());
+        }
         if record == predicted {
             self.flow_run += 1;
         } else {

@@ -31,8 +31,11 @@ pub(crate) const VERSION: u32 = 1;
 /// Length in bytes of signature and version.
 pub(crate) const PREAMBLE_BYTES: u64 = 12;
 
-/// Longest payload of a chunk in bytes, and longest uncompressed column.
+/// Longest payload of a chunk in bytes, and most bytes of its columns together, uncompressed.
 pub(crate) const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
+
+/// Longest metadata in bytes, uncompressed: JSON of any shape takes many times as much in memory.
+pub(crate) const MAX_METADATA_BYTES: usize = 8 << 20;
 
 /// Most instructions in one chunk.
 pub(crate) const MAX_CHUNK_INSTRUCTIONS: u32 = 1 << 21;

@@ -13,6 +13,7 @@ use super::header::{Kind, Problem};
 use super::index::Place;
 use super::instructions::Decoder;
 use super::{TraceMetadata, VERSION};
+use crate::content::Content;
 use crate::source::{CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
 
@@ -43,8 +44,13 @@ impl TraceReader {
     /// If the file cannot be read, is no trace, or its first chunk is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let path = path.as_ref();
+        Self::read(path, Content::open(path)?)
+    }
+
+    /// Reads a trace from `content`, which is named `path`.
+    pub(crate) fn read(path: &Path, content: Content) -> Result<Self, TraceError> {
         let mut unpacker = Unpacker::new().map_err(|error| TraceError::io(path, "read", error))?;
-        let file = TraceFile::open(path, &mut unpacker)?;
+        let file = TraceFile::read(path, content, &mut unpacker)?;
         let metadata = &file.metadata;
         let source_metadata = SourceMetadata {
             name: file_name(path),

@@ -13,8 +13,8 @@ use super::header::{Header, Kind};
 use super::index::Place;
 use super::instructions::Encoder;
 use super::{
-    MAX_CHUNK_ACCESSES, MAX_CHUNK_EVENTS, MAX_CHUNK_INSTRUCTIONS, MAX_PAYLOAD_BYTES,
-    PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, events, index,
+    MAX_CHUNK_ACCESSES, MAX_CHUNK_EVENTS, MAX_CHUNK_INSTRUCTIONS, MAX_METADATA_BYTES,
+    MAX_PAYLOAD_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, events, index,
 };
 use crate::TraceError;
 
@@ -105,7 +105,12 @@ impl TraceWriter {
     fn begin(&mut self, metadata: &TraceMetadata) -> io::Result<()> {
         self.file.write_all(&SIGNATURE)?;
         self.file.write_all(&VERSION.to_le_bytes())?;
-        let payload = self.packer.pack(&[serde_json::to_vec(metadata)?])?;
+        let metadata = serde_json::to_vec(metadata)?;
+        if metadata.len() > MAX_METADATA_BYTES {
+            let problem = format!("metadata of {} bytes is too long", metadata.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        let payload = self.packer.pack(&[metadata])?;
         self.write_chunk(Kind::Metadata, &payload, 1, 0)
     }
 

@@ -172,10 +172,14 @@ impl<P: Pattern> Source for Synthetic<P> {
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
         let mut events = Vec::new();
-        let skipped = skip_by_decoding(instructions, &mut events, |chunk, at_most| {
-            self.fill(chunk, at_most);
-            Ok(true)
-        });
+        let skipped = skip_by_decoding(
+            instructions,
+            |event| events.push(event),
+            |chunk, at_most| {
+                self.fill(chunk, at_most);
+                Ok(true)
+            },
+        );
         self.events.append(&mut events);
         skipped
     }

@@ -1,6 +1,8 @@
 //! What several tests need: reading a source to its end, and arbitrary chunks.
 #![allow(dead_code)]
 
+pub mod samples;
+
 use std::path::Path;
 
 use perforate_trace::{Source, TraceError, TraceMetadata, TraceWriter, WriterOptions, write_chunk};

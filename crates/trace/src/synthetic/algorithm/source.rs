@@ -81,7 +81,7 @@ impl<A: Algorithm> Source for Running<A> {
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
         let program = self.program();
-        skip_by_decoding(instructions, &mut Vec::new(), |chunk, at_most| {
+        skip_by_decoding(instructions, drop, |chunk, at_most| {
             program.fill(chunk, at_most);
             Ok(true)
         })

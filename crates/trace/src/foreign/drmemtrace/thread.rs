@@ -1,0 +1,294 @@
+//! One file of a drmemtrace trace: usually one thread.
+
+use std::collections::HashMap;
+
+use perforate_types::{
+    AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, VirtualAddress,
+};
+
+use super::record::{self, Facts, Flow, Record};
+use crate::TraceError;
+use crate::foreign::foreign_source::{Input, Pending, Running, Window};
+
+/// What comes after a record.
+enum Next {
+    /// The next record.
+    Record,
+    /// The same record once more: it holds several instructions.
+    Same,
+    /// Whatever happens at this time.
+    Time(u64),
+}
+
+/// Why [`Thread::advance`] stopped.
+pub(super) enum Stop {
+    /// The chunk is full.
+    Full,
+    /// What follows happened at this time, in microseconds.
+    Time(u64),
+    /// The file is at its end.
+    End,
+}
+
+/// Threads in one file whose processes are remembered.
+const MAX_THREADS: usize = 1 << 16;
+
+pub(super) struct Thread {
+    window: Window,
+    pending: Pending,
+    /// The pending instruction is a conditional branch whose outcome the next one tells.
+    next_tells: bool,
+    /// Instructions of the current bundle that were begun.
+    bundled: usize,
+    /// Address after the last instruction.
+    after: u64,
+    /// Address of the last instruction, or the one that a record without length gave.
+    ip: Option<u64>,
+    process: u64,
+    thread: u64,
+    processes: HashMap<u64, u64>,
+    in_kernel: bool,
+    finished: bool,
+    /// Bytes that are no whole record at the end.
+    rest: usize,
+}
+
+impl Thread {
+    pub(super) fn new(input: Input) -> Self {
+        Self {
+            window: Window::new(input),
+            pending: Pending::default(),
+            next_tells: false,
+            bundled: 0,
+            after: 0,
+            ip: None,
+            process: 0,
+            thread: 0,
+            processes: HashMap::new(),
+            in_kernel: false,
+            finished: false,
+            rest: 0,
+        }
+    }
+
+    /// The time of the first records, 0 if they do not tell, and what else they say.
+    pub(super) fn look_ahead(&mut self) -> Result<(u64, Facts), TraceError> {
+        let mut facts = Facts::default();
+        let start = self.window.at_least(64 * record::BYTES)?;
+        for bytes in start.chunks_exact(record::BYTES).take(64) {
+            match Record::decode(bytes) {
+                Record { kind: record::MARKER, size: record::FILE_TYPE, value } => {
+                    facts.file_type = value;
+                }
+                Record { kind: record::MARKER, size: record::TIME, value } => {
+                    return Ok((value, facts));
+                }
+                _ => {}
+            }
+        }
+        Ok((0, facts))
+    }
+
+    /// The file's path.
+    pub(super) fn name(&self) -> String {
+        self.window.input.path.display().to_string()
+    }
+
+    /// Where and why the file ended too early.
+    pub(super) fn early_end(&self) -> Option<(u64, String)> {
+        let offset = self.window.offset();
+        if self.rest > 0 {
+            Some((offset, format!("a record is cut off after {} bytes", self.rest)))
+        } else {
+            (!self.finished).then(|| (offset, "the file ends without a footer".to_owned()))
+        }
+    }
+
+    /// Appends instructions until the chunk has `at_most`, or time goes on.
+    pub(super) fn advance(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+        running: &mut Running,
+    ) -> Result<Stop, TraceError> {
+        while chunk.instructions.len() < at_most {
+            let bytes = self.window.at_least(record::BYTES)?;
+            if bytes.len() < record::BYTES {
+                self.rest = bytes.len();
+                self.complete(chunk, None);
+                return Ok(Stop::End);
+            }
+            let one = Record::decode(bytes);
+            let next = self.apply(one, chunk, running)?;
+            if !matches!(next, Next::Same) {
+                self.window.consume(record::BYTES);
+            }
+            if let Next::Time(time) = next {
+                return Ok(Stop::Time(time));
+            }
+        }
+        Ok(Stop::Full)
+    }
+
+    /// Does what a record says.
+    fn apply(
+        &mut self,
+        one: Record,
+        chunk: &mut Chunk,
+        running: &mut Running,
+    ) -> Result<Next, TraceError> {
+        if let Some(flow) = record::flow(one.kind) {
+            self.instruction(one.value, one.size, flow, chunk, running)?;
+            return Ok(Next::Record);
+        }
+        match one.kind {
+            0 | record::WRITE => self.access(one, chunk, running)?,
+            record::BUNDLE => return self.bundle(one, chunk, running),
+            record::THREAD | record::THREAD_EXIT => {
+                self.complete(chunk, None);
+                self.thread = one.value;
+                self.process = self.processes.get(&one.value).copied().unwrap_or(self.process);
+            }
+            record::PROCESS => {
+                self.complete(chunk, None);
+                self.process = one.value;
+                if self.processes.len() >= MAX_THREADS {
+                    self.processes.clear();
+                }
+                self.processes.insert(self.thread, one.value);
+            }
+            record::FOOTER => self.finished = true,
+            record::MARKER => return Ok(self.marker(one, chunk)),
+            ..=record::LAST => {} // prefetches, flushes, headers, instruction bytes
+            _ => return Err(self.damaged(format!("a record of type {}", one.kind), "0 to 49")),
+        }
+        Ok(Next::Record)
+    }
+
+    fn instruction(
+        &mut self,
+        ip: u64,
+        length: u16,
+        flow: Flow,
+        chunk: &mut Chunk,
+        running: &mut Running,
+    ) -> Result<(), TraceError> {
+        if self.in_kernel {
+            return Ok(());
+        }
+        self.complete(chunk, Some(ip));
+        self.ip = Some(ip);
+        self.after = ip.wrapping_add(u64::from(length));
+        if length == 0 {
+            return Ok(()); // only says where the next accesses come from
+        }
+        let (branch, taken) = match flow {
+            Flow::Known(branch, taken) => (branch, taken),
+            Flow::NextTells => (Branch::Conditional, false),
+        };
+        self.next_tells = matches!(flow, Flow::NextTells);
+        let instruction = Instruction {
+            ip: VirtualAddress::new(ip),
+            length: u8::try_from(length).ok().filter(|&length| length <= 15).unwrap_or(0),
+            branch,
+            taken,
+            ..Instruction::default()
+        };
+        self.begin(instruction, chunk, running)
+    }
+
+    /// Makes an instruction the pending one, and says who executes it.
+    fn begin(
+        &mut self,
+        instruction: Instruction,
+        chunk: &mut Chunk,
+        running: &mut Running,
+    ) -> Result<(), TraceError> {
+        let event = running.switch(self.process, self.thread).map_err(|()| {
+            self.damaged("too many threads or processes".to_owned(), "at most 65536")
+        })?;
+        event.into_iter().for_each(|event| chunk.push_event(event));
+        self.pending.instruction = Some(instruction);
+        Ok(())
+    }
+
+    /// One of the instructions that follow each other at once: their lengths are the bytes of
+    /// the value.
+    fn bundle(
+        &mut self,
+        one: Record,
+        chunk: &mut Chunk,
+        running: &mut Running,
+    ) -> Result<Next, TraceError> {
+        let lengths = one.value.to_le_bytes();
+        let Some(lengths) = lengths.get(..usize::from(one.size)) else {
+            return Err(self.damaged(format!("a bundle of {} instructions", one.size), "at most 8"));
+        };
+        if let Some(&length) = lengths.get(self.bundled) {
+            let flow = Flow::Known(Branch::None, false);
+            self.instruction(self.after, u16::from(length), flow, chunk, running)?;
+            self.bundled += 1;
+        }
+        if self.bundled < lengths.len() {
+            return Ok(Next::Same);
+        }
+        self.bundled = 0;
+        Ok(Next::Record)
+    }
+
+    fn access(
+        &mut self,
+        one: Record,
+        chunk: &mut Chunk,
+        running: &mut Running,
+    ) -> Result<(), TraceError> {
+        if self.in_kernel {
+            return Ok(());
+        }
+        if self.pending.instruction.is_none() {
+            let Some(ip) = self.ip else {
+                let problem = "an access before the first instruction".to_owned();
+                return Err(self.damaged(problem, "an instruction first"));
+            };
+            let ip = VirtualAddress::new(ip);
+            self.begin(Instruction { ip, ..Instruction::default() }, chunk, running)?;
+        }
+        let kind = if one.kind == record::WRITE { AccessKind::Write } else { AccessKind::Read };
+        let address = VirtualAddress::new(one.value);
+        self.pending.access(MemoryAccess { address, size: one.size.max(1), kind }, chunk);
+        Ok(())
+    }
+
+    fn marker(&mut self, one: Record, chunk: &mut Chunk) -> Next {
+        match one.size {
+            record::TIME => {
+                self.complete(chunk, None);
+                return Next::Time(one.value);
+            }
+            record::SYSTEM_CALL => {
+                if let Some(instruction) = &mut self.pending.instruction {
+                    instruction.operation = Operation::Serializing;
+                }
+            }
+            marker if record::KERNEL_CODE_BEGINS.contains(&marker) => self.in_kernel = true,
+            marker if record::KERNEL_CODE_ENDS.contains(&marker) => self.in_kernel = false,
+            _ => {}
+        }
+        Next::Record
+    }
+
+    /// Delivers the pending instruction; `next` is the address of the one after it.
+    fn complete(&mut self, chunk: &mut Chunk, next: Option<u64>) {
+        if let Some(instruction) = &mut self.pending.instruction
+            && self.next_tells
+        {
+            instruction.taken = next.is_some_and(|next| next != self.after);
+        }
+        self.next_tells = false;
+        self.pending.complete(chunk);
+    }
+
+    fn damaged(&self, problem: String, expected: &str) -> TraceError {
+        self.window.input.damaged(self.window.offset(), problem, expected)
+    }
+}

@@ -1,0 +1,218 @@
+//! gem5's packet traces: the four bytes `gem5`, then protocol-buffer messages, each with its
+//! length before it. The first is a header, the others are packets:
+//!
+//! | field | header | packet |
+//! |---|---|---|
+//! | 1 | name of the object that was watched | tick |
+//! | 2 | version | command |
+//! | 3 | ticks per second | address |
+//! | 4 | names of requestors (messages) | size in bytes |
+//! | 5 | | flags of the request |
+//! | 6 | | number of the packet |
+//! | 7 | | address of the instruction |
+//!
+//! gem5's instruction and dependency traces begin with the same four bytes; their header has a
+//! number in field 4.
+
+use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
+
+use super::foreign_source::{Format, Input, Window};
+use super::formats::TraceFormat;
+use super::{ASSUMED_IP, protocol_buffer};
+use crate::source::Truncation;
+use crate::{SourceMetadata, TraceError};
+
+/// What a file begins with.
+pub(super) const MAGIC: &[u8] = b"gem5";
+
+/// Longest message: headers list all requestors of a system.
+const MAX_MESSAGE_BYTES: u64 = 1 << 15;
+/// Most bytes of the number before a message.
+const LENGTH_BYTES: usize = 10;
+
+/// Commands that have had the same number in all versions of gem5.
+const READ_REQUEST: u64 = 1;
+const WRITE_REQUEST: u64 = 4;
+/// Flag of requests that fetch instructions.
+const INSTRUCTION_FETCH: u64 = 0x100;
+
+/// A packet, as far as it matters here. Absent fields are 0.
+#[derive(Debug, Default, PartialEq)]
+struct Packet {
+    command: u64,
+    address: u64,
+    size: u64,
+    flags: u64,
+    ip: u64,
+}
+
+impl Packet {
+    fn decode(message: &[u8]) -> Option<Self> {
+        let mut packet = Self::default();
+        for field in protocol_buffer::fields(message) {
+            let (number, value) = field?;
+            let place = match number {
+                2 => &mut packet.command,
+                3 => &mut packet.address,
+                4 => &mut packet.size,
+                5 => &mut packet.flags,
+                7 => &mut packet.ip,
+                _ => continue,
+            };
+            *place = value.number()?;
+        }
+        Some(packet)
+    }
+}
+
+/// A packet trace being read.
+pub(super) struct Gem5 {
+    window: Window,
+    object: String,
+    packets: u64,
+    instructions: u64,
+    truncation: Option<Truncation>,
+}
+
+impl Gem5 {
+    /// Reads the header of `input`.
+    pub(super) fn new(input: Input) -> Result<Self, TraceError> {
+        let window = Window::new(input);
+        let (object, truncation) = (String::new(), None);
+        let mut trace = Self { window, object, packets: 0, instructions: 0, truncation };
+        trace.window.at_least(MAGIC.len())?;
+        trace.window.consume(MAGIC.len());
+        let offset = trace.window.offset();
+        let wrong = |trace: &Self, problem: &str| {
+            let expected = "a packet trace of gem5 (as its CommMonitor writes them)";
+            trace.window.input.damaged(offset, problem.to_owned(), expected)
+        };
+        let Some(message) = trace.message()? else {
+            return Err(wrong(&trace, "a gem5 trace without a header"));
+        };
+        let Some(object) = header(&message) else {
+            let problem = "a gem5 trace of another kind than packets, or a damaged one";
+            return Err(wrong(&trace, problem));
+        };
+        trace.object = object;
+        Ok(trace)
+    }
+
+    /// The next message, which it passes over; `None` at the end.
+    fn message(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
+        let offset = self.window.offset();
+        let start = self.window.at_least(LENGTH_BYTES)?;
+        if start.is_empty() {
+            return Ok(None);
+        }
+        let at_end = start.len() < LENGTH_BYTES;
+        let Some((length, bytes)) = protocol_buffer::varint(start) else {
+            if at_end {
+                return Ok(self.cut_off(offset));
+            }
+            let problem = "an impossible message length".to_owned();
+            return Err(self.window.input.damaged(offset, problem, "a number of at most 64 bits"));
+        };
+        if length > MAX_MESSAGE_BYTES {
+            let problem = format!("a message of {length} bytes");
+            let expected = format!("at most {MAX_MESSAGE_BYTES}");
+            return Err(self.window.input.damaged(offset, problem, &expected));
+        }
+        let whole = bytes + length as usize;
+        let start = self.window.at_least(whole)?;
+        let Some(message) = start.get(bytes..whole).map(<[u8]>::to_vec) else {
+            return Ok(self.cut_off(offset));
+        };
+        self.window.consume(whole);
+        Ok(Some(message))
+    }
+
+    fn cut_off(&mut self, offset: u64) -> Option<Vec<u8>> {
+        let problem = "a message is cut off".to_owned();
+        let instructions = self.instructions;
+        self.truncation = Some(Truncation { offset, instructions, problem });
+        None
+    }
+}
+
+/// The name in a packet trace's header; `None` for other headers.
+fn header(message: &[u8]) -> Option<String> {
+    let (mut object, mut has_frequency) = (String::new(), false);
+    for field in protocol_buffer::fields(message) {
+        match field? {
+            (1, value) => {
+                object = String::from_utf8_lossy(value.bytes()?).chars().take(80).collect()
+            }
+            (3, value) => has_frequency = value.number().is_some(),
+            (4, value) => drop(value.bytes()?),
+            _ => {}
+        }
+    }
+    has_frequency.then_some(object)
+}
+
+impl Format for Gem5 {
+    fn metadata(&self) -> SourceMetadata {
+        SourceMetadata {
+            format: TraceFormat::Gem5.name(),
+            assumptions: vec![
+                format!(
+                    "packets watched at {:?}; their addresses are taken for virtual ones, though \
+                     gem5 records physical ones",
+                    self.object
+                ),
+                "each read or write request is an instruction of its own; fetches, responses and \
+                 all other commands are left out"
+                    .to_owned(),
+                format!("packets without an instruction address: {ASSUMED_IP:#x} assumed"),
+                "registers, branches and operations are not recorded; no dependencies assumed"
+                    .to_owned(),
+                "no map events; memory is mapped where it is touched".to_owned(),
+            ],
+            ..SourceMetadata::default()
+        }
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+        while chunk.instructions.len() < at_most {
+            let offset = self.window.offset();
+            let wrong = |trace: &Self, problem: String, expected: &str| {
+                Err(trace.window.input.damaged(offset, problem, expected))
+            };
+            let Some(message) = self.message()? else {
+                if self.packets > 0 && self.instructions == 0 && chunk.instructions.is_empty() {
+                    let problem = format!("none of {} packets is a read or write", self.packets);
+                    let expected = "a trace taken between a processor and its first cache";
+                    return wrong(self, problem, expected);
+                }
+                break;
+            };
+            let Some(packet) = Packet::decode(&message) else {
+                return wrong(self, "an impossible packet".into(), "a gem5 packet message");
+            };
+            self.packets += 1;
+            let kind = match packet.command {
+                READ_REQUEST => AccessKind::Read,
+                WRITE_REQUEST => AccessKind::Write,
+                _ => continue,
+            };
+            if packet.flags & INSTRUCTION_FETCH != 0 {
+                continue;
+            }
+            let Some(size) = u16::try_from(packet.size).ok().filter(|&size| size > 0) else {
+                return wrong(self, format!("a packet of {} bytes", packet.size), "1 to 65535");
+            };
+            let ip = if packet.ip == 0 { ASSUMED_IP } else { packet.ip };
+            let ip = VirtualAddress::new(ip);
+            let address = VirtualAddress::new(packet.address);
+            let access = MemoryAccess { address, size, kind };
+            chunk.push(Instruction { ip, ..Instruction::default() }, &[access]);
+        }
+        self.instructions += chunk.instructions.len() as u64;
+        Ok(())
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.truncation.as_ref()
+    }
+}

@@ -1,0 +1,256 @@
+//! Lists of accesses: a line `KIND ADDRESS [SIZE] [PID] [IP]` each, separated by commas or by
+//! blanks and tabs.
+//!
+//! KIND is R or W for an access, I for an instruction whose accesses follow; in any case, or in
+//! full. Numbers are decimal, or hexadecimal after `0x`. Absent or empty fields have the values
+//! that [`Format::metadata`] tells. A first line of column names may order the columns otherwise.
+//! Empty lines and those that begin with `#` mean nothing.
+
+use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
+
+use super::ASSUMED_IP;
+use super::foreign_source::{Format, Input, Pending, Running};
+use super::formats::TraceFormat;
+use crate::{SourceMetadata, TraceError};
+
+/// Longest line.
+const LINE_BYTES: u64 = 4096;
+/// Size of accesses without one.
+const ASSUMED_SIZE_BYTES: u16 = 8;
+const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or after 0x";
+
+/// The first line of lists that our writer makes.
+pub(super) const HEADER: &str = "kind,address,size,pid,ip";
+
+/// The names a header may give to each column.
+const NAMES: [&[&str]; 5] = [
+    &["kind", "op", "type", "rw", "access"],
+    &["address", "addr", "vaddr"],
+    &["size", "bytes", "length"],
+    &["pid", "process", "asid"],
+    &["ip", "pc"],
+];
+
+/// Which field of a line holds kind, address, size, process and instruction address.
+type Columns = [Option<usize>; 5];
+
+const IN_ORDER: Columns = [Some(0), Some(1), Some(2), Some(3), Some(4)];
+
+/// What one line says.
+#[derive(Debug, PartialEq)]
+enum Line {
+    /// `None` as the kind of access for an instruction.
+    Entry {
+        kind: Option<AccessKind>,
+        address: u64,
+        size: Option<u16>,
+        pid: Option<u64>,
+        ip: Option<u64>,
+    },
+    Header(Columns),
+    Ignored,
+}
+
+/// Whether a file that begins with `sample` is a list of accesses.
+pub(super) fn is_list(sample: &[u8]) -> bool {
+    let lines = sample.split(|&byte| byte == b'\n');
+    let mut told =
+        lines.map(|line| parse(line, &IN_ORDER)).filter(|line| *line != Some(Line::Ignored));
+    matches!(told.next(), Some(Some(_)))
+}
+
+fn parse(line: &[u8], columns: &Columns) -> Option<Line> {
+    let line = std::str::from_utf8(line).ok()?.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Some(Line::Ignored);
+    }
+    let mut fields = [""; 16];
+    let mut count = 0;
+    let mut add = |field| {
+        let place = fields.get_mut(count)?;
+        *place = field;
+        count += 1;
+        Some(())
+    };
+    if line.contains(',') {
+        line.split(',').try_for_each(|field| add(field.trim()))?;
+    } else {
+        line.split_whitespace().try_for_each(&mut add)?;
+    }
+    let fields = &fields[..count];
+    header(fields).or_else(|| entry(fields, columns))
+}
+
+fn header(fields: &[&str]) -> Option<Line> {
+    let mut columns: Columns = [None; 5];
+    for (place, field) in fields.iter().enumerate() {
+        let names_it = |names: &&[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(field));
+        let column = NAMES.iter().position(names_it)?;
+        if columns[column].replace(place).is_some() {
+            return None;
+        }
+    }
+    (columns[0].is_some() && columns[1].is_some()).then_some(Line::Header(columns))
+}
+
+fn entry(fields: &[&str], columns: &Columns) -> Option<Line> {
+    let field = |column: usize| {
+        columns[column].and_then(|place| fields.get(place)).copied().filter(|text| !text.is_empty())
+    };
+    if columns.iter().flatten().max().is_none_or(|&last| fields.len() > last + 1) {
+        return None;
+    }
+    let kind = match field(0)? {
+        "R" | "r" | "read" | "READ" | "Read" => Some(AccessKind::Read),
+        "W" | "w" | "write" | "WRITE" | "Write" => Some(AccessKind::Write),
+        "I" | "i" | "instruction" | "INSTRUCTION" | "Instruction" => None,
+        _ => return None,
+    };
+    let optional = |column| match field(column) {
+        Some(text) => number(text).map(Some),
+        None => Some(None),
+    };
+    let size = match optional(2)? {
+        Some(size) => Some(u16::try_from(size).ok().filter(|&size| size > 0)?),
+        None => None,
+    };
+    let address = number(field(1)?)?;
+    Some(Line::Entry { kind, address, size, pid: optional(3)?, ip: optional(4)? })
+}
+
+fn number(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match digits.map_or((text, 10), |digits| (digits, 16)) {
+        (digits, _) if digits.starts_with('+') => None,
+        (digits, radix) => u64::from_str_radix(digits, radix).ok(),
+    }
+}
+
+/// A list of accesses being read.
+pub(super) struct Text {
+    input: Input,
+    line: Vec<u8>,
+    columns: Columns,
+    pending: Pending,
+    /// The pending instruction has a line of its own, so that accesses may join it.
+    has_line: bool,
+    running: Running,
+    any: bool,
+}
+
+impl Text {
+    pub(super) fn new(input: Input) -> Self {
+        Self {
+            input,
+            line: Vec::new(),
+            columns: IN_ORDER,
+            pending: Pending::default(),
+            has_line: false,
+            running: Running::default(),
+            any: false,
+        }
+    }
+
+    /// Reads the next line; `None` at the end.
+    fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
+        let start = self.input.offset;
+        self.input.line(&mut self.line, LINE_BYTES)?;
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        if self.line.len() as u64 == LINE_BYTES && self.line.last() != Some(&b'\n') {
+            return Err(self.input.damaged(start, "a line too long".into(), EXPECTED));
+        }
+        match parse(&self.line, &self.columns) {
+            Some(Line::Header(_)) if self.any => {
+                let problem = "column names below the first line".to_owned();
+                Err(self.input.damaged(start, problem, EXPECTED))
+            }
+            Some(line) => Ok(Some(line)),
+            None => {
+                let line = String::from_utf8_lossy(&self.line);
+                let text: String = line.trim_end().chars().take(40).collect();
+                Err(self.input.damaged(start, format!("{text:?}"), EXPECTED))
+            }
+        }
+    }
+
+    /// Says which process an instruction belongs to: without a number, to that before it.
+    fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
+        let Some(pid) = pid else { return Ok(()) };
+        let event = self.running.switch(pid, 0).map_err(|()| {
+            let problem = "too many processes".to_owned();
+            self.input.damaged(self.input.offset, problem, "at most 65536")
+        })?;
+        if let Some(event) = event {
+            self.pending.complete(chunk);
+            chunk.push_event(event);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, ip: u64, length: u8, chunk: &mut Chunk) {
+        self.pending.complete(chunk);
+        let ip = VirtualAddress::new(ip);
+        self.pending.instruction = Some(Instruction { ip, length, ..Instruction::default() });
+    }
+
+    fn access(&mut self, access: MemoryAccess, ip: Option<u64>, chunk: &mut Chunk) {
+        let own = self.pending.instruction.filter(|_| self.has_line);
+        let joins = own.is_some_and(|own| ip.is_none_or(|ip| own.ip.value() == ip));
+        if !joins {
+            self.begin(ip.unwrap_or(ASSUMED_IP), 0, chunk);
+            self.has_line = false;
+        }
+        self.pending.access(access, chunk);
+    }
+}
+
+impl Format for Text {
+    fn metadata(&self) -> SourceMetadata {
+        SourceMetadata {
+            format: TraceFormat::Csv.name(),
+            assumptions: vec![
+                format!(
+                    "accesses without an I line before them are an instruction each; without an \
+                     instruction address, at {ASSUMED_IP:#x}"
+                ),
+                format!("accesses without a size: {ASSUMED_SIZE_BYTES} bytes assumed"),
+                "registers, branches and operations are not recorded; no dependencies assumed"
+                    .to_owned(),
+                "no map events; memory is mapped where it is touched".to_owned(),
+            ],
+            ..SourceMetadata::default()
+        }
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+        while chunk.instructions.len() < at_most {
+            match self.next_line()? {
+                Some(Line::Entry { kind, address, size, pid, ip }) => {
+                    self.any = true;
+                    self.switch(pid, chunk)?;
+                    if let Some(kind) = kind {
+                        let size = size.unwrap_or(ASSUMED_SIZE_BYTES);
+                        let address = VirtualAddress::new(address);
+                        self.access(MemoryAccess { address, size, kind }, ip, chunk);
+                    } else {
+                        let length = size.filter(|&size| size <= 15).unwrap_or(0) as u8;
+                        self.begin(address, length, chunk);
+                        self.has_line = true;
+                    }
+                }
+                Some(Line::Header(columns)) => {
+                    self.columns = columns;
+                    self.any = true;
+                }
+                Some(Line::Ignored) => {}
+                None => {
+                    self.pending.complete(chunk);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Lists of accesses, as `../text.rs` reads them: an I line for each instruction, then a line for
+//! each of its accesses.
+
+use std::io::Write;
+
+use perforate_types::{AccessKind, Instruction, MemoryAccess, ProcessId, ProgramEvent};
+
+use super::Encoder;
+use crate::foreign::text::HEADER;
+
+/// The running process is all that goes on from line to line.
+#[derive(Default)]
+pub(super) struct Csv(ProcessId);
+
+/// What the file begins with.
+pub(super) fn start() -> String {
+    format!("{HEADER}\n")
+}
+
+impl Encoder for Csv {
+    fn instruction(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+        bytes: &mut Vec<u8>,
+    ) -> u64 {
+        let (ip, pid) = (instruction.ip, self.0.0);
+        // Writing to memory cannot fail.
+        let _ = match instruction.length {
+            0 => writeln!(bytes, "I,{ip:#x},,{pid},"),
+            length => writeln!(bytes, "I,{ip:#x},{length},{pid},"),
+        };
+        for MemoryAccess { address, size, kind } in accesses {
+            let kind = if *kind == AccessKind::Write { 'W' } else { 'R' };
+            let _ = writeln!(bytes, "{kind},{address:#x},{size},{pid},{ip:#x}");
+        }
+        0
+    }
+
+    fn event(&mut self, event: &ProgramEvent) -> bool {
+        let ProgramEvent::Switch { process, .. } = event else { return false };
+        self.0 = *process;
+        true
+    }
+}

@@ -1,0 +1,226 @@
+//! Writing foreign traces, for other tools.
+
+mod champsim;
+mod csv;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use perforate_types::{Chunk, Instruction, MemoryAccess};
+
+use super::TraceFormat;
+use crate::{TraceError, TraceSummary};
+
+/// How a foreign trace is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// `.gz`
+    Gzip,
+    /// `.xz`
+    Xz,
+    /// `.zst`
+    Zstd,
+}
+
+/// What the name of a file says about its content: the format, if it is one that can be written,
+/// and the compression.
+pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let known = [(".gz", Compression::Gzip), (".xz", Compression::Xz), (".zst", Compression::Zstd)];
+    let packed = known
+        .into_iter()
+        .find_map(|(end, compression)| name.strip_suffix(end).map(|rest| (rest, compression)));
+    let (name, compression) = packed.unwrap_or((&name, Compression::None));
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let format = match extension {
+        "champsimtrace" | "champsim" => Some(TraceFormat::ChampSim),
+        "csv" => Some(TraceFormat::Csv),
+        "trace" => Some(TraceFormat::Perforate),
+        _ => None,
+    };
+    (format, compression)
+}
+
+/// A writer whose end can be told.
+enum Output {
+    Plain(BufWriter<Counted>),
+    Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
+    Xz(Box<lzma_rust2::XzWriter<BufWriter<Counted>>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<Counted>>),
+}
+
+impl Output {
+    /// Compresses at zstd's `level`, or the nearest that the compression has.
+    fn new(file: File, compression: Compression, level: i32) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 16, Counted { file, bytes: 0 });
+        let small = level.clamp(1, 9) as u32;
+        Ok(match compression {
+            Compression::None => Self::Plain(file),
+            Compression::Gzip => {
+                Self::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::new(small)))
+            }
+            Compression::Xz => {
+                let options = lzma_rust2::XzOptions::with_preset(small);
+                Self::Xz(Box::new(lzma_rust2::XzWriter::new(file, options)?))
+            }
+            Compression::Zstd => {
+                let level = level.clamp(1, 22);
+                Self::Zstd(zstd::stream::write::Encoder::new(file, level)?)
+            }
+        })
+    }
+
+    /// Ends the stream and returns the length of the file in bytes.
+    fn finish(self) -> io::Result<u64> {
+        let file = match self {
+            Self::Plain(file) => file,
+            Self::Gzip(stream) => stream.finish()?,
+            Self::Xz(stream) => stream.finish()?,
+            Self::Zstd(stream) => stream.finish()?,
+        };
+        Ok(file.into_inner().map_err(io::IntoInnerError::into_error)?.bytes)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(buffer),
+            Self::Gzip(stream) => stream.write(buffer),
+            Self::Xz(stream) => stream.write(buffer),
+            Self::Zstd(stream) => stream.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // at the end only
+    }
+}
+
+/// A file that knows how much was written to it.
+struct Counted {
+    file: File,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buffer)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// What a foreign format had no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Accesses beyond those that an instruction can have, or at address 0.
+    pub accesses: u64,
+    /// Events other than those the format knows.
+    pub events: u64,
+}
+
+/// One format's way to put things.
+trait Encoder: Send {
+    /// Appends the bytes of an instruction; returns how many accesses were left out.
+    fn instruction(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+        bytes: &mut Vec<u8>,
+    ) -> u64;
+
+    /// Takes note of an event; false if the format has none such.
+    fn event(&mut self, event: &perforate_types::ProgramEvent) -> bool;
+}
+
+/// Writes a trace in a foreign format.
+pub struct ForeignWriter {
+    path: PathBuf,
+    output: Output,
+    encoder: Box<dyn Encoder>,
+    bytes: Vec<u8>,
+    summary: TraceSummary,
+    losses: Losses,
+}
+
+impl ForeignWriter {
+    /// Creates or replaces the file. Of the formats, [`TraceFormat::ChampSim`] and
+    /// [`TraceFormat::Csv`] can be written; `level` is zstd's or the nearest there is.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or for other formats.
+    pub fn create(
+        path: &Path,
+        format: TraceFormat,
+        compression: Compression,
+        level: i32,
+    ) -> Result<Self, TraceError> {
+        let (encoder, start): (Box<dyn Encoder>, String) = match format {
+            TraceFormat::ChampSim => (Box::new(champsim::ChampSim), String::new()),
+            TraceFormat::Csv => (Box::<csv::Csv>::default(), csv::start()),
+            other => {
+                let problem = format!("{} traces cannot be written", other.name());
+                return Err(TraceError::unsuitable(path, problem, "champsim or csv"));
+            }
+        };
+        let file = File::create(path).map_err(|error| TraceError::io(path, "create", error))?;
+        let output = Output::new(file, compression, level)
+            .map_err(|error| TraceError::io(path, "compress", error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            output,
+            encoder,
+            bytes: start.into_bytes(),
+            summary: TraceSummary::default(),
+            losses: Losses::default(),
+        })
+    }
+
+    /// Appends a whole chunk.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
+        let mut events = chunk.events.iter().peekable();
+        let mut accesses = chunk.accesses.as_slice();
+        for (number, instruction) in chunk.instructions.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= number) {
+                self.event(event);
+            }
+            let count = usize::from(instruction.accesses).min(accesses.len());
+            let (own, rest) = accesses.split_at(count);
+            accesses = rest;
+            let lost = self.encoder.instruction(instruction, own, &mut self.bytes);
+            self.losses.accesses += lost;
+            self.summary.accesses += count as u64 - lost;
+        }
+        events.for_each(|(_, event)| self.event(event));
+        self.summary.instructions += chunk.instructions.len() as u64;
+        let written = self.output.write_all(&self.bytes);
+        self.bytes.clear();
+        written.map_err(|error| TraceError::io(&self.path, "write", error))
+    }
+
+    fn event(&mut self, event: &perforate_types::ProgramEvent) {
+        let known = self.encoder.event(event);
+        *if known { &mut self.summary.events } else { &mut self.losses.events } += 1;
+    }
+
+    /// Ends the file. Says what was written, and what there was no room for.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(mut self) -> Result<(TraceSummary, Losses), TraceError> {
+        let written = self.output.write_all(&self.bytes).and_then(|()| self.output.finish());
+        let bytes = written.map_err(|error| TraceError::io(&self.path, "write", error))?;
+        Ok((TraceSummary { bytes, ..self.summary }, self.losses))
+    }
+}

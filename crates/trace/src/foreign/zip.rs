@@ -1,0 +1,134 @@
+//! Zip archives as one stream: the content of their entries, one after the other, in the order
+//! of the archive's directory. drmemtrace writes a trace as chunks in an archive.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
+use std::path::Path;
+
+use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
+
+use super::compressed::Stream;
+use crate::TraceError;
+use crate::content::{Content, ReadSeek};
+
+/// What archives begin with; the second is an empty one.
+pub(super) const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+
+/// Most entries of an archive. drmemtrace's chunks have ten million instructions each.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// Where the data of an entry lie, in bytes.
+struct Entry {
+    start: u64,
+    length: u64,
+    is_deflated: bool,
+}
+
+/// The content of the archive.
+pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceError> {
+    let damaged = |problem: String| TraceError::damaged(path, 0, problem, "a whole zip archive");
+    if content.length.is_none() {
+        let problem = "a zip archive in a pipe";
+        return Err(TraceError::unsuitable(path, problem, "a file"));
+    }
+    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let archive = ZipArchive::from_seekable(content.bytes, &mut buffer)
+        .map_err(|error| damaged(format!("the zip archive is damaged ({error})")))?;
+    let entries = entries(&archive, &mut buffer).map_err(damaged)?;
+    let bytes = archive.into_inner().into_inner();
+    let entries = entries.into_iter();
+    let stream = Entries { bytes: Some(bytes), entries, current: Current::None };
+    Ok(Box::new(BufReader::with_capacity(1 << 16, stream)))
+}
+
+/// The archive's entries. Data that overlap, by which small archives unfold to huge ones, are
+/// refused.
+fn entries<R: rawzip::ReaderAt>(
+    archive: &ZipArchive<R>,
+    buffer: &mut [u8],
+) -> Result<Vec<Entry>, String> {
+    let failed = |error: rawzip::Error| format!("the zip archive is damaged ({error})");
+    let mut list: Vec<Entry> = Vec::new();
+    let mut records = archive.entries(buffer);
+    while let Some(record) = records.next_entry().map_err(failed)? {
+        if list.len() == MAX_ENTRIES {
+            return Err(format!("a zip archive of more than {MAX_ENTRIES} entries"));
+        }
+        let is_deflated = match record.compression_method() {
+            CompressionMethod::STORE => false,
+            CompressionMethod::DEFLATE => true,
+            other => return Err(format!("a zip entry compressed by {other:?}")),
+        };
+        if record.is_dir() {
+            continue;
+        }
+        let entry = archive.get_entry(record.wayfinder()).map_err(failed)?;
+        let (start, end) = entry.compressed_data_range();
+        let length = end.saturating_sub(start);
+        list.push(Entry { start, length, is_deflated });
+    }
+    let mut places: Vec<(u64, u64)> =
+        list.iter().map(|entry| (entry.start, entry.start.saturating_add(entry.length))).collect();
+    places.sort_unstable();
+    if places.windows(2).any(|pair| pair[0].1 > pair[1].0) {
+        return Err("a zip archive whose entries overlap".to_owned());
+    }
+    Ok(list)
+}
+
+type Bytes = Box<dyn ReadSeek>;
+
+/// The entry being read. The archive's bytes are lent to it.
+enum Current {
+    None,
+    Stored(Take<Bytes>),
+    Deflated(Box<flate2::bufread::DeflateDecoder<BufReader<Take<Bytes>>>>),
+}
+
+struct Entries {
+    /// Where the archive's bytes are while no entry is read.
+    bytes: Option<Bytes>,
+    entries: std::vec::IntoIter<Entry>,
+    current: Current,
+}
+
+impl Entries {
+    /// Goes to the next entry; false at the end.
+    fn next(&mut self) -> io::Result<bool> {
+        let returned = match std::mem::replace(&mut self.current, Current::None) {
+            Current::None => None,
+            Current::Stored(bytes) => Some(bytes.into_inner()),
+            Current::Deflated(decoder) => Some(decoder.into_inner().into_inner().into_inner()),
+        };
+        self.bytes = returned.or_else(|| self.bytes.take());
+        let (Some(entry), Some(mut bytes)) = (self.entries.next(), self.bytes.take()) else {
+            return Ok(false);
+        };
+        bytes.seek(SeekFrom::Start(entry.start))?;
+        let data = bytes.take(entry.length);
+        self.current = if entry.is_deflated {
+            let data = BufReader::with_capacity(1 << 16, data);
+            Current::Deflated(Box::new(flate2::bufread::DeflateDecoder::new(data)))
+        } else {
+            Current::Stored(data)
+        };
+        Ok(true)
+    }
+}
+
+impl Read for Entries {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let bytes = match &mut self.current {
+                Current::None => 0,
+                Current::Stored(data) => data.read(buffer)?,
+                Current::Deflated(data) => data.read(buffer)?,
+            };
+            if bytes > 0 || !self.next()? {
+                return Ok(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What is read from samples of the foreign formats, worked out by hand.
+
+mod common;
+
+use common::read_all;
+use common::samples::*;
+use perforate_trace::{Source, open, open_bytes};
+use perforate_types::{
+    AccessKind::{Read, Write},
+    Branch, Chunk, MemoryAccess, Operation, ProcessId, ProgramEvent, ThreadId, VirtualAddress,
+};
+use tempfile::tempdir;
+
+fn source(bytes: Vec<u8>) -> Box<dyn Source> {
+    open_bytes("sample", bytes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn whole(bytes: Vec<u8>) -> Chunk {
+    let mut source = source(bytes);
+    let (chunk, error) = read_all(&mut *source);
+    assert!(error.is_none() && source.truncated().is_none(), "{error:?} {:?}", source.truncated());
+    chunk
+}
+
+fn error_of(name: &str, bytes: Vec<u8>) -> String {
+    let error = match open_bytes(name, bytes) {
+        Err(error) => error,
+        Ok(mut source) => read_all(&mut *source).1.expect("an error"),
+    };
+    let text = error.to_string();
+    assert!(text.contains("expected") && !text.contains('\n'), "{text}");
+    text
+}
+
+fn access(address: u64, size: u16, kind: perforate_types::AccessKind) -> MemoryAccess {
+    MemoryAccess { address: VirtualAddress::new(address), size, kind }
+}
+
+fn switch(process: u16, thread: u16) -> ProgramEvent {
+    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) }
+}
+
+fn ips(chunk: &Chunk) -> Vec<u64> {
+    chunk.instructions.iter().map(|one| one.ip.value()).collect()
+}
+
+#[test]
+fn the_files_of_samples_are_up_to_date() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    for (name, bytes) in all() {
+        let path = folder.join(name);
+        if std::env::var_os("UPDATE_SAMPLES").is_some() {
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        // Compressed samples depend on the compressor's version; their content does not.
+        let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        if name == "drmemtrace.raw" {
+            assert!(file == bytes, "{name} differs: run with UPDATE_SAMPLES=1");
+        } else {
+            assert!(whole(file) == whole(bytes), "{name} differs: run with UPDATE_SAMPLES=1");
+        }
+    }
+}
+
+#[test]
+fn cloudsuite_records_are_told_from_champsim_records() {
+    let bytes = cloudsuite_records();
+    // 1152 bytes are also 18 whole records of 64 bytes, none with an impossible flag.
+    assert_eq!(bytes.len() % 64, 0);
+    assert!(bytes.chunks(64).all(|record| record[8] <= 1 && record[9] <= 1));
+    let source = source(bytes.clone());
+    assert_eq!(
+        (source.metadata().format, source.metadata().instructions),
+        ("cloudsuite", Some(12))
+    );
+    let chunk = whole(bytes.clone());
+    assert_eq!(chunk.instructions[0].destinations, [3, 4]);
+    assert_eq!(chunk.instructions[0].sources, [7, 0, 0, 0]);
+    let of_first = [access(0x8000, 8, Read), access(0x9000, 8, Write), access(0x9800, 8, Write)];
+    assert_eq!(chunk.accesses[..3], of_first);
+    assert_eq!(chunk.events, [(4, switch(1, 1))]);
+    assert_eq!(ips(&chunk)[..2], [0x1_0000, 0x1_0004]);
+
+    // What the user says counts, where it can be.
+    let read = |name: &str| read_all(&mut *open_bytes(name, bytes.clone()).unwrap()).0;
+    assert_eq!(read("champsim:any").instructions.len(), 18);
+    assert_eq!(read("cloudsuite:any"), chunk);
+    assert!(error_of("cloudsuite:any", champsim_records()[..64 * 7].to_vec()).contains("96 bytes"));
+
+    // 192 bytes without order may be either.
+    let first = champsim(0x5000, [0; 2], [0; 2], [0; 4], [0; 6]);
+    let either = [first, vec![0; 128]].concat();
+    let text = error_of("either", either.clone());
+    assert!(text.contains("champsim:FILE or cloudsuite:FILE"), "{text}");
+    assert_eq!(read_all(&mut *open_bytes("champsim:x", either).unwrap()).0.instructions.len(), 3);
+}
+
+#[test]
+fn drmemtrace_records_are_decoded() {
+    use Branch::*;
+    let trace = source(drmemtrace_records());
+    assert_eq!(trace.metadata().format, "drmemtrace");
+    assert!(trace.metadata().has_branches && !trace.metadata().has_dependencies);
+    let chunk = whole(drmemtrace_records());
+    let found: Vec<_> = chunk
+        .instructions
+        .iter()
+        .map(|one| (one.ip.value() - 0x40_0000, one.length, one.branch, one.taken, one.accesses))
+        .collect();
+    let expected = [
+        (0x1000, 3, None, false, 2),
+        (0x1003, 2, None, false, 0),
+        (0x1005, 5, None, false, 0),
+        (0x100a, 2, Conditional, false, 0),
+        (0x100c, 2, Conditional, true, 0),
+        (0x2000, 5, Call, true, 1),
+        (0x3000, 2, IndirectCall, true, 0),
+        (0x4000, 1, Return, true, 1),
+        (0x3002, 2, Jump, true, 0),
+        (0x3010, 2, Indirect, true, 0),
+        (0x5000, 2, Conditional, true, 0), // as what follows is not at 0x5002
+        (0x5010, 2, None, false, 0),
+        (0x5012, 2, None, false, 2),
+        (0x5012, 2, None, false, 2),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(chunk.instructions[11].operation, Operation::Serializing);
+    assert_eq!(chunk.accesses[..2], [access(0x7fff_1000, 8, Read), access(0x7fff_2000, 4, Write)]);
+    assert_eq!(chunk.accesses.len(), 8);
+    assert!(chunk.events.is_empty()); // the first thread runs from the start
+
+    let records = drmemtrace_records();
+    let (first, second) = records.split_at(12 * 20);
+    let archive = zip(&[("chunk.0000", first), ("chunk.0001", second)]);
+    assert_eq!(whole(archive), chunk);
+}
+
+/// A thread that executes at `ip`, once at each of these times.
+fn thread(process: u64, thread: u64, ip: u64, times: &[u64]) -> Vec<u8> {
+    let mut bytes = drmemtrace_start(process, thread, times[0]);
+    for (number, &time) in times.iter().enumerate() {
+        if number > 0 {
+            bytes.extend(drmemtrace(MARKER, TIME, time));
+        }
+        bytes.extend(drmemtrace(10, 4, ip + 4 * number as u64));
+    }
+    bytes.extend(drmemtrace(26, 0, 0));
+    bytes
+}
+
+#[test]
+fn threads_are_merged_by_time() {
+    let folder = tempdir().unwrap();
+    let traces = folder.path().join("trace");
+    std::fs::create_dir(&traces).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(traces.join(name), bytes).unwrap();
+    write("drmemtrace.a.7.1.trace", &thread(7, 1, 0x1000, &[10, 30, 50]));
+    write("drmemtrace.a.7.2.trace.gz", &gzip(&thread(7, 2, 0x2000, &[20, 60])));
+    let third = thread(8, 3, 0x3000, &[40]);
+    write("drmemtrace.a.8.3.trace.zip", &zip(&[("chunk.0000", &third)]));
+    write("cpu_schedule.bin.zip", b"not a trace");
+    for path in [folder.path(), &traces] {
+        let (chunk, error) = read_all(&mut *open(path).unwrap());
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(ips(&chunk), [0x1000, 0x2000, 0x1004, 0x3000, 0x1008, 0x2004]);
+        let switches = [
+            (1, switch(0, 1)),
+            (2, switch(0, 0)),
+            (3, switch(1, 2)),
+            (4, switch(0, 0)),
+            (5, switch(0, 1)),
+        ];
+        assert_eq!(chunk.events, switches);
+    }
+    // Who runs is told after a skip, too.
+    let mut source = open(folder.path()).unwrap();
+    assert_eq!(source.skip(3).unwrap(), 3);
+    let rest = read_all(&mut *source).0;
+    assert_eq!(rest.events[..2], [(0, switch(0, 0)), (0, switch(1, 2))]);
+    assert_eq!(ips(&rest), [0x3000, 0x1008, 0x2004]);
+
+    // One file with all threads, as older versions wrote them.
+    let mut one = drmemtrace_start(7, 1, 10);
+    for record in
+        [(10, 4, 0x1000), (22, 4, 2), (24, 4, 7), (10, 4, 0x2000), (22, 4, 1), (10, 4, 0x1004)]
+    {
+        one.extend(drmemtrace(record.0, record.1, record.2));
+    }
+    one.extend(drmemtrace(26, 0, 0));
+    let chunk = whole(one);
+    assert_eq!(chunk.events, [(1, switch(0, 1)), (2, switch(0, 0))]);
+}
+
+#[test]
+fn raw_and_broken_drmemtrace_files_get_one_clear_line() {
+    let raw = error_of("app.raw", drmemtrace_raw());
+    assert!(raw.contains("a raw drmemtrace file; expected a final trace"), "{raw}");
+    assert!(raw.contains("drrun -t drmemtrace -indir DIR"), "{raw}");
+    let old = [0xc040_0000_0000_0004u64, 0].map(u64::to_le_bytes).concat(); // version 4, x86-64
+    assert!(error_of("old.raw", old).contains("a raw drmemtrace file"));
+    let folder = tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("raw")).unwrap();
+    let text = open(folder.path()).err().unwrap().to_string();
+    assert!(text.contains("raw traces only; expected a final trace"), "{text}");
+    std::fs::create_dir_all(folder.path().join("trace/window.0000")).unwrap();
+    let text = open(folder.path()).err().unwrap().to_string();
+    assert!(text.contains("several windows; expected the folder of one"), "{text}");
+    let lz4 = error_of("a.lz4", b"\x04\x22\x4d\x18 and so on".to_vec());
+    assert!(lz4.contains("compressed by lz4"), "{lz4}");
+    let narrow = [25u32, 5, 28 | 12 << 16, 5].map(u32::to_le_bytes).concat();
+    assert!(error_of("narrow", narrow).contains("of a 32-bit program"));
+
+    let mut odd = drmemtrace_start(1, 1, 1).repeat(100);
+    let offset = odd.len();
+    odd.extend(drmemtrace(50, 0, 0));
+    let text = error_of("odd", odd);
+    assert!(text.contains(&format!("byte {offset}: a record of type 50")), "{text}");
+    let early = [drmemtrace_start(1, 1, 1), drmemtrace(0, 8, 0x1000)].concat();
+    assert!(error_of("early", early).contains("an access before the first instruction"));
+    let bundle = [drmemtrace_start(1, 1, 1), drmemtrace(17, 9, 0)].concat();
+    assert!(error_of("bundle", bundle).contains("a bundle of 9 instructions"));
+
+    let mut cut = drmemtrace_records();
+    cut.truncate(cut.len() - 5);
+    let mut source = source(cut);
+    assert_eq!(read_all(&mut *source).0.instructions.len(), 14);
+    let problem = source.truncated().unwrap().to_string();
+    assert!(problem.contains("cut off after 7 bytes; the 14 instructions"), "{problem}");
+}
+
+#[test]
+fn filtered_drmemtrace_accesses_belong_to_the_address_before_them() {
+    let mut bytes = drmemtrace_start(1, 1, 1);
+    bytes[2 * 12 + 4..2 * 12 + 8].copy_from_slice(&0x140u32.to_le_bytes());
+    for (kind, size, value) in [(10, 0, 0x1000), (0, 8, 0x9000), (10, 0, 0x1004), (10, 4, 0x1008)] {
+        bytes.extend(drmemtrace(kind, size, value));
+    }
+    bytes.extend(drmemtrace(26, 0, 0));
+    let notes = source(bytes.clone()).metadata().assumptions.join("\n");
+    assert!(notes.contains("behind a filter"), "{notes}");
+    let chunk = whole(bytes);
+    assert_eq!(ips(&chunk), [0x1000, 0x1008]);
+    assert_eq!((chunk.instructions[0].length, chunk.instructions[0].accesses), (0, 1));
+}
+
+#[test]
+fn gem5_packets_are_decoded() {
+    let trace = source(gem5_packets());
+    let notes = trace.metadata().assumptions.join("\n");
+    assert!(notes.contains("\"xxxxxxx\"") && notes.contains("0x400000 assumed"), "{notes}");
+    let chunk = whole(gem5_packets());
+    assert_eq!(ips(&chunk), [0x40_0000, 0x40_1234]);
+    assert_eq!(chunk.accesses, [access(0x2000, 8, Read), access(0x1_0000_0040, 4, Write)]);
+    assert_eq!(whole(gzip(&gem5_packets())), chunk);
+
+    let header = message(&[(1, -3), (3, 1000)]);
+    let of = |messages: &[Vec<u8>]| [b"gem5".to_vec(), header.clone(), messages.concat()].concat();
+    let others = of(&[message(&[(1, 1), (2, 2), (3, 64), (4, 64)])]);
+    let text = error_of("responses", others);
+    assert!(text.contains("none of 1 packets is a read or write"), "{text}");
+    let empty = of(&[message(&[(1, 1), (2, 1), (3, 64), (4, 0)])]);
+    assert!(error_of("size", empty).contains("a packet of 0 bytes"));
+    let huge = of(&[varint(u64::MAX)]);
+    assert!(error_of("huge", huge).contains("a message of 18446744073709551615 bytes"));
+    let wrong = of(&[vec![2, 0x0b, 0]]);
+    assert!(error_of("wrong", wrong).contains("an impossible packet"));
+    // A dependency trace has its window's size in field 4.
+    let other = [b"gem5".to_vec(), message(&[(1, -3), (2, 0), (3, 1000), (4, 120)])].concat();
+    assert!(error_of("elastic", other).contains("of another kind than packets"));
+    assert!(error_of("nothing", b"gem5".to_vec()).contains("without a header"));
+
+    let bytes = gem5_packets();
+    let mut cut = source(bytes[..bytes.len() - 3].to_vec());
+    assert_eq!(read_all(&mut *cut).0.instructions.len(), 1);
+    assert!(cut.truncated().unwrap().problem.contains("a message is cut off"));
+}
+
+#[test]
+fn lists_of_accesses_are_read() {
+    let chunk = whole(LIST.into());
+    assert_eq!(ips(&chunk), [0x40_0000, 0x40_0000, 0x40_1000, 0x40_2000]);
+    let counts: Vec<u8> = chunk.instructions.iter().map(|one| one.accesses).collect();
+    assert_eq!((counts, chunk.instructions[2].length), (vec![1, 1, 2, 1], 3));
+    let expected = [
+        access(0x1000, 8, Read),
+        access(8192, 4, Write),
+        access(0x3000, 16, Read),
+        access(0x3010, 8, Write),
+        access(0x4000, 8, Read),
+    ];
+    assert_eq!(chunk.accesses, expected);
+    // Process 6 is the second.
+    assert_eq!(chunk.events, [(3, switch(1, 1))]);
+
+    let renamed = whole(b"ADDR,PC,rw\n0x5000,0x600000,W\n 0x5008 , 0x600004 , read".to_vec());
+    assert_eq!(ips(&renamed), [0x60_0000, 0x60_0004]);
+    assert_eq!(renamed.accesses, [access(0x5000, 8, Write), access(0x5008, 8, Read)]);
+}
+
+#[test]
+fn wrong_lines_of_lists_are_named_with_their_offset() {
+    for (line, shown) in [
+        ("R ffff8000", "\"R ffff8000\""), // hexadecimal without 0x
+        ("R 0x1000 -8", "\"R 0x1000 -8\""),
+        ("R 0x1000 0", "\"R 0x1000 0\""),
+        ("R 0x1000 65536", "65536"),
+        ("R 0x10000000000000000", "0x10000000000000000"),
+        ("X 0x1000", "\"X 0x1000\""),
+        ("R 0x1000 8 1 2 3", "8 1 2 3"),
+        ("R", "\"R\""),
+        ("R +5", "\"R +5\""),
+        ("kind,address", "column names below the first line"),
+    ] {
+        let text = error_of("list", format!("R 0x1000\n{line}\n").into());
+        assert!(text.contains("byte 9: ") && text.contains(shown), "{text}");
+    }
+    let long = format!("R 0x1000\n# {}\n", "x".repeat(5000));
+    assert!(error_of("long", long.into()).contains("a line too long"));
+}
+
+#[test]
+fn a_zip_archive_that_unfolds_without_end_is_refused() {
+    let records = champsim_records();
+    let archive = zip(&[("a", &records), ("b", &records), ("c", &records)]);
+    assert_eq!(whole(archive.clone()).instructions.len(), 24);
+    // The directory's second entry points to the first entry's data.
+    let mut overlapping = archive.clone();
+    let directory = find(&archive, b"PK\x01\x02", 0);
+    let second = find(&archive, b"PK\x01\x02", directory + 4);
+    let third = find(&archive, b"PK\x01\x02", second + 4);
+    let entry = archive[directory..second].to_vec();
+    overlapping.splice(second..third, entry);
+    let text = error_of("bomb.zip", overlapping);
+    assert!(text.contains("entries overlap"), "{text}");
+    let text = error_of("cut.zip", archive[..archive.len() / 2].to_vec());
+    assert!(text.contains("the zip archive is damaged"), "{text}");
+    assert!(error_of("x.zip", zip(&[])).contains("a zip stream of nothing"));
+}
+
+fn find(bytes: &[u8], wanted: &[u8], from: usize) -> usize {
+    from + bytes[from..].windows(wanted.len()).position(|window| window == wanted).unwrap()
+}
+
+/// Every sample cut off anywhere, and with every byte changed, is read to an end or an error, and
+/// never holds more than its bytes can.
+#[test]
+fn damage_anywhere_ends_in_an_error_or_less() {
+    for (name, bytes) in all() {
+        let prefixes = (0..bytes.len()).map(|length| bytes[..length].to_vec());
+        let changes = (0..bytes.len()).flat_map(|place| {
+            [0x00, 0xff, bytes[place] ^ 0x01, bytes[place] ^ 0x80].map(|value| {
+                let mut changed = bytes.clone();
+                changed[place] = value;
+                changed
+            })
+        });
+        for damaged in prefixes.chain(changes) {
+            let Ok(mut source) = open_bytes(name, damaged) else { continue };
+            let mut chunk = Chunk::default();
+            let mut chunks = 0;
+            while let Ok(true) = source.next_chunk(&mut chunk) {
+                chunks += 1;
+                assert!(chunks < 1000, "{name}");
+                let counted: usize =
+                    chunk.instructions.iter().map(|one| usize::from(one.accesses)).sum();
+                assert_eq!(counted, chunk.accesses.len(), "{name}");
+                assert!(chunk.accesses.iter().all(|access| access.size > 0), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Small files that claim to be huge: read in bounded memory, or refused.
+
+mod common;
+
+use common::samples::*;
+use perforate_trace::{Source, open_bytes};
+use perforate_types::Chunk;
+
+/// Largest resident memory of this process so far in bytes; `None` where the system does not
+/// tell.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
+/// Instructions of a trace, and the error it ends with.
+fn drain(mut source: Box<dyn Source>) -> (u64, Option<String>) {
+    let mut chunk = Chunk::default();
+    let mut instructions = 0;
+    loop {
+        match source.next_chunk(&mut chunk) {
+            Ok(true) => instructions += chunk.instructions.len() as u64,
+            Ok(false) => return (instructions, None),
+            Err(error) => return (instructions, Some(error.to_string())),
+        }
+    }
+}
+
+/// `bytes` repeated to at least this length, by gzip, which makes a thousandth of it.
+fn bomb(bytes: &[u8], length: usize) -> Vec<u8> {
+    gzip(&bytes.repeat(length.div_ceil(bytes.len())))
+}
+
+const BIG: usize = 100 << 20;
+
+#[test]
+fn bombs_are_read_in_little_memory() {
+    let records = champsim(0x1000, [0; 2], [0; 2], [0; 4], [0; 6]);
+    let packet = message(&[(1, 1), (2, 2), (3, 64), (4, 64)]); // a response: nothing to deliver
+    let gem5 = [b"gem5".to_vec(), message(&[(1, -3), (3, 1000)])].concat();
+    let time = [drmemtrace_start(1, 1, 1), drmemtrace(MARKER, TIME, 1)].concat();
+    let mut accesses = drmemtrace_start(1, 1, 1);
+    accesses.extend(drmemtrace(10, 4, 0x1000));
+    let access = drmemtrace(0, 8, 0x1000);
+    let bombs = [
+        ("champsim", bomb(&records, BIG), true),
+        ("gem5", [gzip(&gem5), bomb(&packet, BIG)].concat(), false),
+        ("drmemtrace of time stamps", bomb(&time, BIG), false),
+        ("drmemtrace of accesses", [gzip(&accesses), bomb(&access, BIG)].concat(), true),
+        ("empty lines", [gzip(b"R 0x1000\n"), bomb(b"\n", BIG / 4)].concat(), true),
+        ("one long line", [gzip(b"R 0x1000\n# "), bomb(b"x", BIG)].concat(), false),
+    ];
+    let before = peak();
+    for (name, bytes, delivers) in bombs {
+        assert!(bytes.len() < 4 << 20, "{name}: {} bytes", bytes.len());
+        let (instructions, _) = drain(open_bytes(name, bytes).unwrap());
+        assert_eq!(instructions > 0, delivers, "{name}");
+    }
+    match (before, peak()) {
+        (Some(before), Some(after)) => {
+            assert!(after - before < 64 << 20, "{} more bytes", after - before);
+        }
+        _ => println!("skipped: this system does not tell a process's memory"),
+    }
+}
+
+#[test]
+fn absurd_sizes_are_refused() {
+    // A zstd frame that wants a window of 2 GB, and an xz stream that wants a dictionary of 4 GB.
+    let mut zstd = zstd::encode_all(&champsim_records()[..], 1).unwrap();
+    assert_eq!(zstd[4] & 0x20, 0, "the frame has a window descriptor");
+    zstd[5] = 0xa8;
+    let mut xz = xz(&champsim_records());
+    let properties = 12 + 1 + 1 + 1 + 1; // block header: size, flags, filter, size of properties
+    assert_eq!(xz[properties - 2], 0x21, "the filter is LZMA2");
+    xz[properties] = 40;
+    let header = 12..12 + usize::from(xz[12]) * 4;
+    let checksum = crc32fast::hash(&xz[header.clone()]).to_le_bytes();
+    xz[header.end..header.end + 4].copy_from_slice(&checksum);
+    for (name, bytes) in [("zstd", zstd), ("xz", xz)] {
+        let error = match open_bytes(name, bytes) {
+            Err(error) => error.to_string(),
+            Ok(source) => drain(source).1.expect("an error"),
+        };
+        assert!(error.contains("stream is damaged"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn more_processes_than_can_be_numbered_are_an_error() {
+    let mut list = String::new();
+    for process in 0..65_537 {
+        list += &format!("R 0x1000 8 {process}\n");
+    }
+    let (instructions, error) = drain(open_bytes("list", list.into()).unwrap());
+    assert_eq!(instructions, 7 * 8192); // whole chunks before the error
+    assert!(error.unwrap().contains("too many processes; expected at most 65536"));
+}
