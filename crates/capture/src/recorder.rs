@@ -152,11 +152,9 @@ impl Session {
             }
             match self.replay.advance(&*self.shared)? {
                 Step::Starved => {
-                    if let Some(batch) = self.spool.next()? {
-                        self.heard = Instant::now();
-                        self.records += batch.records.len() as u64;
-                        self.replay.add(batch);
-                    } else if let Some(ending) = self.idle()? {
+                    if !self.take_batch()?
+                        && let Some(ending) = self.idle()?
+                    {
                         progress(self.progress());
                         return Ok(killed.unwrap_or(ending));
                     }
@@ -251,9 +249,32 @@ impl Session {
             && images.any(|image| image.process == own && image.is_in_exec)
     }
 
+    /// The answer to the question of a ring's thread, which may come after its records. None if
+    /// the thread was killed before.
+    fn answer(&mut self, ring: usize) -> Result<Option<Answer>, CaptureError> {
+        loop {
+            let answer = self.replay.answer(ring);
+            if answer.is_some() || self.replay.is_thread_over(ring) {
+                return Ok(answer);
+            }
+            if !self.take_batch()? {
+                std::thread::sleep(IDLE_PAUSE);
+            }
+        }
+    }
+
+    /// Gives the replay the next records; false if there are none now.
+    fn take_batch(&mut self) -> Result<bool, CaptureError> {
+        let Some(batch) = self.spool.next()? else { return Ok(false) };
+        self.heard = Instant::now();
+        self.records += batch.records.len() as u64;
+        self.replay.add(batch);
+        Ok(true)
+    }
+
     /// A program was loaded: learns what is mapped.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), CaptureError> {
-        if let Some(Answer::Image { program, snapshot }) = self.replay.answer(ring) {
+        if let Some(Answer::Image { program, snapshot }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;
             image.space = AddressSpace::default();
             for event in &snapshot.events {
@@ -279,7 +300,7 @@ impl Session {
             }
         }
         // A process that was killed meanwhile has no pages.
-        let pages = match self.replay.answer(ring) {
+        let pages = match self.answer(ring)? {
             Some(Answer::Pages(pages)) => pages,
             _ => Vec::new(),
         };

@@ -128,6 +128,12 @@ impl<S: Sink> Replay<S> {
         self.threads[ring].answers.pop_front()
     }
 
+    /// Whether nothing more will come from the thread of a ring.
+    pub fn is_thread_over(&self, ring: usize) -> bool {
+        let last = self.threads[ring].records.last().map(|word| record::decode(*word));
+        matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
+    }
+
     /// Threads seen so far.
     pub fn thread_count(&self) -> u16 {
         self.next_thread
@@ -194,13 +200,9 @@ impl<S: Sink> Replay<S> {
         let thread = &mut self.threads[ring];
         let position = thread.position + 1 + Control::ThreadStart.words();
         let records = std::mem::take(&mut thread.records);
-        *thread = Thread {
-            id: ThreadId(self.next_thread),
-            image,
-            records,
-            position,
-            ..Thread::default()
-        };
+        let answers = std::mem::take(&mut thread.answers);
+        let id = ThreadId(self.next_thread);
+        *thread = Thread { id, image, records, position, answers, ..Thread::default() };
         self.next_thread = self.next_thread.saturating_add(1);
         Ok(())
     }
