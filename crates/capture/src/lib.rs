@@ -16,6 +16,7 @@ mod elf;
 mod error;
 mod execution;
 mod launch;
+pub mod native;
 mod options;
 mod output;
 mod process;
