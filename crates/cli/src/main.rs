@@ -7,6 +7,7 @@ mod experiment;
 mod explain;
 mod failure;
 mod list;
+mod live;
 mod model;
 mod options;
 mod output;
