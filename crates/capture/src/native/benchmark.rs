@@ -24,7 +24,7 @@ pub enum Paging {
     Large,
 }
 
-/// A microbenchmark.
+/// A microbenchmark. Each of its operations loads one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// Follows pointers from line to line in a random order: one access waits for the other.
@@ -49,11 +49,6 @@ impl Benchmark {
             Self::Updates => "updates",
             Self::Sequential => "sequential",
         }
-    }
-
-    /// Loads of one operation.
-    pub const fn loads(self) -> u64 {
-        1
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod area;
 mod benchmark;
+mod clock;
 mod counters;
 mod cpuid;
 mod frames;
@@ -22,6 +23,7 @@ mod worker;
 
 pub use area::{Advice, Area};
 pub use benchmark::{Benchmark, Paging, Prepared};
+pub use clock::clock_ghz;
 pub use cpuid::{TlbSize, TlbUse, amd_tlbs, intel_tlbs};
 pub use frames::{BlockFrames, FrameUse, MemoryFrames, frame_use, read_blocks};
 pub use large_pages::{LargePageSettings, chosen};

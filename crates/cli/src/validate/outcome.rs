@@ -1,0 +1,413 @@
+//! What came out: measured and predicted ratios, verdicts, and what may lie behind them.
+
+use perforate_capture::native::Processor;
+use perforate_sim::Machine;
+use serde_json::{Value, json};
+
+use super::measure::Measurement;
+use super::plan::{Assumption, Row};
+use super::predict::{Origin, Predicted};
+use super::program::ProgramMeasurement;
+use super::spread::Spread;
+use super::verdict::{TOLERANCE, Verdict, typical_miss};
+
+/// A share of memory in large pages below which large pages were not measured.
+const MOSTLY_LARGE: f64 = 0.95;
+
+/// One row: a benchmark or a program.
+pub struct RowOutcome {
+    pub name: String,
+    /// Time with 4KB pages ÷ time with large pages, measured.
+    pub ratio: Option<Spread>,
+    /// Nanoseconds per operation, measured; absent for programs.
+    pub small_ns: Option<Spread>,
+    pub large_ns: Option<Spread>,
+    /// One for each assumption.
+    pub predicted: Vec<Predicted>,
+    pub large_share: Option<f64>,
+    pub grouped_share: Option<f64>,
+    pub tlb_misses: Option<(f64, f64)>,
+    /// Time that passed ÷ processor time.
+    pub waiting: Option<f64>,
+    /// Time that passed, 4KB ÷ large; of programs.
+    pub wall_ratio: Option<Spread>,
+    pub origin: Origin,
+    /// Whether each operation waits for the one before, so that times are latencies.
+    pub is_chase: bool,
+    pub notes: Vec<String>,
+}
+
+impl RowOutcome {
+    pub fn of_benchmark(
+        row: &Row,
+        measured: Measurement,
+        predicted: Vec<Predicted>,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            name: row.name(),
+            ratio: measured.ratio(),
+            small_ns: Spread::of(&measured.small_ns),
+            large_ns: Spread::of(&measured.large_ns),
+            predicted,
+            large_share: measured.large_share,
+            grouped_share: measured.grouped_share,
+            tlb_misses: measured.tlb_misses,
+            waiting: Some(measured.waiting),
+            wall_ratio: None,
+            origin,
+            is_chase: row.benchmark == perforate_capture::native::Benchmark::Chase,
+            notes: Vec::new(),
+        }
+    }
+
+    pub fn of_program(name: &str, measured: ProgramMeasurement, predicted: Vec<Predicted>) -> Self {
+        let plain: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
+        let mut notes = measured.notes;
+        notes.push(format!(
+            "the program: {:.2} s in user mode, {} MB; its ratio is of time in user mode, and the \
+             prediction is for the recorded part, without the operating system's work",
+            measured.user_seconds,
+            measured.resident_bytes >> 20
+        ));
+        Self {
+            name: plain,
+            ratio: Spread::of(&measured.user_ratios),
+            small_ns: None,
+            large_ns: None,
+            predicted,
+            large_share: Some(measured.large_share),
+            grouped_share: None,
+            tlb_misses: None,
+            waiting: None,
+            wall_ratio: Spread::of(&measured.wall_ratios),
+            origin: Origin::Recorded,
+            is_chase: false,
+            notes,
+        }
+    }
+
+    /// The verdict on the prediction under each assumption.
+    pub fn verdicts(&self) -> Vec<Option<Verdict>> {
+        let verdict = |predicted: &Predicted| {
+            let ratio = predicted.ratio();
+            self.ratio.filter(|_| ratio.is_finite()).map(|measured| Verdict::of(&measured, ratio))
+        };
+        self.predicted.iter().map(verdict).collect()
+    }
+
+    fn json(&self, assumptions: &[Assumption]) -> Value {
+        let columns = assumptions.iter().zip(&self.predicted).zip(self.verdicts());
+        let predicted: Vec<Value> = columns
+            .map(|((assumption, predicted), verdict)| {
+                json!({
+                    "assumption": assumption.name,
+                    "schemes": [assumption.small, assumption.large],
+                    "ratio": predicted.ratio(),
+                    "small_pages_ns": self.small_ns.map(|_| predicted.small_ns),
+                    "large_pages_ns": self.small_ns.map(|_| predicted.large_ns),
+                    "verdict": verdict.map(Verdict::key),
+                })
+            })
+            .collect();
+        json!({
+            "row": self.name,
+            "measured_ratio": self.ratio.as_ref().map(Spread::json),
+            "measured_wall_ratio": self.wall_ratio.as_ref().map(Spread::json),
+            "measured_small_pages_ns": self.small_ns.as_ref().map(Spread::json),
+            "measured_large_pages_ns": self.large_ns.as_ref().map(Spread::json),
+            "large_share": self.large_share,
+            "grouped_share": self.grouped_share,
+            "tlb_misses_per_operation": self.tlb_misses.map(|(small, large)| [small, large]),
+            "wall_per_processor_time": self.waiting,
+            "instructions_from": self.origin.key(),
+            "predicted": predicted,
+            "notes": self.notes,
+        })
+    }
+}
+
+/// One assumption, over all rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    pub agrees: usize,
+    pub same_direction: usize,
+    pub disagrees: usize,
+    pub noisy: usize,
+    /// Typical miss of the rows that are not too noisy, as a share.
+    pub miss: f64,
+}
+
+/// All of it.
+pub struct Outcome {
+    pub processor: Processor,
+    pub machine: String,
+    pub machine_ghz: f64,
+    pub coalesces: bool,
+    /// Clock measured.
+    pub clock_ghz: Option<f64>,
+    pub assumptions: Vec<Assumption>,
+    pub rows: Vec<RowOutcome>,
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    pub fn new(
+        processor: &Processor,
+        machine: &Machine,
+        assumptions: &[Assumption],
+        notes: Vec<String>,
+    ) -> Self {
+        Self {
+            processor: processor.clone(),
+            machine: machine.name.clone(),
+            machine_ghz: machine.core.frequency_ghz,
+            coalesces: machine.tlb.l2_coalescing.is_some(),
+            clock_ghz: None,
+            assumptions: assumptions.to_vec(),
+            rows: Vec::new(),
+            notes,
+        }
+    }
+
+    /// How each assumption did.
+    pub fn scores(&self) -> Vec<Score> {
+        let score = |index: usize| {
+            let mut score =
+                Score { agrees: 0, same_direction: 0, disagrees: 0, noisy: 0, miss: 0.0 };
+            let mut pairs = Vec::new();
+            for row in &self.rows {
+                let (Some(ratio), Some(verdict)) = (row.ratio, row.verdicts()[index]) else {
+                    continue;
+                };
+                match verdict {
+                    Verdict::Agrees => score.agrees += 1,
+                    Verdict::SameDirection => score.same_direction += 1,
+                    Verdict::Disagrees => score.disagrees += 1,
+                    Verdict::Noisy => score.noisy += 1,
+                }
+                if verdict != Verdict::Noisy {
+                    pairs.push((ratio.median, row.predicted[index].ratio()));
+                }
+            }
+            score.miss = typical_miss(&pairs);
+            score
+        };
+        (0..self.assumptions.len()).map(score).collect()
+    }
+
+    /// The assumption that misses least, where any row could be judged.
+    pub fn closest(&self) -> Option<usize> {
+        let scores = self.scores();
+        let judged = |score: &Score| score.agrees + score.same_direction + score.disagrees > 0;
+        let by_miss = |a: &usize, b: &usize| scores[*a].miss.total_cmp(&scores[*b].miss);
+        (0..scores.len()).filter(|index| judged(&scores[*index])).min_by(by_miss)
+    }
+
+    /// The verdict in one sentence.
+    pub fn summary(&self) -> String {
+        let Some(closest) = self.closest() else {
+            return "Verdict: nothing could be judged; the measurements are too noisy.".into();
+        };
+        let score = self.scores()[closest];
+        let rows = self.rows.len();
+        let under = match self.assumptions.len() {
+            1 => String::new(),
+            _ => format!(", with \"{}\", which fits best", self.assumptions[closest].name),
+        };
+        format!(
+            "Verdict: {} of {rows} rows agree within {:.0} %, {} go the same way, {} disagree, {} \
+             are too noisy{under}; predictions typically miss by {:.0} %.",
+            score.agrees,
+            100.0 * TOLERANCE,
+            score.same_direction,
+            score.disagrees,
+            score.noisy,
+            100.0 * score.miss
+        )
+    }
+
+    /// Adds what may lie behind differences, as far as it can be seen.
+    pub fn explain(&mut self) {
+        let mut notes = Vec::new();
+        if self.processor.is_virtual {
+            notes.push(
+                "this is a virtual machine: the pages of its host cannot be seen from inside, and \
+                 other machines share its caches, memory and perhaps its core; the best fit is no \
+                 proof of what the host does"
+                    .to_owned(),
+            );
+        }
+        if let Some(clock) = self.clock_ghz {
+            let file = self.machine_ghz;
+            notes.push(format!(
+                "the clock runs at {clock:.2} GHz as measured; {} says {file} GHz, by which \
+                 predicted times are computed (their ratios hardly depend on it)",
+                self.machine
+            ));
+        }
+        if self.rows.iter().all(|row| row.tlb_misses.is_none()) {
+            notes.push(
+                "no hardware counters: perf_event_open is refused or there are none in this \
+                 machine, so that TLB misses could not be counted"
+                    .into(),
+            );
+        }
+        notes.extend(self.remark_on_pages());
+        notes.extend(self.remark_on_waiting());
+        if self.rows.iter().any(|row| row.origin == Origin::Synthetic) {
+            notes.push(
+                "recording needs qemu-x86_64 (apt-get install qemu-user); synthetic workloads of \
+                 the same pattern stand in, with other instructions around their accesses"
+                    .into(),
+            );
+        }
+        for row in &self.rows {
+            notes.extend(row.notes.iter().cloned());
+        }
+        self.notes.extend(notes);
+    }
+
+    fn remark_on_pages(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for row in self.rows.iter().filter(|row| row.small_ns.is_some()) {
+            if let Some(share) = row.large_share.filter(|share| *share < MOSTLY_LARGE) {
+                remarks.push(format!(
+                    "{}: only {:.0} % of the memory came in 2MB pages, the prediction is for all",
+                    row.name,
+                    100.0 * share
+                ));
+            }
+        }
+        let grouped = self.rows.iter().filter_map(|row| row.grouped_share);
+        let least = grouped.reduce(f64::min);
+        if let Some(least) = least.filter(|least| self.coalesces && *least < MOSTLY_LARGE) {
+            remarks.push(format!(
+                "{} joins four 4KB pages in one TLB entry where their frames follow each other; in \
+                 simulated memory all do, here as few as {:.0} % of a row's",
+                self.machine,
+                100.0 * least
+            ));
+        }
+        remarks
+    }
+
+    fn remark_on_waiting(&self) -> Option<String> {
+        let most = self.rows.iter().filter_map(|row| row.waiting).reduce(f64::max)?;
+        (most > 1.1).then(|| {
+            format!(
+                "others had the processor: up to {:.0} % more time passed than was used; times are \
+                 of the processor, but caches were shared",
+                100.0 * (most - 1.0)
+            )
+        })
+    }
+
+    pub fn json_lines(&self) -> String {
+        let mut lines: Vec<String> =
+            self.rows.iter().map(|row| row.json(&self.assumptions).to_string()).collect();
+        let scores = self.assumptions.iter().zip(self.scores());
+        let scores: Vec<Value> = scores
+            .map(|(assumption, score)| {
+                json!({
+                    "assumption": assumption.name,
+                    "agrees": score.agrees,
+                    "same_direction": score.same_direction,
+                    "disagrees": score.disagrees,
+                    "noisy": score.noisy,
+                    "typical_miss": score.miss,
+                })
+            })
+            .collect();
+        let closest = self.closest().map(|index| self.assumptions[index].name);
+        lines.push(
+            json!({
+                "overall": scores,
+                "closest": closest,
+                "processor": self.processor.name,
+                "is_virtual": self.processor.is_virtual,
+                "machine": self.machine,
+                "clock_ghz": self.clock_ghz,
+                "notes": self.notes,
+                "version": env!("CARGO_PKG_VERSION"),
+            })
+            .to_string(),
+        );
+        lines.join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(measured: f64, predicted: [f64; 2]) -> RowOutcome {
+        RowOutcome {
+            name: "chase 1M".into(),
+            ratio: Spread::of(&[measured]),
+            small_ns: Spread::of(&[measured]),
+            large_ns: Spread::of(&[1.0]),
+            predicted: predicted.map(|small_ns| Predicted { small_ns, large_ns: 1.0 }).to_vec(),
+            large_share: Some(1.0),
+            grouped_share: Some(0.5),
+            tlb_misses: None,
+            waiting: Some(1.3),
+            wall_ratio: None,
+            origin: Origin::Recorded,
+            is_chase: true,
+            notes: Vec::new(),
+        }
+    }
+
+    fn outcome(rows: Vec<RowOutcome>) -> Outcome {
+        let assumption = |name| Assumption { name, small: "4k", large: "thp" };
+        let machine = Machine::load("zen4-genoa").unwrap();
+        let assumptions = [assumption("one"), assumption("two")];
+        Outcome { rows, ..Outcome::new(&Processor::default(), &machine, &assumptions, Vec::new()) }
+    }
+
+    #[test]
+    fn the_closest_assumption_is_named() {
+        let found = outcome(vec![row(2.0, [1.0, 2.1]), row(1.0, [1.0, 1.3])]);
+        let scores = found.scores();
+        assert_eq!((scores[0].agrees, scores[0].disagrees), (1, 1));
+        assert_eq!((scores[1].agrees, scores[1].disagrees), (1, 1));
+        // √2 − 1 = 41 % against √(1.05 × 1.3) − 1 = 17 %.
+        assert!((scores[0].miss - (2.0_f64.sqrt() - 1.0)).abs() < 1e-12);
+        assert!((scores[1].miss - (1.365_f64.sqrt() - 1.0)).abs() < 1e-12);
+        assert_eq!(found.closest(), Some(1));
+        let summary = found.summary();
+        assert!(summary.contains("1 of 2 rows agree within 10 %"), "{summary}");
+        assert!(summary.contains("\"two\", which fits best"), "{summary}");
+        assert!(summary.contains("miss by 17 %"), "{summary}");
+    }
+
+    #[test]
+    fn noise_is_no_verdict() {
+        let mut noisy = row(2.0, [2.0, 2.0]);
+        noisy.ratio = Spread::of(&[1.0, 2.0, 3.0]);
+        let found = outcome(vec![noisy]);
+        assert_eq!(found.closest(), None);
+        assert!(found.summary().contains("nothing could be judged"));
+        assert_eq!(found.scores()[0].noisy, 1);
+    }
+
+    #[test]
+    fn what_can_be_seen_is_told() {
+        let mut found = outcome(vec![row(2.0, [2.0, 2.0])]);
+        found.processor.is_virtual = true;
+        found.clock_ghz = Some(3.5);
+        found.explain();
+        let all = found.notes.join("\n");
+        for expected in
+            ["virtual machine", "3.50 GHz", "no hardware counters", "as few as 50 %", "30 % more"]
+        {
+            assert!(all.contains(expected), "{expected}: {all}");
+        }
+        let lines = found.json_lines();
+        assert_eq!(lines.lines().count(), 2);
+        let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+        assert_eq!(first["predicted"][0]["verdict"], "agrees");
+        assert_eq!(first["measured_ratio"]["median"], 2.0);
+    }
+}

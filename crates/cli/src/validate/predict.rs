@@ -1,0 +1,221 @@
+//! Predicting: the same code recorded, and simulated under each assumption.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use perforate_capture::native::{Benchmark, Job, Paging};
+use perforate_capture::{CaptureError, RecordOptions};
+use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload};
+
+use super::plan::{Assumption, Row};
+use crate::failure::Failure;
+use crate::output::Bar;
+
+/// Instructions beyond those of the preparation that are passed over too: the recorder's check
+/// comes up to about a thousand instructions late.
+const SLACK_INSTRUCTIONS: u64 = 10_000;
+/// Memory beside the benchmark's.
+const MORE_MEMORY_BYTES: u64 = 512 << 20;
+
+/// What is simulated, and on what.
+pub struct Prediction<'a> {
+    pub machine: &'a Machine,
+    pub assumptions: &'a [Assumption],
+    /// Operations recorded; the first third warms up.
+    pub operations: u64,
+}
+
+/// Where the instructions of a row came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The code that was measured, recorded.
+    Recorded,
+    /// A synthetic workload with the same pattern, as there is no emulator here.
+    Synthetic,
+}
+
+impl Origin {
+    /// The name in JSON lines.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+/// What a row is predicted to take under one assumption.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    /// Nanoseconds per operation with 4KB pages, by the machine file's clock.
+    pub small_ns: f64,
+    /// The same with large pages.
+    pub large_ns: f64,
+}
+
+impl Predicted {
+    /// 4KB ÷ large.
+    pub fn ratio(&self) -> f64 {
+        self.small_ns / self.large_ns
+    }
+}
+
+impl Prediction<'_> {
+    /// Records the row's code and simulates it; one value for each assumption.
+    pub fn of_row(
+        &self,
+        program: &Path,
+        first: &[&str],
+        row: &Row,
+    ) -> Result<(Vec<Predicted>, Vec<RunResult>, Origin), Failure> {
+        let folder = tempfile::Builder::new().prefix("perforate-").tempdir();
+        let folder =
+            folder.map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
+        let trace = folder.path().join(format!("{}.trace", row.name().replace(' ', "-")));
+        let (workload, origin) = match record(program, first, row, self.operations, &trace) {
+            Ok(()) => (trace.to_string_lossy().into_owned(), Origin::Recorded),
+            Err(CaptureError::EmulatorMissing | CaptureError::EmulatorWithoutPlugins { .. }) => {
+                (synthetic(row), Origin::Synthetic)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let instructions = match origin {
+            Origin::Recorded => None,
+            Origin::Synthetic => Some(4 * self.operations), // 3 others per access
+        };
+        let workload = Workload { name: workload, skip: 0, instructions };
+        let bar = Bar::instructions(&format!("simulating {}", row.name()));
+        let results = self.simulate(workload, row.bytes, &bar)?;
+        let operations = |result: &RunResult| result.counters.get("loads").unwrap_or_default();
+        Ok((self.times(&results, operations), results, origin))
+    }
+
+    /// Simulates a workload that needs so much memory, under all assumptions.
+    pub fn simulate(
+        &self,
+        workload: Workload,
+        bytes: u64,
+        bar: &Bar,
+    ) -> Result<Vec<RunResult>, Failure> {
+        let mut schemes: Vec<&str> = Vec::new();
+        for assumption in self.assumptions {
+            schemes.extend([assumption.small, assumption.large]);
+        }
+        let memory = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES);
+        let memory = memory.next_power_of_two().to_string();
+        let comparison = Comparison {
+            workload,
+            machine: self.machine.clone(),
+            schemes: Composition::list(&schemes.join(","))?,
+            memory: MemoryState::parse(Some(&memory), Some("none"), None)?,
+            seed: 1,
+            functional: false,
+            check: false,
+            warmup: None,
+        };
+        Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
+    }
+
+    /// Times of the results per operation, for each assumption.
+    pub fn times(
+        &self,
+        results: &[RunResult],
+        operations: impl Fn(&RunResult) -> f64,
+    ) -> Vec<Predicted> {
+        let time = |scheme: &str| {
+            let result = results.iter().find(|result| result.scheme == scheme);
+            result.map_or(f64::NAN, |result| {
+                let cycles = result.cycles.unwrap_or_default() as f64;
+                cycles / operations(result) / self.machine.core.frequency_ghz
+            })
+        };
+        let predicted = |assumption: &Assumption| Predicted {
+            small_ns: time(assumption.small),
+            large_ns: time(assumption.large),
+        };
+        self.assumptions.iter().map(predicted).collect()
+    }
+}
+
+/// Records the operations of a row without their preparation: a first run of the preparation alone
+/// counts its instructions.
+fn record(
+    program: &Path,
+    first: &[&str],
+    row: &Row,
+    operations: u64,
+    trace: &Path,
+) -> Result<(), CaptureError> {
+    let options = |operations, skip| {
+        let Row { benchmark, bytes } = *row;
+        let recorded_operations = Some(operations);
+        let paging = Paging::Large; // the simulated schemes choose the pages
+        let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
+        let words = first.iter().map(|word| (*word).to_owned()).chain(job.arguments());
+        let words = words.map(OsString::from);
+        let command = std::iter::once(program.as_os_str().to_owned()).chain(words).collect();
+        RecordOptions { skip, prints_to_stderr: true, ..RecordOptions::new(trace, command) }
+    };
+    let bar = Bar::of(&format!("recording {}", row.name()), "instructions");
+    let mut show = |progress: perforate_capture::Progress| {
+        let done = progress.instructions + progress.instructions_skipped;
+        bar.show(perforate_sim::Progress { done, total: None });
+    };
+    let skip = match perforate_capture::record(options(0, u64::MAX), &mut show) {
+        Err(CaptureError::EndedWhileSkipping { executed, .. }) => executed,
+        Err(error) => return Err(error),
+        Ok(_) => return Err(CaptureError::StoppedEarly), // nobody skips that many
+    };
+    let more = operations + SLACK_INSTRUCTIONS;
+    perforate_capture::record(options(more, skip), &mut show).map(|_| ())
+}
+
+/// A synthetic workload with the pattern of a row.
+fn synthetic(row: &Row) -> String {
+    let bytes = row.bytes;
+    match row.benchmark {
+        Benchmark::Chase => format!("chase:size={bytes}"),
+        Benchmark::Random => format!("random:size={bytes}"),
+        Benchmark::Updates => format!("random:size={bytes},writes=50%"),
+        Benchmark::Sequential => format!("sequential:size={bytes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_cycles_per_operation_over_the_clock() {
+        let machine = Machine::load("zen4-genoa").unwrap();
+        let assumptions = [
+            Assumption { name: "a", small: "4k", large: "thp" },
+            Assumption { name: "b", small: "4k+4k", large: "thp" },
+        ];
+        let prediction =
+            Prediction { machine: &machine, assumptions: &assumptions, operations: 1000 };
+        let workload =
+            Workload { name: "random:size=1M".into(), skip: 0, instructions: Some(10_000) };
+        let bar = Bar::instructions("test");
+        let results = prediction.simulate(workload, 1 << 20, &bar).unwrap();
+        assert_eq!(results.len(), 3, "thp is simulated once");
+        let times = prediction.times(&results, |_| 100.0);
+        let cycles = |scheme: &str| {
+            results.iter().find(|result| result.scheme == scheme).unwrap().cycles.unwrap() as f64
+        };
+        assert_eq!(times[0].small_ns, cycles("4k") / 100.0 / 3.7);
+        assert_eq!(times[0].large_ns, times[1].large_ns);
+        assert_eq!(times[1].ratio(), times[1].small_ns / times[1].large_ns);
+        assert!(times[1].small_ns > 0.0);
+    }
+
+    #[test]
+    fn synthetic_stand_ins_are_workloads() {
+        for benchmark in Benchmark::ALL {
+            let name = synthetic(&Row { benchmark, bytes: 1 << 20 });
+            let workload = Workload { name: name.clone(), skip: 0, instructions: Some(1000) };
+            let memory = MemoryState::parse(Some("64M"), Some("none"), None).unwrap();
+            assert!(perforate_sim::open_workload(&workload, &memory, 1).is_ok(), "{name}");
+        }
+    }
+}
