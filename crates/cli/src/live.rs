@@ -40,7 +40,7 @@ could be had as perforated pages. No setting of the system is changed. The memor
 own and goes with it, also after Ctrl-C; when memory is short, this process is killed first.")]
 pub struct LiveArguments {
     /// Memory to ask for; never more than half of what is available
-    #[arg(long, value_name = "SIZE", default_value = "4G")]
+    #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
     size: String,
     /// How long to let khugepaged work before looking again: seconds, or with m minutes
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]

@@ -49,7 +49,7 @@ pub struct ValidateArguments {
     #[arg(long)]
     quick: bool,
     /// Memory of the largest benchmarks, a power of two [default: 1G; with --quick 256M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     /// Blocks of four runs, two with and two without large pages [default: 6; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -78,8 +78,8 @@ impl Found {
             || "free memory by size: /proc/buddyinfo cannot be read\n".into(),
             |free| {
                 format!(
-                    "free memory in pieces below 2MB: {:.1} % (Linux's unusable index); \
-                     fragmentation index: {}\n",
+                    "free memory in pieces below 2MB: {:.1} % (Linux's unusable index)\n\
+                     fragmentation index for 2MB: {}\n",
                     f64::from(free.unusable_thousandths(order)) / 10.0,
                     free.fragmentation_thousandths(order).map_or_else(
                         || "none, 2MB are free in one piece".into(),

@@ -14,6 +14,9 @@ use super::verdict::{TOLERANCE, Verdict, typical_miss};
 /// A share of memory in large pages below which large pages were not measured.
 const MOSTLY_LARGE: f64 = 0.95;
 
+/// Assumptions whose typical misses differ by no more than this cannot be told apart.
+const ALIKE: f64 = 0.02;
+
 /// One row: a benchmark or a program.
 pub struct RowOutcome {
     pub name: String,
@@ -196,28 +199,38 @@ impl Outcome {
         (0..self.assumptions.len()).map(score).collect()
     }
 
-    /// The assumption that misses least, where any row could be judged.
-    pub fn closest(&self) -> Option<usize> {
+    /// The assumptions that miss least, and those that miss hardly more, best first; none where no
+    /// row could be judged.
+    pub fn closest(&self) -> Vec<usize> {
         let scores = self.scores();
         let judged = |score: &Score| score.agrees + score.same_direction + score.disagrees > 0;
-        let by_miss = |a: &usize, b: &usize| scores[*a].miss.total_cmp(&scores[*b].miss);
-        (0..scores.len()).filter(|index| judged(&scores[*index])).min_by(by_miss)
+        let mut found: Vec<usize> = (0..scores.len()).filter(|n| judged(&scores[*n])).collect();
+        found.sort_by(|a, b| scores[*a].miss.total_cmp(&scores[*b].miss));
+        let limit = found.first().map_or(0.0, |best| scores[*best].miss + ALIKE);
+        found.retain(|index| scores[*index].miss <= limit);
+        found
     }
 
     /// The verdict in one sentence.
     pub fn summary(&self) -> String {
-        let Some(closest) = self.closest() else {
+        let closest = self.closest();
+        let Some(best) = closest.first() else {
             return "Verdict: nothing could be judged; the measurements are too noisy.".into();
         };
-        let score = self.scores()[closest];
+        let score = self.scores()[*best];
         let rows = self.rows.len();
-        let under = match self.assumptions.len() {
-            1 => String::new(),
-            _ => format!(", with \"{}\", which fits best", self.assumptions[closest].name),
+        let name = |index: &usize| format!("\"{}\"", self.assumptions[*index].name);
+        let under = match (self.assumptions.len(), &closest[1..]) {
+            (1, _) => String::new(),
+            (_, []) => format!(" with {}, which fits best", name(best)),
+            (_, others) => {
+                let others: Vec<String> = others.iter().map(name).collect();
+                format!(" with {}; {} fits alike", name(best), others.join(", "))
+            }
         };
         format!(
             "Verdict: {} of {rows} rows agree within {:.0} %, {} go the same way, {} disagree, {} \
-             are too noisy{under}; predictions typically miss by {:.0} %.",
+             are too noisy{under}. Predictions typically miss by {:.0} %.",
             score.agrees,
             100.0 * TOLERANCE,
             score.same_direction,
@@ -319,7 +332,8 @@ impl Outcome {
                 })
             })
             .collect();
-        let closest = self.closest().map(|index| self.assumptions[index].name);
+        let closest = self.closest().into_iter().map(|index| self.assumptions[index].name);
+        let closest: Vec<&str> = closest.collect();
         lines.push(
             json!({
                 "overall": scores,
@@ -375,7 +389,7 @@ mod tests {
         // √2 − 1 = 41 % against √(1.05 × 1.3) − 1 = 17 %.
         assert!((scores[0].miss - (2.0_f64.sqrt() - 1.0)).abs() < 1e-12);
         assert!((scores[1].miss - (1.365_f64.sqrt() - 1.0)).abs() < 1e-12);
-        assert_eq!(found.closest(), Some(1));
+        assert_eq!(found.closest(), [1]);
         let summary = found.summary();
         assert!(summary.contains("1 of 2 rows agree within 10 %"), "{summary}");
         assert!(summary.contains("\"two\", which fits best"), "{summary}");
@@ -383,11 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn assumptions_that_miss_alike_are_both_named() {
+        let found = outcome(vec![row(2.0, [2.01, 2.0])]);
+        assert_eq!(found.closest(), [1, 0]);
+        let summary = found.summary();
+        assert!(summary.contains("with \"two\"; \"one\" fits alike"), "{summary}");
+    }
+
+    #[test]
     fn noise_is_no_verdict() {
         let mut noisy = row(2.0, [2.0, 2.0]);
         noisy.ratio = Spread::of(&[1.0, 2.0, 3.0]);
         let found = outcome(vec![noisy]);
-        assert_eq!(found.closest(), None);
+        assert!(found.closest().is_empty());
         assert!(found.summary().contains("nothing could be judged"));
         assert_eq!(found.scores()[0].noisy, 1);
     }

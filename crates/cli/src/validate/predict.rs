@@ -14,6 +14,9 @@ use crate::output::Bar;
 /// Instructions beyond those of the preparation that are passed over too: the recorder's check
 /// comes up to about a thousand instructions late.
 const SLACK_INSTRUCTIONS: u64 = 10_000;
+/// How often each line is accessed at least, where caches can hold what is accessed: half of the
+/// accesses warm the caches up.
+const PASSES: u64 = 4;
 /// Memory beside the benchmark's.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
@@ -21,7 +24,7 @@ const MORE_MEMORY_BYTES: u64 = 512 << 20;
 pub struct Prediction<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
-    /// Operations recorded; the first third warms up.
+    /// Operations recorded at least; the first half warms up.
     pub operations: u64,
 }
 
@@ -72,25 +75,35 @@ impl Prediction<'_> {
         let folder =
             folder.map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
         let trace = folder.path().join(format!("{}.trace", row.name().replace(' ', "-")));
-        let (workload, origin) = match record(program, first, row, self.operations, &trace) {
-            Ok(()) => (trace.to_string_lossy().into_owned(), Origin::Recorded),
+        let operations = self.operations_of(row);
+        let (name, instructions, origin) = match record(program, first, row, operations, &trace) {
+            Ok(count) => (trace.to_string_lossy().into_owned(), count, Origin::Recorded),
             Err(CaptureError::EmulatorMissing | CaptureError::EmulatorWithoutPlugins { .. }) => {
-                (synthetic(row), Origin::Synthetic)
+                (synthetic(row), 4 * operations, Origin::Synthetic) // 3 others per access
             }
             Err(error) => return Err(error.into()),
         };
-        let instructions = match origin {
-            Origin::Recorded => None,
-            Origin::Synthetic => Some(4 * self.operations), // 3 others per access
-        };
-        let workload = Workload { name: workload, skip: 0, instructions };
+        let workload = Workload { name, skip: 0, instructions: Some(instructions) };
         let bar = Bar::instructions(&format!("simulating {}", row.name()));
         let results = self.simulate(workload, row.bytes, &bar)?;
         let operations = |result: &RunResult| result.counters.get("loads").unwrap_or_default();
         Ok((self.times(&results, operations), results, origin))
     }
 
-    /// Simulates a workload that needs so much memory, under all assumptions.
+    /// Operations to record of a row: more where the caches have to be warmed up with it.
+    fn operations_of(&self, row: &Row) -> u64 {
+        let cache = &self.machine.cache;
+        let largest = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
+        // In order, one pass warms up everything, and each line takes eight operations.
+        let per_line = if row.benchmark == Benchmark::Sequential { 2 * 8 } else { PASSES };
+        match row.bytes / 64 * per_line {
+            all if row.bytes <= 2 * largest => self.operations.max(all),
+            _ => self.operations,
+        }
+    }
+
+    /// Simulates a workload that needs so much memory, under all assumptions; the first half of
+    /// its instructions, where their number is known, warms up.
     pub fn simulate(
         &self,
         workload: Workload,
@@ -103,6 +116,7 @@ impl Prediction<'_> {
         }
         let memory = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES);
         let memory = memory.next_power_of_two().to_string();
+        let warmup = workload.instructions.map(|instructions| instructions / 2);
         let comparison = Comparison {
             workload,
             machine: self.machine.clone(),
@@ -111,7 +125,7 @@ impl Prediction<'_> {
             seed: 1,
             functional: false,
             check: false,
-            warmup: None,
+            warmup,
         };
         Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
     }
@@ -138,14 +152,14 @@ impl Prediction<'_> {
 }
 
 /// Records the operations of a row without their preparation: a first run of the preparation alone
-/// counts its instructions.
+/// counts its instructions. Returns how many were recorded.
 fn record(
     program: &Path,
     first: &[&str],
     row: &Row,
     operations: u64,
     trace: &Path,
-) -> Result<(), CaptureError> {
+) -> Result<u64, CaptureError> {
     let options = |operations, skip| {
         let Row { benchmark, bytes } = *row;
         let recorded_operations = Some(operations);
@@ -167,7 +181,7 @@ fn record(
         Ok(_) => return Err(CaptureError::StoppedEarly), // nobody skips that many
     };
     let more = operations + SLACK_INSTRUCTIONS;
-    perforate_capture::record(options(more, skip), &mut show).map(|_| ())
+    perforate_capture::record(options(more, skip), &mut show).map(|summary| summary.instructions)
 }
 
 /// A synthetic workload with the pattern of a row.
@@ -207,6 +221,17 @@ mod tests {
         assert_eq!(times[0].large_ns, times[1].large_ns);
         assert_eq!(times[1].ratio(), times[1].small_ns / times[1].large_ns);
         assert!(times[1].small_ns > 0.0);
+    }
+
+    #[test]
+    fn caches_are_warmed_up_where_they_can_be() {
+        let machine = Machine::load("zen4-genoa").unwrap(); // 32MB of L3
+        let prediction = Prediction { machine: &machine, assumptions: &[], operations: 100_000 };
+        let operations = |benchmark, bytes| prediction.operations_of(&Row { benchmark, bytes });
+        assert_eq!(operations(Benchmark::Chase, 64 << 20), 4 << 20);
+        assert_eq!(operations(Benchmark::Sequential, 1 << 20), 262_144);
+        assert_eq!(operations(Benchmark::Chase, 1 << 20), 100_000);
+        assert_eq!(operations(Benchmark::Random, 128 << 20), 100_000);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Outcome {
                 100.0 * score.miss
             );
         }
-        text += &format!("\n{}\n\n", self.summary());
+        text += &format!("\n{}\n", wrapped(&self.summary()));
         text + &notes(&self.notes, COLUMNS)
     }
 
@@ -112,6 +112,23 @@ fn named(name: &str) -> String {
     if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
 }
 
+/// The words in lines of at most [`COLUMNS`] characters.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > 0 && last + 1 + word.chars().count() > COLUMNS {
+            lines.push(String::new());
+        }
+        let line = lines.last_mut().expect("there is a first line");
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        *line += word;
+    }
+    lines.join("\n") + "\n"
+}
+
 fn spread(spread: &Spread, digits: usize) -> String {
     let Spread { least, median, most } = spread;
     format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
@@ -133,6 +150,8 @@ mod tests {
             named("a program with arguments"),
             format!("a program with arguments\n{:17}", "")
         );
+        let lines = wrapped(&"word ".repeat(30));
+        assert!(lines.lines().count() == 2 && lines.lines().all(|line| line.len() <= COLUMNS));
         let values = Spread { least: 1.0, median: 1.234, most: 2.0 };
         assert_eq!(spread(&values, 2), "1.23 (1.00–2.00)");
         assert_eq!((digits(1.234), digits(99.96)), ("1.23".into(), "100.0".into()));
