@@ -61,6 +61,10 @@ pub struct ValidateArguments {
     /// [default: the one that describes this processor]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
+    /// Age the simulated memory first, so that its 4KB frames lie scattered: PRESET[,free=F%] (see
+    /// `perforate list ageing`) [default: frames follow each other as pages do]
+    #[arg(long, value_name = "SPEC")]
+    age: Option<String>,
     /// Operations of each benchmark that are recorded and simulated
     /// [default: 2000000; with --quick 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
@@ -108,7 +112,8 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let effort = arguments.effort();
     outcome.clock_ghz = own_clock(effort.processor)?;
     let operations = arguments.operations.unwrap_or(arguments.pick(500_000, 2_000_000));
-    let prediction = Prediction { machine: &machine, assumptions: &assumptions, operations };
+    let age = arguments.age.as_deref();
+    let prediction = Prediction { machine: &machine, assumptions: &assumptions, age, operations };
     let mut results = Vec::new();
     if !arguments.program_only {
         let size_bytes = arguments.size(&mut outcome.notes)?;

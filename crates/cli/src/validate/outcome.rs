@@ -14,6 +14,8 @@ use super::verdict::{TOLERANCE, Verdict, typical_miss};
 /// A share of memory in large pages below which large pages were not measured.
 const MOSTLY_LARGE: f64 = 0.95;
 
+/// A time this many times as long as predicted is told.
+const SLOW: f64 = 2.0;
 /// Assumptions whose typical misses differ by no more than this cannot be told apart.
 const ALIKE: f64 = 0.02;
 
@@ -37,6 +39,8 @@ pub struct RowOutcome {
     pub origin: Origin,
     /// Whether each operation waits for the one before, so that times are latencies.
     pub is_chase: bool,
+    /// Memory of a benchmark; 0 of programs.
+    pub bytes: u64,
     pub notes: Vec<String>,
 }
 
@@ -60,6 +64,7 @@ impl RowOutcome {
             wall_ratio: None,
             origin,
             is_chase: row.benchmark == perforate_capture::native::Benchmark::Chase,
+            bytes: row.bytes,
             notes: Vec::new(),
         }
     }
@@ -86,6 +91,7 @@ impl RowOutcome {
             wall_ratio: Spread::of(&measured.wall_ratios),
             origin: Origin::Recorded,
             is_chase: false,
+            bytes: 0,
             notes,
         }
     }
@@ -147,6 +153,8 @@ pub struct Outcome {
     pub machine: String,
     pub machine_ghz: f64,
     pub coalesces: bool,
+    /// Size of its last-level cache.
+    pub largest_cache_bytes: u64,
     /// Clock measured.
     pub clock_ghz: Option<f64>,
     pub assumptions: Vec<Assumption>,
@@ -165,6 +173,7 @@ impl Outcome {
             processor: processor.clone(),
             machine: machine.name.clone(),
             machine_ghz: machine.core.frequency_ghz,
+            largest_cache_bytes: machine.cache.llc.as_ref().unwrap_or(&machine.cache.l2).size_bytes,
             coalesces: machine.tlb.l2_coalescing.is_some(),
             clock_ghz: None,
             assumptions: assumptions.to_vec(),
@@ -225,7 +234,7 @@ impl Outcome {
             (_, []) => format!(" with {}, which fits best", name(best)),
             (_, others) => {
                 let others: Vec<String> = others.iter().map(name).collect();
-                format!(" with {}; {} fits alike", name(best), others.join(", "))
+                format!(" with {} ({} as well)", name(best), others.join(", "))
             }
         };
         format!(
@@ -266,6 +275,7 @@ impl Outcome {
                     .into(),
             );
         }
+        notes.extend(self.remark_on_caches());
         notes.extend(self.remark_on_pages());
         notes.extend(self.remark_on_waiting());
         if self.rows.iter().any(|row| row.origin == Origin::Synthetic) {
@@ -279,6 +289,24 @@ impl Outcome {
             notes.extend(row.notes.iter().cloned());
         }
         self.notes.extend(notes);
+    }
+
+    /// Chases in 2MB pages hardly translate: where one that the last-level cache of the machine file
+    /// holds takes much longer than predicted, this machine does not have that cache to itself.
+    fn remark_on_caches(&self) -> Option<String> {
+        let slow = |row: &&RowOutcome| {
+            let held = row.is_chase && row.bytes <= self.largest_cache_bytes;
+            let times = row.large_ns.zip(row.predicted.first());
+            held && times.is_some_and(|(large, predicted)| large.median > SLOW * predicted.large_ns)
+        };
+        let row = self.rows.iter().find(slow)?;
+        let (measured, predicted) = (row.large_ns?.median, row.predicted.first()?.large_ns);
+        Some(format!(
+            "{} in 2MB pages takes {measured:.0} ns an access, {predicted:.0} by the caches of {}: \
+             others use the shared cache too. Page tables that it would hold are read from memory \
+             then, so that 4KB pages cost more than predicted",
+            row.name, self.machine
+        ))
     }
 
     fn remark_on_pages(&self) -> Vec<String> {
@@ -296,10 +324,11 @@ impl Outcome {
         let least = grouped.reduce(f64::min);
         if let Some(least) = least.filter(|least| self.coalesces && *least < MOSTLY_LARGE) {
             remarks.push(format!(
-                "{} joins four 4KB pages in one TLB entry where their frames follow each other; in \
-                 simulated memory all do, here as few as {:.0} % of a row's",
-                self.machine,
-                100.0 * least
+                "frames of 4KB pages are scattered here: as few as {:.0} % of a row's groups of four \
+                 follow each other, which {} joins in one TLB entry; where memory was not aged \
+                 (--age), all simulated ones do, and page tables of the host are read in order",
+                100.0 * least,
+                self.machine
             ));
         }
         remarks
@@ -360,7 +389,7 @@ mod tests {
             name: "chase 1M".into(),
             ratio: Spread::of(&[measured]),
             small_ns: Spread::of(&[measured]),
-            large_ns: Spread::of(&[1.0]),
+            large_ns: Spread::of(&[3.0]),
             predicted: predicted.map(|small_ns| Predicted { small_ns, large_ns: 1.0 }).to_vec(),
             large_share: Some(1.0),
             grouped_share: Some(0.5),
@@ -369,6 +398,7 @@ mod tests {
             wall_ratio: None,
             origin: Origin::Recorded,
             is_chase: true,
+            bytes: 1 << 20,
             notes: Vec::new(),
         }
     }
@@ -401,7 +431,7 @@ mod tests {
         let found = outcome(vec![row(2.0, [2.01, 2.0])]);
         assert_eq!(found.closest(), [1, 0]);
         let summary = found.summary();
-        assert!(summary.contains("with \"two\"; \"one\" fits alike"), "{summary}");
+        assert!(summary.contains("with \"two\" (\"one\" as well)"), "{summary}");
     }
 
     #[test]
@@ -421,9 +451,14 @@ mod tests {
         found.clock_ghz = Some(3.5);
         found.explain();
         let all = found.notes.join("\n");
-        for expected in
-            ["virtual machine", "3.50 GHz", "no hardware counters", "as few as 50 %", "30 % more"]
-        {
+        for expected in [
+            "virtual machine",
+            "takes 3 ns an access, 1 by",
+            "3.50 GHz",
+            "no hardware counters",
+            "as few as 50 %",
+            "30 % more",
+        ] {
             assert!(all.contains(expected), "{expected}: {all}");
         }
         let lines = found.json_lines();

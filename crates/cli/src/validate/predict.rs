@@ -5,7 +5,9 @@ use std::path::Path;
 
 use perforate_capture::native::{Benchmark, Job, Paging};
 use perforate_capture::{CaptureError, RecordOptions};
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, Past, PastOptions, RunResult, SimError, Workload,
+};
 
 use super::plan::{Assumption, Row};
 use crate::failure::Failure;
@@ -24,6 +26,9 @@ const MORE_MEMORY_BYTES: u64 = 512 << 20;
 pub struct Prediction<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
+    /// What the simulated memory went through before, as `--age` of other commands; none: frames
+    /// follow each other as pages do.
+    pub age: Option<&'a str>,
     /// Operations recorded at least; the first half warms up.
     pub operations: u64,
 }
@@ -114,20 +119,30 @@ impl Prediction<'_> {
         for assumption in self.assumptions {
             schemes.extend([assumption.small, assumption.large]);
         }
-        let memory = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES);
-        let memory = memory.next_power_of_two().to_string();
         let warmup = workload.instructions.map(|instructions| instructions / 2);
         let comparison = Comparison {
             workload,
             machine: self.machine.clone(),
             schemes: Composition::list(&schemes.join(","))?,
-            memory: MemoryState::parse(Some(&memory), Some("none"), None)?,
+            memory: self.memory(bytes)?,
             seed: 1,
             functional: false,
             check: false,
             warmup,
         };
         Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
+    }
+
+    /// Memory with room for so many bytes. Memory that aged is compacted by faults that want a 2MB
+    /// page, as here large pages are asked for with madvise; 4KB pages take what is free.
+    fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
+        let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
+        let size = if self.age.is_some() { room.saturating_mul(2) } else { room }.to_string();
+        let memory = MemoryState::parse(Some(&size), Some("none"), None)?;
+        let Some(age) = self.age else { return Ok(memory) };
+        let defrag = Some("always");
+        let past = PastOptions { age: Some(age), defrag, ..PastOptions::default() };
+        memory.with_past(Past::parse(past)?)
     }
 
     /// Times of the results per operation, for each assumption.
@@ -206,8 +221,12 @@ mod tests {
             Assumption { name: "a", small: "4k", large: "thp" },
             Assumption { name: "b", small: "4k+4k", large: "thp" },
         ];
-        let prediction =
-            Prediction { machine: &machine, assumptions: &assumptions, operations: 1000 };
+        let prediction = Prediction {
+            machine: &machine,
+            assumptions: &assumptions,
+            age: None,
+            operations: 1000,
+        };
         let workload =
             Workload { name: "random:size=1M".into(), skip: 0, instructions: Some(10_000) };
         let bar = Bar::instructions("test");
@@ -226,7 +245,8 @@ mod tests {
     #[test]
     fn caches_are_warmed_up_where_they_can_be() {
         let machine = Machine::load("zen4-genoa").unwrap(); // 32MB of L3
-        let prediction = Prediction { machine: &machine, assumptions: &[], operations: 100_000 };
+        let prediction =
+            Prediction { machine: &machine, assumptions: &[], age: None, operations: 100_000 };
         let operations = |benchmark, bytes| prediction.operations_of(&Row { benchmark, bytes });
         assert_eq!(operations(Benchmark::Chase, 64 << 20), 4 << 20);
         assert_eq!(operations(Benchmark::Sequential, 1 << 20), 262_144);
