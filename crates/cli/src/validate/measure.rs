@@ -54,7 +54,7 @@ impl Measurement {
 
 /// The four runs of a block: whether each has large pages.
 pub fn order(block: u32) -> [bool; 4] {
-    if block % 2 == 0 { [false, true, true, false] } else { [true, false, false, true] }
+    if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
 }
 
 /// Measures one row. `program` with the words `first` is a worker.
