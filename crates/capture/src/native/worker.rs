@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use super::benchmark::{Benchmark, Paging, Prepared};
 use super::counters::TlbMisses;
+use super::limit::Headroom;
 use super::settings::{first_to_be_killed, pin, thread_nanoseconds};
 use crate::CaptureError;
 
@@ -111,6 +112,9 @@ pub fn serve(job: &Job, input: &mut dyn BufRead, output: &mut dyn Write) -> io::
         pin(processor)?;
     }
     let _ = first_to_be_killed(); // a courtesy
+    if Headroom::now().is_some_and(|headroom| job.bytes > headroom.bytes) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
     let mut prepared = Prepared::new(job.benchmark, job.bytes, job.paging)?;
     if let Some(operations) = job.recorded_operations {
         mark_begin();
@@ -328,6 +332,8 @@ mod tests {
         assert!((0.0..=1.0).contains(&state.large_share));
         assert!(parse_done(lines[1]).unwrap().wall_nanoseconds > 0);
         assert!(parse_done(lines[2]).is_some());
+        let too_large = Job { bytes: 1 << 60, ..job(Benchmark::Random, Some(1)) };
+        assert!(serve(&too_large, &mut &b""[..], &mut Vec::new()).is_err());
         let wrong = serve(&job(Benchmark::Chase, None), &mut &b"walk\n"[..], &mut Vec::new());
         assert!(wrong.is_err());
     }

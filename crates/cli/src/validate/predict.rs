@@ -4,14 +4,16 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use perforate_capture::native::{Benchmark, Job, Paging};
-use perforate_capture::{CaptureError, RecordOptions};
+use perforate_capture::{CaptureError, Ending, RecordOptions};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, Past, PastOptions, RunResult, SimError, Workload,
+    Comparison, Composition, Machine, MemoryState, Past, PastOptions, Progress, RunResult,
+    SimError, Workload,
 };
 
 use super::plan::{Assumption, Row};
 use crate::failure::Failure;
 use crate::output::Bar;
+use crate::record::TemporaryTrace;
 
 /// Instructions beyond those of the preparation that are passed over too: the recorder's check
 /// comes up to about a thousand instructions late.
@@ -76,13 +78,10 @@ impl Prediction<'_> {
         first: &[&str],
         row: &Row,
     ) -> Result<(Vec<Predicted>, Vec<RunResult>, Origin), Failure> {
-        let folder = tempfile::Builder::new().prefix("perforate-").tempdir();
-        let folder =
-            folder.map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
-        let trace = folder.path().join(format!("{}.trace", row.name().replace(' ', "-")));
+        let mut trace = TemporaryTrace::new(format!("{}.trace", row.name().replace(' ', "-")))?;
         let operations = self.operations_of(row);
         let (name, instructions, origin) = match record(program, first, row, operations, &trace) {
-            Ok(count) => (trace.to_string_lossy().into_owned(), count, Origin::Recorded),
+            Ok(count) => (trace.path().to_string_lossy().into_owned(), count, Origin::Recorded),
             Err(CaptureError::EmulatorMissing | CaptureError::EmulatorWithoutPlugins { .. }) => {
                 (synthetic(row), 4 * operations, Origin::Synthetic) // 3 others per access
             }
@@ -90,7 +89,10 @@ impl Prediction<'_> {
         };
         let workload = Workload { name, skip: 0, instructions: Some(instructions) };
         let bar = Bar::instructions(&format!("simulating {}", row.name()));
-        let results = self.simulate(workload, row.bytes, &bar)?;
+        let results = self.simulate(workload, row.bytes, &mut |progress| {
+            bar.show(progress);
+            trace.end_if_interrupted();
+        })?;
         let operations = |result: &RunResult| result.counters.get("loads").unwrap_or_default();
         Ok((self.times(&results, operations), results, origin))
     }
@@ -113,7 +115,7 @@ impl Prediction<'_> {
         &self,
         workload: Workload,
         bytes: u64,
-        bar: &Bar,
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<RunResult>, Failure> {
         let mut schemes: Vec<&str> = Vec::new();
         for assumption in self.assumptions {
@@ -130,7 +132,7 @@ impl Prediction<'_> {
             check: false,
             warmup,
         };
-        Ok(perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?)
+        Ok(perforate_sim::compare(&comparison, progress)?)
     }
 
     /// Memory with room for so many bytes. Memory that aged is compacted by faults that want a 2MB
@@ -173,7 +175,7 @@ fn record(
     first: &[&str],
     row: &Row,
     operations: u64,
-    trace: &Path,
+    trace: &TemporaryTrace,
 ) -> Result<u64, CaptureError> {
     let options = |operations, skip| {
         let Row { benchmark, bytes } = *row;
@@ -183,12 +185,14 @@ fn record(
         let words = first.iter().map(|word| (*word).to_owned()).chain(job.arguments());
         let words = words.map(OsString::from);
         let command = std::iter::once(program.as_os_str().to_owned()).chain(words).collect();
-        RecordOptions { skip, prints_to_stderr: true, ..RecordOptions::new(trace, command) }
+        let stop = trace.stop();
+        let options = RecordOptions::new(trace.path(), command);
+        RecordOptions { skip, stop, prints_to_stderr: true, ..options }
     };
     let bar = Bar::of(&format!("recording {}", row.name()), "instructions");
     let mut show = |progress: perforate_capture::Progress| {
         let done = progress.instructions + progress.instructions_skipped;
-        bar.show(perforate_sim::Progress { done, total: None });
+        bar.show(Progress { done, total: None });
     };
     let skip = match perforate_capture::record(options(0, u64::MAX), &mut show) {
         Err(CaptureError::EndedWhileSkipping { executed, .. }) => executed,
@@ -196,7 +200,11 @@ fn record(
         Ok(_) => return Err(CaptureError::StoppedEarly), // nobody skips that many
     };
     let more = operations + SLACK_INSTRUCTIONS;
-    perforate_capture::record(options(more, skip), &mut show).map(|summary| summary.instructions)
+    let summary = perforate_capture::record(options(more, skip), &mut show)?;
+    match summary.ending {
+        Ending::Stopped => Err(CaptureError::StoppedEarly),
+        _ => Ok(summary.instructions),
+    }
 }
 
 /// A synthetic workload with the pattern of a row.
@@ -229,8 +237,7 @@ mod tests {
         };
         let workload =
             Workload { name: "random:size=1M".into(), skip: 0, instructions: Some(10_000) };
-        let bar = Bar::instructions("test");
-        let results = prediction.simulate(workload, 1 << 20, &bar).unwrap();
+        let results = prediction.simulate(workload, 1 << 20, &mut |_| {}).unwrap();
         assert_eq!(results.len(), 3, "thp is simulated once");
         let times = prediction.times(&results, |_| 100.0);
         let cycles = |scheme: &str| {

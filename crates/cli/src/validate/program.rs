@@ -13,6 +13,7 @@ use super::predict::{Predicted, Prediction};
 use super::spread::Spread;
 use crate::failure::Failure;
 use crate::output::Bar;
+use crate::record::TemporaryTrace;
 
 /// The part of the program that is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,12 @@ pub fn measure(
         for is_large in order(block) {
             let paging = if is_large { Paging::Large } else { Paging::Small };
             let time = time_program(program, paging, processor)?;
+            if time.exit_code.is_none() {
+                return Err(Failure::Machine {
+                    action: "a signal ended the program while it was measured",
+                    source: std::io::ErrorKind::Interrupted.into(),
+                });
+            }
             user[usize::from(is_large)] += time.user_nanoseconds as f64;
             wall[usize::from(is_large)] += time.wall_nanoseconds as f64;
             if is_large {
@@ -114,14 +121,13 @@ pub fn predict(
     sample: Sample,
     resident_bytes: u64,
 ) -> Result<(Vec<Predicted>, Vec<RunResult>), Failure> {
-    let folder = tempfile::Builder::new().prefix("perforate-").tempdir();
-    let folder = folder.map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
-    let path = folder.path().join("program.trace");
+    let mut trace = TemporaryTrace::new("program.trace")?;
     let options = RecordOptions {
         skip: sample.skip,
         instructions: Some(sample.instructions),
         prints_to_stderr: true,
-        ..RecordOptions::new(&path, program.to_vec())
+        stop: trace.stop(),
+        ..RecordOptions::new(trace.path(), program.to_vec())
     };
     let bar = Bar::of("recording the program", "instructions");
     perforate_capture::record(options, &mut |progress| {
@@ -129,10 +135,13 @@ pub fn predict(
     })?;
     drop(bar);
     let workload =
-        Workload { name: path.to_string_lossy().into_owned(), skip: 0, instructions: None };
+        Workload { name: trace.path().to_string_lossy().into_owned(), skip: 0, instructions: None };
     let bar = Bar::instructions("simulating the program");
     // At least 2GB, as a program's address space is larger than what was resident.
-    let results = prediction.simulate(workload, resident_bytes.max(1 << 30), &bar)?;
+    let results = prediction.simulate(workload, resident_bytes.max(1 << 30), &mut |progress| {
+        bar.show(progress);
+        trace.end_if_interrupted();
+    })?;
     let instructions = |result: &RunResult| result.instructions as f64;
     Ok((prediction.times(&results, instructions), results))
 }
