@@ -36,7 +36,7 @@ const PROGRAM_INSTRUCTIONS: u64 = 20_000_000;
 #[command(after_help = "Examples:
   perforate validate --quick                       built-in benchmarks, under a minute
   perforate validate --size 4G --repeat 8
-  perforate validate --skip 500M -- xz -9k big.file
+  perforate validate --skip 500000000 -- xz -9k big.file
   perforate validate --machine my-cpu.toml --out validation
 
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB

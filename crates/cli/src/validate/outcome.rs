@@ -231,15 +231,15 @@ impl Outcome {
         let name = |index: &usize| format!("\"{}\"", self.assumptions[*index].name);
         let under = match (self.assumptions.len(), &closest[1..]) {
             (1, _) => String::new(),
-            (_, []) => format!(" with {}, which fits best", name(best)),
+            (_, []) => format!(" under {}, which fits best", name(best)),
             (_, others) => {
                 let others: Vec<String> = others.iter().map(name).collect();
-                format!(" with {} ({} as well)", name(best), others.join(", "))
+                format!(" under {} ({} fits as well)", name(best), others.join(", "))
             }
         };
         format!(
-            "Verdict: {} of {rows} rows agree within {:.0} %, {} go the same way, {} disagree, {} \
-             are too noisy{under}. Predictions typically miss by {:.0} %.",
+            "Verdict{under}: {} of {rows} rows agree within {:.0} %, {} go the same way, {} \
+             disagree, {} are too noisy. Predictions typically miss by {:.0} %.",
             score.agrees,
             100.0 * TOLERANCE,
             score.same_direction,
@@ -431,7 +431,7 @@ mod tests {
         let found = outcome(vec![row(2.0, [2.01, 2.0])]);
         assert_eq!(found.closest(), [1, 0]);
         let summary = found.summary();
-        assert!(summary.contains("with \"two\" (\"one\" as well)"), "{summary}");
+        assert!(summary.contains("under \"two\" (\"one\" fits as well)"), "{summary}");
     }
 
     #[test]
