@@ -303,8 +303,8 @@ impl Outcome {
         let (measured, predicted) = (row.large_ns?.median, row.predicted.first()?.large_ns);
         Some(format!(
             "{} in 2MB pages takes {measured:.0} ns an access, {predicted:.0} by the caches of {}: \
-             others use the shared cache too. Page tables that it would hold are read from memory \
-             then, so that 4KB pages cost more than predicted",
+             others are likely to use the shared cache too. Page tables that it would hold are read \
+             from memory then, and 4KB pages cost more than predicted",
             row.name, self.machine
         ))
     }
