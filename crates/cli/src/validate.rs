@@ -5,6 +5,7 @@ mod outcome;
 mod plan;
 mod predict;
 mod program;
+mod row;
 mod spread;
 mod text;
 mod verdict;
@@ -23,8 +24,9 @@ use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::output::{ResultFolder, print, write_text};
 use measure::{Effort, measure};
-use outcome::{Outcome, RowOutcome};
+use outcome::Outcome;
 use predict::Prediction;
+use row::RowOutcome;
 
 /// Name of the hidden command that is a worker.
 const WORKER: &str = "native-worker";

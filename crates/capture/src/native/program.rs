@@ -8,9 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::benchmark::Paging;
-use super::settings::{pin, without_large_pages};
+use super::settings::{allowed_processors, pin, without_large_pages};
 use super::smaps::{Residency, parse_smaps};
-use super::worker::allowed_processors;
 use crate::CaptureError;
 use crate::program::find_program;
 

@@ -52,6 +52,25 @@ pub(super) fn thread_nanoseconds() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Processors that this process may run on, from `/proc/self/status`, lowest first.
+pub(super) fn allowed_processors() -> Vec<usize> {
+    parse_allowed(&fs::read("/proc/self/status").unwrap_or_default())
+}
+
+/// The list after `Cpus_allowed_list:`, such as `0-3,8`.
+fn parse_allowed(text: &[u8]) -> Vec<usize> {
+    let text = String::from_utf8_lossy(text);
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let mut processors = Vec::new();
+    for part in list.unwrap_or_default().trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            processors.extend(first..=last.min(first.saturating_add(4095)));
+        }
+    }
+    processors
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +89,12 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(thread_nanoseconds() > before);
+    }
+
+    #[test]
+    fn processors_of_a_list() {
+        assert_eq!(parse_allowed(b"x\nCpus_allowed_list:\t0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(parse_allowed(b"Cpus_allowed_list: 5-1,z,,-\n"), Vec::<usize>::new());
+        assert_eq!(parse_allowed(b"Cpus_allowed_list: 0-99999999999").len(), 4096);
     }
 }

@@ -5,7 +5,6 @@
 //! says so (`ready …`), and then does what it reads from standard input, a line each: `run N`.
 //! It ends when its input does.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -274,25 +273,6 @@ fn parse_done(line: &str) -> Option<Measured> {
     })
 }
 
-/// Processors that this process may run on, from `/proc/self/status`, lowest first.
-pub(super) fn allowed_processors() -> Vec<usize> {
-    parse_allowed(&fs::read("/proc/self/status").unwrap_or_default())
-}
-
-/// The list after `Cpus_allowed_list:`, such as `0-3,8`.
-fn parse_allowed(text: &[u8]) -> Vec<usize> {
-    let text = String::from_utf8_lossy(text);
-    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let mut processors = Vec::new();
-    for part in list.unwrap_or_default().trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-            processors.extend(first..=last.min(first.saturating_add(4095)));
-        }
-    }
-    processors
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,12 +333,5 @@ mod tests {
         assert_eq!(grouped(&frames([9, 10, 11, 12, 3, 2, 1, 0])), 0.0, "not aligned; backwards");
         assert_eq!(grouped(&[Some(4), None, Some(6), Some(7)]), 0.0);
         assert_eq!(grouped(&[]), 0.0);
-    }
-
-    #[test]
-    fn processors_of_a_list() {
-        assert_eq!(parse_allowed(b"x\nCpus_allowed_list:\t0-2,8\n"), [0, 1, 2, 8]);
-        assert_eq!(parse_allowed(b"Cpus_allowed_list: 5-1,z,,-\n"), Vec::<usize>::new());
-        assert_eq!(parse_allowed(b"Cpus_allowed_list: 0-99999999999").len(), 4096);
     }
 }

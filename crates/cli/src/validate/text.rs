@@ -1,6 +1,7 @@
 //! What `perforate validate` prints.
 
-use super::outcome::{Outcome, RowOutcome};
+use super::outcome::Outcome;
+use super::row::RowOutcome;
 use super::spread::Spread;
 use crate::output::{COLUMNS, notes};
 
