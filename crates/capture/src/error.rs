@@ -111,6 +111,12 @@ pub enum CaptureError {
         /// The most that can be recorded.
         limit_bytes: usize,
     },
+    /// The process of a benchmark ended or said something else than a measurement.
+    #[error("the benchmark's process ended or answered {answer:?}; expected a measurement")]
+    Benchmark {
+        /// What it said.
+        answer: String,
+    },
     /// The records make no sense.
     #[error("the emulator's records are damaged: {0}")]
     Damaged(&'static str),

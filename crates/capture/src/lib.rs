@@ -19,6 +19,7 @@ mod error;
 mod execution;
 mod images;
 mod launch;
+pub mod native;
 mod options;
 mod output;
 mod overhead;

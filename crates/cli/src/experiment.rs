@@ -8,6 +8,7 @@ use perforate_sim::SimError;
 use perforate_sim::experiment::{Experiment, ExperimentOptions, Outcome};
 
 use crate::failure::Failure;
+use crate::live::{LiveArguments, live};
 use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, print, write_text};
 
 /// Tables and figures of the papers, with the papers' numbers beside ours.
@@ -30,6 +31,8 @@ enum What {
     Run(RunArguments),
     /// Run all experiments
     All(RunOptions),
+    /// Ask this machine for memory in large pages, and how much more could be perforated (P §III.C)
+    Live(LiveArguments),
 }
 
 #[derive(Args)]
@@ -88,6 +91,7 @@ pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
             run(&distinct(found?)?, &arguments.options)
         }
         What::All(options) => run(&Experiment::bundled(), options),
+        What::Live(arguments) => live(arguments),
     }
 }
 

@@ -40,6 +40,14 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
+    /// The machine we run on refused something.
+    #[error("{action}: {source}")]
+    Machine {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),

@@ -7,12 +7,14 @@ mod experiment;
 mod explain;
 mod failure;
 mod list;
+mod live;
 mod model;
 mod options;
 mod output;
 mod record;
 mod run;
 mod trace;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -45,6 +47,11 @@ enum Command {
     Model(model::ModelArguments),
     /// Tables and figures of the papers, with the papers' numbers beside ours
     Experiment(experiment::ExperimentArguments),
+    /// Measure this machine with and without large pages, and compare with what is predicted
+    Validate(validate::ValidateArguments),
+    /// A process of a benchmark that is measured or recorded
+    #[command(hide = true)]
+    NativeWorker(validate::WorkerArguments),
     /// List schemes, workloads, machines or experiments
     List(list::ListArguments),
 }
@@ -59,6 +66,8 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Model(arguments) => model::model(arguments),
         Command::Experiment(arguments) => experiment::experiment(arguments),
+        Command::Validate(arguments) => validate::validate(arguments),
+        Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::List(arguments) => list::list(arguments),
     };
     match outcome {

@@ -283,6 +283,21 @@ pub struct TemporaryTrace {
 }
 
 impl TemporaryTrace {
+    /// A place for a trace of this file name; from now on Ctrl-C and SIGTERM are taken over.
+    pub fn new(file_name: impl AsRef<Path>) -> Result<Self, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix("perforate-")
+            .tempdir()
+            .map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
+        let path = folder.path().join(file_name);
+        Ok(Self { folder: Some(folder), path, stop: stop_on_interrupt()? })
+    }
+
+    /// The flag that Ctrl-C and SIGTERM set, for a recorder.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// Where the trace lies; the file is named after the program.
     pub fn path(&self) -> &Path {
         &self.path
@@ -303,23 +318,17 @@ pub fn record_temporarily(
     program: &[OsString],
     instructions: Option<u64>,
 ) -> Result<TemporaryTrace, Failure> {
-    let folder = tempfile::Builder::new()
-        .prefix("perforate-")
-        .tempdir()
-        .map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
     let name = program.first().and_then(|path| Path::new(path).file_name());
     let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
     file_name.push(".trace");
-    let path = folder.path().join(file_name);
-    let stop = stop_on_interrupt()?;
-    let trace = TemporaryTrace { folder: Some(folder), path, stop };
+    let trace = TemporaryTrace::new(file_name)?;
     let options = RecordOptions {
         selection: Selection {
             instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
             ..Selection::default()
         },
         prints_to_stderr: true,
-        stop: Arc::clone(&trace.stop),
+        stop: trace.stop(),
         ..RecordOptions::new(trace.path(), program.to_vec())
     };
     record_with_bar(options)?;

@@ -38,7 +38,7 @@ pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
-pub use machine::Machine;
+pub use machine::{Machine, ProcessorModels};
 pub use memory_state::{MemoryState, Past, PastOptions, parse_size};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};

@@ -16,6 +16,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("ice-lake-sp", include_str!("../../../machines/ice-lake-sp.toml")),
     ("sandy-bridge-table6", include_str!("../../../machines/sandy-bridge-table6.toml")),
     ("gtsm-table4", include_str!("../../../machines/gtsm-table4.toml")),
+    ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
 ];
 
 /// A machine: everything that is hardware and fixed.
@@ -26,6 +27,9 @@ pub struct Machine {
     pub name: String,
     /// One line that says what it is.
     pub summary: String,
+    /// Processors that it describes, by the numbers of CPUID; none for machines that nobody built.
+    #[serde(default, skip_serializing)]
+    pub processors: Vec<ProcessorModels>,
     /// TLBs.
     pub tlb: TlbConfig,
     /// Page-walk caches.
@@ -52,6 +56,18 @@ pub struct Machine {
     /// of `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
+}
+
+/// Processors of one family, as CPUID numbers them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorModels {
+    /// Vendor as CPUID spells it.
+    pub vendor: String,
+    /// Family, extended family included.
+    pub family: u32,
+    /// Models, extended model included.
+    pub models: Vec<u32>,
 }
 
 impl Machine {
@@ -85,6 +101,14 @@ impl Machine {
         let text = std::fs::read_to_string(path)
             .map_err(|source| SimError::MachineFile { path: path.into(), source })?;
         Self::parse(name, &text)
+    }
+
+    /// The bundled machine that describes the processor with these numbers of CPUID.
+    pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
+        let describes = |known: &ProcessorModels| {
+            known.vendor == vendor && known.family == family && known.models.contains(&model)
+        };
+        Self::bundled().into_iter().find(|machine| machine.processors.iter().any(describes))
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, SimError> {
@@ -233,6 +257,18 @@ mod tests {
         let banks = [dram.precharge_ns, dram.activate_ns, dram.column_ns, dram.row_open_ns];
         assert_eq!(banks, [0.0; 4]);
         assert_eq!(cycles(dram.controller_ns) + cycles(dram.burst_ns), 150.0);
+    }
+
+    #[test]
+    fn machines_are_found_by_their_processor() {
+        let name = |vendor, family, model| {
+            Machine::of_processor(vendor, family, model).map(|machine| machine.name)
+        };
+        assert_eq!(name("AuthenticAMD", 25, 17).as_deref(), Some("zen4-genoa"));
+        assert_eq!(name("GenuineIntel", 6, 106).as_deref(), Some("ice-lake-sp"));
+        assert_eq!(name("GenuineIntel", 6, 45).as_deref(), Some("sandy-bridge-table6"));
+        assert_eq!(name("GenuineIntel", 25, 17), None);
+        assert_eq!(name("AuthenticAMD", 25, 1), None, "Zen 3");
     }
 
     /// Perforated pages need 2MB-grained entries in the second-level TLB.

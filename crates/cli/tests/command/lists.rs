@@ -16,6 +16,7 @@ fn every_list_alone_and_all_together() {
                 "ice-lake-sp",
                 "sandy-bridge-table6",
                 "gtsm-table4",
+                "zen4-genoa",
                 "(default)",
             ],
         ),

@@ -12,4 +12,5 @@ mod place;
 mod recording;
 mod run;
 mod traces;
+mod validate;
 mod virtualized;

@@ -1,0 +1,79 @@
+//! `perforate validate` and `perforate experiment live`: on any machine, with little memory. What
+//! they measure is the machine's affair; that they measure, predict and judge is ours.
+
+use crate::place::{Place, json};
+
+#[test]
+fn a_small_machine_check() {
+    let place = Place::new();
+    let arguments = ["validate", "--quick", "--size", "2M", "--repeat", "1", "--operations"];
+    let arguments: Vec<&str> =
+        arguments.into_iter().chain(["1000", "--out", "out", "--json"]).collect();
+    let lines = json(&place.succeeds(&arguments));
+    let (all, rows) = lines.split_last().expect("a line for all");
+    let names: Vec<&str> = rows.iter().map(|row| row["row"].as_str().unwrap()).collect();
+    assert!(names.contains(&"random 2M") && names.contains(&"chase 2M"), "{names:?}");
+    let assumptions = all["overall"].as_array().unwrap().len();
+    for row in rows {
+        assert!(row["measured_ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["measured_small_pages_ns"]["least"].as_f64().unwrap() > 0.0, "{row}");
+        let predicted = row["predicted"].as_array().unwrap();
+        assert_eq!(predicted.len(), assumptions);
+        for prediction in predicted {
+            assert!(prediction["small_pages_ns"].as_f64().unwrap() > 0.0, "{row}");
+            let verdict = prediction["verdict"].as_str().unwrap();
+            assert!(["agrees", "same_direction", "disagrees", "noisy"].contains(&verdict));
+        }
+        if row["instructions_from"] == "synthetic" {
+            println!("skipped: recording, as there is no qemu-x86_64 with plugins");
+        }
+    }
+    assert_eq!(json(&place.read("out/validation.jsonl")).len(), lines.len());
+    let schemes = if assumptions == 1 { 2 } else { 6 };
+    assert_eq!(json(&place.read("out/results.jsonl")).len(), schemes * rows.len());
+}
+
+#[test]
+fn validate_refuses_what_cannot_be() {
+    let place = Place::new();
+    place.fails(&["validate", "--size", "1K"], 2, "at least 64K");
+    place.fails(&["validate", "--size", "large"], 2, "--size");
+    place.fails(&["validate", "--cpu", "99999"], 2, "--cpu 99999");
+    place.fails(&["validate", "--machine", "nowhere"], 2, "nowhere");
+    place.fails(&["native-worker", "chase"], 2, "expected BENCHMARK BYTES");
+}
+
+#[test]
+fn a_program_that_is_not_there_cannot_be_validated() {
+    let place = Place::new();
+    place.fails(&["validate", "--program-only", "--", "no-such-program"], 1, "no-such-program");
+}
+
+#[test]
+fn sixteen_megabytes_of_this_machine() {
+    let place = Place::new();
+    let live = ["experiment", "live", "--size", "16M", "--wait", "0"];
+    let line = &json(&place.succeeds(&[&live[..], &["--json"]].concat()))[0];
+    assert_eq!(line["touched_bytes"].as_u64(), Some(16 << 20));
+    for key in ["large_share_at_once", "large_share_after_wait"] {
+        let share = line[key].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{key}: {share}");
+    }
+    if line["perforation"].is_null() {
+        println!("skipped: frames, which only root may know");
+        assert!(line["notes"].to_string().contains("needs root"), "{line}");
+    } else {
+        assert!(line["perforation"]["blocks"].as_u64().unwrap() > 8);
+    }
+    let text = place.succeeds(&live);
+    assert!(text.contains("Asked for 16 MB with MADV_HUGEPAGE, touched 16 MB"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn live_is_bounded() {
+    let place = Place::new();
+    place.fails(&["experiment", "live", "--size", "1M"], 2, "at least one 2MB page");
+    place.fails(&["experiment", "live", "--perforation", "x=1"], 2, "x");
+    place.fails(&["experiment", "live", "--size", "-4"], 2, "");
+}
