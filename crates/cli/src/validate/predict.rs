@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use perforate_capture::native::{Benchmark, Job, Paging};
-use perforate_capture::{CaptureError, Ending, RecordOptions};
+use perforate_capture::{CaptureError, Ending, RecordOptions, Region, Selection};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, Past, PastOptions, Progress, RunResult,
     SimError, Workload,
@@ -15,9 +15,6 @@ use crate::failure::Failure;
 use crate::output::Bar;
 use crate::record::TemporaryTrace;
 
-/// Instructions beyond those of the preparation that are passed over too: the recorder's check
-/// comes up to about a thousand instructions late.
-const SLACK_INSTRUCTIONS: u64 = 10_000;
 /// How often each line is accessed at least, where caches can hold what is accessed: half of the
 /// accesses warm the caches up.
 const PASSES: u64 = 4;
@@ -168,8 +165,8 @@ impl Prediction<'_> {
     }
 }
 
-/// Records the operations of a row without their preparation: a first run of the preparation alone
-/// counts its instructions. Returns how many were recorded.
+/// Records the operations of a row, between the worker's markers. Returns how many instructions
+/// were recorded.
 fn record(
     program: &Path,
     first: &[&str],
@@ -177,30 +174,24 @@ fn record(
     operations: u64,
     trace: &TemporaryTrace,
 ) -> Result<u64, CaptureError> {
-    let options = |operations, skip| {
-        let Row { benchmark, bytes } = *row;
-        let recorded_operations = Some(operations);
-        let paging = Paging::Large; // the simulated schemes choose the pages
-        let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
-        let words = first.iter().map(|word| (*word).to_owned()).chain(job.arguments());
-        let words = words.map(OsString::from);
-        let command = std::iter::once(program.as_os_str().to_owned()).chain(words).collect();
-        let stop = trace.stop();
-        let options = RecordOptions::new(trace.path(), command);
-        RecordOptions { skip, stop, prints_to_stderr: true, ..options }
+    let Row { benchmark, bytes } = *row;
+    let recorded_operations = Some(operations);
+    let paging = Paging::Large; // the simulated schemes choose the pages
+    let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
+    let words = first.iter().map(|word| (*word).to_owned()).chain(job.arguments());
+    let words = words.map(OsString::from);
+    let command = std::iter::once(program.as_os_str().to_owned()).chain(words).collect();
+    let options = RecordOptions {
+        selection: Selection { region: Some(Region::Markers), ..Selection::default() },
+        stop: trace.stop(),
+        prints_to_stderr: true,
+        ..RecordOptions::new(trace.path(), command)
     };
     let bar = Bar::of(&format!("recording {}", row.name()), "instructions");
-    let mut show = |progress: perforate_capture::Progress| {
+    let summary = perforate_capture::record(options, &mut |progress| {
         let done = progress.instructions + progress.instructions_skipped;
         bar.show(Progress { done, total: None });
-    };
-    let skip = match perforate_capture::record(options(0, u64::MAX), &mut show) {
-        Err(CaptureError::EndedWhileSkipping { executed, .. }) => executed,
-        Err(error) => return Err(error),
-        Ok(_) => return Err(CaptureError::StoppedEarly), // nobody skips that many
-    };
-    let more = operations + SLACK_INSTRUCTIONS;
-    let summary = perforate_capture::record(options(more, skip), &mut show)?;
+    })?;
     match summary.ending {
         Ending::Stopped => Err(CaptureError::StoppedEarly),
         _ => Ok(summary.instructions),

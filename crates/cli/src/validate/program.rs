@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use perforate_capture::RecordOptions;
 use perforate_capture::native::{
     LargePageSettings, Paging, ProgramTime, large_share_of_program, time_program,
 };
+use perforate_capture::{RecordOptions, Selection};
 use perforate_sim::{Progress, RunResult, Workload};
 
 use super::measure::order;
@@ -123,8 +123,11 @@ pub fn predict(
 ) -> Result<(Vec<Predicted>, Vec<RunResult>), Failure> {
     let mut trace = TemporaryTrace::new("program.trace")?;
     let options = RecordOptions {
-        skip: sample.skip,
-        instructions: Some(sample.instructions),
+        selection: Selection {
+            skip: sample.skip,
+            instructions: Some(sample.instructions),
+            ..Selection::default()
+        },
         prints_to_stderr: true,
         stop: trace.stop(),
         ..RecordOptions::new(trace.path(), program.to_vec())
