@@ -6,7 +6,8 @@
 //! them out at the other end, decodes each instruction once, puts the threads' records in one
 //! order, moves addresses to where Linux would have placed them, and writes a trace.
 //!
-//! Registers are numbered as told in [`registers`].
+//! Registers are numbered as told in [`registers`]. [`snapshot`] reads what Linux tells of a machine's
+//! memory or a process's, without stopping either.
 
 mod accesses;
 mod address_space;
@@ -25,6 +26,7 @@ pub mod registers;
 mod relocation;
 mod replay;
 mod shared;
+pub mod snapshot;
 mod syscalls;
 
 // Shared with the plugin, which is compiled by itself.
