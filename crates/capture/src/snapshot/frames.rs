@@ -30,7 +30,8 @@ impl PageFlags {
         self.0 & bits != 0
     }
 
-    /// What the frame is used for, by itself. Flags of lists and of anonymous memory mean nothing
+    /// What the frame is used for, by itself; one without any flag waits in a processor's list of free
+    /// frames or is the kernel's, which its zone's counts decide. Flags of lists and of anonymous memory mean nothing
     /// beside SLAB: newer kernels keep other data in the same words (seen on 6.18).
     pub fn state(self) -> FrameState {
         match self {
@@ -51,6 +52,7 @@ impl PageFlags {
                 FrameState::Movable
             }
             _ if self.has(Self::LRU) => FrameState::PageCache,
+            Self(0) => FrameState::PerCpu,
             _ => FrameState::Unmovable,
         }
     }
@@ -102,7 +104,7 @@ mod tests {
             (bits(&[15, 17]), FrameState::Huge),
             (bits(&[23]), FrameState::Unmovable),
             (bits(&[11]), FrameState::Unmovable),
-            (bits(&[]), FrameState::Unmovable),
+            (bits(&[]), FrameState::PerCpu),
         ] {
             assert_eq!(flags.state(), state, "{:#x}", flags.0);
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder, OsError, SnapshotAbout};
+use perforate_os::{FrameState, HostSnapshot, Occupancy, OccupancyBuilder, OsError, SnapshotAbout};
 
 use super::frames::PageFlags;
 use super::input::{Entries, text, wrong};
@@ -167,6 +167,7 @@ pub fn read_host(
             about.shared_frames = Some(tables.shared);
         }
         let made = tables.builder.finish().map_err(|error| too_large(&folder, &error))?;
+        let made = tell_flagless(&made, &mut about).map_err(|error| too_large(&folder, &error))?;
         occupancy = (made.memory_frames() > 0).then_some(made);
     }
     if occupancy.is_none() && !has_counts {
@@ -178,6 +179,39 @@ pub fn read_host(
     let mut snapshot = HostSnapshot { about, occupancy };
     note_assumptions(&mut snapshot);
     Ok(snapshot)
+}
+
+/// Decides what frames without a flag are, zone by zone: both the free frames in lists of processors
+/// and plain memory of the kernel have none, and the kernel counts the former only.
+fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
+    let mut decided = Vec::new();
+    let mut end = 0;
+    let block = BLOCK_FRAMES as u64;
+    for zone in about.zones.iter().filter(|zone| zone.present_frames > 0) {
+        let first = (zone.start_frame / block).max(end);
+        end = (zone.start_frame.saturating_add(zone.spanned_frames)).div_ceil(block);
+        end = end.min(occupancy.blocks()).max(first);
+        let is_flagless = |state| state == FrameState::PerCpu;
+        let counts = (first..end).map(|number| occupancy.frames_of(number, is_flagless).count());
+        let flagless = counts.sum::<usize>() as u64;
+        if flagless == 0 {
+            continue;
+        }
+        let (name, per_cpu) = (&zone.name, zone.per_cpu_frames);
+        let (state, what) = if 2 * per_cpu >= flagless {
+            (FrameState::PerCpu, "all count as free in such lists, as most are")
+        } else {
+            (FrameState::Unmovable, "all count as unmovable, as most are the kernel's")
+        };
+        about.assumptions.push(format!(
+            "zone {name} of node {}: {flagless} frames have no flag and {per_cpu} free frames wait \
+             in lists of processors, which have none; {what}",
+            zone.node
+        ));
+        decided.push((first..end, state));
+    }
+    let outside = [(0..occupancy.blocks(), FrameState::Unmovable)];
+    occupancy.replaced(FrameState::PerCpu, if decided.is_empty() { &outside } else { &decided })
 }
 
 fn first_word(text: &str) -> String {
@@ -200,19 +234,12 @@ fn note_assumptions(snapshot: &mut HostSnapshot) {
                 .to_owned(),
         );
     }
-    let per_cpu: u64 = snapshot.about.zones.iter().map(|zone| zone.per_cpu_frames).sum();
-    if per_cpu > 0 {
-        notes.push(format!(
-            "{per_cpu} free frames wait in per-CPU lists; nothing tells which they are, so that \
-             they count as unmovable"
-        ));
-    }
     notes.push(
         "pages that are pinned for I/O cannot be told from others of their kind and count as \
          movable"
             .to_owned(),
     );
-    snapshot.about.assumptions = notes;
+    snapshot.about.assumptions.extend(notes);
 }
 
 /// The tables with an entry for each frame.

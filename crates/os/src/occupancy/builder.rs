@@ -77,6 +77,17 @@ impl OccupancyBuilder {
         }
     }
 
+    /// `blocks` blocks with these states, which may all be the same.
+    pub(super) fn push_states(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
+        let first = packed[0];
+        match FrameState::of_number(first & 15) {
+            Some(state) if first >> 4 == first & 15 && packed.iter().all(|&byte| byte == first) => {
+                self.add(States::Uniform(state), blocks)
+            }
+            _ => self.push_mixed(packed, blocks),
+        }
+    }
+
     /// `blocks` blocks with these states.
     pub(super) fn push_mixed(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
         let last = self.made.runs.last().map(|run| run.states);

@@ -20,7 +20,7 @@ pub use builder::OccupancyBuilder;
 pub use states::FrameState;
 pub use survey::{BlockReach, Survey};
 
-use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap};
+use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 
 /// Frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
@@ -97,6 +97,18 @@ impl BlockStates<'_> {
         }
     }
 
+    fn replaced(&self, from: FrameState, to: FrameState) -> Packed {
+        let mut packed = [0; BLOCK_FRAMES as usize / 2];
+        for (place, byte) in packed.iter_mut().enumerate() {
+            let [low, high] = [2 * place, 2 * place + 1].map(|index| match self.state(index) {
+                state if state == from => to as u8,
+                state => state as u8,
+            });
+            *byte = low | high << 4;
+        }
+        packed
+    }
+
     fn count(&self) -> BlockFrames {
         match self {
             Self::Uniform(state) => BlockFrames::uniform(state.class(), BLOCK_FRAMES as u16),
@@ -159,6 +171,34 @@ impl Occupancy {
             States::Uniform(state) => BlockStates::Uniform(state),
             States::Mixed(place) => BlockStates::Mixed(&self.mixed[place as usize]),
         }
+    }
+
+    /// The same memory with another state for the frames of one state. `to` lists runs of blocks, in
+    /// order, with the new state; outside them nothing changes.
+    ///
+    /// # Errors
+    /// If the runs are not in order.
+    pub fn replaced(
+        &self,
+        from: FrameState,
+        to: &[(Range<u64>, FrameState)],
+    ) -> Result<Self, OsError> {
+        let mut made = OccupancyBuilder::default();
+        for (first, blocks, states) in self.block_runs() {
+            let (mut start, end) = (first, first + blocks);
+            while start < end {
+                let next = to.iter().find(|(range, _)| range.end > start);
+                let (stop, state) = match next {
+                    Some((range, state)) if range.contains(&start) => (range.end, *state),
+                    Some((range, _)) => (range.start, from),
+                    None => (end, from),
+                };
+                let stop = stop.clamp(start + 1, end);
+                made.push_states(&states.replaced(from, state), stop - start)?;
+                start = stop;
+            }
+        }
+        made.finish()
     }
 
     /// Runs of frames that are there, in order.

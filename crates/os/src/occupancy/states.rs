@@ -29,6 +29,8 @@ pub enum FrameState {
     Absent,
     /// There is memory, and nothing is known of it.
     Unknown,
+    /// Free, in a list of one processor: a hole until compaction or a shortage empties these lists.
+    PerCpu,
 }
 
 impl FrameState {
@@ -45,15 +47,15 @@ impl FrameState {
         Self::Retired,
         Self::Absent,
         Self::Unknown,
+        Self::PerCpu,
         // Numbers that four bits have room for and that mean nothing.
-        Self::Unknown,
         Self::Unknown,
         Self::Unknown,
         Self::Unknown,
         Self::Unknown,
     ];
     /// Number of states that mean something.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// The state of this number.
     pub(crate) fn of_number(number: u8) -> Option<Self> {
@@ -74,6 +76,7 @@ impl FrameState {
             Self::Retired => "retired",
             Self::Absent => "absent",
             Self::Unknown => "unknown",
+            Self::PerCpu => "per_cpu",
         }
     }
 
@@ -82,9 +85,9 @@ impl FrameState {
         matches!(self, Self::Free)
     }
 
-    /// Whether what it holds can be copied elsewhere.
+    /// Whether what it holds, if anything, can be copied elsewhere.
     pub const fn is_movable(self) -> bool {
-        matches!(self, Self::Movable | Self::PageCache)
+        matches!(self, Self::Movable | Self::PageCache | Self::PerCpu)
     }
 
     /// The class in pictures of memory.
@@ -92,7 +95,7 @@ impl FrameState {
         match self {
             Self::Free => FrameClass::Free,
             Self::Movable => FrameClass::Movable,
-            Self::PageCache => FrameClass::PageCache,
+            Self::PageCache | Self::PerCpu => FrameClass::PageCache,
             Self::Reclaimable => FrameClass::Reclaimable,
             Self::Unmovable | Self::Reserved | Self::Unknown => FrameClass::Unmovable,
             Self::Large => FrameClass::Large,
@@ -102,11 +105,12 @@ impl FrameState {
         }
     }
 
-    /// As what it counts among the rest of the system; `None`: nobody's.
+    /// As what it counts among the rest of the system; `None`: nobody's. Frames in lists of processors
+    /// come back as page cache does.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),
-            Self::PageCache => Some(OtherUse::PageCache),
+            Self::PageCache | Self::PerCpu => Some(OtherUse::PageCache),
             Self::Reclaimable => Some(OtherUse::Slab),
             Self::Unmovable | Self::Reserved | Self::Unknown => Some(OtherUse::Kernel),
             Self::Free | Self::Retired | Self::Absent => None,
@@ -116,7 +120,7 @@ impl FrameState {
     /// As what it can be moved or dropped.
     pub(crate) const fn record(self) -> Option<OtherUse> {
         match self {
-            Self::Movable | Self::PageCache | Self::Reclaimable => self.usage(),
+            Self::Movable | Self::PageCache | Self::PerCpu | Self::Reclaimable => self.usage(),
             _ => None,
         }
     }

@@ -96,6 +96,17 @@ fn blocks_are_told_by_what_they_can_become() {
     assert_eq!(made.survey(strict.as_ref()).count(BlockReach::Perforable), 0);
 }
 
+#[test]
+fn states_are_replaced_in_some_blocks() {
+    let made = occupancy(&[(FrameState::PerCpu, 1536), (Free, 500), (FrameState::PerCpu, 12)]);
+    let replaced = made
+        .replaced(FrameState::PerCpu, &[(1..2, Unmovable), (3..4, Free), (9..10, Movable)])
+        .unwrap();
+    let expected =
+        [(FrameState::PerCpu, 512), (Unmovable, 512), (FrameState::PerCpu, 512), (Free, 512)];
+    assert_eq!(replaced, occupancy(&expected));
+}
+
 fn snapshot() -> HostSnapshot {
     let mut runs = vec![(Reserved, 3), (Free, 1021), (Absent, 512 * 4096), (Retired, 512)];
     // 5000 blocks that all differ, in more than one chunk.

@@ -89,8 +89,9 @@ struct Shares {
 }
 
 /// States of frames and what they are called.
-const STATES: [(&str, &str); 11] = [
+const STATES: [(&str, &str); 12] = [
     ("free", "free"),
+    ("per_cpu", "free, in lists of processors"),
     ("movable", "programs' 4KB pages, shared memory (movable)"),
     ("large", "programs' 2MB pages"),
     ("huge", "pages of hugetlbfs"),

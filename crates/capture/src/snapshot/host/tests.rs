@@ -63,6 +63,29 @@ fn sections_without_flags_have_no_memory() {
     assert_eq!(told.frames().unwrap().frames(Unmovable), 100);
 }
 
+/// Frames without a flag are free in lists of processors where most of them can be: zone DMA has 12
+/// such frames for 10 in its lists, Normal 1000 for 499.
+#[test]
+fn counts_of_a_zone_tell_what_frames_without_a_flag_are() {
+    let runs = [(FREE, 500), (0, 12), (FREE, 512), (0, 1000), (FREE, 24)];
+    let zone = |name: &str, start: u64, count: u64| {
+        format!(
+            "Node 0, zone {name}\n spanned 1024\n present 1024\n count: {count}\n start_pfn: {start}\n"
+        )
+    };
+    let with = |count: u64| HostFiles {
+        flags: Some(table(&runs)),
+        zoneinfo: Some(zone("DMA", 0, 10) + &zone("Normal", 1024, count)),
+        ..HostFiles::default()
+    };
+    use FrameState::{PerCpu, Unmovable};
+    let places = [500, 511, 1024, 2023];
+    let few = read(with(499)).unwrap();
+    assert_eq!(states(&few, &places), [PerCpu, PerCpu, Unmovable, Unmovable]);
+    assert_eq!(few.about.assumptions.len(), 3, "{:?}", few.about.assumptions);
+    assert_eq!(states(&read(with(500)).unwrap(), &places), [PerCpu; 4]);
+}
+
 #[test]
 fn without_flags_the_count_of_free_blocks_is_left() {
     let buddyinfo = "Node 0, zone   Normal      5      0      0      0      0      0      0      0      0      2      1\n";
