@@ -30,6 +30,8 @@ struct Area {
     /// Bytes by label, if frames are known.
     sizes: Option<std::collections::BTreeMap<String, f64>>,
     large_bytes: f64,
+    folio_bytes: Option<f64>,
+    merged_bytes: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -114,6 +116,18 @@ impl ProcessRecord {
         let mut labels: Vec<(&String, &f64)> = sizes.iter().collect();
         labels.sort_by_key(|(label, _)| order_of(label));
         for (label, &size) in labels {
+            section.rows.push(vec![
+                Value::text(label),
+                Value::Number(Some(size), bytes),
+                Value::Number(Some(size / self.totals.resident_bytes.max(1.0)), percent),
+            ]);
+        }
+        for (label, found) in [
+            ("  in large folios of any size", self.totals.folio_bytes),
+            ("  mapped by 2MB entries or larger", Some(self.totals.large_bytes)),
+            ("  merged with others (KSM)", self.totals.merged_bytes),
+        ] {
+            let Some(size) = found else { continue };
             section.rows.push(vec![
                 Value::text(label),
                 Value::Number(Some(size), bytes),
