@@ -11,5 +11,6 @@ mod model;
 mod place;
 mod recording;
 mod run;
+mod snapshot;
 mod traces;
 mod virtualized;

@@ -17,12 +17,12 @@ pub enum BlockReach {
     /// Nothing stays in it: whole once what is movable has moved (compaction) or, if it is page
     /// cache, was dropped.
     Compactable,
-    /// The same, if slab caches in it are freed as well.
-    Reclaimable,
     /// The policy accepts it as a perforated page as it is: all that is not free are holes.
     PerforableNow,
     /// The policy accepts it as a perforated page once what is movable has moved.
     Perforable,
+    /// The policy does not accept it, and nothing stays once slab caches in it are freed.
+    Reclaimable,
     /// A 2MB page of a program, or a page of hugetlbfs.
     Large,
     /// Too much stays in it, or nothing is known of it.
@@ -36,9 +36,9 @@ impl BlockReach {
     pub const ALL: [Self; 8] = [
         Self::Whole,
         Self::Compactable,
-        Self::Reclaimable,
         Self::PerforableNow,
         Self::Perforable,
+        Self::Reclaimable,
         Self::Large,
         Self::Neither,
         Self::Absent,
@@ -119,18 +119,13 @@ fn reach(states: &BlockStates<'_>, there: &HoleSet, policy: &dyn Policy) -> Bloc
         return BlockReach::Large;
     }
     let accepts = |holes: &HoleSet| matches!(policy.use_block(holes), BlockUse::Perforated(_));
-    if *there == HoleSet::FULL
-        && states
-            .frames(|state| {
-                !state.is_free() && !state.is_movable() && state != FrameState::Reclaimable
-            })
-            .is_empty()
-    {
-        return BlockReach::Reclaimable;
-    }
     // Without memory behind it a hole is as good as one with somebody else's data.
     if accepts(&states.frames(|state| !state.is_free())) {
         return BlockReach::PerforableNow;
     }
-    if accepts(&fixed) { BlockReach::Perforable } else { BlockReach::Neither }
+    if accepts(&fixed) {
+        return BlockReach::Perforable;
+    }
+    let slab = states.frames(|state| state == FrameState::Reclaimable);
+    if slab == fixed { BlockReach::Reclaimable } else { BlockReach::Neither }
 }

@@ -46,7 +46,7 @@ fn free_frames_merge_into_aligned_blocks() {
     assert_eq!(made.free_memory(&[0, 2560]).blocks[9..], [4, 1]);
 }
 
-/// Blocks: whole; compactable (movable 100); dropped page cache only; reclaimable with slab; two
+/// Blocks: whole; compactable (movable 100); dropped page cache only; much slab; little slab; two
 /// unmovable frames in two regions with free ones; the same with movable ones; a large page; 300
 /// unmovable frames; nothing.
 #[test]
@@ -56,6 +56,8 @@ fn blocks_are_told_by_what_they_can_become() {
         (Free, 412),
         (Movable, 100),
         (PageCache, 512),
+        (Free, 200),
+        (Reclaimable, 312),
         (Free, 500),
         (Reclaimable, 12),
         (Unmovable, 1),
@@ -77,7 +79,7 @@ fn blocks_are_told_by_what_they_can_become() {
         (BlockReach::Whole, 1),
         (BlockReach::Compactable, 2),
         (BlockReach::Reclaimable, 1),
-        (BlockReach::PerforableNow, 1),
+        (BlockReach::PerforableNow, 2),
         (BlockReach::Perforable, 1),
         (BlockReach::Large, 1),
         (BlockReach::Neither, 1),
@@ -85,12 +87,12 @@ fn blocks_are_told_by_what_they_can_become() {
     ] {
         assert_eq!(survey.count(reach), blocks, "{reach:?}");
     }
-    assert_eq!(survey.memory_blocks, 8);
+    assert_eq!(survey.memory_blocks, 9);
     assert_eq!(survey.whole_without_page_cache, 1);
-    // Free outside whole blocks: 412 + 500 + 510 + 110 + 212 = 1744 frames, room for three blocks.
+    // Free outside whole blocks: 412 + 200 + 500 + 510 + 110 + 212 frames, room for three blocks.
     assert_eq!(survey.compactable_with_room, 2);
-    // Both have two holes.
-    assert_eq!(survey.holes, [0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
+    // Two with two holes, one with twelve.
+    assert_eq!(survey.holes, [0, 2, 0, 0, 1, 0, 0, 0, 0, 0]);
     // One filter bit only: two holes 400 frames apart are in two regions.
     let strict = parse_policy("perforated:max-filter-bits=1").unwrap();
     assert_eq!(made.survey(strict.as_ref()).count(BlockReach::Perforable), 0);

@@ -108,9 +108,9 @@ const STATES: [(&str, &str); 12] = [
 const REACHES: [(&str, &str); 7] = [
     ("whole", "whole: all free"),
     ("compactable", "nothing stays: whole after compaction or dropped page cache"),
-    ("reclaimable", "only slab stays: whole if it is freed too"),
     ("perforable_now", "perforated page now, with all that is not free as holes"),
     ("perforable", "perforated page once what is movable has moved"),
+    ("reclaimable", "neither, but whole if its slab is freed too"),
     ("large", "2MB page of a program, or hugetlbfs"),
     ("neither", "neither: too much stays"),
 ];
@@ -212,7 +212,7 @@ impl HostRecord {
     }
 
     fn blocks(&self) -> Option<Section> {
-        let blocks = self.blocks.as_ref()?;
+        let Some(blocks) = &self.blocks else { return self.whole_blocks() };
         let lead = format!(
             "Each block once, the easiest first; policy {}. Of those in which nothing stays, {} need \
              no copy if page cache is dropped, and there is free memory to compact {}.",
@@ -244,6 +244,21 @@ impl HostRecord {
             }
             first = last + 1.0;
         }
+        Some(section)
+    }
+
+    /// What the count of free blocks alone says.
+    fn whole_blocks(&self) -> Option<Section> {
+        let count_of = |order: f64| {
+            self.orders.iter().find(|known| known.order == order).map(|known| known.counted)
+        };
+        let whole = count_of(9.0)? + 2.0 * count_of(10.0)?;
+        let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);
+        section.rows.push(vec![
+            Value::text("whole: all free"),
+            Value::Number(Some(whole), count),
+            Value::Number(Some(whole * 512.0 * FRAME_BYTES / self.memory_bytes.max(1.0)), percent),
+        ]);
         Some(section)
     }
 

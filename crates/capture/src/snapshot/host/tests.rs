@@ -163,3 +163,66 @@ mod hostile {
         }
     }
 }
+/// Flags of a terabyte of memory, made while they are read: every block in another state.
+struct Terabyte {
+    frame: u64,
+}
+
+impl Terabyte {
+    const FRAMES: u64 = 1 << 28;
+}
+
+impl Read for Terabyte {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = (buffer.len() as u64 / 8).min(Self::FRAMES - self.frame);
+        for entry in buffer.as_chunks_mut::<8>().0.iter_mut().take(count as usize) {
+            let (block, index) = (self.frame / 512, self.frame % 512);
+            // Runs of 8 to 71 frames, of a kind that depends on the block.
+            let run = index / (8 + block.wrapping_mul(0x9e37_79b9) % 64);
+            let flags = [FREE, PROGRAM, CACHE, 1 << 7, FREE, CACHE, PROGRAM, 1 << 26];
+            *entry = flags[((run ^ block) % 8) as usize].to_le_bytes();
+            self.frame += 1;
+        }
+        Ok(8 * count as usize)
+    }
+}
+
+/// How long a terabyte takes: reading, keeping, and as the memory of a simulation.
+/// `cargo test --release -p perforate-capture a_terabyte -- --ignored --nocapture`
+#[test]
+#[ignore = "takes a minute and a gigabyte of memory"]
+fn a_terabyte() {
+    let timed = |what: &str, start: std::time::Instant| {
+        println!("{what}: {:.1} s", start.elapsed().as_secs_f64());
+    };
+    let start = std::time::Instant::now();
+    let files = HostFiles {
+        flags: Some(Box::new(Terabyte { frame: 0 })),
+        counts: Some(Box::new(Terabyte { frame: 0 })),
+        ..HostFiles::default()
+    };
+    let snapshot = read(files).unwrap();
+    timed("read", start);
+    assert_eq!(snapshot.frames().unwrap().memory_frames(), Terabyte::FRAMES);
+    let start = std::time::Instant::now();
+    let mut file = Vec::new();
+    snapshot.write_to(&mut file).unwrap();
+    timed("written", start);
+    println!("{} MB", file.len() >> 20);
+    let start = std::time::Instant::now();
+    let again = HostSnapshot::read_from(&mut file.as_slice()).unwrap();
+    timed("read again", start);
+    assert_eq!(again, snapshot);
+    let start = std::time::Instant::now();
+    let config = perforate_os::KernelConfig {
+        snapshot: Some(std::sync::Arc::new(again)),
+        ..perforate_os::KernelConfig::default()
+    };
+    let policy = perforate_os::parse_policy("thp").unwrap();
+    let kernel = perforate_os::Kernel::new(config, policy).unwrap();
+    timed("placed", start);
+    let start = std::time::Instant::now();
+    let placed = snapshot.placed_free().unwrap();
+    timed("counted", start);
+    assert_eq!(kernel.free_memory(), placed);
+}
