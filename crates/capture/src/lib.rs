@@ -8,7 +8,8 @@
 //! of all processes in one order, moves addresses to where Linux would have placed them, and
 //! writes a trace.
 //!
-//! Registers are numbered as told in [`registers`].
+//! Registers are numbered as told in [`registers`]. [`snapshot`] reads what Linux tells of a machine's
+//! memory or a process's, without stopping either.
 
 mod accesses;
 mod address_space;
@@ -32,6 +33,7 @@ pub mod registers;
 mod relocation;
 mod replay;
 mod shared;
+pub mod snapshot;
 mod spool;
 mod syscalls;
 
