@@ -87,6 +87,18 @@ pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
     }
 }
 
+/// Processor time in seconds of all children that have ended, and of theirs.
+pub fn children_seconds() -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the place is valid for the structure; zeros are a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
 /// A child process that does not outlive the recording.
 pub struct Killed(pub Child);
 

@@ -54,6 +54,6 @@ pub use error::CaptureError;
 pub use options::{
     Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
-pub use overhead::{Overhead, measure_overhead};
+pub use overhead::{Overhead, RunTime, measure_overhead};
 pub use recorder::{record, stop_on_interrupt};
 pub use region::{MARKER_HEADER, Region};
