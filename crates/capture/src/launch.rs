@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::CaptureError;
 use crate::options::RecordOptions;
+use crate::program::CommandLine;
 use crate::shared::{MemoryFile, SharedMemory};
 use crate::spool::runs;
 
@@ -37,7 +38,7 @@ pub fn check_output(output: &Path) -> Result<PathBuf, CaptureError> {
 pub fn spawn(
     options: &RecordOptions,
     emulator: &Path,
-    program: &Path,
+    line: &CommandLine,
     plugin: &MemoryFile,
     shared: &SharedMemory,
 ) -> Result<Child, CaptureError> {
@@ -46,8 +47,7 @@ pub fn spawn(
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin");
     command.arg(format!("{},shared={}", plugin.display(), records.display()));
-    command.arg("-0").arg(&options.program[0]);
-    command.arg(program).args(&options.program[1..]);
+    command.arg("-0").arg(&line.name).arg(&line.program).args(&line.arguments);
     if options.prints_to_stderr {
         command.stdout(io::stderr());
     }

@@ -31,13 +31,11 @@ pub struct Overhead {
 /// # Errors
 /// If the program or the emulator cannot be run.
 pub fn measure_overhead(program: &[OsString]) -> Result<Overhead, CaptureError> {
-    let name = program.first().ok_or(CaptureError::NoProgram)?;
-    let path = find_program(name)?;
-    let mut native = Command::new(&path);
-    native.args(&program[1..]);
+    let line = find_program(program)?;
     let mut emulated = Command::new(find_emulator(None)?);
-    emulated.args(["-cpu", PROCESSOR, "-0"]).arg(name).arg(&path).args(&program[1..]);
-    Ok(Overhead { native: run(native)?, emulated: run(emulated)? })
+    emulated.args(["-cpu", PROCESSOR, "-0"]).arg(&line.name).arg(&line.program);
+    emulated.args(&line.arguments);
+    Ok(Overhead { native: run(line.command())?, emulated: run(emulated)? })
 }
 
 fn run(mut command: Command) -> Result<RunTime, CaptureError> {

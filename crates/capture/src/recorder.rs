@@ -60,8 +60,7 @@ pub fn record(
     options: RecordOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RecordSummary, CaptureError> {
-    let name = options.program.first().ok_or(CaptureError::NoProgram)?;
-    let program = find_program(name)?;
+    let program = find_program(&options.program)?;
     let emulator = find_emulator(options.emulator.as_deref())?;
     let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
