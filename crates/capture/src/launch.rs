@@ -102,11 +102,18 @@ pub fn children_seconds() -> f64 {
 /// A child process that does not outlive the recording.
 pub struct Killed(pub Child);
 
-impl Drop for Killed {
-    fn drop(&mut self) {
+impl Killed {
+    /// Kills it, if it has not ended, and waits for its end.
+    pub fn end(&mut self) {
         // Fails only if it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

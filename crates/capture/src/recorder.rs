@@ -367,6 +367,7 @@ impl Session {
     fn end_programs(&mut self) {
         if !self.are_programs_ended {
             kill_all(&self.shared, &self.emulator);
+            self.child.end();
             self.are_programs_ended = true;
         }
     }

@@ -241,13 +241,13 @@ fn times(summary: &RecordSummary) -> String {
     if summary.waited_seconds >= 0.05 {
         text += &format!(", waiting {:.1} s for the recorder", summary.waited_seconds);
     }
-    text += &format!(
-        "; {:.1} s of processor time: {:.0} M instructions/s, {:.0} M records/s\n",
-        summary.processor_seconds,
-        rate(executed),
-        rate(summary.records),
-    );
-    text + &format!("      the trace was whole after {:.1} s", summary.seconds)
+    text += &format!("; {:.1} s of processor time", summary.processor_seconds);
+    // Processor time is counted in ticks.
+    if summary.processor_seconds >= 0.1 {
+        let (instructions, records) = (rate(executed), rate(summary.records));
+        text += &format!(": {instructions:.0} M instructions/s, {records:.0} M records/s");
+    }
+    text + &format!("\n      the trace was whole after {:.1} s", summary.seconds)
 }
 
 fn ending_text(ending: Ending) -> String {
