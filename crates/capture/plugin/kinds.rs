@@ -14,23 +14,27 @@ impl Kinds {
     /// Nothing is remembered.
     pub const NONE: Self = Self([(u32::MAX, 0); PLACES]);
 
-    /// The bits of an access record for `description`.
-    #[inline(always)]
-    pub fn of(&mut self, description: u32) -> u64 {
+    const fn place(description: u32) -> usize {
         // Size and direction are in the low half-words; distinct ones rarely meet.
-        let place = &mut self.0[(description ^ description >> 13) as usize % PLACES];
-        if place.0 != description {
-            *place = (description, ask(description));
-        }
-        place.1
+        (description ^ description >> 13) as usize % PLACES
     }
-}
 
-#[cold]
-fn ask(description: u32) -> u64 {
-    // SAFETY: `description` is what QEMU passed.
-    let (write, shift) = unsafe {
-        (qemu::qemu_plugin_mem_is_store(description), qemu::qemu_plugin_mem_size_shift(description))
-    };
-    record::access(0, write, shift, 0)
+    /// The bits of an access record for `description`, if they are remembered.
+    #[inline(always)]
+    pub fn known(&self, description: u32) -> Option<u64> {
+        let (known, bits) = self.0[Self::place(description)];
+        (known == description).then_some(bits)
+    }
+
+    /// The bits of an access record for `description`, from the emulator.
+    pub fn ask(&mut self, description: u32) -> u64 {
+        // SAFETY: `description` is what QEMU passed.
+        let (write, shift) = unsafe {
+            let write = qemu::qemu_plugin_mem_is_store(description);
+            (write, qemu::qemu_plugin_mem_size_shift(description))
+        };
+        let bits = record::access(0, write, shift, 0);
+        self.0[Self::place(description)] = (description, bits);
+        bits
+    }
 }

@@ -174,6 +174,7 @@ extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
 }
 
 /// A new segment is due, or instructions are passed over.
+#[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
     if is_idle && !cpu.pass_over(records::block_instructions(block)) {
@@ -190,9 +191,20 @@ fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
 
 extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index) {
-        let kind = cpu.kinds.of(description);
-        cpu.push(data as u64 | kind | address & records::PAYLOAD_MASK);
+        let place = data as u64 | address & records::PAYLOAD_MASK;
+        // The rare cases stand apart, so that the usual one needs no registers of its own.
+        match cpu.kinds.known(description) {
+            Some(kind) if cpu.has_room() => cpu.write(place | kind),
+            _ => access_outside_room(cpu, description, place),
+        }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn access_outside_room(cpu: &mut ring::Cpu, description: u32, place: u64) {
+    let kind = cpu.kinds.ask(description);
+    cpu.push(place | kind);
 }
 
 extern "C" fn block_skipped(index: c_uint, data: *mut c_void) {

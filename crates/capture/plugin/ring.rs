@@ -22,6 +22,8 @@ use crate::record::{self, Control};
 
 /// Blocks in one segment at most: how closely threads take turns, and phases are kept.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
+/// Blocks after which the recorder is shown what was written, so that it can keep up.
+const PUBLISHED_BLOCKS: u32 = 1 << 6;
 /// Instructions a thread passes over before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
 /// How long to sleep while a ring is full.
@@ -226,16 +228,26 @@ impl Cpu {
         kinds: Kinds::NONE,
     };
 
-    /// Appends a record; drops it outside segments and when nobody reads any more.
+    /// Whether a record can be written at once.
     #[inline(always)]
-    pub fn push(&mut self, record: u64) {
-        if self.head == self.limit && !(self.is_open && self.reserve(1)) {
-            return;
-        }
+    pub fn has_room(&self) -> bool {
+        self.head != self.limit
+    }
+
+    /// Appends a record; there is room for it.
+    #[inline(always)]
+    pub fn write(&mut self, record: u64) {
         let slot = (self.head % RING_RECORDS) as usize;
         // SAFETY: head < limit, so the slot is inside the ring and the recorder has read it.
         unsafe { self.records.add(slot).write(record) };
         self.head += 1;
+    }
+
+    /// Appends a record; drops it outside segments and when nobody reads any more.
+    pub fn push(&mut self, record: u64) {
+        if self.has_room() || self.is_open && self.reserve(1) {
+            self.write(record);
+        }
     }
 
     /// Shows the recorder what was pushed.
@@ -280,17 +292,20 @@ impl Cpu {
         true
     }
 
-    /// Appends the record of an executed block. False where a new segment is due: then ask
-    /// [`Cpu::begin_segment`] first.
+    /// Appends the record of an executed block. False where a new segment is due or the ring is
+    /// full: then ask [`Cpu::begin_segment`] first.
     #[inline(always)]
     pub fn push_block(&mut self, record: u64) -> bool {
-        if self.blocks_left == 0 || self.epoch != self.current_epoch() {
+        if self.blocks_left == 0 || self.epoch != self.current_epoch() || !self.has_room() {
             return false;
         }
         self.blocks_left -= 1;
         self.executed += record::block_instructions(record);
-        self.push(record);
-        self.publish();
+        self.write(record);
+        // Now and then is enough: a segment's end shows everything.
+        if self.blocks_left % PUBLISHED_BLOCKS == 0 {
+            self.publish();
+        }
         true
     }
 
