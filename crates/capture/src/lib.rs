@@ -8,8 +8,9 @@
 //! of all processes in one order, moves addresses to where Linux would have placed them, and
 //! writes a trace.
 //!
-//! Registers are numbered as told in [`registers`]. [`snapshot`] reads what Linux tells of a machine's
-//! memory or a process's, without stopping either.
+//! Registers are numbered as told in [`registers`]. [`snapshot`] looks at a machine's memory or a
+//! process's without stopping either, [`native`] measures programs on this machine; what all of them
+//! read in `/proc` is read in [`proc`].
 
 mod accesses;
 mod address_space;
@@ -24,6 +25,7 @@ pub mod native;
 mod options;
 mod output;
 mod overhead;
+pub mod proc;
 mod process;
 mod program;
 mod questions;

@@ -1,55 +1,20 @@
 //! What `/proc` tells of the emulator's process: the initial mappings and which pages exist.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use crate::elf;
+use crate::proc::{Mapping, PAGE_BYTES, PageEntry, PageMap, text};
 use crate::relocation::Layout;
 
-const PAGE_BYTES: u64 = 4096;
-/// Pages whose entries are read from `/proc/PID/pagemap` at a time.
-const PAGEMAP_PAGES: u64 = 1 << 16;
-/// Entry bits: present, swapped out.
-const PAGE_EXISTS: u64 = 3 << 62;
 /// The upper end of the address space, where the kernel places what has no wish.
 const KERNEL_PLACED: u64 = 0x7000_0000_0000;
-
-/// One line of `/proc/PID/maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
-    range: Range<u64>,
-    read: bool,
-    write: bool,
-    shared: bool,
-    offset: u64,
-    path: Option<PathBuf>,
-}
-
-fn parse_line(line: &str) -> Option<Line> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
-    let flags = fields.next()?.as_bytes();
-    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    // Device and inode; the path may hold blanks.
-    let path = line.find('/').map(|at| PathBuf::from(&line[at..]));
-    Some(Line {
-        range: start..end,
-        read: flags.first() == Some(&b'r'),
-        write: flags.get(1) == Some(&b'w'),
-        shared: flags.get(3) == Some(&b's'),
-        offset,
-        path,
-    })
-}
 
 /// What is mapped before the first instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,31 +47,31 @@ pub fn snapshot(pid: u32, emulator: &Path, program: &Path) -> io::Result<Snapsho
 /// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
 pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let lines = lines(pid)?;
-    let pages = PageMap::open(pid)?;
+    let pages = PageMap::open(format!("/proc/{pid}/pagemap"))?;
     let guest = lines.iter().filter(|line| line.range.end <= program_limit(&lines, emulator));
-    Ok(guest.flat_map(|line| pages.present(line.range.clone())).collect())
+    Ok(guest.flat_map(|line| pages.runs(&line.range, PageEntry::exists)).collect())
 }
 
-fn lines(pid: u32) -> io::Result<Vec<Line>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    Ok(text.lines().filter_map(parse_line).collect())
+fn lines(pid: u32) -> io::Result<Vec<Mapping>> {
+    let text = text(format!("/proc/{pid}/maps"))?;
+    Ok(text.lines().filter_map(Mapping::parse).collect())
 }
 
 /// Where the emulator begins.
-fn program_limit(lines: &[Line], emulator: &Path) -> u64 {
-    let own = lines.iter().find(|line| line.path.as_deref() == Some(emulator));
+fn program_limit(lines: &[Mapping], emulator: &Path) -> u64 {
+    let own = lines.iter().find(|line| line.path() == Some(emulator));
     own.map_or(KERNEL_PLACED, |line| line.range.start)
 }
 
 /// The program lies below the emulator: QEMU places it, the kernel places QEMU.
-fn from_lines(lines: &[Line], emulator: &Path, program: &Path) -> Snapshot {
-    let is_file = |line: &&Line, path: &Path| line.path.as_deref() == Some(path);
+fn from_lines(lines: &[Mapping], emulator: &Path, program: &Path) -> Snapshot {
+    let is_file = |line: &&Mapping, path: &Path| line.path() == Some(path);
     let limit = program_limit(lines, emulator);
-    let guest: Vec<&Line> = lines.iter().filter(|line| line.range.end <= limit).collect();
+    let guest: Vec<&Mapping> = lines.iter().filter(|line| line.range.end <= limit).collect();
     let image = guest.iter().find(|line| is_file(line, program)).map(|line| line.range.start);
     let stack = guest.windows(2).find(|pair| is_stack(pair[0], pair[1]));
     let kernel_placed =
-        lines.iter().filter(|line| line.path.is_some() && line.range.start >= KERNEL_PLACED);
+        lines.iter().filter(|line| line.path().is_some() && line.range.start >= KERNEL_PLACED);
     let layout = Layout {
         image: image.filter(|start| *start >= crate::relocation::EMULATOR_BASE),
         stack: stack.map(|pair| pair[0].range.start..pair[1].range.end),
@@ -122,31 +87,36 @@ fn from_lines(lines: &[Line], emulator: &Path, program: &Path) -> Snapshot {
 }
 
 /// QEMU maps the stack in one piece, with a guard page below it.
-fn is_stack(guard: &Line, stack: &Line) -> bool {
-    let is_guard = !guard.read && !guard.write && guard.range.end - guard.range.start == PAGE_BYTES;
-    is_guard && stack.write && stack.path.is_none() && guard.range.end == stack.range.start
+fn is_stack(guard: &Mapping, stack: &Mapping) -> bool {
+    let is_guard = !guard.is_readable()
+        && !guard.is_writable()
+        && guard.range.end - guard.range.start == PAGE_BYTES;
+    is_guard
+        && stack.is_writable()
+        && stack.path().is_none()
+        && guard.range.end == stack.range.start
 }
 
-fn map_event(line: &Line, in_stack: bool) -> ProgramEvent {
+fn map_event(line: &Mapping, in_stack: bool) -> ProgramEvent {
     ProgramEvent::Map {
         start: VirtualAddress::new(line.range.start),
         length: line.range.end - line.range.start,
-        permissions: if line.write { Permissions::READ_WRITE } else { Permissions::READ },
-        accessible: line.read || line.write,
-        backing: match line.path {
+        permissions: if line.is_writable() { Permissions::READ_WRITE } else { Permissions::READ },
+        accessible: line.is_readable() || line.is_writable(),
+        backing: match line.path() {
             _ if in_stack => Backing::Stack,
             Some(_) => Backing::File,
             None => Backing::Anonymous,
         },
-        shared: line.shared,
+        shared: line.is_shared(),
         populate: false,
     }
 }
 
 /// The emulator never maps the program's code executable, so the maps do not show what is code;
 /// the file does.
-fn code_events(line: &Line) -> Vec<ProgramEvent> {
-    let Some(path) = line.path.as_deref().filter(|_| !line.write) else { return Vec::new() };
+fn code_events(line: &Mapping) -> Vec<ProgramEvent> {
+    let Some(path) = line.path().filter(|_| !line.is_writable()) else { return Vec::new() };
     let file = line.offset..line.offset + (line.range.end - line.range.start);
     let code = elf::code_ranges(path).unwrap_or_else(|_| vec![file.clone()]);
     let in_line = code.into_iter().filter_map(|code| {
@@ -160,43 +130,6 @@ fn code_events(line: &Line) -> Vec<ProgramEvent> {
         })
     });
     in_line.collect()
-}
-
-/// Tells which pages of a process exist.
-pub struct PageMap(File);
-
-impl PageMap {
-    /// The pages of process `pid`.
-    pub fn open(pid: u32) -> io::Result<Self> {
-        File::open(format!("/proc/{pid}/pagemap")).map(Self)
-    }
-
-    /// Runs of pages in `range` that exist. Pages that cannot be asked for do not.
-    pub fn present(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
-        let mut page = range.start / PAGE_BYTES;
-        let end = range.end / PAGE_BYTES;
-        let mut bytes = vec![0; (PAGEMAP_PAGES.min(end - page) * 8) as usize];
-        while page < end {
-            let count = PAGEMAP_PAGES.min(end - page);
-            let part = &mut bytes[..count as usize * 8];
-            if self.0.read_exact_at(part, page * 8).is_err() {
-                break;
-            }
-            for (index, entry) in part.chunks_exact(8).enumerate() {
-                if u64::from_le_bytes(entry.try_into().unwrap_or_default()) & PAGE_EXISTS == 0 {
-                    continue;
-                }
-                let start = (page + index as u64) * PAGE_BYTES;
-                match runs.last_mut() {
-                    Some(run) if run.end == start => run.end += PAGE_BYTES,
-                    _ => runs.push(start..start + PAGE_BYTES),
-                }
-            }
-            page += count;
-        }
-        runs
-    }
 }
 
 #[cfg(test)]
@@ -215,7 +148,7 @@ mod tests {
 555555556000-555555557000 rw-p 00000000 00:00 0   [heap]
 7ffff7fc0000-7ffff7fff000 r--p 00000000 fe:00 4   /no/ld.so
 7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0   [stack]";
-        let lines: Vec<Line> = text.lines().filter_map(parse_line).collect();
+        let lines: Vec<Mapping> = text.lines().filter_map(Mapping::parse).collect();
         let snapshot = from_lines(&lines, Path::new("/no/emulator"), Path::new("/no/program"));
         let expected = Layout {
             image: Some(0x40_0000_0000),
@@ -241,15 +174,5 @@ mod tests {
             (0x40_0280_d000, Backing::File, true, true),
         ];
         assert_eq!(summary, expected);
-    }
-
-    #[test]
-    fn touched_pages_of_this_process_exist() {
-        let pages = PageMap::open(std::process::id()).unwrap();
-        let memory = vec![1u8; 16 * PAGE_BYTES as usize];
-        let first = (memory.as_ptr() as u64).next_multiple_of(PAGE_BYTES);
-        let range = first..first + 15 * PAGE_BYTES;
-        assert_eq!(pages.present(range.clone()), vec![range]);
-        assert!(pages.present(0..PAGE_BYTES).is_empty(), "page 0");
     }
 }

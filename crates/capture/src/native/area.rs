@@ -1,21 +1,16 @@
 //! Anonymous memory with a wish for or against large pages.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::smaps::{Residency, parse_smaps};
+use crate::proc::{PageMap, Residency, text};
 
 const PAGE_BYTES: usize = 4096;
 /// Size of a large page.
 const LARGE_BYTES: usize = 2 << 20;
 /// Advice to make 2MB pages of a range at once (Linux 6.1; not in all versions of libc).
 const MADV_COLLAPSE: libc::c_int = 25;
-/// Bit of an entry of `/proc/PID/pagemap`: the page is in memory.
-const PRESENT: u64 = 1 << 63;
-/// Frame number in an entry of `/proc/PID/pagemap`; 0 for those who may not know it.
-const FRAME: u64 = (1 << 55) - 1;
 
 /// What is asked of the kernel for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +120,7 @@ impl Area {
     /// # Errors
     /// If `/proc` cannot be read.
     pub fn residency(&self) -> io::Result<Residency> {
-        Ok(parse_smaps(&fs::read("/proc/self/smaps")?, self.addresses()))
+        Ok(Residency::of(&text("/proc/self/smaps")?, self.addresses()))
     }
 
     /// Frame of each 4KB page of the area, where there is one.
@@ -134,11 +129,13 @@ impl Area {
     /// [`io::ErrorKind::PermissionDenied`] for those who may not know frames (who lack
     /// CAP_SYS_ADMIN), or if `/proc` cannot be read.
     pub fn frames(&self) -> io::Result<Vec<Option<u64>>> {
-        let mut file = File::open("/proc/self/pagemap")?;
-        file.seek(SeekFrom::Start(self.addresses().start / PAGE_BYTES as u64 * 8))?;
-        let mut entries = vec![0; self.bytes / PAGE_BYTES * 8];
-        file.read_exact(&mut entries)?;
-        page_frames(&entries).ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+        let mut frames = Vec::new();
+        PageMap::open("/proc/self/pagemap")?.each(&self.addresses(), |_, entry| {
+            frames.push(entry.is_present().then_some(entry.frame()));
+        })?;
+        let mut known = frames.iter().flatten().peekable();
+        let is_hidden = known.peek().is_some() && known.all(|&frame| frame == 0);
+        if is_hidden { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(frames) }
     }
 }
 
@@ -149,17 +146,10 @@ impl Drop for Area {
     }
 }
 
-/// Frames from entries of `/proc/PID/pagemap`; absent if pages are there and their frames hidden.
-fn page_frames(entries: &[u8]) -> Option<Vec<Option<u64>>> {
-    let words = entries.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-    let frame = |entry: u64| (entry & PRESENT != 0).then_some(entry & FRAME);
-    let frames: Vec<_> = words.map(frame).collect();
-    let hidden = frames.iter().flatten().count() > 0 && frames.iter().flatten().all(|f| *f == 0);
-    (!hidden).then_some(frames)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -176,13 +166,21 @@ mod tests {
         assert!(Area::new(0, Advice::Large).is_err());
     }
 
+    /// A frame for every page that was touched, and none twice.
     #[test]
-    fn frames_of_pagemap_entries() {
-        let bytes =
-            |entries: &[u64]| entries.iter().flat_map(|e| e.to_le_bytes()).collect::<Vec<_>>();
-        let known = page_frames(&bytes(&[PRESENT | 7, 0, 1 << 62 | 5, PRESENT | 1 << 55 | 9]));
-        assert_eq!(known, Some(vec![Some(7), None, None, Some(9)]), "bit 55: soft-dirty");
-        assert_eq!(page_frames(&bytes(&[PRESENT, PRESENT])), None);
-        assert_eq!(page_frames(&bytes(&[0, 0])), Some(vec![None, None]));
+    fn touched_pages_have_frames() {
+        let mut area = Area::new(2 << 20, Advice::Small).unwrap();
+        area.touch(0..5 * 4096);
+        match area.frames() {
+            Ok(frames) => {
+                assert_eq!(frames.len(), 512);
+                assert!(frames[..5].iter().all(Option::is_some));
+                assert_eq!(frames.iter().flatten().collect::<BTreeSet<_>>().len(), 5);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!("skipped: frames are hidden");
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 }

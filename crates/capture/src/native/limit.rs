@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::memory::MemoryAmounts;
+use crate::proc::MemoryAmounts;
 
 /// What bounds a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

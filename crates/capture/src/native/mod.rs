@@ -1,9 +1,9 @@
 //! What can be asked of the machine itself: its processor and memory, how large pages are set up,
 //! how programs run on it with and without them.
 //!
-//! Files of `/proc` and `/sys` are read by functions from bytes, so that any content, also a
-//! damaged one, can be tried on them; what cannot be read is absent, not wrong. The parts that
-//! call the operating system ([`Area`], [`Worker`], [`time_program`]) change nothing outside their
+//! Files are read by functions from bytes, so that any content, also a damaged one, can be tried on
+//! them; what cannot be read is absent, not wrong. Those of `/proc` on memory are in
+//! [`proc`](crate::proc). The parts that call the operating system ([`Area`], [`Worker`], [`time_program`]) change nothing outside their
 //! own processes.
 
 mod area;
@@ -11,26 +11,20 @@ mod benchmark;
 mod clock;
 mod counters;
 mod cpuid;
-mod frames;
 mod large_pages;
 mod limit;
-mod memory;
 mod processor;
 mod program;
 mod settings;
-mod smaps;
 mod worker;
 
 pub use area::{Advice, Area};
 pub use benchmark::{Benchmark, Paging, Prepared};
 pub use clock::clock_ghz;
 pub use cpuid::{TlbSize, TlbUse, amd_tlbs, intel_tlbs};
-pub use frames::{BlockFrames, FrameUse, MemoryFrames, frame_use, read_blocks};
 pub use large_pages::{LargePageSettings, chosen};
 pub use limit::{Headroom, MemoryLimit, bounded, parse_cgroups};
-pub use memory::{MemoryAmounts, parse_buddyinfo, parse_meminfo};
 pub use processor::{CacheSize, Processor, parse_cpuinfo};
 pub use program::{ProgramTime, large_share_of_program, time_program};
 pub use settings::{first_to_be_killed, pin, without_large_pages};
-pub use smaps::{Residency, parse_smaps};
 pub use worker::{Job, Measured, Worker, WorkerState, serve};

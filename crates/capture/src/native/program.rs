@@ -1,7 +1,6 @@
 //! Running a user's program with and without large pages, and timing it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
@@ -9,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::benchmark::Paging;
 use super::settings::{allowed_processors, pin, without_large_pages};
-use super::smaps::{Residency, parse_smaps};
 use crate::CaptureError;
+use crate::proc::{Residency, text};
 use crate::program::find_program;
 
 /// What glibc (2.35 or later) is told so that malloc asks for large pages with madvise.
@@ -123,7 +122,7 @@ pub fn large_share_of_program(
         {
             return Ok(largest);
         }
-        let now = parse_smaps(&fs::read(&path).unwrap_or_default(), 0..u64::MAX);
+        let now = Residency::of(&text(&path).unwrap_or_default(), 0..u64::MAX);
         if now.resident_bytes > largest.resident_bytes {
             largest = now;
         }
@@ -133,6 +132,8 @@ pub fn large_share_of_program(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn words(program: &[&str]) -> Vec<OsString> {

@@ -11,10 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use perforate_os::{FrameState, HostSnapshot, Occupancy, OccupancyBuilder, OsError, SnapshotAbout};
 
-use super::frames::PageFlags;
-use super::input::{Entries, text, wrong};
-use super::zones::{Zones, memory_ranges};
 use crate::CaptureError;
+use crate::proc::{Entries, PageFlags, Zones, memory_ranges, text, wrong};
 
 /// Frames of a section, the unit in which Linux describes memory on x86-64.
 const SECTION_FRAMES: usize = 1 << 15;
@@ -93,13 +91,13 @@ impl HostFiles {
         }
         files.counts = stream(&mut files.missing, "kpagecount").map(|(input, _)| input);
         let whole = |missing: &mut Vec<String>, name: &str| {
-            text(&folder.join(name)).map_err(|error| note(missing, name, &error)).ok()
+            text(folder.join(name)).map_err(|error| note(missing, name, &error)).ok()
         };
         files.buddyinfo = whole(&mut files.missing, "buddyinfo");
         files.zoneinfo = whole(&mut files.missing, "zoneinfo");
         files.pagetypeinfo = whole(&mut files.missing, "pagetypeinfo");
         files.iomem = whole(&mut files.missing, "iomem");
-        files.release = text(&folder.join("sys/kernel/osrelease")).ok();
+        files.release = text(folder.join("sys/kernel/osrelease")).ok();
         if folder == Path::new("/proc") {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             files.taken_unix_seconds = now.map_or(0, |since| since.as_secs());

@@ -4,16 +4,11 @@
 //! are of slightly different moments. Files can also be copies from another machine. What cannot be
 //! read is said, with what that means.
 
-mod areas;
 mod contents;
-mod frames;
 mod host;
-mod input;
 mod process;
-mod zones;
 
 pub use contents::PageContents;
-pub use frames::PageFlags;
 pub use host::{HostFiles, read_host};
 pub use process::{
     ProcessArea, ProcessContents, ProcessOptions, ProcessSnapshot, ProcessTotals, read_process,

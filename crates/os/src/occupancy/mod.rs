@@ -11,6 +11,7 @@ mod file;
 mod states;
 mod survey;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_types::HoleSet;
@@ -97,13 +98,12 @@ impl BlockStates<'_> {
         }
     }
 
-    fn replaced(&self, from: FrameState, to: FrameState) -> Packed {
+    /// New states made of frame and state.
+    fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {
-            let [low, high] = [2 * place, 2 * place + 1].map(|index| match self.state(index) {
-                state if state == from => to as u8,
-                state => state as u8,
-            });
+            let [low, high] =
+                [2 * place, 2 * place + 1].map(|index| new(index as u64, self.state(index)) as u8);
             *byte = low | high << 4;
         }
         packed
@@ -194,11 +194,46 @@ impl Occupancy {
                     None => (end, from),
                 };
                 let stop = stop.clamp(start + 1, end);
-                made.push_states(&states.replaced(from, state), stop - start)?;
+                let replaced = states.packed(|_, old| if old == from { state } else { old });
+                made.push_states(&replaced, stop - start)?;
                 start = stop;
             }
         }
         made.finish()
+    }
+
+    /// The same memory without what these frames hold, which are free then, and how many blocks
+    /// they lie in. Frames that are parts of large pages, or not in use, stay as they are.
+    ///
+    /// # Errors
+    /// None that an occupancy can have.
+    pub fn without(&self, frames: &BTreeSet<u64>) -> Result<(Self, u64), OsError> {
+        let mut made = OccupancyBuilder::default();
+        let mut touched = 0;
+        for (first, blocks, states) in self.block_runs() {
+            let end = first + blocks;
+            let mut start = first;
+            while start < end {
+                let next = frames.range(start * BLOCK_FRAMES..end * BLOCK_FRAMES).next();
+                let stop = next.map_or(end, |frame| frame / BLOCK_FRAMES);
+                if stop > start {
+                    made.push_states(&states.packed(|_, state| state), stop - start)?;
+                }
+                if stop < end {
+                    let mut is_touched = false;
+                    let freed = states.packed(|index, state| {
+                        let is_ours = frames.contains(&(stop * BLOCK_FRAMES + index));
+                        let goes = is_ours && state.record().is_some();
+                        is_touched |= goes;
+                        if goes { FrameState::Free } else { state }
+                    });
+                    made.push_states(&freed, 1)?;
+                    touched += u64::from(is_touched);
+                }
+                start = stop + 1;
+            }
+        }
+        Ok((made.finish()?, touched))
     }
 
     /// Runs of frames that are there, in order.

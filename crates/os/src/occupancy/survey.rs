@@ -58,6 +58,9 @@ pub struct Survey {
     /// Of the compactable ones those without anything but free frames and page cache: dropping it
     /// makes them whole without a copy.
     pub whole_without_page_cache: u64,
+    /// Blocks the policy accepts as perforated pages as they are, those among them that could be
+    /// whole if something moved.
+    pub perforable_as_they_are: u64,
     /// Holes of the perforable blocks, by how many frames stay: up to 1, 2, 4, … 512.
     pub holes: [u64; 10],
 }
@@ -76,7 +79,11 @@ impl Occupancy {
         let mut room_frames = 0;
         for (_, blocks, states) in self.block_runs() {
             let there = states.frames(|state| state != FrameState::Absent);
+            let in_use = states.frames(|state| !state.is_free());
             let reach = reach(&states, &there, policy);
+            if reach != BlockReach::Large && accepts(policy, &in_use) {
+                survey.perforable_as_they_are += blocks;
+            }
             *survey.blocks.entry(reach).or_default() += blocks;
             if reach != BlockReach::Absent {
                 survey.memory_blocks += blocks;
@@ -105,6 +112,11 @@ fn fixed(states: &BlockStates<'_>) -> HoleSet {
     states.frames(|state| !state.is_free() && !state.is_movable())
 }
 
+/// Whether a block becomes a perforated page with these holes.
+fn accepts(policy: &dyn Policy, holes: &HoleSet) -> bool {
+    matches!(policy.use_block(holes), BlockUse::Perforated(_))
+}
+
 fn reach(states: &BlockStates<'_>, there: &HoleSet, policy: &dyn Policy) -> BlockReach {
     let any = |wanted: fn(FrameState) -> bool| !states.frames(wanted).is_empty();
     if there.is_empty() {
@@ -118,12 +130,11 @@ fn reach(states: &BlockStates<'_>, there: &HoleSet, policy: &dyn Policy) -> Bloc
     if any(|state| matches!(state, FrameState::Large | FrameState::Huge)) {
         return BlockReach::Large;
     }
-    let accepts = |holes: &HoleSet| matches!(policy.use_block(holes), BlockUse::Perforated(_));
     // Without memory behind it a hole is as good as one with somebody else's data.
-    if accepts(&states.frames(|state| !state.is_free())) {
+    if accepts(policy, &states.frames(|state| !state.is_free())) {
         return BlockReach::PerforableNow;
     }
-    if accepts(&fixed) {
+    if accepts(policy, &fixed) {
         return BlockReach::Perforable;
     }
     let slab = states.frames(|state| state == FrameState::Reclaimable);

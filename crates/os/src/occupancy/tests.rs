@@ -89,6 +89,8 @@ fn blocks_are_told_by_what_they_can_become() {
     }
     assert_eq!(survey.memory_blocks, 9);
     assert_eq!(survey.whole_without_page_cache, 1);
+    // With the compactable one of which 100 frames in two regions are in use.
+    assert_eq!(survey.perforable_as_they_are, 3);
     // Free outside whole blocks: 412 + 200 + 500 + 510 + 110 + 212 frames, room for three blocks.
     assert_eq!(survey.compactable_with_room, 2);
     // Two with two holes, one with twelve.
@@ -107,6 +109,25 @@ fn states_are_replaced_in_some_blocks() {
     let expected =
         [(FrameState::PerCpu, 512), (Unmovable, 512), (FrameState::PerCpu, 512), (Free, 512)];
     assert_eq!(replaced, occupancy(&expected));
+}
+
+/// Ours are the 100 movable frames 10–109, one free by now, one of a large page and one behind the end.
+#[test]
+fn memory_without_what_is_ours() {
+    let made = occupancy(&[(Free, 10), (Movable, 200), (Free, 302), (Large, 512), (Movable, 1536)]);
+    let ours: BTreeSet<u64> = (10..110).chain([5, 600, 2048, 1 << 40]).collect();
+    let (without, blocks) = made.without(&ours).unwrap();
+    let expected = [
+        (Free, 110),
+        (Movable, 100),
+        (Free, 302),
+        (Large, 512),
+        (Movable, 1024),
+        (Free, 1),
+        (Movable, 511),
+    ];
+    assert_eq!((without, blocks), (occupancy(&expected), 2));
+    assert_eq!(made.without(&BTreeSet::new()).unwrap(), (made, 0));
 }
 
 fn snapshot() -> HostSnapshot {

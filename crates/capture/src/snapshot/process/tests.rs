@@ -1,6 +1,10 @@
+use std::fs::File;
 use std::io::Write;
 
 use super::*;
+use crate::proc::PageEntry;
+
+const PRESENT: u64 = PageEntry::PRESENT;
 
 /// A folder that looks like `/proc` with process 7: an area of six pages at 0x10000.
 fn made_up(entries: &[u64], pages: &[u8]) -> tempfile::TempDir {
@@ -35,7 +39,7 @@ fn runs_are_cut_where_frames_or_alignment_end() {
     let folder = made_up(&entries, &[0, 1, 2, 3, 1, 1]);
     // Frame 33 is a part of a large folio, frame 100 is merged.
     let mut flags = vec![0_u64; 128];
-    (flags[33], flags[100]) = (THP, KSM);
+    (flags[33], flags[100]) = (1 << 22, 1 << 21);
     let flags: Vec<u8> = flags.into_iter().flat_map(u64::to_le_bytes).collect();
     fs::write(folder.path().join("kpageflags"), flags).unwrap();
     let (snapshot, contents) = read(folder.path(), true);

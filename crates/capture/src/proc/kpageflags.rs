@@ -19,6 +19,7 @@ impl PageFlags {
     const UNEVICTABLE: u64 = 1 << 18;
     const HARDWARE_POISON: u64 = 1 << 19;
     const NO_PAGE: u64 = 1 << 20;
+    const MERGED: u64 = 1 << 21;
     const THP: u64 = 1 << 22;
     const OFFLINE: u64 = 1 << 23;
     const ZERO_PAGE: u64 = 1 << 24;
@@ -30,9 +31,10 @@ impl PageFlags {
         self.0 & bits != 0
     }
 
-    /// What the frame is used for, by itself; one without any flag waits in a processor's list of free
-    /// frames or is the kernel's, which its zone's counts decide. Flags of lists and of anonymous memory mean nothing
-    /// beside SLAB: newer kernels keep other data in the same words (seen on 6.18).
+    /// What the frame is used for, by itself; one without any flag waits in a processor's list of
+    /// free frames or is the kernel's, which its zone's counts decide. Flags of lists and of
+    /// anonymous memory mean nothing beside SLAB: newer kernels keep other data in the same words
+    /// (seen on 6.18).
     pub fn state(self) -> FrameState {
         match self {
             _ if self.has(Self::NO_PAGE) => FrameState::Absent,
@@ -58,8 +60,18 @@ impl PageFlags {
     }
 
     /// Whether nothing is said but, perhaps, that the frame is reserved.
-    pub(super) fn says_nothing(self) -> bool {
+    pub(crate) fn says_nothing(self) -> bool {
         self.0 & !Self::RESERVED == 0 || self.has(Self::NO_PAGE)
+    }
+
+    /// Whether the frame is a part of a large folio.
+    pub(crate) fn is_in_large_folio(self) -> bool {
+        self.has(Self::THP)
+    }
+
+    /// Whether several pages were merged to the frame (KSM).
+    pub(crate) fn is_merged(self) -> bool {
+        self.has(Self::MERGED)
     }
 
     /// Whether the frame is a part of an anonymous large folio, its head or not.
@@ -70,7 +82,7 @@ impl PageFlags {
 
     /// Whether these flags of a 2MB block are those of one anonymous 2MB page. A folio of several
     /// sizes fits a block; only this one has its head there and nothing but tails behind it.
-    pub(super) fn is_large_page(block: &[Self]) -> bool {
+    pub(crate) fn is_large_page(block: &[Self]) -> bool {
         let [head, tails @ ..] = block else { return false };
         tails.len() == 511
             && head.is_anonymous_folio(Self::COMPOUND_HEAD)
