@@ -23,6 +23,7 @@ mod mode_switching;
 mod operating_system;
 mod oracles;
 mod results;
+mod sampled;
 mod samples;
 pub mod scheme;
 mod shadow_paging;
