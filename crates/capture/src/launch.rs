@@ -99,6 +99,53 @@ pub fn children_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
+/// Time between looks of the [`Guard`].
+const GUARD_PERIOD: Duration = Duration::from_millis(50);
+
+/// A process that ends what is recorded when the recorder itself is killed (SIGKILL), which then
+/// can do nothing: the kernel's parent-death signal reaches the first program only.
+pub struct Guard(libc::pid_t);
+
+impl Guard {
+    /// Starts to watch.
+    pub fn start(shared: &SharedMemory, emulator: &Path) -> Result<Self, CaptureError> {
+        let recorder = std::process::id();
+        // SAFETY: the child calls nothing but the C library's memory allocation, which may be used
+        // after a fork, and system calls; it returns nowhere and runs no destructors.
+        match unsafe { libc::fork() } {
+            -1 => {
+                let error = io::Error::last_os_error();
+                Err(CaptureError::system("starting the recorder's guard", error))
+            }
+            0 => {
+                // SAFETY: as above. Ctrl-C goes to all processes of a terminal; the recorder
+                // decides.
+                unsafe {
+                    libc::signal(libc::SIGINT, libc::SIG_IGN);
+                    libc::signal(libc::SIGTERM, libc::SIG_IGN);
+                }
+                while std::os::unix::process::parent_id() == recorder {
+                    std::thread::sleep(GUARD_PERIOD);
+                }
+                kill_all(shared, emulator);
+                // SAFETY: ends this process only.
+                unsafe { libc::_exit(0) }
+            }
+            guard => Ok(Self(guard)),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: our own child, which nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
 /// A child process that does not outlive the recording.
 pub struct Killed(pub Child);
 

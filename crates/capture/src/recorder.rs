@@ -13,7 +13,7 @@ use perforate_types::ProgramEvent;
 
 use crate::CaptureError;
 use crate::address_space::AddressSpace;
-use crate::launch::{Killed, Partial, check_output, children_seconds, kill_all, spawn};
+use crate::launch::{Guard, Killed, Partial, check_output, children_seconds, kill_all, spawn};
 use crate::layout::{
     DICTIONARY_BYTES, ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES,
     REGION_FUNCTION, REGION_MARKERS, REGION_NONE, RINGS,
@@ -70,6 +70,7 @@ pub fn record(
     let region = options.selection.region.clone();
     let answerer = Answerer { emulator: emulator.clone(), region };
     let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
+    let guard = Guard::start(&shared, &emulator)?;
     let (started, children_before) = (Instant::now(), children_seconds());
     let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
     let mut session = Session {
@@ -77,6 +78,7 @@ pub fn record(
         spool,
         shared,
         child: Killed(child),
+        _guard: guard,
         started,
         children_before,
         are_programs_ended: false,
@@ -119,6 +121,7 @@ struct Session {
     emulator: PathBuf,
     // Order matters: the child goes before the memory it writes to.
     child: Killed,
+    _guard: Guard,
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,

@@ -551,3 +551,46 @@ fn a_known_program_gives_known_accesses() {
     // The image is linked to a fixed address, which is kept.
     assert!(first < 0x1000_0000);
 }
+
+/// Records endless processes in a process of its own, which another test kills.
+#[test]
+#[ignore = "run by nothing_outlives_a_killed_recorder"]
+fn records_without_end() {
+    let Some(output) = std::env::var_os("PERFORATE_ENDLESS") else { return };
+    let script = "sleep 1000 & sh -c 'while :; do :; done' & wait";
+    let _ = record_quietly(options(Path::new(&output), &["sh", "-c", script]));
+}
+
+#[test]
+fn nothing_outlives_a_killed_recorder() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = Command::new(std::env::current_exe().unwrap());
+    recorder.args(["--exact", "records_without_end", "--ignored"]);
+    let mut recorder =
+        recorder.env("PERFORATE_ENDLESS", folder.path().join("x.trace")).spawn().unwrap();
+    // Recorded programs are told by their environment, which they inherit.
+    let mark = format!("PERFORATE_ENDLESS={}", folder.path().join("x.trace").display());
+    let alive = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let environments = processes.filter_map(|of| std::fs::read(of.path().join("environ")).ok());
+        environments.filter(|text| String::from_utf8_lossy(text).contains(&mark)).count()
+    };
+    let wait_until = |is_so: &dyn Fn(usize) -> bool| {
+        for _ in 0..600 {
+            if is_so(alive()) {
+                return true;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        false
+    };
+    // The recorder, its guard, the shell, and what that starts.
+    let have_started = wait_until(&|count| count >= 4);
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    assert!(have_started);
+    assert!(wait_until(&|count| count == 0), "{} processes are left", alive());
+}

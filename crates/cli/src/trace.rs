@@ -1,6 +1,6 @@
 //! `perforate trace`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -8,7 +8,9 @@ use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, Source, TraceFormat, TraceSummary, TraceWriter,
     WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format, write_chunk,
 };
-use perforate_types::{Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent};
+use perforate_types::{
+    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+};
 
 use crate::bundled;
 use crate::failure::Failure;
@@ -89,21 +91,79 @@ struct Contents {
     writes: u64,
     branches: u64,
     events: u64,
-    pages: HashSet<u64>,
+    /// Pages of data, of each process its own.
+    pages: HashSet<(ProcessId, u64)>,
+    processes: BTreeSet<ProcessId>,
+    threads: BTreeSet<ThreadId>,
+    running: (ProcessId, ThreadId),
+    /// Gaps between windows, and the instructions in them.
+    gaps: u64,
+    passed: u64,
 }
 
 impl Contents {
     fn add(&mut self, chunk: &Chunk) {
         self.instructions += chunk.instructions.len() as u64;
         self.events += chunk.events.len() as u64;
-        for access in &chunk.accesses {
-            let write = access.kind == perforate_types::AccessKind::Write;
-            *if write { &mut self.writes } else { &mut self.reads } += 1;
-            self.pages.insert(access.address.page().number());
+        let (mut process, _) = self.running;
+        for (process, accesses) in chunk.accesses_by_process(&mut process) {
+            for access in accesses {
+                let write = access.kind == perforate_types::AccessKind::Write;
+                *if write { &mut self.writes } else { &mut self.reads } += 1;
+                self.pages.insert((process, access.address.page().number()));
+            }
         }
+        self.hear(chunk);
         let branch =
             |instruction: &&Instruction| instruction.branch != perforate_types::Branch::None;
         self.branches += chunk.instructions.iter().filter(branch).count() as u64;
+    }
+}
+
+impl Contents {
+    /// Learns from a chunk's events who ran, and what was passed over.
+    fn hear(&mut self, chunk: &Chunk) {
+        let mut from = 0;
+        for (at, event) in &chunk.events {
+            match event {
+                ProgramEvent::Switch { process, thread } => {
+                    self.count_runner(from < *at);
+                    (self.running, from) = ((*process, *thread), *at);
+                }
+                ProgramEvent::Gap { instructions } => {
+                    self.gaps += 1;
+                    self.passed = self.passed.saturating_add(*instructions);
+                }
+                _ => {}
+            }
+        }
+        self.count_runner((from as usize) < chunk.instructions.len());
+    }
+
+    fn count_runner(&mut self, has_run: bool) {
+        if has_run {
+            self.processes.insert(self.running.0);
+            self.threads.insert(self.running.1);
+        }
+    }
+
+    /// What several processes and samples have, and other traces do not.
+    fn remarks(&self) -> String {
+        let mut text = String::new();
+        if self.threads.len() > 1 {
+            let (processes, threads) = (self.processes.len(), self.threads.len());
+            text += &format!("processes     {processes}\nthreads       {threads}\n");
+        }
+        if self.passed > 0 {
+            let all = self.instructions.saturating_add(self.passed);
+            text += &format!(
+                "gaps          {}, {} instructions passed over: multiply counts by {:.2}\n",
+                self.gaps,
+                self.passed,
+                all as f64 / self.instructions.max(1) as f64,
+            );
+        }
+        text
     }
 }
 
@@ -135,7 +195,7 @@ fn info(file: &str) -> Result<(), Failure> {
     let mut text = format!(
         "{path}: {} format, {bytes} bytes, {:.3} per instruction\n\
          instructions  {}\nreads         {}\nwrites        {}\nbranches      {}\n\
-         data pages    {} of 4KB ({} MB)\nevents        {}\n\
+         data pages    {} of 4KB ({} MB)\nevents        {}\n{}\
          knows map events: {}, register dependencies: {}, branches: {}\n",
         metadata.format,
         bytes as f64 / contents.instructions.max(1) as f64,
@@ -146,6 +206,7 @@ fn info(file: &str) -> Result<(), Failure> {
         contents.pages.len(),
         (contents.pages.len() * 4096) >> 20,
         contents.events,
+        contents.remarks(),
         has(metadata.has_events),
         has(metadata.has_dependencies),
         has(metadata.has_branches),

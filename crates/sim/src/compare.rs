@@ -11,6 +11,7 @@ use perforate_types::{Chunk, GapTolerance};
 use crate::footprint::Footprint;
 use crate::memory_history::TouchedHistory;
 use crate::results::RunResult;
+use crate::sampled::{self, Gaps};
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::{
@@ -70,8 +71,12 @@ pub fn compare(
         let machine = &comparison.machine;
         simulations.push(Simulation::new(machine, *scheme, memory, *seed, options)?);
     }
-    let mut touched =
-        Touched { footprint: Footprint::new(), history: TouchedHistory::new(), done: 0 };
+    let mut touched = Touched {
+        footprint: Footprint::new(),
+        history: TouchedHistory::new(),
+        gaps: Gaps::default(),
+        done: 0,
+    };
     let total = metadata.instructions;
     let figures =
         run_all(simulations, source.as_mut(), &mut touched, total, progress).map_err(|error| {
@@ -92,7 +97,12 @@ pub fn compare(
             assert_eq!(point.instruction, instruction, "sampled at the same moments");
             point.touched_bytes = bytes;
         }
-        comparison.result(scheme, &metadata, &options, figures, notes.clone())
+        let from = touched.done.saturating_sub(figures.instructions);
+        let represented = touched.gaps.represented(from, touched.done);
+        let mut notes = notes.clone();
+        notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
+        let result = comparison.result(scheme, &metadata, &options, figures, notes);
+        RunResult { instructions_represented: represented, ..result }
     });
     Ok(results.collect())
 }
@@ -101,6 +111,7 @@ pub fn compare(
 struct Touched {
     footprint: Footprint,
     history: TouchedHistory,
+    gaps: Gaps,
     /// Instructions decoded.
     done: u64,
 }
@@ -109,6 +120,7 @@ impl Touched {
     fn add(&mut self, chunk: &Chunk) {
         self.history.observe(self.done, self.footprint.bytes());
         self.footprint.add(chunk);
+        self.gaps.add(self.done, chunk);
         self.done += chunk.instructions.len() as u64;
     }
 }
@@ -383,6 +395,7 @@ impl Comparison {
             machine: self.machine.name.clone(),
             seed: self.seed,
             instructions: figures.instructions,
+            instructions_represented: None,
             cycles: figures.cycles,
             ipc: figures.cycles.map(|cycles| figures.instructions as f64 / cycles.max(1) as f64),
             counters: figures.counters,

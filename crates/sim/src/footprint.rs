@@ -2,39 +2,49 @@
 
 use std::collections::HashMap;
 
-use perforate_types::{Chunk, HoleSet, PageSize, VirtualPage};
+use perforate_types::{Chunk, HoleSet, PageSize, ProcessId, VirtualPage};
 
+/// Bits of the number of a 2MB region.
+const REGION_BITS: u32 = 43;
 /// Regions found without hashing.
 const CACHED_REGIONS: usize = 4096;
 
-/// Distinct 4KB pages of data that were accessed.
+/// Distinct 4KB pages of data that were accessed; every process has its own.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
     /// Regions seen last, with their place, by the low bits of their number.
     cache: Vec<(u64, usize)>,
     pages: u64,
+    /// Who runs now.
+    process: ProcessId,
 }
 
 impl Footprint {
     pub(crate) fn new() -> Self {
         let cache = vec![(u64::MAX, 0); CACHED_REGIONS];
-        Self { places: HashMap::new(), touched: Vec::new(), cache, pages: 0 }
+        Self { places: HashMap::new(), touched: Vec::new(), cache, pages: 0, process: ProcessId(0) }
     }
 
     /// Adds what a chunk accesses; an access that crosses a page touches both.
     pub(crate) fn add(&mut self, chunk: &Chunk) {
-        for access in &chunk.accesses {
-            self.touch(access.address.page());
-            let offset = access.address.offset(PageSize::Size4K);
-            if offset + u64::from(access.size) > PageSize::Size4K.bytes() {
-                self.touch(access.address.page().add(1));
+        let mut running = self.process;
+        for (process, accesses) in chunk.accesses_by_process(&mut running) {
+            self.process = process;
+            for access in accesses {
+                self.touch(access.address.page());
+                let offset = access.address.offset(PageSize::Size4K);
+                if offset + u64::from(access.size) > PageSize::Size4K.bytes() {
+                    self.touch(access.address.page().add(1));
+                }
             }
         }
+        self.process = running;
     }
 
     fn touch(&mut self, page: VirtualPage) {
         let region = page.number() / PageSize::Size2M.pages();
+        let region = region | u64::from(self.process.0) << REGION_BITS;
         let cached = &mut self.cache[region as usize % CACHED_REGIONS];
         if cached.0 != region {
             let place = *self.places.entry(region).or_insert_with(|| {
@@ -53,7 +63,9 @@ impl Footprint {
 
 #[cfg(test)]
 mod tests {
-    use perforate_types::{AccessKind, Instruction, MemoryAccess, VirtualAddress};
+    use perforate_types::{
+        AccessKind, Instruction, MemoryAccess, ProgramEvent, ThreadId, VirtualAddress,
+    };
 
     use super::*;
 
@@ -69,5 +81,22 @@ mod tests {
         footprint.add(&chunk);
         footprint.add(&chunk);
         assert_eq!(footprint.bytes(), 3 * 4096, "pages 1, 2 and the far one");
+    }
+
+    #[test]
+    fn processes_have_pages_of_their_own_at_the_same_address() {
+        let address = VirtualAddress::new(0x1000);
+        let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
+        let (mut first, mut second) = (Chunk::default(), Chunk::default());
+        first.push(Instruction::default(), &[access, access]);
+        first.push_event(ProgramEvent::Switch { process: ProcessId(1), thread: ThreadId(1) });
+        first.push(Instruction::default(), &[access]);
+        second.push(Instruction::default(), &[access]);
+        second.push_event(ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) });
+        let mut footprint = Footprint::new();
+        footprint.add(&first);
+        assert_eq!((footprint.bytes(), footprint.process), (2 * 4096, ProcessId(1)));
+        footprint.add(&second);
+        assert_eq!((footprint.bytes(), footprint.process), (2 * 4096, ProcessId(0)));
     }
 }

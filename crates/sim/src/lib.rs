@@ -24,6 +24,7 @@ mod operating_system;
 mod oracles;
 mod request;
 mod results;
+mod sampled;
 mod samples;
 pub mod scheme;
 mod shadow_paging;

@@ -25,6 +25,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Instructions measured, warm-up apart.
     pub instructions: u64,
+    /// Instructions of the program that they stand for; absent unless the trace is a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions_represented: Option<u64>,
     /// Cycles they took; absent in functional mode.
     pub cycles: Option<u64>,
     /// Instructions per cycle; absent in functional mode.

@@ -1,6 +1,6 @@
 //! Instructions and memory accesses as a trace delivers them.
 
-use crate::{AccessKind, ProgramEvent, VirtualAddress};
+use crate::{AccessKind, ProcessId, ProgramEvent, VirtualAddress};
 
 /// An architectural register, numbered by the trace; 0 means none.
 pub type Register = u8;
@@ -129,6 +129,35 @@ impl Chunk {
         let count = u8::try_from(accesses.len()).expect("at most 255 accesses per instruction");
         self.instructions.push(Instruction { accesses: count, ..instruction });
         self.accesses.extend_from_slice(accesses);
+    }
+
+    /// The accesses in runs of one process each. `process` is who runs at the chunk's beginning,
+    /// and at its end when all runs were taken.
+    pub fn accesses_by_process<'a>(
+        &'a self,
+        process: &'a mut ProcessId,
+    ) -> impl Iterator<Item = (ProcessId, &'a [MemoryAccess])> + 'a {
+        let mut switches = self.events.iter().filter_map(|(at, event)| match event {
+            ProgramEvent::Switch { process, .. } => Some((*at as usize, *process)),
+            _ => None,
+        });
+        let (mut instruction, mut rest) = (0, self.accesses.as_slice());
+        let mut is_over = false;
+        std::iter::from_fn(move || {
+            if is_over {
+                return None;
+            }
+            let own = *process;
+            let Some((end, next)) = switches.next() else {
+                is_over = true;
+                return Some((own, rest));
+            };
+            let until = self.instructions.get(instruction..end).unwrap_or_default();
+            let count: usize = until.iter().map(|found| usize::from(found.accesses)).sum();
+            let (run, behind) = rest.split_at(count.min(rest.len()));
+            (instruction, rest, *process) = (end, behind, next);
+            Some((own, run))
+        })
     }
 
     /// Appends an event that happens before the next instruction pushed.

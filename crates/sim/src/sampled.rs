@@ -1,0 +1,77 @@
+//! What a sampled trace stands for: the recorder passes over instructions between its windows and
+//! says how many.
+
+use perforate_types::{Chunk, ProgramEvent};
+
+/// Gaps of a trace, in order.
+#[derive(Default)]
+pub(crate) struct Gaps {
+    /// Instructions of the trace before each gap, and its own.
+    gaps: Vec<(u64, u64)>,
+}
+
+impl Gaps {
+    /// Adds those of a chunk that comes after `done` instructions.
+    pub(crate) fn add(&mut self, done: u64, chunk: &Chunk) {
+        self.gaps.extend(chunk.events.iter().filter_map(|(at, event)| match event {
+            ProgramEvent::Gap { instructions } => Some((done + u64::from(*at), *instructions)),
+            _ => None,
+        }));
+    }
+
+    /// How many instructions of the program those of the trace from number `from` to `end` stand
+    /// for; none where nothing was passed over among them. A gap goes with the window before it.
+    pub(crate) fn represented(&self, from: u64, end: u64) -> Option<u64> {
+        let inside = self.gaps.iter().filter(|(at, _)| *at > from && *at <= end);
+        let passed = inside.fold(0u64, |sum, (_, gap)| sum.saturating_add(*gap));
+        (passed > 0).then(|| passed.saturating_add(end - from))
+    }
+}
+
+/// Says that figures are those of a sample.
+pub(crate) fn note(measured: u64, represented: u64) -> String {
+    format!(
+        "the trace is a sample: its {measured} measured instructions stand for {represented} of \
+         the program's; multiply counts by {:.2}. Caches, TLBs and pages begin each window as the \
+         one before left them",
+        represented as f64 / measured.max(1) as f64
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::Instruction;
+
+    use super::*;
+
+    /// 10 instructions with gaps of 100 before the third and of 1000 at the end.
+    fn chunk() -> Chunk {
+        let mut chunk = Chunk::default();
+        for number in 0..10 {
+            if number == 2 {
+                chunk.push_event(ProgramEvent::Gap { instructions: 100 });
+            }
+            chunk.push(Instruction::default(), &[]);
+        }
+        chunk.push_event(ProgramEvent::Exec);
+        chunk.push_event(ProgramEvent::Gap { instructions: 1000 });
+        chunk
+    }
+
+    #[test]
+    fn a_gap_goes_with_the_window_before_it() {
+        let mut gaps = Gaps::default();
+        gaps.add(0, &chunk());
+        gaps.add(10, &chunk());
+        // Gaps after 2, 10, 12 and 20 instructions.
+        assert_eq!(gaps.represented(0, 20), Some(20 + 100 + 1000 + 100 + 1000));
+        assert_eq!(gaps.represented(2, 20), Some(18 + 1000 + 100 + 1000), "after the first");
+        assert_eq!(gaps.represented(12, 20), Some(8 + 1000));
+        assert_eq!(gaps.represented(12, 19), None, "cut off before the last");
+        assert_eq!(Gaps::default().represented(0, 20), None);
+        assert_eq!(
+            note(8, 1008).split("; ").nth(1).unwrap().split(". ").next(),
+            Some("multiply counts by 126.00")
+        );
+    }
+}
