@@ -385,6 +385,36 @@ fn background_compaction_makes_room_for_a_segment() {
 }
 
 #[test]
+fn memory_that_is_given_back_makes_a_segment_possible_again() {
+    let mut machine = Machine::new("segment:min=16M", MEMORY);
+    machine.map(BASE, 100 * MB);
+    machine.event(switch(1));
+    // Areas too small for segments lie across all of memory; every second one goes.
+    for place in 0..60 {
+        machine.event(populate(BASE + place * 8 * MB, 4 * MB));
+    }
+    for place in (0..60).step_by(2) {
+        machine.event(unmap(BASE + place * 8 * MB, 4 * MB));
+    }
+    machine.event(switch(0));
+    let touch = |machine: &mut Machine, pages: std::ops::Range<u64>| {
+        pages.for_each(|page| machine.write(BASE + page * KB4));
+    };
+    touch(&mut machine, 0..200);
+    assert_eq!(machine.kernel.segment(SPACE), None);
+    assert_eq!(machine.counter("segment_failures"), 8, "all others are left out");
+    machine.event(switch(1));
+    for place in (1..60).step_by(2) {
+        machine.event(unmap(BASE + place * 8 * MB, 4 * MB));
+    }
+    machine.event(switch(0));
+    touch(&mut machine, 200..264);
+    assert_eq!(state(&machine).pages, 25_600);
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}
+
+#[test]
 fn context_switches_load_the_registers() {
     let mut machine = with_segment("segment:min=16M");
     for process in [1, 2, 1, 0, 0] {

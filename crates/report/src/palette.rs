@@ -68,6 +68,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("mixed", "#9b7fb5", "#7a6296"),
     colour("unmovable", "#7a1f4b", "#f29ac4"),
     colour("retired", "#000000", "#ffffff"),
+    colour("absent", "#8a949e", "#7d8a97"),
     // Cells of a matrix from best to worst, and the ink that is read on them.
     colour("heat0", "#eef6fb", "#1f2b35"),
     colour("heat1", "#d3e8f5", "#1e3d54"),

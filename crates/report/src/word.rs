@@ -91,7 +91,7 @@ pub(crate) const BLOCK_CLASSES: &[Part] = &[
     ("mixed", "mixed", "mixed"),
     ("unmovable", "unmovable", "unmovable"),
     ("retired", "retired", "retired"),
-    ("absent", "no memory", "empty"),
+    ("absent", "no memory", "absent"),
     ("segment", "direct segment", "tlb"),
     ("huge", "1GB page", "page-1g"),
     ("superpage", "superpage", "gt-pde-2m"),
@@ -166,3 +166,15 @@ pub(crate) const GLOSSARY: &[(&str, &str)] = &[
     ),
     ("Ideal", "The same run on unfragmented memory: every large page can be had."),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_blocks_has_a_colour_of_its_own() {
+        let colours: std::collections::BTreeSet<_> =
+            BLOCK_CLASSES.iter().map(|class| palette::light(class.2)).collect();
+        assert_eq!(colours.len(), BLOCK_CLASSES.len());
+    }
+}

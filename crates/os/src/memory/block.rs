@@ -27,17 +27,14 @@ impl PhysicalMemory {
     pub(crate) fn contents(&self, block: Frame) -> BlockContents {
         let free = self.zones.free_in_pageblock(block);
         let mut movable = HoleSet::EMPTY;
-        if self.owners.recorded(block) > 0 {
-            for index in complement(&free).iter() {
-                let frame = block.add(index as u64);
-                let is_movable = match self.owners.get(frame) {
-                    Some(Owner::Page(..)) => !self.references.is_shared(frame),
-                    Some(Owner::Other(usage, _)) => usage.migrate_type() == MigrateType::Movable,
-                    Some(Owner::Retired) | None => false,
-                };
-                if is_movable {
-                    movable.insert(index);
-                }
+        for (index, owner) in self.owners.of_pageblock(block) {
+            let is_movable = match owner {
+                Owner::Page(..) => !self.references.is_shared(block.add(index as u64)),
+                Owner::Other(usage, _) => usage.migrate_type() == MigrateType::Movable,
+                Owner::Retired => false,
+            };
+            if is_movable && !free.contains(index) {
+                movable.insert(index);
             }
         }
         if let Some(residents) = &self.residents {

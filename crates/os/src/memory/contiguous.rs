@@ -178,19 +178,18 @@ impl PhysicalMemory {
         if wanted.moves && wanted.large_pages.contains_key(&number) {
             return Some(Cost { movable: HoleSet::SUBPAGES as u64, faulty: 0 });
         }
+        let faulty = self.owners.retired(block);
+        if !wanted.moves {
+            let free = self.zones.free_in_pageblock(block).count() as u64;
+            return (free + faulty == HoleSet::SUBPAGES as u64)
+                .then_some(Cost { movable: 0, faulty });
+        }
         if self.at_most_usable(block) < HoleSet::SUBPAGES as u64 {
             return None;
         }
         let contents = self.contents(block);
-        let is_faulty = |&index: &usize| self.is_retired(block.add(index as u64));
-        let (mut stays, mut cost) = (contents.fixed, Cost::default());
-        if wanted.moves {
-            cost.movable = contents.movable.count() as u64;
-        } else {
-            stays = stays.union(&contents.movable);
-        }
-        cost.faulty = stays.iter().filter(is_faulty).count() as u64;
-        (stays.count() as u64 == cost.faulty).then_some(cost)
+        let cost = Cost { movable: contents.movable.count() as u64, faulty };
+        (contents.fixed.count() as u64 == faulty).then_some(cost)
     }
 
     /// Whether the frame is faulty and out of use.
@@ -207,9 +206,9 @@ impl PhysicalMemory {
     pub(crate) fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
         let blocks = frames.start >> BLOCK_ORDER..frames.end.div_ceil(1 << BLOCK_ORDER);
         let blocks = blocks.map(|number| Frame::new(number << BLOCK_ORDER));
-        let recorded = blocks.filter(|&block| self.has_records(block));
+        let with_faults = blocks.filter(|&block| self.owners.retired(block) > 0);
         let frames_of = |block: Frame| (0..1 << BLOCK_ORDER).map(move |index| block.add(index));
-        recorded
+        with_faults
             .flat_map(frames_of)
             .filter(|frame| frames.contains(&frame.number()) && self.is_retired(*frame))
             .collect()

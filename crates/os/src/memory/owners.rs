@@ -70,6 +70,8 @@ fn decode(word: u64) -> Option<Owner> {
 struct Pageblock {
     owners: [u64; FRAMES],
     recorded: u16,
+    /// Those of the recorded that are retired.
+    retired: u16,
 }
 
 /// Records of neighbouring pageblocks.
@@ -89,9 +91,19 @@ fn split(frame: Frame) -> (usize, usize, usize) {
 impl Owners {
     /// What the frame holds, if that is recorded.
     pub(super) fn get(&self, frame: Frame) -> Option<Owner> {
-        let (group, block, index) = split(frame);
-        let group = self.groups.get(group)?.as_ref()?;
-        decode(group[block].as_ref()?.owners[index])
+        let (.., index) = split(frame);
+        decode(self.pageblock(frame)?.owners[index])
+    }
+
+    fn pageblock(&self, frame: Frame) -> Option<&Pageblock> {
+        let (group, block, _) = split(frame);
+        self.groups.get(group)?.as_ref()?[block].as_deref()
+    }
+
+    /// What is recorded of a pageblock: the place of a frame in it, and its owner.
+    pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
+        let owners = self.pageblock(block).into_iter().flat_map(|block| block.owners.iter());
+        owners.enumerate().filter_map(|(index, &owner)| Some((index, decode(owner)?)))
     }
 
     /// Records what the frame holds.
@@ -101,9 +113,12 @@ impl Owners {
             self.groups.resize_with(group + 1, || None);
         }
         let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
-        let block = group[block]
-            .get_or_insert_with(|| Box::new(Pageblock { owners: [0; FRAMES], recorded: 0 }));
+        let block = group[block].get_or_insert_with(|| {
+            Box::new(Pageblock { owners: [0; FRAMES], recorded: 0, retired: 0 })
+        });
         block.recorded += u16::from(block.owners[index] == 0);
+        block.retired -= u16::from(block.owners[index] == RETIRED);
+        block.retired += u16::from(owner == Owner::Retired);
         block.owners[index] = encode(owner);
     }
 
@@ -114,6 +129,7 @@ impl Owners {
         let Some(block) = &mut group[place] else { return };
         for owner in &mut block.owners[index..index + frames as usize] {
             block.recorded -= u16::from(*owner != 0);
+            block.retired -= u16::from(*owner == RETIRED);
             *owner = 0;
         }
         if block.recorded == 0 {
@@ -137,9 +153,12 @@ impl Owners {
 
     /// Frames of the pageblock whose contents are recorded.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
-        let (group, block, _) = split(block);
-        let group = self.groups.get(group).and_then(Option::as_ref);
-        group.and_then(|group| group[block].as_ref()).map_or(0, |block| block.recorded.into())
+        self.pageblock(block).map_or(0, |block| block.recorded.into())
+    }
+
+    /// Frames of the pageblock that are retired.
+    pub(super) fn retired(&self, block: Frame) -> u64 {
+        self.pageblock(block).map_or(0, |block| block.retired.into())
     }
 }
 
@@ -150,11 +169,6 @@ impl PhysicalMemory {
             let usage = self.residents.as_ref()?.record(frame)?;
             Some(Owner::Other(usage, RESIDENT))
         })
-    }
-
-    /// Whether anything is recorded of the frames of the block.
-    pub(crate) fn has_records(&self, block: Frame) -> bool {
-        self.owners.recorded(block) > 0
     }
 
     /// `page` of `space` maps this frame by an entry of its own.
@@ -199,9 +213,12 @@ mod tests {
             owners.set(frame, owner);
             assert_eq!(owners.get(frame), Some(owner));
             assert_eq!(owners.recorded(frame), 1);
+            assert_eq!(owners.retired(frame), u64::from(owner == Owner::Retired));
+            assert_eq!(owners.of_pageblock(frame).collect::<Vec<_>>(), [(77, owner)]);
         }
         owners.clear(frame, 1);
         owners.clear(frame, 1);
         assert_eq!((owners.get(frame), owners.recorded(frame)), (None, 0));
+        assert_eq!(owners.retired(frame), 0);
     }
 }

@@ -68,17 +68,35 @@ impl Pageblock {
 
     /// The free frames.
     pub(super) fn free_set(&self) -> HoleSet {
-        let mut free = HoleSet::EMPTY;
-        for order in 0..=PAGEBLOCK_ORDER {
-            for block in 0..PAGEBLOCK_FRAMES as usize >> order {
-                if self.get(order, block) {
-                    (block << order..(block + 1) << order).for_each(|index| {
-                        free.insert(index);
-                    });
-                }
+        let mut words = [0; 8];
+        words.copy_from_slice(&self.bits[..8]);
+        let orders = (1..=PAGEBLOCK_ORDER).filter(|&order| self.counts[order as usize] > 0);
+        for (order, block) in
+            orders.flat_map(|order| self.blocks_of(order).map(move |b| (order, b)))
+        {
+            let (first, frames) = (block << order, 1 << order);
+            match frames {
+                64.. => words[first / 64..(first + frames) / 64].fill(u64::MAX),
+                _ => words[first / 64] |= ((1 << frames) - 1) << (first % 64),
             }
         }
-        free
+        HoleSet::from_words(words)
+    }
+
+    /// The free blocks of one order, by their place among those of that order.
+    fn blocks_of(&self, order: u32) -> impl Iterator<Item = usize> + '_ {
+        let start = first_bit(order);
+        let end = start + (PAGEBLOCK_FRAMES as usize >> order);
+        (start / 64..end.div_ceil(64)).flat_map(move |word| {
+            // The last word has bits of several orders.
+            let (from, to) = (start.max(word * 64), end.min(word * 64 + 64));
+            let mut left = self.bits[word] & u64::MAX >> (64 - (to - from)) << (from % 64);
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| word * 64 + left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(bit - start)
+            })
+        })
     }
 
     /// Takes the lowest block of `order` out of the lowest free block of `from_order`.
@@ -150,5 +168,28 @@ impl Pageblock {
         self.bits[bit / 64] &= !(1 << (bit % 64));
         self.counts[order as usize] -= 1;
         self.blocks -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_free_set_has_the_blocks_of_all_orders() {
+        let mut block = Pageblock::whole();
+        assert_eq!(block.free_set(), HoleSet::FULL);
+        assert_eq!(Pageblock::FULL.free_set(), HoleSet::EMPTY);
+        // What is left has free blocks of every order below the whole.
+        let mut taken = HoleSet::EMPTY;
+        for index in [0, 130, 131, 389, 511, 64, 257] {
+            block.take(index);
+            taken.insert(index);
+            assert!((0..HoleSet::SUBPAGES).all(|index| {
+                let is_free = block.free_set().contains(index);
+                is_free != taken.contains(index) && is_free == block.free_order(index).is_some()
+            }));
+        }
+        assert!(block.counts()[..7].iter().all(|&count| count > 0), "{:?}", block.counts());
     }
 }

@@ -77,6 +77,8 @@ pub struct Zones {
     zones: Vec<Zone>,
     /// What is kept for gap-tolerant superpages.
     slices: Option<Slices>,
+    /// How often frames were given back.
+    releases: u64,
 }
 
 impl Zones {
@@ -94,7 +96,7 @@ impl Zones {
         if start < frames || zones.is_empty() {
             zones.push(Zone { name: "Normal", buddy: Buddy::over(start..frames) });
         }
-        Self { zones, slices: None }
+        Self { zones, slices: None, releases: 0 }
     }
 
     /// Zones with these frames, all free.
@@ -103,7 +105,7 @@ impl Zones {
             let buddy = Buddy::over(zone.frames.clone());
             Zone { name: zone.name, buddy }
         };
-        Self { zones: ranges.iter().map(zone).collect(), slices: None }
+        Self { zones: ranges.iter().map(zone).collect(), slices: None, releases: 0 }
     }
 
     /// From now on this 2MB block, of which nothing is free, is for contents of this type.
@@ -119,6 +121,12 @@ impl Zones {
     /// Number of free frames.
     pub fn free_frames(&self) -> u64 {
         self.iter().map(|zone| zone.buddy.free_frames()).sum()
+    }
+
+    /// How often frames were given back: as long as this stays the same, no more of them are free
+    /// than were.
+    pub(crate) fn releases(&self) -> u64 {
+        self.releases
     }
 
     /// Free blocks of exactly this order.
@@ -297,6 +305,7 @@ impl Zones {
     /// Frames were given back; B-blocks of which they are a part may be free as a whole now.
     #[inline]
     fn freed(&mut self, first: Frame, frames: u64) {
+        self.releases += 1;
         let Some(slices) = &self.slices else { return };
         let order = slices.mode().block_order();
         let block = first.number() >> order;

@@ -234,10 +234,13 @@ impl HostRecord {
         for (power, &found) in (0..).zip(&blocks.holes) {
             let last = 2_f64.powi(power);
             if found > 0.0 {
-                let range =
-                    if first < last { format!("{first}–{last}") } else { format!("{last}") };
+                let staying = match (first, last) {
+                    (_, 1.0) => "1 frame that stays".to_string(),
+                    _ if first < last => format!("{first}–{last} frames that stay"),
+                    _ => format!("{last} frames that stay"),
+                };
                 section.rows.push(vec![
-                    Value::text(format!("  perforated pages with {range} frames that stay")),
+                    Value::text(format!("  perforated pages with {staying}")),
                     Value::Number(Some(found), count),
                     Value::Number(Some(found / blocks.memory_blocks.max(1.0)), percent),
                 ]);

@@ -89,9 +89,7 @@ impl ProcessRecord {
             ]
         };
         for area in order.iter().take(MOST_AREAS) {
-            let name: String = area.name.chars().rev().take(36).collect();
-            let name: String = name.chars().rev().collect();
-            section.rows.push(row(area, &area.start, &name));
+            section.rows.push(row(area, &area.start, &end_of(&area.name)));
         }
         if let Some(rest) = order.get(MOST_AREAS..).filter(|rest| !rest.is_empty()) {
             let sum = rest.iter().fold(Area::default(), |sum, area| Area {
@@ -173,4 +171,26 @@ fn order_of(label: &str) -> (u64, String) {
         _ => 30,
     };
     (digits.parse::<u64>().unwrap_or(u64::MAX >> 31) << shift, label.to_owned())
+}
+
+/// A name, or the end of a long one.
+fn end_of(name: &str) -> String {
+    const MOST: usize = 36;
+    match name.chars().count().checked_sub(MOST) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => std::iter::once('…').chain(name.chars().skip(more + 1)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_beginning() {
+        assert_eq!(end_of("/usr/bin/bash"), "/usr/bin/bash");
+        let name: String = ('a'..='z').chain('0'..='9').collect();
+        assert_eq!(end_of(&name), name);
+        assert_eq!(end_of(&format!("/{name}")), format!("…{}", &name[1..]));
+    }
 }

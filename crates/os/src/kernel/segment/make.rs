@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
-use super::SegmentState;
+use super::{MissingRun, SegmentState};
 use crate::kernel::{FirstTouch, Kernel};
 use crate::memory::FRAME_BYTES;
 use crate::space::{ALL_PAGES, Area, Segment, index_of, regions_of};
@@ -65,11 +65,15 @@ impl Kernel {
         if !self.segments.fruitless.is_due() {
             return Ok(false);
         }
-        let made = self.make_segment(id, area, pages, rule, updates).is_ok();
+        let releases = self.memory.zones().releases();
+        let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
+        let is_missing = !rule.compacts && self.segments.missing == wanted;
+        let made = !is_missing && self.make_segment(id, area, pages, rule, updates).is_ok();
         match made {
             true => self.segments.fruitless.reset(),
             false => self.segments.fruitless.failed(),
         }
+        self.segments.missing = wanted.filter(|_| !made && !rule.compacts);
         self.segments.failed += u64::from(!made);
         Ok(made)
     }

@@ -48,12 +48,23 @@ pub struct SegmentState {
 }
 
 /// Attempts to make segments.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Segments {
     made: u64,
     failed: u64,
     /// First touches that found no contiguous memory.
     fruitless: Deferral,
+    /// What the last of them wanted of free frames alone.
+    missing: Option<MissingRun>,
+}
+
+/// Pages for which there was no run of free frames. There is none either while nothing is given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MissingRun {
+    space: SpaceId,
+    pages: Range<u64>,
+    /// How often frames had been given back then.
+    releases: u64,
 }
 
 impl From<&Segment> for SegmentState {
