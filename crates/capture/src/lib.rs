@@ -9,8 +9,8 @@
 //! writes a trace.
 //!
 //! Registers are numbered as told in [`registers`]. [`snapshot`] looks at a machine's memory or a
-//! process's without stopping either, [`native`] measures programs on this machine; what all of them
-//! read in `/proc` is read in [`proc`].
+//! process's without stopping either, [`native`] measures programs on this machine; what all of
+//! them read in `/proc` is read in [`proc`].
 
 mod accesses;
 mod address_space;

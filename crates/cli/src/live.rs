@@ -3,15 +3,15 @@
 mod outlook;
 mod text;
 
-use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use perforate_capture::native::{
-    Advice, Area, Headroom, LargePageSettings, MemoryAmounts, MemoryFrames, MemoryLimit, Residency,
-    bounded, first_to_be_killed, parse_buddyinfo,
+    Advice, Area, Headroom, LargePageSettings, MemoryLimit, bounded, first_to_be_killed,
 };
+use perforate_capture::proc::{self, MemoryAmounts, Residency};
 use perforate_os::{FreeMemory, parse_policy};
 use perforate_sim::{Progress, parse_size};
 use serde_json::{Value, json};
@@ -121,12 +121,12 @@ pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     };
     let last = after_collapse.unwrap_or(after_wait);
     let regions = (touched_bytes.saturating_sub(last.large_bytes)) / LARGE_BYTES;
-    let outlook = match frames(&area) {
-        Ok(memory) => Some(Outlook::of(&memory, policy.as_ref(), regions)),
-        Err(error) => {
+    let outlook = match Outlook::now(&area, policy.as_ref(), regions) {
+        Ok(outlook) => Some(outlook),
+        Err(problem) => {
             notes.push(format!(
-                "how much more could be perforated needs root: /proc/self/pagemap (which frames are \
-                 ours) and /proc/kpageflags (what the others are) say: {error}"
+                "how much more could be perforated needs root, who sees which frames are ours and \
+                 what the others hold: {problem}"
             ));
             None
         }
@@ -210,20 +210,13 @@ fn wait(seconds: u64) {
     }
 }
 
-/// What lies in every frame of memory, ours marked.
-fn frames(area: &Area) -> io::Result<MemoryFrames> {
-    MemoryFrames::now(area.frames()?.into_iter().flatten().collect())
-}
-
 impl Before {
     fn now() -> Self {
-        let read = |path| fs::read(path).unwrap_or_default();
-        let kernel = String::from_utf8_lossy(&read("/proc/sys/kernel/osrelease")).trim().to_owned();
         Self {
-            kernel: kernel.chars().filter(|c| !c.is_control()).take(80).collect(),
+            kernel: proc::kernel_release(Path::new("/proc")),
             settings: LargePageSettings::now(),
             amounts: MemoryAmounts::now(),
-            free: parse_buddyinfo(&read("/proc/buddyinfo")).map(|blocks| FreeMemory { blocks }),
+            free: proc::free_memory_now(),
         }
     }
 }

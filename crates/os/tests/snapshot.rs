@@ -106,6 +106,8 @@ fn exactly_these_frames_are_free() {
     let map = kernel.memory_map();
     assert_eq!(map.frames(perforate_os::FrameClass::PageCache), 512);
     assert_eq!(map.frames(perforate_os::FrameClass::Absent), 1024);
+    assert_eq!(map.frames(perforate_os::FrameClass::Large), 512, "another program's");
+    assert_eq!(map.frames(perforate_os::FrameClass::Unmovable), 256 + 11);
 }
 
 /// Block 1 has unmovable frames at 3 and 200–209, so a perforated page of it has exactly these

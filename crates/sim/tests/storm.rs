@@ -12,12 +12,15 @@ mod storms;
 
 use perforate_mmu::Sabotage;
 use perforate_sim::{Scheme, SimError, scheme};
-use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, number, seeds};
+use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, number, occupied, seeds};
 
 /// Events of one storm, where `STORM_EVENTS` does not say otherwise.
 const EVENTS: u64 = 12_000;
 /// Storms of each scheme, where `STORM_SEEDS` does not say otherwise.
 const SEEDS: u64 = 30;
+
+/// Storms of each scheme over occupied memory, where `STORM_SEEDS` does not say otherwise.
+const OCCUPIED_SEEDS: u64 = 6;
 
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(), SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
@@ -25,6 +28,10 @@ fn run(scheme: &'static Scheme, seed: u64, defect: Option<Sabotage>) -> Result<(
     if let Some(defect) = defect {
         storm.damage(defect);
     }
+    rage(&mut storm, seed)
+}
+
+fn rage(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
     for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.system.at_instruction(event);
         storm.step()?;
@@ -48,6 +55,21 @@ fn every_scheme_agrees_with_the_oracle() {
         }
     }
     eprintln!("{events} events, {} storms of each of {} schemes", seeds.len(), scheme::ALL.len());
+}
+
+/// The same over memory that begins as a snapshot says.
+#[test]
+fn every_scheme_agrees_with_the_oracle_on_occupied_memory() {
+    for scheme in scheme::ALL {
+        for seed in seeds(OCCUPIED_SEEDS) {
+            let _replay = Replay { scheme: scheme.name.into(), seed };
+            let mut storm = Storm::over((*scheme).into(), seed, Some(occupied(seed)));
+            let kernel = storm.system.kernel();
+            kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
+            rage(&mut storm, seed)
+                .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
+        }
+    }
 }
 
 /// Seeds until a planted defect is caught, at most 60.

@@ -3,8 +3,8 @@
 //!
 //! Files are read by functions from bytes, so that any content, also a damaged one, can be tried on
 //! them; what cannot be read is absent, not wrong. Those of `/proc` on memory are in
-//! [`proc`](crate::proc). The parts that call the operating system ([`Area`], [`Worker`], [`time_program`]) change nothing outside their
-//! own processes.
+//! [`proc`](crate::proc). The parts that call the operating system ([`Area`], [`Worker`],
+//! [`time_program`]) change nothing outside their own processes.
 
 mod area;
 mod benchmark;

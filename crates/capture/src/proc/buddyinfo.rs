@@ -2,6 +2,7 @@
 
 use perforate_os::{FreeMemory, HostSnapshot, SnapshotAbout};
 
+use super::text;
 use super::zones::{Zones, node_and_zone, orders};
 
 impl Zones {
@@ -20,11 +21,16 @@ impl Zones {
 
 /// Free memory of all zones together, from the text of `/proc/buddyinfo`; absent if no line is like
 /// one of it.
-pub fn free_memory(text: &str) -> Option<FreeMemory> {
+fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
     let about = SnapshotAbout { zones: zones.0, ..SnapshotAbout::default() };
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
+}
+
+/// Free memory of this machine at this moment, if it can be read.
+pub fn free_memory_now() -> Option<FreeMemory> {
+    free_memory(&text("/proc/buddyinfo").ok()?)
 }
 
 #[cfg(test)]

@@ -23,3 +23,11 @@ pub(crate) fn text(path: impl AsRef<Path>) -> io::Result<String> {
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// Release of the kernel (`sys/kernel/osrelease`), from a folder that is `/proc` or a copy of parts
+/// of it; nothing if it cannot be read.
+pub fn kernel_release(folder: &Path) -> String {
+    let release = text(folder.join("sys/kernel/osrelease")).unwrap_or_default();
+    let word = release.split_whitespace().next().unwrap_or_default();
+    word.chars().filter(char::is_ascii_graphic).take(64).collect()
+}

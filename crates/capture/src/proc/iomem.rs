@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::PAGE_BYTES;
 
-/// Frames with memory, in order: the lines `System RAM` of `/proc/iomem`. `None` where addresses are
-/// hidden, as they are from those without privileges.
+/// Frames with memory, in order: the lines `System RAM` of `/proc/iomem`. `None` where addresses
+/// are hidden, as they are from those without privileges.
 pub(crate) fn memory_ranges(text: &str) -> Option<Vec<Range<u64>>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for line in text.lines() {

@@ -1,8 +1,8 @@
-//! The files of `/proc`, each read in one place.
+//! The files of `/proc` about memory, each read in one place.
 //!
-//! Texts are taken from strings, so that copies and any other content can be tried on them. Lines that
-//! are not understood are passed over, as the files differ between kernels; numbers that no machine can
-//! have are refused. What cannot be read is absent, not wrong.
+//! Texts are taken from strings, so that copies and any other content can be tried on them. Lines
+//! that are not understood are passed over, as the files differ between kernels; numbers that no
+//! machine can have are refused. What cannot be read is absent, not wrong.
 
 mod buddyinfo;
 mod input;
@@ -17,7 +17,8 @@ mod table;
 mod zoneinfo;
 mod zones;
 
-pub use buddyinfo::free_memory;
+pub use buddyinfo::free_memory_now;
+pub use input::kernel_release;
 pub(crate) use input::{text, wrong};
 pub(crate) use iomem::memory_ranges;
 pub use kpageflags::PageFlags;

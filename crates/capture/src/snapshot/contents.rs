@@ -9,8 +9,8 @@ const MOST_HASHES: usize = 1 << 26;
 
 /// Contents of pages, as hashes.
 ///
-/// Where there are too many, a sample is kept: all pages of a share of the *contents*, chosen by hash,
-/// so that copies of one content stay together.
+/// Where there are too many, a sample is kept: all pages of a share of the *contents*, chosen by
+/// hash, so that copies of one content stay together.
 #[derive(Clone, Debug)]
 pub struct PageContents {
     hashes: Vec<u64>,

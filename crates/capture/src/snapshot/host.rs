@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use perforate_os::{FrameState, HostSnapshot, Occupancy, OccupancyBuilder, OsError, SnapshotAbout};
 
 use crate::CaptureError;
-use crate::proc::{Entries, PageFlags, Zones, memory_ranges, text, wrong};
+use crate::proc::{Entries, PageFlags, Zones, kernel_release, memory_ranges, text, wrong};
 
 /// Frames of a section, the unit in which Linux describes memory on x86-64.
 const SECTION_FRAMES: usize = 1 << 15;
@@ -36,7 +36,7 @@ pub struct HostFiles {
     /// `iomem`.
     pub iomem: Option<String>,
     /// `sys/kernel/osrelease`.
-    pub release: Option<String>,
+    pub release: String,
     /// Length of `kpageflags` in frames, if it is an ordinary file.
     pub frames: Option<u64>,
     /// When the files were read, if they are this machine's.
@@ -97,7 +97,7 @@ impl HostFiles {
         files.zoneinfo = whole(&mut files.missing, "zoneinfo");
         files.pagetypeinfo = whole(&mut files.missing, "pagetypeinfo");
         files.iomem = whole(&mut files.missing, "iomem");
-        files.release = text(folder.join("sys/kernel/osrelease")).ok();
+        files.release = kernel_release(folder);
         if folder == Path::new("/proc") {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             files.taken_unix_seconds = now.map_or(0, |since| since.as_secs());
@@ -116,7 +116,7 @@ pub fn read_host(
 ) -> Result<HostSnapshot, CaptureError> {
     let HostFiles { folder, missing, .. } = files;
     let mut about = SnapshotAbout {
-        kernel: first_word(files.release.as_deref().unwrap_or_default()),
+        kernel: files.release,
         taken_unix_seconds: files.taken_unix_seconds,
         missing,
         ..SnapshotAbout::default()
@@ -179,8 +179,8 @@ pub fn read_host(
     Ok(snapshot)
 }
 
-/// Decides what frames without a flag are, zone by zone: both the free frames in lists of processors
-/// and plain memory of the kernel have none, and the kernel counts the former only.
+/// Decides what frames without a flag are, zone by zone: both the free frames in lists of
+/// processors and plain memory of the kernel have none, and the kernel counts the former only.
 fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
     let mut decided = Vec::new();
     let mut end = 0;
@@ -210,11 +210,6 @@ fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occ
     }
     let outside = [(0..occupancy.blocks(), FrameState::Unmovable)];
     occupancy.replaced(FrameState::PerCpu, if decided.is_empty() { &outside } else { &decided })
-}
-
-fn first_word(text: &str) -> String {
-    let word = text.split_whitespace().next().unwrap_or_default();
-    word.chars().filter(char::is_ascii_graphic).take(64).collect()
 }
 
 fn too_large(folder: &Path, error: &OsError) -> CaptureError {

@@ -1,8 +1,8 @@
 //! A snapshot of a process: its areas, what is resident, in which sizes, with what contents.
 //!
-//! Nothing is attached and nothing stopped: `smaps`, `pagemap` and `mem` are read while it runs. Pages
-//! that are gone by then, or that may not be read, are passed over. Only resident pages are read, so
-//! that nothing is brought in from swap.
+//! Nothing is attached and nothing stopped: `smaps`, `pagemap` and `mem` are read while it runs.
+//! Pages that are gone by then, or that may not be read, are passed over. Only resident pages are
+//! read, so that nothing is brought in from swap.
 
 mod reader;
 mod record;
@@ -30,8 +30,8 @@ pub struct ProcessOptions {
     pub contents: bool,
 }
 
-/// Looks at a process; `progress` hears of the bytes done and how many there are. The contents of its
-/// pages come besides, if they were read.
+/// Looks at a process; `progress` hears of the bytes done and how many there are. The contents of
+/// its pages come besides, if they were read.
 ///
 /// # Errors
 /// If there is no such process, or its areas may not be read.

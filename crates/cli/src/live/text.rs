@@ -1,6 +1,6 @@
 //! What `perforate experiment live` prints.
 
-use perforate_os::FreeMemory;
+use perforate_os::{BlockReach, FreeMemory};
 
 use super::Found;
 use super::outlook::Outlook;
@@ -58,7 +58,9 @@ impl Found {
         }
         text += "\nP: 2GB on 12GB full of page cache, and again with part of it free (after the |); \
                  for comparison\nonly, as that machine's memory had another past.\n";
-        if self.notes.is_empty() { text } else { text + "\n" + &notes(&self.notes, COLUMNS) }
+        let assumptions = self.outlook.iter().flat_map(|outlook| &outlook.assumptions);
+        let said: Vec<String> = self.notes.iter().chain(assumptions).cloned().collect();
+        if said.is_empty() { text } else { text + "\n" + &notes(&said, COLUMNS) }
     }
 
     fn machine_text(&self) -> String {
@@ -103,14 +105,18 @@ impl Found {
 fn blocks_text(outlook: &Outlook) -> String {
     let mut text =
         format!("\n{:<58}{:>14}{:>14}\n", "2MB blocks of this machine's memory", "blocks", "share");
+    let count = |reach| outlook.survey.count(reach);
     let mut line = |what: &str, blocks: u64| {
-        let share = 100.0 * blocks as f64 / outlook.blocks.max(1) as f64;
+        let share = 100.0 * blocks as f64 / outlook.survey.memory_blocks.max(1) as f64;
         text += &format!("{what:<58}{blocks:>14}{share:>12.1} %\n");
     };
-    line("one 2MB page", outlook.large);
-    line("all free", outlook.free);
-    line("whole, once what is movable is moved", outlook.whole_if_moved);
-    line("perforated under the policy, once what is movable is moved", outlook.perforated_if_moved);
+    line("one 2MB page", count(BlockReach::Large));
+    line("all free, but for our own 4KB pages", count(BlockReach::Whole));
+    line("whole, once what is movable is moved", count(BlockReach::Compactable));
+    line(
+        "perforated under the policy, once what is movable is moved",
+        outlook.perforated_if_moved(),
+    );
     line("too fragmented for the policy", outlook.neither());
     text
 }

@@ -73,8 +73,8 @@ impl Kernel {
             }
         }
         self.tell_recorded(uses);
-        for (block, frames, usage) in self.memory.residents() {
-            uses.frames(block, &frames, class_of_use(usage));
+        for (block, frames, class) in self.memory.residents() {
+            uses.frames(block, &frames, class);
         }
         for absent in self.memory.absent() {
             visit_run(absent, FrameClass::Absent, uses);

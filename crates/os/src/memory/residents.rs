@@ -13,7 +13,7 @@ use perforate_types::{Frame, HoleSet};
 use super::owners::Owner;
 use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, Zones, complement};
 use crate::random::Random;
-use crate::{FrameState, HostSnapshot, Occupancy, OsError};
+use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
 /// Purpose of the random stream.
 const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
@@ -59,8 +59,8 @@ impl SliceOrder {
     fn next(&mut self) -> Option<u64> {
         while self.left > 0 {
             let slice = self.next;
-            // Hull and Dobell: a multiplier of 1 mod 4 and an odd increment have the full period. Their
-            // low bits alternate: those are the place in the block.
+            // Hull and Dobell: a multiplier of 1 mod 4 and an odd increment have the full period.
+            // Their low bits alternate: those are the place in the block.
             let factor = 0x5851_f42d_4c95_7f2d_u64;
             self.next = slice.wrapping_mul(factor).wrapping_add(self.step) & (self.period - 1);
             self.left -= 1;
@@ -147,8 +147,8 @@ impl Residents {
         None
     }
 
-    /// Every frame that somebody has: neither free nor absent, and not left. Retired ones are recorded
-    /// elsewhere.
+    /// Every frame that somebody has: neither free nor absent, and not left. Retired ones are
+    /// recorded elsewhere.
     pub(super) fn all_frames(&self) -> impl Iterator<Item = Frame> + '_ {
         self.blocks(|state| state.usage().is_some()).flat_map(|(block, frames)| {
             frames.iter().map(|i| block.add(i as u64)).collect::<Vec<_>>()
@@ -168,8 +168,8 @@ impl Residents {
 }
 
 impl PhysicalMemory {
-    /// A memory in the state of a snapshot, in its zones. The hole bitmap lies behind the snapshot's
-    /// memory, so that what is free is the same with and without one.
+    /// A memory in the state of a snapshot, in its zones. The hole bitmap lies behind the
+    /// snapshot's memory, so that what is free is the same with and without one.
     pub(crate) fn from_snapshot(
         snapshot: &Arc<HostSnapshot>,
         with_hole_bitmap: bool,
@@ -216,12 +216,19 @@ impl PhysicalMemory {
         Ok(memory)
     }
 
-    /// What a snapshot's frames still hold that can be moved or dropped: block, frames, use.
-    pub(crate) fn residents(&self) -> impl Iterator<Item = (Frame, HoleSet, OtherUse)> + '_ {
+    /// What a snapshot's frames still hold, but for what is unmovable: block, frames, class.
+    pub(crate) fn residents(&self) -> impl Iterator<Item = (Frame, HoleSet, FrameClass)> + '_ {
+        const CLASSES: [FrameClass; 5] = [
+            FrameClass::Movable,
+            FrameClass::PageCache,
+            FrameClass::Reclaimable,
+            FrameClass::Large,
+            FrameClass::Huge,
+        ];
         self.residents.iter().flat_map(|residents| {
-            OtherUse::ALL.into_iter().flat_map(move |usage| {
-                let of_use = move |state: FrameState| state.record() == Some(usage);
-                residents.blocks(of_use).map(move |(block, frames)| (block, frames, usage))
+            CLASSES.into_iter().flat_map(move |class| {
+                let of_class = move |state: FrameState| state.class() == class;
+                residents.blocks(of_class).map(move |(block, frames)| (block, frames, class))
             })
         })
     }

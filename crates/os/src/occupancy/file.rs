@@ -1,10 +1,11 @@
 //! How a snapshot is kept in a file: compact, checksummed, read without trust.
 //!
-//! A signature and a version, then chunks. Each has a header of 16 bytes (little endian: kind, bytes
-//! of the payload, bytes of its content, CRC-32 of the payload) and a payload that is the content,
-//! compressed by zstd where that pays. The first chunk is [`SnapshotAbout`] as JSON; then come blocks
-//! from address 0 upwards as records: the number of a state for uniform blocks, [`MIXED`] and 256
-//! bytes for others, each followed by how many there are. The last chunk has their number in all.
+//! A signature and a version, then chunks. Each has a header of 16 bytes (little endian: kind,
+//! bytes of the payload, bytes of its content, CRC-32 of the payload) and a payload that is the
+//! content, compressed by zstd where that pays. The first chunk is [`SnapshotAbout`] as JSON; then
+//! come blocks from address 0 upwards as records: the number of a state for uniform blocks,
+//! [`MIXED`] and 256 bytes for others, each followed by how many there are. The last chunk has
+//! their number in all.
 
 use std::io::{self, Read, Write};
 

@@ -53,8 +53,8 @@ pub struct ZoneRange {
     pub frames: Range<u64>,
 }
 
-/// The state of every frame of a memory, in whole 2MB blocks from frame 0; what is behind the end of
-/// memory in the last block is absent.
+/// The state of every frame of a memory, in whole 2MB blocks from frame 0; what is behind the end
+/// of memory in the last block is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
     runs: Vec<Run>,
@@ -173,8 +173,8 @@ impl Occupancy {
         }
     }
 
-    /// The same memory with another state for the frames of one state. `to` lists runs of blocks, in
-    /// order, with the new state; outside them nothing changes.
+    /// The same memory with another state for the frames of one state. `to` lists runs of blocks,
+    /// in order, with the new state; outside them nothing changes.
     ///
     /// # Errors
     /// If the runs are not in order.

@@ -105,8 +105,8 @@ impl FrameState {
         }
     }
 
-    /// As what it counts among the rest of the system; `None`: nobody's. Frames in lists of processors
-    /// come back as page cache does.
+    /// As what it counts among the rest of the system; `None`: nobody's. Frames in lists of
+    /// processors come back as page cache does.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),

@@ -111,7 +111,8 @@ fn states_are_replaced_in_some_blocks() {
     assert_eq!(replaced, occupancy(&expected));
 }
 
-/// Ours are the 100 movable frames 10–109, one free by now, one of a large page and one behind the end.
+/// Ours are the 100 movable frames 10–109, one free by now, one of a large page and one behind the
+/// end.
 #[test]
 fn memory_without_what_is_ours() {
     let made = occupancy(&[(Free, 10), (Movable, 200), (Free, 302), (Large, 512), (Movable, 1536)]);
@@ -189,8 +190,8 @@ fn damaged_files_are_refused_with_the_place() {
     assert!(error(b"\x89PTRACE\n\x01\0\0\0").contains("not a snapshot of a host"));
 }
 
-/// A file of a few bytes that claims 64TB is read, as it says so in one record, and takes no memory;
-/// one that claims more is refused.
+/// A file of a few bytes that claims 64TB is read, as it says so in one record, and takes no
+/// memory; one that claims more is refused.
 #[test]
 fn claims_do_not_fill_memory() {
     let with = |blocks: u64| HostSnapshot {

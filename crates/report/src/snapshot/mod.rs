@@ -1,7 +1,7 @@
 //! Snapshots of real memory: tables and a picture for the terminal, and one HTML page.
 //!
-//! What is read is the JSON object that `perforate snapshot … --json` prints. Tables are made once, as
-//! sections, for both.
+//! What is read is the JSON object that `perforate snapshot … --json` prints. Tables are made once,
+//! as sections, for both.
 
 mod host;
 mod page;

@@ -88,7 +88,8 @@ pub struct SnapshotRequest {
     pub shares: Option<RequestShares>,
 }
 
-/// Cases of P §III.C: words, compacted before, perforating, compaction in faults, the paper's shares.
+/// Cases of P §III.C: words, compacted before, perforating, compaction in faults, the paper's
+/// shares.
 const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("at once", false, false, Defrag::Never, "2.5 %"),
     ("at once, nothing moved", false, true, Defrag::Never, ""),
@@ -102,8 +103,8 @@ impl SnapshotRecord {
     /// The policy of P §III.C: less than a quarter of a block stays, in at most 4 of its 8 regions.
     pub const POLICY: &'static str = "max-hole-share=25%,max-filter-bits=4";
 
-    /// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of so
-    /// many bytes on it; with 0 none are.
+    /// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of
+    /// so many bytes on it; with 0 none are.
     ///
     /// # Errors
     /// If the policy cannot be.

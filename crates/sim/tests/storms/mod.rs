@@ -2,13 +2,15 @@
 //! is set up and named.
 
 mod names;
+mod occupied;
 mod segments;
 mod virtualized;
 
 use perforate_mmu::{Sabotage, TlbGeometry, allow};
 use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Composition, Machine, MemoryState, Past, PastOptions, SimError, System, SystemOptions,
+    Composition, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
+    SystemOptions,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
@@ -16,6 +18,8 @@ use perforate_types::{
 };
 
 pub use names::{Replay, assert_map_adds_up, number, seeds};
+#[allow(unused_imports)] // Of two storms one has it.
+pub use occupied::occupied;
 pub use segments::{SegmentAction, has_segments};
 use virtualized::virtualize;
 
@@ -66,6 +70,11 @@ pub struct Storm {
 impl Storm {
     /// A storm over a scheme or a pair of schemes.
     pub fn new(composition: Composition, seed: u64) -> Self {
+        Self::over(composition, seed, None)
+    }
+
+    /// The same over the memory of a snapshot, if there is one.
+    pub fn over(composition: Composition, seed: u64, snapshot: Option<MemorySnapshot>) -> Self {
         let mut random = Random(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
         if random.one_in(2) {
@@ -87,23 +96,28 @@ impl Storm {
         ];
         let perforation = perforation[random.below(6) as usize];
         // Half of the storms rage over memory with a past, some others over too little.
-        let aged = random.one_in(2);
+        let aged = random.one_in(2) && snapshot.is_none();
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
         // Some end with a whole block below the hole bitmaps, some do not.
         let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
         let memory = format!("{kilobytes}K");
-        let fragmentation = if aged { "none" } else { &fragmentation };
+        let is_told = aged || snapshot.is_some();
+        let fragmentation = if is_told { "none" } else { &fragmentation };
         let past = PastOptions {
             age: aged.then_some("kernel-build,free=60%"),
-            faulty: random.one_in(2).then_some("uniform=0.1%"),
+            faulty: (random.one_in(2) && snapshot.is_none()).then_some("uniform=0.1%"),
             compaction: Some(["none", "background"][random.below(2) as usize]),
             defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
             swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
-            zones: Some(["single", "x86"][random.below(2) as usize]),
+            zones: Some(["single", "x86"][random.below(2) as usize]).filter(|_| snapshot.is_none()),
             ..PastOptions::default()
         };
         let mut memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
             .and_then(|memory| memory.with_past(Past::parse(past)?))
+            .and_then(|memory| match snapshot {
+                Some(snapshot) => memory.with_snapshot(snapshot),
+                None => Ok(memory),
+            })
             .unwrap();
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
             // Small filters take many pages for escaped.

@@ -40,7 +40,8 @@ struct RunOfPages {
 }
 
 impl RunOfPages {
-    /// Whether this page in this frame is the next; frames are hidden from some, who see runs of pages.
+    /// Whether this page in this frame is the next; frames are hidden from some, who see runs of
+    /// pages.
     fn goes_on_with(&self, page: u64, frame: u64) -> bool {
         let next = if self.frame == 0 { 0 } else { self.frame + self.pages };
         self.page + self.pages == page && frame == next

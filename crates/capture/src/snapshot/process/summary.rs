@@ -30,8 +30,8 @@ pub(super) fn add_up(
     all
 }
 
-/// What a virtual machine's process is told with: where the guest's memory is taken to lie, and what
-/// is on it.
+/// What a virtual machine's process is told with: where the guest's memory is taken to lie, and
+/// what is on it.
 pub(super) fn guest_note(area: &ProcessArea, contents: Option<&ProcessContents>) -> String {
     let start = format!(
         "the process runs a virtual machine; its memory is taken to be the area at {}",
