@@ -17,6 +17,8 @@ mod decode;
 mod elf;
 mod error;
 mod execution;
+#[doc(hidden)]
+pub mod hostile;
 mod images;
 mod launch;
 pub mod native;

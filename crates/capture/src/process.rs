@@ -36,7 +36,7 @@ fn parse_line(line: &str) -> Option<Line> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok().filter(|end| *end > start)?;
     let flags = fields.next()?.as_bytes();
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     // Device and inode; the path may hold blanks.
@@ -79,6 +79,11 @@ pub fn snapshot(pid: u32, emulator: &Path, program: &Path) -> io::Result<Snapsho
     Ok(from_lines(&lines(pid)?, emulator, &program))
 }
 
+/// The same from the text of `/proc/PID/maps`.
+pub fn snapshot_of(text: &str, emulator: &Path, program: &Path) -> Snapshot {
+    from_lines(&parse(text), emulator, program)
+}
+
 /// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
 pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let lines = lines(pid)?;
@@ -89,7 +94,11 @@ pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
 
 fn lines(pid: u32) -> io::Result<Vec<Line>> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    Ok(text.lines().filter_map(parse_line).collect())
+    Ok(parse(&text))
+}
+
+fn parse(text: &str) -> Vec<Line> {
+    text.lines().filter_map(parse_line).collect()
 }
 
 /// Where the emulator begins.

@@ -31,6 +31,8 @@ pub use limit::{Headroom, MemoryLimit, bounded, parse_cgroups};
 pub use memory::{MemoryAmounts, parse_buddyinfo, parse_meminfo};
 pub use processor::{CacheSize, Processor, parse_cpuinfo};
 pub use program::{ProgramTime, large_share_of_program, time_program};
+pub(crate) use settings::parse_allowed;
 pub use settings::{first_to_be_killed, pin, without_large_pages};
 pub use smaps::{Residency, parse_smaps};
+pub(crate) use worker::{parse_done, parse_ready};
 pub use worker::{Job, Measured, Worker, WorkerState, serve};
