@@ -8,6 +8,7 @@
 
 mod dictionary;
 mod follow;
+mod kinds;
 #[cfg(not(test))]
 mod layout;
 pub mod phases;
@@ -188,12 +189,9 @@ fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
 }
 
 extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
-    // SAFETY: `description` is what QEMU passed.
-    let (write, shift) = unsafe {
-        (qemu::qemu_plugin_mem_is_store(description), qemu::qemu_plugin_mem_size_shift(description))
-    };
     if let Some(cpu) = ring::cpu(index) {
-        cpu.push(records::access(data as u64, write, shift, address));
+        let kind = cpu.kinds.of(description);
+        cpu.push(data as u64 | kind | address & records::PAYLOAD_MASK);
     }
 }
 

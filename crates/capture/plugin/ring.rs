@@ -12,6 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::kinds::Kinds;
 use super::qemu;
 use crate::layout::{
     FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader,
@@ -54,6 +55,8 @@ pub struct Cpu {
     /// So many are added at once while instructions are passed over.
     batch: u64,
     questions: u64,
+    /// What descriptions of accesses mean.
+    pub kinds: Kinds,
 }
 
 struct Cpus([UnsafeCell<Cpu>; RINGS]);
@@ -220,6 +223,7 @@ impl Cpu {
         executed: 0,
         batch: SKIP_BATCH,
         questions: 0,
+        kinds: Kinds::NONE,
     };
 
     /// Appends a record; drops it outside segments and when nobody reads any more.

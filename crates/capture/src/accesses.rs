@@ -13,10 +13,13 @@ const LINE_BYTES: u64 = 64;
 /// Most accesses of one instruction in a trace.
 pub const MAX_ACCESSES: usize = 255;
 
+/// An access of the emulator, and the index in its block of the instruction that made it.
+pub type Piece = (u16, MemoryAccess);
+
 /// Joins pieces of one operand and separates read-modify-write accesses. `pieces` are the
 /// emulator's accesses of one execution of `decoded`; the result is appended to `accesses`.
-pub fn join(decoded: &Decoded, pieces: &[MemoryAccess], accesses: &mut Vec<MemoryAccess>) {
-    if let [piece] = pieces
+pub fn join(decoded: &Decoded, pieces: &[Piece], accesses: &mut Vec<MemoryAccess>) {
+    if let [(_, piece)] = pieces
         && decoded.modifies_memory
         && piece.kind == AccessKind::Write
     {
@@ -25,7 +28,7 @@ pub fn join(decoded: &Decoded, pieces: &[MemoryAccess], accesses: &mut Vec<Memor
         return;
     }
     let first = accesses.len();
-    for piece in pieces {
+    for (_, piece) in pieces {
         match accesses[first..].last_mut() {
             Some(last) if is_continuation(last, piece, decoded.widest_bytes) => {
                 last.address = last.address.min(piece.address);
@@ -97,7 +100,8 @@ mod tests {
     fn joined(bytes: &[u8], pieces: &[MemoryAccess]) -> Vec<MemoryAccess> {
         let decoded = InstructionDecoder::new().decode(bytes, 0x1000);
         let mut accesses = Vec::new();
-        join(&decoded, pieces, &mut accesses);
+        let pieces: Vec<Piece> = pieces.iter().map(|piece| (0, *piece)).collect();
+        join(&decoded, &pieces, &mut accesses);
         accesses
     }
 

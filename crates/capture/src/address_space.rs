@@ -103,12 +103,12 @@ impl AddressSpace {
     /// known; see [`AddressSpace::events`].
     pub fn populating_events(
         &self,
-        mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+        present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Vec<ProgramEvent> {
         let areas = self.areas.iter().filter(|(_, area)| area.accessible);
         let areas = areas.map(|(start, area)| *start..area.end);
         let ranges = areas.chain(self.heap.clone().filter(|heap| !heap.is_empty()));
-        ranges.flat_map(|range| present(range)).map(populate_event).collect()
+        ranges.flat_map(present).map(populate_event).collect()
     }
 
     /// The events that make an empty address space equal to this one. `present` tells which

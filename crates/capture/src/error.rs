@@ -120,6 +120,14 @@ pub enum CaptureError {
     /// The records make no sense.
     #[error("the emulator's records are damaged: {0}")]
     Damaged(&'static str),
+    /// What the kernel tells of a machine or process cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it and where, and what would be right.
+        problem: String,
+    },
     /// The trace could not be written.
     #[error(transparent)]
     Trace(#[from] TraceError),

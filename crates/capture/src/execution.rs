@@ -3,7 +3,7 @@
 use perforate_types::{Branch, Instruction, MemoryAccess, Operation};
 
 use crate::CaptureError;
-use crate::accesses::Repetition;
+use crate::accesses::{Piece, Repetition};
 use crate::blocks::{Block, Blocks};
 use crate::decode::Decoded;
 use crate::relocation::Relocation;
@@ -47,7 +47,7 @@ pub fn executed(
 pub fn repeat(
     running: &mut Option<RunningRepetition>,
     decoded: &Decoded,
-    pieces: &[MemoryAccess],
+    pieces: &[Piece],
     goes_on: bool,
     mut emit: impl FnMut(&Instruction, &[MemoryAccess]) -> Result<(), CaptureError>,
 ) -> Result<(), CaptureError> {
@@ -56,7 +56,7 @@ pub fn repeat(
         *running = Some(RunningRepetition { decoded: *decoded, collected, is_continued: false });
     }
     let Some(repetition) = running else { return Ok(()) };
-    for piece in pieces {
+    for (_, piece) in pieces {
         if repetition.collected.is_full() {
             emit(&decoded.instruction, &repetition.collected.take())?;
             repetition.is_continued = true;

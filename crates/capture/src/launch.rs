@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::CaptureError;
 use crate::options::RecordOptions;
+use crate::program::CommandLine;
 use crate::shared::{MemoryFile, SharedMemory};
 use crate::spool::runs;
 
@@ -37,7 +38,7 @@ pub fn check_output(output: &Path) -> Result<PathBuf, CaptureError> {
 pub fn spawn(
     options: &RecordOptions,
     emulator: &Path,
-    program: &Path,
+    line: &CommandLine,
     plugin: &MemoryFile,
     shared: &SharedMemory,
 ) -> Result<Child, CaptureError> {
@@ -46,8 +47,7 @@ pub fn spawn(
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin");
     command.arg(format!("{},shared={}", plugin.display(), records.display()));
-    command.arg("-0").arg(&options.program[0]);
-    command.arg(program).args(&options.program[1..]);
+    command.arg("-0").arg(&line.name).arg(&line.program).args(&line.arguments);
     if options.prints_to_stderr {
         command.stdout(io::stderr());
     }
@@ -85,6 +85,18 @@ pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
         }
         std::thread::sleep(KILL_PAUSE);
     }
+}
+
+/// Processor time in seconds of all children that have ended, and of theirs.
+pub fn children_seconds() -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the place is valid for the structure; zeros are a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
 /// A child process that does not outlive the recording.

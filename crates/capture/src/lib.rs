@@ -8,7 +8,8 @@
 //! of all processes in one order, moves addresses to where Linux would have placed them, and
 //! writes a trace.
 //!
-//! Registers are numbered as told in [`registers`].
+//! Registers are numbered as told in [`registers`]. [`snapshot`] reads what Linux tells of a machine's
+//! memory or a process's, without stopping either.
 
 mod accesses;
 mod address_space;
@@ -34,6 +35,7 @@ pub mod registers;
 mod relocation;
 mod replay;
 mod shared;
+pub mod snapshot;
 mod spool;
 mod syscalls;
 
@@ -54,6 +56,6 @@ pub use error::CaptureError;
 pub use options::{
     Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
-pub use overhead::{Overhead, measure_overhead};
+pub use overhead::{Overhead, RunTime, measure_overhead};
 pub use recorder::{record, stop_on_interrupt};
 pub use region::{MARKER_HEADER, Region};

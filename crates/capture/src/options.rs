@@ -150,6 +150,8 @@ pub struct RecordSummary {
     pub records: u64,
     /// Seconds from the program's start to the end of the last program.
     pub program_seconds: f64,
+    /// Seconds of processor time of the programs in the emulator.
+    pub processor_seconds: f64,
     /// Seconds of these that virtual CPUs waited for the recorder, all together.
     pub waited_seconds: f64,
     /// Seconds from the program's start to the whole trace.

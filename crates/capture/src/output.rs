@@ -1,6 +1,7 @@
 //! Where replayed instructions go, and what is counted on the way.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use perforate_trace::TraceWriter;
 use perforate_types::{Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
@@ -102,18 +103,27 @@ impl<S: Sink> Output<S> {
         &self.processes
     }
 
-    /// One instruction; ignored beyond the limit.
+    /// `place` executes code in `code`; what is pushed next is a part of it.
+    pub fn begin_block(&mut self, place: Place, code: Range<u64>) -> Result<(), CaptureError> {
+        if self.is_full() {
+            return Ok(());
+        }
+        self.switch(place)?;
+        self.touch(code.start);
+        self.touch(code.end.saturating_sub(1).max(code.start));
+        Ok(())
+    }
+
+    /// One instruction of the block that was begun last; ignored beyond the limit.
+    #[inline]
     pub fn push(
         &mut self,
-        place: Place,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), CaptureError> {
         if self.is_full() {
             return Ok(());
         }
-        self.switch(place)?;
-        self.touch(instruction.ip.value());
         for access in accesses {
             let first = access.address.value();
             let last = first.wrapping_add(u64::from(access.size.saturating_sub(1)));

@@ -5,16 +5,25 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::CaptureError;
-use crate::launch::PROCESSOR;
+use crate::launch::{PROCESSOR, children_seconds};
 use crate::program::{find_emulator, find_program};
 
-/// Seconds of a program, without recording.
+/// What one run of a program took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunTime {
+    /// Seconds from start to end.
+    pub seconds: f64,
+    /// Seconds of processor time, which hardly depend on what else runs.
+    pub processor_seconds: f64,
+}
+
+/// What a program takes without recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
     /// On the processor.
-    pub native_seconds: f64,
+    pub native: RunTime,
     /// In the emulator without a plugin. What the program starts runs natively there.
-    pub emulated_seconds: f64,
+    pub emulated: RunTime,
 }
 
 /// Runs a program twice, without its output.
@@ -22,18 +31,17 @@ pub struct Overhead {
 /// # Errors
 /// If the program or the emulator cannot be run.
 pub fn measure_overhead(program: &[OsString]) -> Result<Overhead, CaptureError> {
-    let name = program.first().ok_or(CaptureError::NoProgram)?;
-    let path = find_program(name)?;
-    let mut native = Command::new(&path);
-    native.args(&program[1..]);
+    let line = find_program(program)?;
     let mut emulated = Command::new(find_emulator(None)?);
-    emulated.args(["-cpu", PROCESSOR, "-0"]).arg(name).arg(&path).args(&program[1..]);
-    Ok(Overhead { native_seconds: seconds(native)?, emulated_seconds: seconds(emulated)? })
+    emulated.args(["-cpu", PROCESSOR, "-0"]).arg(&line.name).arg(&line.program);
+    emulated.args(&line.arguments);
+    Ok(Overhead { native: run(line.command())?, emulated: run(emulated)? })
 }
 
-fn seconds(mut command: Command) -> Result<f64, CaptureError> {
-    let started = Instant::now();
+fn run(mut command: Command) -> Result<RunTime, CaptureError> {
+    let (started, before) = (Instant::now(), children_seconds());
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.map_err(|error| CaptureError::system("running the program again", error))?;
-    Ok(started.elapsed().as_secs_f64())
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(RunTime { seconds, processor_seconds: children_seconds() - before })
 }

@@ -1,10 +1,11 @@
 //! Finding the program to record and the emulator to run it in.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,9 +15,52 @@ use crate::elf::{self, Kind};
 const EMULATOR: &str = "qemu-x86_64";
 const STATIC_EMULATOR: &str = "qemu-x86_64-static";
 
+/// Interpreters of interpreters that Linux follows.
+const MAX_INTERPRETERS: usize = 4;
+
+/// A program as Linux would start it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The file that is loaded.
+    pub program: PathBuf,
+    /// What it is called: its zeroth argument.
+    pub name: OsString,
+    /// Its other arguments.
+    pub arguments: Vec<OsString>,
+}
+
+impl CommandLine {
+    /// Runs it natively.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg0(&self.name).args(&self.arguments);
+        command
+    }
+}
+
 /// Finds a program as a shell does (the emulator itself does not search PATH) and makes sure
-/// that it can be recorded.
-pub fn find_program(name: &OsStr) -> Result<PathBuf, CaptureError> {
+/// that it can be recorded. A script becomes its interpreter with the script as an argument.
+pub fn find_program(words: &[OsString]) -> Result<CommandLine, CaptureError> {
+    let [name, arguments @ ..] = words else { return Err(CaptureError::NoProgram) };
+    let program = find_file(name)?;
+    let mut line = CommandLine { program, name: name.clone(), arguments: arguments.to_vec() };
+    for _ in 0..MAX_INTERPRETERS {
+        let Some(interpreter) = interpreter(&line.program)? else { return Ok(line) };
+        let (name, argument) = match interpreter.split_once([' ', '\t']) {
+            Some((name, argument)) => (name, Some(OsString::from(argument.trim()))),
+            None => (interpreter.as_str(), None),
+        };
+        let script = std::mem::replace(&mut line.program, find_file(OsStr::new(name))?);
+        let before = argument.into_iter().chain([script.into_os_string()]);
+        line.arguments.splice(..0, before);
+        line.name = name.into();
+    }
+    let problem = format!("a script of a script, more than {MAX_INTERPRETERS} times");
+    Err(CaptureError::Program { path: line.program, problem })
+}
+
+/// The executable file that a name means.
+fn find_file(name: &OsStr) -> Result<PathBuf, CaptureError> {
     let in_path = !name.as_encoded_bytes().contains(&b'/');
     let found = if in_path { search_path(name) } else { Some(PathBuf::from(name)) };
     let not_found =
@@ -34,16 +78,19 @@ pub fn find_program(name: &OsStr) -> Result<PathBuf, CaptureError> {
     if metadata.permissions().mode() & 0o111 == 0 {
         return Err(problem("not executable (chmod +x makes it so)".into()));
     }
+    Ok(path)
+}
+
+/// The interpreter of a script, with its argument; none for a program that can be recorded.
+fn interpreter(path: &Path) -> Result<Option<String>, CaptureError> {
+    let problem = |problem: String| CaptureError::Program { path: path.to_owned(), problem };
     let mut start = Vec::new();
-    File::open(&path)
+    File::open(path)
         .and_then(|file| file.take(256).read_to_end(&mut start))
         .map_err(|error| problem(error.to_string()))?;
     match elf::kind(&start) {
-        Kind::X86_64 => Ok(path),
-        Kind::Script(interpreter) => Err(problem(format!(
-            "a script; record its interpreter: -- {interpreter} {}",
-            path.display()
-        ))),
+        Kind::X86_64 => Ok(None),
+        Kind::Script(interpreter) => Ok(Some(interpreter)),
         Kind::OtherElf(what) => Err(problem(format!("{what}; expected one for Linux on x86-64"))),
         Kind::Other => Err(problem("not a program; expected an ELF file for x86-64".into())),
     }
@@ -77,8 +124,12 @@ fn search_path(name: &OsStr) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    fn find(name: &OsStr) -> Result<CommandLine, CaptureError> {
+        find_program(&[name.to_owned(), "argument".into()])
+    }
+
     fn message(name: &OsStr) -> String {
-        find_program(name).unwrap_err().to_string()
+        find(name).unwrap_err().to_string()
     }
 
     #[test]
@@ -90,8 +141,12 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             path.into_os_string()
         };
-        let script = write("script", b"#!/bin/sh\n", 0o755);
-        assert!(message(&script).contains("a script; record its interpreter: -- /bin/sh "));
+        let endless = write("endless", b"", 0o755);
+        let line = [b"#!", endless.as_encoded_bytes()].concat();
+        write("endless", &line, 0o755);
+        assert!(message(&endless).contains("a script of a script"));
+        let lost = write("lost", b"#!/no/such/interpreter -x\n", 0o755);
+        assert!(message(&lost).contains("/no/such/interpreter: not found"));
         assert!(message(&write("text", b"hello", 0o755)).contains("not a program"));
         assert!(message(&write("plain", b"#!/bin/sh\n", 0o644)).contains("not executable"));
         assert!(message(folder.path().as_os_str()).contains("a directory"));
@@ -101,8 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn the_shell_is_found() {
-        assert!(find_program(OsStr::new("sh")).unwrap().ends_with("sh"));
+    fn the_shell_is_found_and_a_script_becomes_its_interpreter() {
+        let shell = find(OsStr::new("sh")).unwrap();
+        assert!(shell.program.ends_with("sh"));
+        assert_eq!((shell.name.to_str(), shell.arguments.len()), (Some("sh"), 1));
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        std::fs::write(&script, "#! /bin/sh -e -u \nexit\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let line = find(script.as_os_str()).unwrap();
+        assert_eq!((line.program.to_str(), line.name.to_str()), (Some("/bin/sh"), Some("/bin/sh")));
+        assert_eq!(
+            line.arguments,
+            [OsStr::new("-e -u"), script.as_os_str(), OsStr::new("argument")]
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use perforate_types::ProgramEvent;
 
 use crate::CaptureError;
 use crate::address_space::AddressSpace;
-use crate::launch::{Killed, Partial, check_output, kill_all, spawn};
+use crate::launch::{Killed, Partial, check_output, children_seconds, kill_all, spawn};
 use crate::layout::{
     DICTIONARY_BYTES, ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES,
     REGION_FUNCTION, REGION_MARKERS, REGION_NONE, RINGS,
@@ -60,8 +60,7 @@ pub fn record(
     options: RecordOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RecordSummary, CaptureError> {
-    let name = options.program.first().ok_or(CaptureError::NoProgram)?;
-    let program = find_program(name)?;
+    let program = find_program(&options.program)?;
     let emulator = find_emulator(options.emulator.as_deref())?;
     let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
@@ -71,7 +70,7 @@ pub fn record(
     let region = options.selection.region.clone();
     let answerer = Answerer { emulator: emulator.clone(), region };
     let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
-    let started = Instant::now();
+    let (started, children_before) = (Instant::now(), children_seconds());
     let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
     let mut session = Session {
         emulator,
@@ -79,6 +78,7 @@ pub fn record(
         shared,
         child: Killed(child),
         started,
+        children_before,
         are_programs_ended: false,
         heard: started,
         replay: Replay::new(),
@@ -122,6 +122,8 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
+    /// Processor time of children before.
+    children_before: f64,
     /// Whether all programs were killed.
     are_programs_ended: bool,
     /// When records last came.
@@ -407,6 +409,7 @@ impl Session {
             bytes: written.bytes,
             records: self.records,
             program_seconds: self.spool.seconds_used(),
+            processor_seconds: children_seconds() - self.children_before,
             waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             seconds,
             ending,

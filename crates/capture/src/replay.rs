@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use perforate_types::{Branch, MemoryAccess, ProgramEvent, ThreadId};
+use perforate_types::{Branch, Instruction, MemoryAccess, ProgramEvent, ThreadId};
 
 use crate::CaptureError;
-use crate::accesses;
+use crate::accesses::{self, Piece};
 use crate::blocks::{Blocks, Dictionary};
 use crate::execution::{RunningRepetition, executed, repeat};
 use crate::images::{Image, Images};
@@ -49,7 +49,7 @@ struct Thread {
     position: usize,
     /// The block that runs, and the accesses of its instructions so far.
     block: Option<u32>,
-    pieces: Vec<(u16, MemoryAccess)>,
+    pieces: Vec<Piece>,
     syscall: Option<Syscall>,
     /// The image that the thread's call of fork makes.
     forks: Option<u64>,
@@ -82,8 +82,7 @@ pub struct Replay<S> {
     next_ticket: u64,
     next_thread: u16,
     blocks: Blocks,
-    /// Accesses of one instruction, as recorded and as joined: kept to save allocations.
-    own: Vec<MemoryAccess>,
+    /// Accesses of one instruction: kept to save allocations.
     joined: Vec<MemoryAccess>,
     /// The processes.
     pub images: Images,
@@ -100,7 +99,6 @@ impl<S: Sink> Replay<S> {
             next_ticket: 0,
             next_thread: 0,
             blocks: Blocks::new(),
-            own: Vec::new(),
             joined: Vec::new(),
             images: Images::default(),
             output: None,
@@ -439,32 +437,33 @@ impl<S: Sink> Replay<S> {
         let Some(block) = self.blocks.get(number) else { return Ok(()) };
         let instructions = self.blocks.instructions(block);
         let executed = executed(&self.blocks, block, next, &image.relocation);
+        let Some(first) = instructions.first() else { return Ok(()) };
+        let start = first.instruction.ip.value();
+        output.begin_block(place, start..start.wrapping_add(block.end - block.start))?;
         let mut pieces = thread.pieces.as_slice();
-        let own = &mut self.own;
         for (index, decoded) in instructions[..executed].iter().enumerate() {
-            own.clear();
-            while let Some(((of, piece), rest)) = pieces.split_first()
-                && usize::from(*of) <= index
-            {
-                own.push(*piece);
-                pieces = rest;
-            }
+            let own = pieces.iter().take_while(|(of, _)| usize::from(*of) <= index).count();
+            let (now, later) = pieces.split_at(own);
+            pieces = later;
             let is_last = index + 1 == instructions.len();
             if decoded.repeats && is_last {
                 let at = block.end - u64::from(decoded.instruction.length);
                 let goes_on = next == Some(at);
-                repeat(&mut thread.repetition, decoded, own, goes_on, |instruction, accesses| {
-                    output.push(place, instruction, accesses)
+                repeat(&mut thread.repetition, decoded, now, goes_on, |instruction, accesses| {
+                    output.push(instruction, accesses)
                 })?;
                 continue;
             }
             self.joined.clear();
-            accesses::join(decoded, own, &mut self.joined);
-            let mut instruction = decoded.instruction;
-            if is_last && instruction.branch == Branch::Conditional {
-                instruction.taken = next.is_some_and(|next| next != block.end);
+            if !now.is_empty() {
+                accesses::join(decoded, now, &mut self.joined);
             }
-            output.push(place, &instruction, &self.joined)?;
+            if is_last && decoded.instruction.branch == Branch::Conditional {
+                let taken = next.is_some_and(|next| next != block.end);
+                output.push(&Instruction { taken, ..decoded.instruction }, &self.joined)?;
+            } else {
+                output.push(&decoded.instruction, &self.joined)?;
+            }
         }
         thread.pieces.clear();
         Ok(())

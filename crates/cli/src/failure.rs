@@ -48,6 +48,14 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
+    /// A stored snapshot cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),

@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod record;
 mod run;
+mod snapshot;
 mod trace;
 mod validate;
 
@@ -41,6 +42,8 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Record a real program into a trace
     Record(record::RecordArguments),
+    /// What lies in a machine's memory or a process's: page sizes, fragmentation, a picture
+    Snapshot(snapshot::SnapshotArguments),
     /// Look into and convert traces
     Trace(trace::TraceArguments),
     /// Predict direct segments from measured counters or results (linear models)
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Explain(arguments) => explain::explain(arguments),
         Command::Record(arguments) => record::record(arguments),
+        Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Model(arguments) => model::model(arguments),
         Command::Experiment(arguments) => experiment::experiment(arguments),

@@ -3,7 +3,7 @@
 use clap::Args;
 use perforate_sim::{
     Background, BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine,
-    MemoryState, Past, PastOptions, SimError, Workload,
+    MemorySnapshot, MemoryState, Past, PastOptions, SimError, Workload,
 };
 
 use crate::bundled;
@@ -21,13 +21,17 @@ pub struct PlacementOptions {
     /// Physical memory [default: 16G]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
     pub memory: Option<String>,
+    /// Begin with the memory of a real machine, as `perforate snapshot host -o FILE` found it: its
+    /// size, its zones, which frames are free, movable, page cache, unmovable
+    #[arg(long, value_name = "FILE", help_heading = "Memory")]
+    pub memory_from: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
     /// short [default: none]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Memory")]
     pub swap: Option<String>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed
     /// and if wanted ,unallocated or ,unusable=U%
-    /// [default: portion=50%,holes=25%,clustered; none with --age]
+    /// [default: portion=50%,holes=25%,clustered; none with --age or --memory-from]
     #[arg(long, value_name = "SPEC", help_heading = "Memory")]
     pub fragmentation: Option<String>,
     /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,free=F%]
@@ -84,6 +88,9 @@ pub struct PlacementOptions {
     /// Host memory under a virtual machine [default: a quarter more than --memory, and 512M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "Virtualization")]
     pub host_memory: Option<String>,
+    /// Begin with the memory of a real machine for the host, as --memory-from
+    #[arg(long, value_name = "FILE", help_heading = "Virtualization")]
+    pub host_memory_from: Option<String>,
     /// Fragmentation injected into host memory, as --fragmentation [default: none]
     #[arg(long, value_name = "SPEC", help_heading = "Virtualization")]
     pub host_fragmentation: Option<String>,
@@ -138,7 +145,8 @@ pub struct SimulationOptions {
 impl PlacementOptions {
     /// The memory asked for.
     pub fn memory(&self) -> Result<MemoryState, SimError> {
-        let default = if self.age.is_some() { "none" } else { DEFAULT_FRAGMENTATION };
+        let has_past = self.age.is_some() || self.memory_from.is_some();
+        let default = if has_past { "none" } else { DEFAULT_FRAGMENTATION };
         let fragmentation = self.fragmentation.as_deref().unwrap_or(default);
         let perforation = self.perforation.as_deref();
         let past = Past::parse(PastOptions {
@@ -160,6 +168,12 @@ impl PlacementOptions {
             .with_past(past)?
             .with_segment(self.segment.as_deref())?
             .with_superpages(self.superpages.as_deref())?;
+        let memory = match self.memory_from.as_deref() {
+            Some(file) => {
+                memory.with_snapshot(MemorySnapshot::beside(file, self.memory.as_deref())?)?
+            }
+            None => memory,
+        };
         let modes = self.modes.as_deref().map(str::parse).transpose()?;
         MemoryState { background, modes, ..memory }.over(&self.host_memory())
     }
@@ -168,6 +182,7 @@ impl PlacementOptions {
     fn host_memory(&self) -> HostMemoryOptions<'_> {
         HostMemoryOptions {
             memory: self.host_memory.as_deref(),
+            memory_from: self.host_memory_from.as_deref(),
             fragmentation: self.host_fragmentation.as_deref(),
             age: self.host_age.as_deref(),
             faulty: self.host_faulty.as_deref(),

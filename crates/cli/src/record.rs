@@ -236,17 +236,18 @@ fn process_table(processes: &[ProcessSummary]) -> String {
 fn times(summary: &RecordSummary) -> String {
     let executed =
         summary.instructions + summary.instructions_skipped + summary.instructions_between;
-    let rate = |count: u64, seconds: f64| count as f64 / seconds.max(1e-9) / 1e6;
-    let mut text = format!(
-        "time: the program ran {:.1} s ({:.1} M instructions/s, {:.1} M records/s)",
-        summary.program_seconds,
-        rate(executed, summary.program_seconds),
-        rate(summary.records, summary.program_seconds),
-    );
-    if summary.waited_seconds > 0.0 {
-        text += &format!(", of which {:.1} s waiting for the recorder", summary.waited_seconds);
+    let rate = |count: u64| count as f64 / summary.processor_seconds.max(1e-9) / 1e6;
+    let mut text = format!("time: the program ran {:.1} s", summary.program_seconds,);
+    if summary.waited_seconds >= 0.05 {
+        text += &format!(", waiting {:.1} s for the recorder", summary.waited_seconds);
     }
-    text + &format!("; the trace was whole after {:.1} s", summary.seconds)
+    text += &format!(
+        "; {:.1} s of processor time: {:.0} M instructions/s, {:.0} M records/s\n",
+        summary.processor_seconds,
+        rate(executed),
+        rate(summary.records),
+    );
+    text + &format!("      the trace was whole after {:.1} s", summary.seconds)
 }
 
 fn ending_text(ending: Ending) -> String {
@@ -263,16 +264,21 @@ fn ending_text(ending: Ending) -> String {
 }
 
 fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
-    let recorded = summary.program_seconds;
-    let times = |seconds: f64| recorded / seconds.max(1e-9);
-    format!(
-        "overhead: natively {:.2} s, in the emulator alone {:.2} s, recorded {recorded:.2} s:\n\
-         {:.1} times native, {:.2} times the emulator (one run each)\n",
-        costs.native_seconds,
-        costs.emulated_seconds,
-        times(costs.native_seconds),
-        times(costs.emulated_seconds),
-    )
+    let (native, emulated) = (&costs.native, &costs.emulated);
+    let (seconds, processor) = (summary.program_seconds, summary.processor_seconds);
+    let mut text = format!(
+        "{:<20}{:>10}{:>18}{:>20}\n",
+        "overhead", "seconds", "processor time", "times emulator's"
+    );
+    for (name, seconds, processor) in [
+        ("natively", native.seconds, native.processor_seconds),
+        ("emulator alone", emulated.seconds, emulated.processor_seconds),
+        ("recorded", seconds, processor),
+    ] {
+        let times = processor / emulated.processor_seconds.max(1e-9);
+        text += &format!("{name:<20}{seconds:>10.2}{processor:>16.2} s{times:>19.2}×\n");
+    }
+    text + "(one run each; compressing and writing the trace is not in these times)\n"
 }
 
 /// A trace that is deleted with this value.

@@ -72,6 +72,14 @@ pub enum OsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A snapshot of a machine's memory that cannot be used.
+    #[error("snapshot: {place}: {problem}")]
+    InvalidSnapshot {
+        /// Where: a byte of the file, a line of a file of `/proc`.
+        place: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// No policy of that name.
     #[error("no policy \"{name}\"; there are {known}")]
     UnknownPolicy {

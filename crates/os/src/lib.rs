@@ -20,6 +20,7 @@ mod kernel;
 mod memory;
 mod memory_map;
 mod mode_policy;
+mod occupancy;
 mod pairing;
 mod policy;
 mod random;
@@ -42,6 +43,10 @@ pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
+};
+pub use occupancy::{
+    BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
+    PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{

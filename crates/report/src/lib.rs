@@ -1,7 +1,8 @@
 //! Report of results files: a terminal table and one HTML page that opens offline.
 //!
 //! A results file holds one JSON object per line, one line per run ([`RunResult`]). This crate
-//! reads nothing else (but records of experiments, [`read_experiments`]) and knows none of the simulator's types: counters it has never heard of
+//! reads nothing else (but records of experiments, [`read_experiments`], and of snapshots,
+//! [`read_snapshot`]) and knows none of the simulator's types: counters it has never heard of
 //! are shown by name, counters that are missing are shown as “–”.
 //!
 //! ```
@@ -24,6 +25,7 @@ mod metric;
 mod page;
 mod palette;
 mod result;
+mod snapshot;
 mod table;
 mod word;
 
@@ -34,5 +36,8 @@ pub use experiment::{
 pub use page::{ReportOptions, html};
 pub use result::{
     ContentsSample, MemoryMap, MemorySample, Region, RunResult, Series, read_results,
+};
+pub use snapshot::{
+    HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
 pub use table::table;

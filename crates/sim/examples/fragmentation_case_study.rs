@@ -6,24 +6,14 @@
 //! Nothing is fitted: the workload that ages memory (`crates/os/src/ageing.rs`) is ours, as the
 //! paper names only "compiling the Linux kernel until free memory was depleted".
 
-use perforate_os::{Ageing, Defrag, Kernel, KernelConfig, OsError, TableFormat, parse_policy};
-use perforate_types::{
-    AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
-};
+use perforate_os::{Ageing, Defrag, KernelConfig, OsError};
+use perforate_sim::{Request, RequestShares};
 
 const MEMORY_BYTES: u64 = 12 << 30;
 const REQUEST_BYTES: u64 = 2 << 30;
-const REQUEST_START: u64 = 0x7f00_0000_0000;
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 /// The policy of P §III.C: less than 25 % of a block stays, in at most 4 of its 8 regions.
 const SELECTIVE: &str = "perforated:max-hole-share=25%,max-filter-bits=4";
-
-/// Shares of the request, 0–1.
-#[derive(Clone, Copy, Default)]
-struct Shares {
-    large: f64,
-    perforated: f64,
-}
 
 fn main() -> Result<(), OsError> {
     println!("Requests of 2GB on 12GB after `kernel-build`; median (least–most) of 5 seeds\n");
@@ -82,35 +72,8 @@ fn request(
     policy: &str,
     defrag: Defrag,
     seed: u64,
-) -> Result<Shares, OsError> {
-    let config = KernelConfig {
-        seed,
-        tables: TableFormat { shadow_directories: policy != "thp", ..TableFormat::default() },
-        ageing: Some(ageing.parse::<Ageing>()?),
-        defrag,
-        compacted,
-        ..KernelConfig::new(MEMORY_BYTES)
-    };
-    let mut kernel = Kernel::new(config, parse_policy(policy)?)?;
-    let mut updates = Vec::new();
-    let request = ProgramEvent::Map {
-        start: VirtualAddress::new(REQUEST_START),
-        length: REQUEST_BYTES,
-        permissions: Permissions::READ_WRITE,
-        accessible: true,
-        backing: Backing::Anonymous,
-        shared: false,
-        populate: false,
-    };
-    kernel.event(&request, &mut updates)?;
-    for page in 0..REQUEST_BYTES / 4096 {
-        updates.clear();
-        let page = VirtualPage::new(REQUEST_START / 4096 + page);
-        kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates)?;
-    }
-    let mut counters = Counters::default();
-    kernel.counters(&mut counters);
-    let regions = (REQUEST_BYTES >> 21) as f64;
-    let share = |name| counters.get(name).unwrap_or_default() / regions;
-    Ok(Shares { large: share("large_pages"), perforated: share("perforated_pages") })
+) -> Result<RequestShares, OsError> {
+    let ageing = Some(ageing.parse::<Ageing>()?);
+    let memory = KernelConfig { seed, ageing, ..KernelConfig::new(MEMORY_BYTES) };
+    Request { bytes: REQUEST_BYTES, policy: policy.into(), compacted, defrag }.serve(memory)
 }

@@ -229,6 +229,18 @@ impl Comparison {
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
             notes.push(format!("host: {}", self.memory.host().describe()));
         }
+        if let Some(snapshot) = &self.memory.snapshot {
+            let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
+            let ideal = if has_ideal {
+                "; the ideal scheme has as much memory, all of it free"
+            } else {
+                ""
+            };
+            notes.push(format!(
+                "memory begins with the frames free, movable and fixed that {} had{ideal}",
+                snapshot.file
+            ));
+        }
         if self.memory.fragmentation.is_some() {
             notes.push(
                 "fragmentation is injected per virtual 2MB region, the same in every scheme but \

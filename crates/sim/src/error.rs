@@ -142,6 +142,14 @@ pub enum SimError {
     /// A past of memory that cannot be.
     #[error("{0}")]
     Past(String),
+    /// A snapshot that cannot be used.
+    #[error("{path}: {problem}")]
+    Snapshot {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Options of the policy for direct segments that cannot be.
     #[error("--segment: {0}")]
     Segment(String),

@@ -22,11 +22,13 @@ mod memory_state;
 mod mode_switching;
 mod operating_system;
 mod oracles;
+mod request;
 mod results;
 mod samples;
 pub mod scheme;
 mod shadow_paging;
 mod simulation;
+mod snapshot;
 mod sparse;
 mod system;
 mod virtual_machine;
@@ -45,9 +47,11 @@ pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_os::{
     AGEING_PRESETS, GAP_TOLERANT_OPTIONS, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS,
 };
+pub use request::{Request, RequestShares};
 pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use scheme::{Composition, Scheme};
 pub use simulation::{RunOptions, Simulation};
+pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
 pub use virtual_machine::HostMemoryOptions;
 pub use workload::{Workload, open_workload};

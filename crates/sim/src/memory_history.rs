@@ -103,6 +103,10 @@ fn alike(one: &MemoryMapPicture, other: &MemoryMapPicture) -> bool {
         && one.classes == other.classes
 }
 
+fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
+    picture_of(instruction, map, MOST_RUNS)
+}
+
 fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     let free = kernel.free_memory();
     let order = FreeMemory::LARGE_ORDER;
@@ -117,8 +121,9 @@ fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     }
 }
 
-fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
-    let cells = map.cells(MOST_RUNS);
+/// The picture of a map in at most so many runs of like cells.
+pub(crate) fn picture_of(instruction: u64, map: &MemoryMap, most_runs: usize) -> MemoryMapPicture {
+    let cells = map.cells(most_runs);
     let mut classes: Vec<BlockClass> = cells.runs.iter().map(|run| run.class).collect();
     classes.sort_unstable();
     classes.dedup();

@@ -4,7 +4,7 @@ use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, IoGap, OsError, Zone
 use perforate_types::PageSize;
 use serde::Serialize;
 
-use crate::{Background, ModeSwitching, SimError};
+use crate::{Background, MemorySnapshot, ModeSwitching, SimError};
 
 /// Size and injected fragmentation of the simulated memory; the same for every scheme of a
 /// comparison, except that an ideal scheme sees no fragmentation.
@@ -25,6 +25,9 @@ pub struct MemoryState {
     /// for all schemes that have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superpages: Option<String>,
+    /// The real machine's memory that it begins as, if it does.
+    #[serde(rename = "memory_from", skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<MemorySnapshot>,
     /// What happened to the memory before the program starts.
     #[serde(flatten)]
     pub past: Past,
@@ -264,6 +267,7 @@ impl MemoryState {
             perforation,
             segment: None,
             superpages: None,
+            snapshot: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,
@@ -288,6 +292,33 @@ impl MemoryState {
             list.frames(frames, 0).map_err(|error| SimError::Past(format!("--faulty: {error}")))?;
         }
         Ok(Self { past, ..self })
+    }
+
+    /// The memory of a snapshot instead, of its size and in its state.
+    ///
+    /// # Errors
+    /// If fragmentation, a past or a layout is asked for besides; or it is too large.
+    pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
+        let Past { zones, faulty, ageing, io_gap, hot_add_bytes, .. } = &self.past;
+        let conflicts = [
+            (self.fragmentation.is_some(), "--fragmentation"),
+            (ageing.is_some(), "--age"),
+            (faulty.is_some(), "--faulty"),
+            (*zones != ZoneLayout::Single, "--zones"),
+            (io_gap.is_some(), "--io-gap"),
+            (*hot_add_bytes > 0, "--hot-add"),
+        ];
+        if let Some((_, option)) = conflicts.iter().find(|(conflicts, _)| *conflicts) {
+            return Err(SimError::Past(format!(
+                "--memory-from says what lies in every frame and {option} says otherwise: choose one"
+            )));
+        }
+        let memory_bytes = snapshot.memory_bytes() & !(PageSize::Size2M.bytes() - 1);
+        if memory_bytes < 4 << 20 {
+            let problem = "it has less than the 4M of memory that are needed".into();
+            return Err(SimError::Snapshot { path: snapshot.file, problem });
+        }
+        Ok(Self { memory_bytes, snapshot: Some(snapshot), ..self })
     }
 
     /// The same memory with options for direct segments.
@@ -316,6 +347,9 @@ impl MemoryState {
 
     /// Physical addresses that there are at most: the I/O gap and room to add are among them.
     pub(crate) fn address_bytes(&self) -> u64 {
+        if let Some(snapshot) = &self.snapshot {
+            return snapshot.address_bytes();
+        }
         let gap_bytes = self.past.io_gap.map_or(0, |gap| gap.end_bytes);
         self.memory_bytes.saturating_add(gap_bytes).saturating_add(self.past.hot_add_bytes)
     }
@@ -325,6 +359,10 @@ impl MemoryState {
         let memory = format_size(self.memory_bytes);
         let state = match &self.fragmentation {
             Some(fragmentation) => format!("{memory} of memory, fragmented: {fragmentation}"),
+            None if self.snapshot.is_some() => {
+                let file = self.snapshot.as_ref().map_or("", |snapshot| &snapshot.file);
+                format!("{memory} of memory as in {file}")
+            }
             None if self.past.ageing.is_none() => format!("{memory} of memory, not fragmented"),
             None => format!("{memory} of memory"),
         };

@@ -2,13 +2,17 @@
 
 use perforate_types::PageSize;
 
-use crate::{Background, BackgroundOptions, MemoryState, Past, PastOptions, SimError};
+use crate::{
+    Background, BackgroundOptions, MemorySnapshot, MemoryState, Past, PastOptions, SimError,
+};
 
 /// The texts of the options that say what the host's memory is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostMemoryOptions<'a> {
     /// `--host-memory`: a size.
     pub memory: Option<&'a str>,
+    /// `--host-memory-from`, as `--memory-from`.
+    pub memory_from: Option<&'a str>,
     /// `--host-fragmentation`, as `--fragmentation`.
     pub fragmentation: Option<&'a str>,
     /// `--host-age`, as `--age`.
@@ -51,6 +55,10 @@ impl HostMemoryOptions<'_> {
         }
         let host = host.with_past(past)?.with_segment(self.segment)?;
         let host = host.with_superpages(self.superpages)?;
+        let host = match self.memory_from {
+            Some(file) => host.with_snapshot(MemorySnapshot::beside(file, self.memory)?)?,
+            None => host,
+        };
         Ok(MemoryState { background, ..host })
     }
 }
@@ -105,6 +113,7 @@ impl MemoryState {
             perforation: None,
             segment: None,
             superpages: None,
+            snapshot: None,
             past: Past::default(),
             background: Background::default(),
             modes: None,

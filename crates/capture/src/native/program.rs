@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::benchmark::Paging;
@@ -40,9 +40,8 @@ impl ProgramTime {
 
 /// Starts the program with its large pages on or off; standard output goes nowhere.
 fn start(program: &[OsString], paging: Paging, processor: usize) -> Result<Child, CaptureError> {
-    let name = program.first().ok_or(CaptureError::NoProgram)?;
-    let mut command = Command::new(find_program(name)?);
-    command.arg0(name).args(&program[1..]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut command = find_program(program)?.command();
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     if paging == Paging::Large {
         let others = std::env::var_os("GLIBC_TUNABLES").filter(|others| !others.is_empty());
         let mut tunables = others.map(|mut others| {

@@ -11,6 +11,7 @@ mod model;
 mod place;
 mod recording;
 mod run;
+mod snapshot;
 mod traces;
 mod validate;
 mod virtualized;

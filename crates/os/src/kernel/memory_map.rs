@@ -12,7 +12,10 @@ use super::Kernel;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner};
 use crate::memory_map::block_frames;
 use crate::space::{FrameVisitor, visit_run};
-use crate::{BlockFrames, FrameClass, FreeMemory, MemoryMap, OtherUse};
+use crate::{
+    BlockFrames, FrameClass, FrameState, FreeMemory, MemoryMap, Occupancy, OccupancyBuilder,
+    OsError, OtherUse,
+};
 
 /// What is said of the frames of one block.
 enum BlockUse {
@@ -38,6 +41,16 @@ impl Kernel {
         uses.into_map(self.memory.end_frame())
     }
 
+    /// What every frame holds at this moment, as a snapshot of a real machine would tell it.
+    ///
+    /// # Errors
+    /// If the memory is larger than a snapshot can be.
+    pub fn occupancy(&self) -> Result<Occupancy, OsError> {
+        let mut uses = FrameUses::default();
+        self.tell_uses(&mut uses);
+        uses.into_occupancy(self.memory.end_frame())
+    }
+
     /// The free blocks of each order at this moment.
     pub fn free_memory(&self) -> FreeMemory {
         FreeMemory::of(self.memory.zones())
@@ -60,6 +73,9 @@ impl Kernel {
             }
         }
         self.tell_recorded(uses);
+        for (block, frames, usage) in self.memory.residents() {
+            uses.frames(block, &frames, class_of_use(usage));
+        }
         for absent in self.memory.absent() {
             visit_run(absent, FrameClass::Absent, uses);
         }
@@ -95,11 +111,17 @@ impl Kernel {
 fn class_of(owner: Owner) -> FrameClass {
     match owner {
         Owner::Page(..) => FrameClass::Movable,
-        Owner::Other(OtherUse::Anonymous, _) => FrameClass::Movable,
-        Owner::Other(OtherUse::PageCache, _) => FrameClass::PageCache,
-        Owner::Other(OtherUse::Slab, _) => FrameClass::Reclaimable,
-        Owner::Other(OtherUse::Kernel | OtherUse::Balloon, _) => FrameClass::Unmovable,
+        Owner::Other(usage, _) => class_of_use(usage),
         Owner::Retired => FrameClass::Retired,
+    }
+}
+
+fn class_of_use(usage: OtherUse) -> FrameClass {
+    match usage {
+        OtherUse::Anonymous => FrameClass::Movable,
+        OtherUse::PageCache => FrameClass::PageCache,
+        OtherUse::Slab => FrameClass::Reclaimable,
+        OtherUse::Kernel | OtherUse::Balloon => FrameClass::Unmovable,
     }
 }
 
@@ -143,6 +165,29 @@ impl FrameUses {
         self.free.insert(start.number() >> BLOCK_ORDER, frames >> BLOCK_ORDER);
     }
 
+    /// The state of each of `frames` frames.
+    fn into_occupancy(mut self, frames: u64) -> Result<Occupancy, OsError> {
+        for (first, blocks) in std::mem::take(&mut self.free) {
+            self.blocks(Frame::new(first << BLOCK_ORDER), blocks, FrameClass::Free);
+        }
+        let mut made = OccupancyBuilder::default();
+        let gap = |made: &mut OccupancyBuilder, end: u64| {
+            made.push_run(FrameState::Unmovable, end.min(frames).saturating_sub(made.frames()))
+        };
+        for (number, block_use) in self.blocks {
+            gap(&mut made, number << BLOCK_ORDER)?;
+            let part = block_frames(number, frames);
+            match block_use {
+                BlockUse::Whole(class) => made.push_run(state_of(class), part.into())?,
+                BlockUse::Frames(classes) => classes[..usize::from(part)]
+                    .iter()
+                    .try_for_each(|&class| made.push(state_of(class)))?,
+            }
+        }
+        gap(&mut made, frames)?;
+        made.finish()
+    }
+
     /// The map of a memory of `frames` frames.
     fn into_map(self, frames: u64) -> MemoryMap {
         let mut map = MemoryMap::default();
@@ -162,6 +207,24 @@ impl FrameUses {
         }
         fill_gap(&mut map, frames.div_ceil(1 << BLOCK_ORDER), frames);
         map
+    }
+}
+
+/// As which state of a real machine's frame the class counts.
+fn state_of(class: FrameClass) -> FrameState {
+    match class {
+        FrameClass::Free => FrameState::Free,
+        FrameClass::Movable => FrameState::Movable,
+        FrameClass::PageCache => FrameState::PageCache,
+        FrameClass::Reclaimable => FrameState::Reclaimable,
+        FrameClass::Perforated | FrameClass::Large => FrameState::Large,
+        FrameClass::Huge => FrameState::Huge,
+        FrameClass::Retired => FrameState::Retired,
+        FrameClass::Absent => FrameState::Absent,
+        FrameClass::Unmovable
+        | FrameClass::Reserved
+        | FrameClass::Superpage
+        | FrameClass::Segment => FrameState::Unmovable,
     }
 }
 

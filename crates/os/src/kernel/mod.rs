@@ -77,6 +77,7 @@ pub(crate) use event::POPULATE_WRITE;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use perforate_types::{
     AccessKind, Frame, GapTolerance, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update,
@@ -87,8 +88,8 @@ use serde::{Deserialize, Serialize};
 use crate::memory::{FRAME_BYTES, FrameLayout, IoGap, PhysicalMemory};
 use crate::space::{AddressSpace, Effects, region_of};
 use crate::{
-    Ageing, AgeingOutcome, FaultMap, Fragmentation, OsError, OtherUse, PartialChange, Policy,
-    ZoneLayout, ageing,
+    Ageing, AgeingOutcome, FaultMap, Fragmentation, HostSnapshot, OsError, OtherUse, PartialChange,
+    Policy, ZoneLayout, ageing,
 };
 use claim::ClaimCursor;
 pub use compaction::CompactionCounts;
@@ -173,6 +174,10 @@ pub struct KernelConfig {
     /// What happened to memory before the program started.
     #[serde(default)]
     pub ageing: Option<Ageing>,
+    /// The memory of a real machine that this one begins as; its size, layout and zones are then the
+    /// snapshot's, whatever is said of them here.
+    #[serde(skip)]
+    pub snapshot: Option<Arc<HostSnapshot>>,
     /// For traces without map events: a touch outside any area makes an anonymous area that
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
     #[serde(default)]
@@ -245,12 +250,14 @@ impl Kernel {
             return Err(OsError::NoShadowDirectories);
         }
         let layout = FrameLayout { io_gap: config.io_gap, hot_add_bytes: config.hot_add_bytes };
-        let mut memory = PhysicalMemory::with_layout(
-            config.memory_bytes,
-            config.tables.shadow_directories,
-            config.zones,
-            layout,
-        )?;
+        let with_bitmap = config.tables.shadow_directories;
+        let mut memory = match &config.snapshot {
+            Some(snapshot) => PhysicalMemory::from_snapshot(snapshot, with_bitmap, config.seed)?,
+            None => {
+                let bytes = config.memory_bytes;
+                PhysicalMemory::with_layout(bytes, with_bitmap, config.zones, layout)?
+            }
+        };
         superpage::prepare(&mut memory, &config, policy.as_ref())?;
         if let Some(faulty) = &config.faulty {
             memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
@@ -378,6 +385,10 @@ impl Kernel {
 
     /// Runs of frames in which memory is or can be added: what a hypervisor has to back.
     pub fn memory_slots(&self) -> Vec<Range<Frame>> {
+        if self.config.snapshot.is_some() {
+            let present = self.memory.present().iter();
+            return present.map(|slot| Frame::new(slot.start)..Frame::new(slot.end)).collect();
+        }
         let KernelConfig { memory_bytes, io_gap, hot_add_bytes, .. } = self.config;
         let layout = FrameLayout { io_gap, hot_add_bytes };
         let placed = layout.place(memory_bytes / FRAME_BYTES);

@@ -40,18 +40,23 @@ impl PhysicalMemory {
                 }
             }
         }
+        if let Some(residents) = &self.residents {
+            movable = movable.union(&residents.movable(block));
+        }
         let fixed = complement(&free.union(&movable));
         BlockContents { free, movable, fixed }
     }
 
-    /// Every frame whose contents are known: its block, its place in it, its owner; in order.
+    /// Every frame whose contents are recorded: its block, its place in it, its owner; in order. What
+    /// is there since a snapshot is not ([`Self::residents`]).
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, usize, Owner)> + '_ {
         self.owners.iter()
     }
 
     /// The most frames of the block that can be got: free ones and those whose owner is known.
     pub(crate) fn at_most_usable(&self, block: Frame) -> u64 {
-        self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block)
+        let residents = self.residents.as_ref().map_or(0, |known| known.recorded(block));
+        self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block) + residents
     }
 
     /// Takes these frames of the block, which are free.
@@ -70,7 +75,7 @@ impl PhysicalMemory {
 }
 
 /// A set as aligned runs of 2^order frames, each as long as can be: place and order.
-fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32)> {
+pub(super) fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32)> {
     let mut left = *frames;
     std::iter::from_fn(move || {
         let first = left.iter().next()?;

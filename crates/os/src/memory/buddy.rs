@@ -141,6 +141,19 @@ impl Buddy {
         (self.steals, self.claims)
     }
 
+    /// The pageblock around a frame, of which nothing is free, is of this type from now on.
+    ///
+    /// # Panics
+    /// If something is free in it.
+    pub(crate) fn set_migrate_type(&mut self, frame: Frame, kind: MigrateType) {
+        let (number, _) = split(frame);
+        assert!(
+            self.block(number).is_none() && !self.whole.contains(number / 2),
+            "nothing is free"
+        );
+        self.set_kind(number, kind);
+    }
+
     /// Type of the pageblock around a frame.
     pub fn migrate_type(&self, frame: Frame) -> MigrateType {
         self.kind(frame.number() / PAGEBLOCK_FRAMES)

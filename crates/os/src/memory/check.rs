@@ -80,6 +80,9 @@ impl PhysicalMemory {
             retired.map(|(block, index, _)| block.add(index as u64)).collect();
         expect("retired frames", self.retired_frames, retired.len() as u64)?;
         others.chain(retired).try_for_each(|frame| recount.hold(frame))?;
+        if let Some(residents) = &self.residents {
+            residents.all_frames().try_for_each(|frame| recount.hold(frame))?;
+        }
         let mut references = 0;
         let mut frames = self.hole_bitmap_frames + self.zones.free_frames();
         for (frame, known) in recount.frames() {

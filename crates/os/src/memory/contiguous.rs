@@ -195,7 +195,7 @@ impl PhysicalMemory {
 
     /// Whether the frame is faulty and out of use.
     pub(crate) fn is_retired(&self, frame: Frame) -> bool {
-        self.owner(frame) == Some(Owner::Retired)
+        self.owners.get(frame) == Some(Owner::Retired)
     }
 
     /// Takes the free frames of these 2MB blocks.

@@ -96,6 +96,11 @@ impl PhysicalMemory {
         gaps(&self.present, self.end_frame)
     }
 
+    /// Runs of frames with memory, in order.
+    pub(crate) fn present(&self) -> &[Range<u64>] {
+        &self.present
+    }
+
     /// The frame after the last that there can be.
     pub(crate) fn end_frame(&self) -> u64 {
         self.end_frame

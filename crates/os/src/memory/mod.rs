@@ -14,6 +14,7 @@ mod pageblock;
 mod pairs;
 mod pressure;
 mod references;
+mod residents;
 mod runs;
 mod slices;
 mod swap;
@@ -39,6 +40,7 @@ use owners::Owners;
 pub use pressure::Pressure;
 use pressure::Watermarks;
 use references::References;
+use residents::Residents;
 pub(crate) use slices::Selected;
 pub(crate) use swap::Swap;
 pub use zones::{Zone, ZoneLayout, Zones};
@@ -71,6 +73,8 @@ pub(crate) struct PhysicalMemory {
     /// Whether one of several mappings of a frame went, perhaps the recorded one.
     owners_left: bool,
     others: Others,
+    /// What the rest of the system has had since a snapshot was taken.
+    residents: Option<Residents>,
     watermarks: Watermarks,
     pressure: Pressure,
     /// Where pages go that have no frame.
@@ -132,8 +136,22 @@ impl PhysicalMemory {
         // Without anything to add the bitmap lies behind all zones.
         let reserved = (!addable.is_empty()).then_some(hole_bitmap..boot_end);
         absent.into_iter().chain(reserved).for_each(|range| zones.take_range(range));
-        Ok(Self {
-            memory_bytes,
+        let hole_bitmap = with_hole_bitmap.then_some(hole_bitmap..boot_end);
+        Ok(Self::over(zones, present, addable, end_frame, hole_bitmap))
+    }
+
+    /// Memory in these zones, with the hole bitmap at these frames.
+    fn over(
+        zones: Zones,
+        present: Vec<Range<u64>>,
+        addable: Range<u64>,
+        end_frame: u64,
+        hole_bitmap: Option<Range<u64>>,
+    ) -> Self {
+        let frames: u64 = present.iter().map(|range| range.end - range.start).sum();
+        let hole_bitmap_frames = hole_bitmap.as_ref().map_or(0, |range| range.end - range.start);
+        Self {
+            memory_bytes: frames * FRAME_BYTES,
             present,
             addable,
             end_frame,
@@ -142,17 +160,18 @@ impl PhysicalMemory {
             owners: Owners::default(),
             owners_left: false,
             others: Others::default(),
+            residents: None,
             watermarks: Watermarks::of(frames - hole_bitmap_frames),
             pressure: Pressure::default(),
             swap: Swap::default(),
             retired_frames: 0,
-            hole_bitmap: with_hole_bitmap.then(|| Frame::new(hole_bitmap)),
+            hole_bitmap: hole_bitmap.map(|range| Frame::new(range.start)),
             hole_bitmap_frames,
             foreign_frames: 0,
             drawn_holes: Vec::new(),
             parked: HashMap::new(),
             perforated: HashMap::new(),
-        })
+        }
     }
 
     /// The swap space has so many bytes.

@@ -13,6 +13,9 @@ use super::others::OtherUse;
 const GROUP: usize = 1024;
 const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 
+/// The number of all that was there when a snapshot was taken: nothing tells what belongs together.
+pub(super) const RESIDENT: u64 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
+
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -143,7 +146,10 @@ impl Owners {
 impl PhysicalMemory {
     /// What a frame holds, as far as it can be moved or freed.
     pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
-        self.owners.get(frame)
+        self.owners.get(frame).or_else(|| {
+            let usage = self.residents.as_ref()?.record(frame)?;
+            Some(Owner::Other(usage, RESIDENT))
+        })
     }
 
     /// Whether anything is recorded of the frames of the block.

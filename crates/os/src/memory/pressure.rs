@@ -3,7 +3,7 @@
 use perforate_types::Frame;
 
 use super::others::OtherUse;
-use super::owners::Owner;
+use super::owners::{Owner, RESIDENT};
 use super::{FRAME_BYTES, MigrateType, PhysicalMemory};
 use crate::OsError;
 
@@ -70,7 +70,7 @@ impl PhysicalMemory {
     /// Frames of page cache and slab that can be dropped.
     pub(crate) fn reclaimable_frames(&self) -> u64 {
         let reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
-        reclaimable.map(|usage| self.others.frames(usage)).sum()
+        reclaimable.map(|usage| self.droppable_frames(usage)).sum()
     }
 
     /// Drops page cache, then slab, until the high watermark.
@@ -86,9 +86,10 @@ impl PhysicalMemory {
     /// anything.
     fn reclaim_oldest(&mut self) -> bool {
         let mut reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
-        let found = reclaimable.find_map(|usage| Some((usage, self.others.oldest(usage)?)));
-        let Some((usage, oldest)) = found else { return false };
-        let frames = self.remove_other(oldest);
+        let Some(usage) = reclaimable.find(|&usage| self.droppable_frames(usage) > 0) else {
+            return false;
+        };
+        let frames = self.drop_oldest(usage);
         match usage {
             OtherUse::PageCache => self.pressure.page_cache_frames += frames,
             _ => self.pressure.slab_frames += frames,
@@ -99,8 +100,24 @@ impl PhysicalMemory {
     /// Drops page cache, oldest first, until this many frames are free.
     pub(crate) fn drop_page_cache(&mut self, free_frames: u64) {
         while self.zones.free_frames() < free_frames {
-            let Some(oldest) = self.others.oldest(OtherUse::PageCache) else { return };
-            self.remove_other(oldest);
+            if self.drop_oldest(OtherUse::PageCache) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Frames of a use that can be dropped, if the use can be.
+    fn droppable_frames(&self, usage: OtherUse) -> u64 {
+        let residents = self.residents.as_ref().map_or(0, |known| known.recorded_frames(usage));
+        self.others.frames(usage) + residents
+    }
+
+    /// Gives up the oldest thing of a use; returns its number of frames. What was there when a
+    /// snapshot was taken is older than all else.
+    fn drop_oldest(&mut self, usage: OtherUse) -> u64 {
+        match self.drop_resident(usage) {
+            0 => self.others.oldest(usage).map_or(0, |oldest| self.remove_other(oldest)),
+            frames => frames,
         }
     }
 
@@ -176,7 +193,8 @@ impl PhysicalMemory {
 
     /// Frames that the rest of the system has for a use.
     pub(crate) fn other_frames(&self, usage: OtherUse) -> u64 {
-        self.others.frames(usage)
+        let residents = self.residents.as_ref().map_or(0, |known| known.frames(usage));
+        self.others.frames(usage) + residents
     }
 
     /// Moves a frame of the rest of the system elsewhere, if it can be moved and there is room;
@@ -186,7 +204,13 @@ impl PhysicalMemory {
             return false;
         }
         let Some(to) = self.zones.allocate(0, MigrateType::Movable) else { return false };
-        self.others.replace(number, from, to);
+        let number = if number == RESIDENT {
+            self.residents.as_mut().expect("it is one of them").leave(from);
+            self.others.add(usage, vec![to])
+        } else {
+            self.others.replace(number, from, to);
+            number
+        };
         self.owners.set(to, Owner::Other(usage, number));
         self.free(from, 0);
         true

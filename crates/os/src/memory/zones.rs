@@ -7,7 +7,7 @@ use super::buddy::Buddy;
 use super::migrate_type::MigrateType;
 use super::slices::{Selected, Slices};
 use super::{BLOCK_ORDER, FRAME_BYTES};
-use crate::SuperpageRule;
+use crate::{SuperpageRule, ZoneRange};
 
 /// How memory is divided into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -95,6 +95,20 @@ impl Zones {
             zones.push(Zone { name: "Normal", buddy: Buddy::over(start..frames) });
         }
         Self { zones, slices: None }
+    }
+
+    /// Zones with these frames, all free.
+    pub(crate) fn over(ranges: &[ZoneRange]) -> Self {
+        let zone = |zone: &ZoneRange| {
+            let buddy = Buddy::over(zone.frames.clone());
+            Zone { name: zone.name, buddy }
+        };
+        Self { zones: ranges.iter().map(zone).collect(), slices: None }
+    }
+
+    /// From now on this 2MB block, of which nothing is free, is for contents of this type.
+    pub(crate) fn set_migrate_type(&mut self, block: Frame, kind: MigrateType) {
+        self.of_mut(block).set_migrate_type(block, kind);
     }
 
     /// The zones, lowest first.

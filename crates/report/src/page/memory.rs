@@ -64,6 +64,16 @@ fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
 /// The maps of every scheme that has some.
 fn maps(comparison: &Comparison<'_>, id: &str) -> String {
     let sets: Vec<MapSet<'_>> = comparison.schemes.iter().flat_map(map_sets).collect();
+    drawn(&sets, id, seeds_note(comparison))
+}
+
+/// One map by itself.
+pub(crate) fn single_map(map: &MemoryMap, id: &str) -> String {
+    let set = MapSet { workload: "", title: "all of it".into(), maps: vec![map] };
+    drawn(&[set], id, "")
+}
+
+fn drawn(sets: &[MapSet<'_>], id: &str, note: &str) -> String {
     let all = || sets.iter().flat_map(|set| set.maps.iter().copied());
     let present: BTreeSet<String> = all().flat_map(classes_of).collect();
     let series = classes(present);
@@ -91,7 +101,7 @@ fn maps(comparison: &Comparison<'_>, id: &str) -> String {
     format!(
         "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}{}",
         what_a_cell_is(scale),
-        seeds_note(comparison),
+        note,
         linked(&figures),
     )
 }

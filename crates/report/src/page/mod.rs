@@ -12,6 +12,8 @@ mod matrices;
 mod memory;
 mod pictures;
 
+pub(crate) use memory::single_map;
+
 use crate::RunResult;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::escape;

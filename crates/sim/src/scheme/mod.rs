@@ -18,6 +18,7 @@ use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 
 use crate::memory_state::Past;
+use crate::snapshot::MemorySnapshot;
 use crate::{Background, Machine, MemoryState, SimError};
 
 /// Every scheme there is, in the order reports show them.
@@ -162,6 +163,11 @@ impl Scheme {
             compacted: past.compacted,
             io_gap: memory.past.io_gap,
             hot_add_bytes: memory.past.hot_add_bytes,
+            snapshot: memory
+                .snapshot
+                .as_ref()
+                .filter(|_| !self.ideal_memory)
+                .map(MemorySnapshot::shared),
         };
         let mut kernel = Kernel::new(config, policy)?;
         self.background(memory).set_up(&mut kernel)?;

@@ -1,0 +1,20 @@
+//! Snapshots of a machine's memory and of a process's, from `/proc`.
+//!
+//! Nothing is stopped or changed for them: what is read is read while the machine runs, so that parts
+//! are of slightly different moments. Files can also be copies from another machine. What cannot be
+//! read is said, with what that means.
+
+mod areas;
+mod contents;
+mod frames;
+mod host;
+mod input;
+mod process;
+mod zones;
+
+pub use contents::PageContents;
+pub use frames::PageFlags;
+pub use host::{HostFiles, read_host};
+pub use process::{
+    ProcessArea, ProcessContents, ProcessOptions, ProcessSnapshot, ProcessTotals, read_process,
+};

@@ -1,0 +1,126 @@
+//! `perforate snapshot host` and `show`.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use perforate_capture::snapshot::{HostFiles, read_host};
+use perforate_os::HostSnapshot;
+use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord, parse_size};
+
+use super::{OutputOptions, show_json, show_record};
+use crate::failure::Failure;
+use crate::output::{Bar, ResultFolder, write_whole};
+
+/// Longest stored snapshot of a process that is read.
+const MOST_JSON_BYTES: u64 = 256 << 20;
+
+#[derive(Args)]
+pub struct HostArguments {
+    /// Keep the snapshot in this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Folder that is /proc or has copies of its files
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    proc: PathBuf,
+    #[command(flatten)]
+    question: Question,
+    #[command(flatten)]
+    show: OutputOptions,
+}
+
+#[derive(Args)]
+pub struct ShowArguments {
+    /// Snapshot of a host, or the JSON of one of a process
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    question: Question,
+    #[command(flatten)]
+    show: OutputOptions,
+}
+
+/// What is asked about a memory.
+#[derive(Args)]
+struct Question {
+    /// Policy for perforated pages (see `perforate list perforation`); the default is that of P
+    /// §III.C
+    #[arg(long, value_name = "SPEC", default_value = SnapshotRecord::POLICY)]
+    perforation: String,
+    /// Simulate a program that touches so much on this memory, or none
+    #[arg(long, value_name = "SIZE|none", default_value = "2G", allow_hyphen_values = true)]
+    request: String,
+    /// Seed of the order in which page cache is dropped
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl Question {
+    fn request_bytes(&self) -> Result<u64, Failure> {
+        if self.request == "none" {
+            return Ok(0);
+        }
+        let bytes = parse_size("--request", &self.request)?;
+        if !(1 << 21..=1 << 44).contains(&bytes) {
+            return Err(Failure::Usage(format!(
+                "--request {}: expected 2M to 16T, or none",
+                self.request
+            )));
+        }
+        Ok(bytes)
+    }
+
+    fn ask(&self, snapshot: HostSnapshot) -> Result<SnapshotRecord, Failure> {
+        let bytes = self.request_bytes()?;
+        Ok(SnapshotRecord::of(&Arc::new(snapshot), &self.perforation, bytes, self.seed)?)
+    }
+}
+
+/// Takes a snapshot of this machine.
+pub fn host(arguments: &HostArguments) -> Result<(), Failure> {
+    arguments.question.request_bytes()?;
+    let files = HostFiles::open(&arguments.proc);
+    let bar = Bar::of("reading", "frames");
+    let snapshot = read_host(files, &mut |done, total| bar.show(Progress { done, total }))?;
+    drop(bar);
+    if let Some(file) = &arguments.output {
+        store(&snapshot, file)?;
+    }
+    let record = arguments.question.ask(snapshot)?;
+    show_record(&record, "Memory of a machine", &arguments.show, arguments.output.as_deref())
+}
+
+fn store(snapshot: &HostSnapshot, file: &Path) -> Result<(), Failure> {
+    let failed = |source| Failure::Write { path: file.into(), source };
+    write_whole(file, |partial| {
+        let mut out = BufWriter::new(File::create(partial).map_err(failed)?);
+        snapshot.write_to(&mut out).and_then(|()| out.flush()).map_err(failed)
+    })
+}
+
+/// Shows a stored snapshot.
+pub fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    let file = &arguments.file;
+    let wrong = |problem: String| Failure::Snapshot { path: file.clone(), problem };
+    let mut start = Vec::new();
+    let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let mut limited = opened.take(MOST_JSON_BYTES);
+    (&mut limited).take(1).read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
+    if start.first() != Some(&b'{') {
+        let (snapshot, _) = MemorySnapshot::read(&file.to_string_lossy())?;
+        let record = arguments.question.ask(snapshot)?;
+        return show_record(&record, "Memory of a machine", &arguments.show, None);
+    }
+    let folder = arguments.show.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    limited.read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
+    let json =
+        String::from_utf8(start).map_err(|_| wrong("it is no text and no snapshot".into()))?;
+    show_json(&json, "Memory of a process", &arguments.show, folder.as_ref(), None).map_err(
+        |failure| match failure {
+            Failure::Report(error) => wrong(error.to_string()),
+            failure => failure,
+        },
+    )
+}

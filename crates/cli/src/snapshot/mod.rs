@@ -1,0 +1,109 @@
+//! `perforate snapshot`.
+
+mod host;
+mod process;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{COLUMNS, ResultFolder, command, print, write_text};
+
+/// What lies in a machine's memory or a process's.
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+pub struct SnapshotArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// What every frame of this machine's memory holds, and what can be made of it
+    #[command(after_help = "Examples:
+  sudo perforate snapshot host -o before.snapshot --out before
+  perforate snapshot host                        what anybody may know: free blocks by order
+  perforate snapshot host --proc copied-files    files copied from a server's /proc
+  perforate compare random --memory-from before.snapshot
+
+Nothing is stopped or changed. Root sees the frames: kpageflags, kpagecount, pagetypeinfo, iomem;
+buddyinfo and zoneinfo are open to all.")]
+    Host(host::HostArguments),
+    /// A process's areas, residency, real page sizes and, if asked for, contents
+    #[command(after_help = "Examples:
+  perforate snapshot process 1234
+  sudo perforate snapshot process 1234 --contents -o server.json
+  sudo perforate snapshot process $(pidof qemu-system-x86_64) --contents    a VM's memory
+
+The process is never stopped. Who may trace it sees its areas and contents; root sees frames too.")]
+    Process(process::ProcessArguments),
+    /// The same of a stored snapshot
+    #[command(after_help = "Examples:
+  perforate snapshot show before.snapshot
+  perforate snapshot show before.snapshot --perforation max-hole-share=50%,max-filter-bits=8
+  perforate snapshot show server.json --out page")]
+    Show(host::ShowArguments),
+}
+
+/// Where what was found goes.
+#[derive(Args)]
+struct OutputOptions {
+    /// Folder for report.html, a page with the picture that opens offline, and snapshot.json
+    /// [default: none is written]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Host(arguments) => host::host(arguments),
+        What::Process(arguments) => process::process(arguments),
+        What::Show(arguments) => host::show(arguments),
+    }
+}
+
+/// Prints a record, and writes page and record where that was asked for.
+fn show_record(
+    record: &impl Serialize,
+    title: &str,
+    output: &OutputOptions,
+    stored: Option<&Path>,
+) -> Result<(), Failure> {
+    let folder = output.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let json = serde_json::to_string(record).expect("records are plain data") + "\n";
+    show_json(&json, title, output, folder.as_ref(), stored)
+}
+
+/// As [`show_record`], of a record that is JSON already.
+fn show_json(
+    json: &str,
+    title: &str,
+    output: &OutputOptions,
+    folder: Option<&ResultFolder>,
+    stored: Option<&Path>,
+) -> Result<(), Failure> {
+    let snapshot = read_snapshot(json)?;
+    if let Some(folder) = folder {
+        let options = ReportOptions { title: title.into(), command: command() };
+        write_text(&folder.file("snapshot.json"), json)?;
+        write_text(&folder.file("report.html"), &snapshot_html(&snapshot, &options))?;
+    }
+    if output.json {
+        return print(json);
+    }
+    let mut text = snapshot_table(&snapshot, COLUMNS);
+    if let Some(file) = stored {
+        text += &format!("\nsnapshot: {}\n", file.display());
+    }
+    if let Some(folder) = folder {
+        text += &format!("report:   {}\n", folder.file("report.html").display());
+    }
+    print(&text)
+}

@@ -1,0 +1,67 @@
+//! `perforate snapshot process`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use perforate_capture::snapshot::{PageContents, ProcessOptions, read_process};
+use perforate_sim::Progress;
+
+use super::{OutputOptions, show_record};
+use crate::failure::Failure;
+use crate::output::{Bar, write_text};
+
+#[derive(Args)]
+pub struct ProcessArguments {
+    /// The process
+    #[arg(value_name = "PID")]
+    pid: u32,
+    /// Keep the snapshot in this file, as JSON
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Read resident pages of memory and say how many are zero or have the content of another: what
+    /// same-page merging could save
+    #[arg(long)]
+    contents: bool,
+    /// Write the hash of every content and how many pages have it, as CSV, to compare with other
+    /// processes; with --contents
+    #[arg(long, value_name = "FILE", requires = "contents")]
+    hashes: Option<PathBuf>,
+    /// Folder that is /proc or looks like it
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    proc: PathBuf,
+    #[command(flatten)]
+    show: OutputOptions,
+}
+
+/// Takes a snapshot of a process.
+pub fn process(arguments: &ProcessArguments) -> Result<(), Failure> {
+    let options = ProcessOptions {
+        pid: arguments.pid,
+        proc: arguments.proc.clone(),
+        contents: arguments.contents,
+    };
+    let bar = Bar::of("reading", "bytes");
+    let (snapshot, contents) =
+        read_process(&options, &mut |done, total| bar.show(Progress { done, total: Some(total) }))?;
+    drop(bar);
+    if let Some(file) = &arguments.hashes {
+        write_text(file, &hashes(&contents))?;
+    }
+    if let Some(file) = &arguments.output {
+        let json = serde_json::to_string(&snapshot).expect("snapshots are plain data");
+        write_text(file, &(json + "\n"))?;
+    }
+    show_record(&snapshot, "Memory of a process", &arguments.show, arguments.output.as_deref())
+}
+
+/// Contents by hash; zeros first, as hash 0.
+fn hashes(contents: &PageContents) -> String {
+    let mut text = "content_hash,pages\n".to_owned();
+    if contents.zero_pages() > 0 {
+        text += &format!("0,{}\n", contents.zero_pages());
+    }
+    let lines =
+        contents.by_hash().into_iter().map(|(hash, pages)| format!("{hash:016x},{pages}\n"));
+    text.extend(lines);
+    text
+}

@@ -1,0 +1,283 @@
+//! What the rest of the system had when a snapshot of a real machine was taken.
+//!
+//! The snapshot is shared by all memories that begin with it and never changes; each memory only
+//! remembers what has left since. So a memory of a terabyte costs no record for each frame. Nothing
+//! tells which frames belong to one file or program: all of them count as one thing ([`RESIDENT`]),
+//! and what is dropped first is drawn.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use perforate_types::{Frame, HoleSet};
+
+use super::owners::Owner;
+use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, Zones, complement};
+use crate::random::Random;
+use crate::{FrameState, HostSnapshot, Occupancy, OsError};
+
+/// Purpose of the random stream.
+const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
+/// Page cache and slab are dropped in aligned runs of this many frames: 128KB, which is what Linux
+/// reads ahead at a time.
+const SLICE_FRAMES: u64 = 32;
+const SLICES_PER_BLOCK: u64 = (1 << BLOCK_ORDER) / SLICE_FRAMES;
+/// A frame has 8 bits of it in the hole bitmap.
+const BITS_PER_FRAME: u64 = 8 * super::FRAME_BYTES;
+
+/// What is still where it was.
+pub(super) struct Residents {
+    snapshot: Arc<HostSnapshot>,
+    /// Frames of a block that were moved or dropped.
+    left: HashMap<u64, HoleSet>,
+    /// Frames per use, and those of them that can be moved or dropped.
+    frames: [u64; OtherUse::COUNT],
+    recorded: [u64; OtherUse::COUNT],
+    /// What is dropped next, per use.
+    order: [SliceOrder; OtherUse::COUNT],
+}
+
+/// All slices of a memory in a drawn order: a full-period linear congruential sequence.
+#[derive(Clone, Copy, Debug)]
+struct SliceOrder {
+    next: u64,
+    step: u64,
+    /// A power of two.
+    period: u64,
+    slices: u64,
+    left: u64,
+}
+
+impl SliceOrder {
+    fn new(slices: u64, seed: u64, usage: OtherUse) -> Self {
+        let mut random = Random::new(seed, ORDER_OF_RECLAIM, usage as u64);
+        let period = slices.next_power_of_two();
+        let (next, step) = (random.next() % period, random.next() | 1);
+        Self { next, step, period, slices, left: period }
+    }
+
+    /// Each slice once.
+    fn next(&mut self) -> Option<u64> {
+        while self.left > 0 {
+            let slice = self.next;
+            // Hull and Dobell: a multiplier of 1 mod 4 and an odd increment have the full period. Their
+            // low bits alternate: those are the place in the block.
+            let factor = 0x5851_f42d_4c95_7f2d_u64;
+            self.next = slice.wrapping_mul(factor).wrapping_add(self.step) & (self.period - 1);
+            self.left -= 1;
+            if slice < self.slices {
+                return Some(slice);
+            }
+        }
+        None
+    }
+}
+
+impl Residents {
+    fn occupancy(&self) -> &Occupancy {
+        self.snapshot.occupancy.as_ref().expect("it was placed")
+    }
+
+    fn has_left(&self, frame: Frame) -> bool {
+        let left = self.left.get(&(frame.number() >> BLOCK_ORDER));
+        left.is_some_and(|left| left.contains(frame.number() as usize % HoleSet::SUBPAGES))
+    }
+
+    /// As what the frame can be moved or dropped, if it holds what it held.
+    pub(super) fn record(&self, frame: Frame) -> Option<OtherUse> {
+        let usage = self.occupancy().state(frame.number()).record()?;
+        (!self.has_left(frame)).then_some(usage)
+    }
+
+    /// The frames of a block that still are as wanted.
+    fn still(&self, number: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
+        let frames = self.occupancy().frames_of(number, wanted);
+        match self.left.get(&number) {
+            Some(left) => complement(&complement(&frames).union(left)),
+            None => frames,
+        }
+    }
+
+    /// The frames of a block whose contents can be copied elsewhere.
+    pub(super) fn movable(&self, block: Frame) -> HoleSet {
+        self.still(block.number() >> BLOCK_ORDER, FrameState::is_movable)
+    }
+
+    /// How many frames of a block can be moved or dropped.
+    pub(super) fn recorded(&self, block: Frame) -> u64 {
+        self.still(block.number() >> BLOCK_ORDER, |state| state.record().is_some()).count() as u64
+    }
+
+    /// Frames of a use.
+    pub(super) fn frames(&self, usage: OtherUse) -> u64 {
+        self.frames[usage as usize]
+    }
+
+    /// Frames of a use that can be moved or dropped.
+    pub(super) fn recorded_frames(&self, usage: OtherUse) -> u64 {
+        self.recorded[usage as usize]
+    }
+
+    /// What the frame held is elsewhere or nowhere.
+    ///
+    /// # Panics
+    /// If it can be neither moved nor dropped, or is gone.
+    pub(super) fn leave(&mut self, frame: Frame) {
+        let usage = self.record(frame).expect("it is there");
+        let left = self.left.entry(frame.number() >> BLOCK_ORDER).or_default();
+        left.insert(frame.number() as usize % HoleSet::SUBPAGES);
+        self.frames[usage as usize] -= 1;
+        self.recorded[usage as usize] -= 1;
+    }
+
+    /// The next frames of a use to be dropped: those of one slice.
+    fn next_to_drop(&mut self, usage: OtherUse) -> Option<(Frame, HoleSet)> {
+        if self.recorded_frames(usage) == 0 {
+            return None;
+        }
+        while let Some(slice) = self.order[usage as usize].next() {
+            let (number, place) = (slice / SLICES_PER_BLOCK, slice % SLICES_PER_BLOCK);
+            let frames = self.still(number, |state| state.record() == Some(usage));
+            let start = (place * SLICE_FRAMES) as usize;
+            let inside = start..start + SLICE_FRAMES as usize;
+            let frames: HoleSet = frames.iter().filter(|index| inside.contains(index)).collect();
+            if !frames.is_empty() {
+                return Some((Frame::new(number << BLOCK_ORDER), frames));
+            }
+        }
+        None
+    }
+
+    /// Every frame that somebody has: neither free nor absent, and not left. Retired ones are recorded
+    /// elsewhere.
+    pub(super) fn all_frames(&self) -> impl Iterator<Item = Frame> + '_ {
+        self.blocks(|state| state.usage().is_some()).flat_map(|(block, frames)| {
+            frames.iter().map(|i| block.add(i as u64)).collect::<Vec<_>>()
+        })
+    }
+
+    /// The frames that still are as wanted, block by block, in order.
+    pub(super) fn blocks<'a>(
+        &'a self,
+        wanted: impl Fn(FrameState) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = (Frame, HoleSet)> + 'a {
+        let runs = self.occupancy().block_runs();
+        let candidates = runs.filter(move |(_, _, states)| !states.frames(wanted).is_empty());
+        let numbers = candidates.flat_map(|(first, blocks, _)| first..first + blocks);
+        numbers.map(move |number| (Frame::new(number << BLOCK_ORDER), self.still(number, wanted)))
+    }
+}
+
+impl PhysicalMemory {
+    /// A memory in the state of a snapshot, in its zones. The hole bitmap lies behind the snapshot's
+    /// memory, so that what is free is the same with and without one.
+    pub(crate) fn from_snapshot(
+        snapshot: &Arc<HostSnapshot>,
+        with_hole_bitmap: bool,
+        seed: u64,
+    ) -> Result<Self, OsError> {
+        let occupancy = snapshot.frames()?;
+        let end = occupancy.blocks() << BLOCK_ORDER;
+        let bitmap_frames =
+            if with_hole_bitmap { end.div_ceil(BITS_PER_FRAME - 1).max(1) } else { 0 };
+        let bitmap = with_hole_bitmap.then_some(end..end + bitmap_frames);
+        let end_frame = end + bitmap_frames;
+        let mut present = occupancy.present();
+        match (present.last_mut(), &bitmap) {
+            (Some(last), Some(bitmap)) if last.end == bitmap.start => last.end = bitmap.end,
+            (_, Some(bitmap)) => present.push(bitmap.clone()),
+            (_, None) => {}
+        }
+        let mut zones = Zones::over(&snapshot.zone_ranges());
+        let mut residents = Residents {
+            snapshot: Arc::clone(snapshot),
+            left: HashMap::new(),
+            frames: [0; OtherUse::COUNT],
+            recorded: [0; OtherUse::COUNT],
+            order: OtherUse::ALL
+                .map(|usage| SliceOrder::new(occupancy.blocks() * SLICES_PER_BLOCK, seed, usage)),
+        };
+        for state in &FrameState::ALL[..FrameState::COUNT] {
+            if let Some(usage) = state.usage() {
+                residents.frames[usage as usize] += occupancy.frames(*state);
+            }
+            if let Some(usage) = state.record() {
+                residents.recorded[usage as usize] += occupancy.frames(*state);
+            }
+        }
+        place(occupancy, &mut zones);
+        let mut memory = Self::over(zones, present, end_frame..end_frame, end_frame, bitmap);
+        for (block, frames) in residents.blocks(|state| state == FrameState::Retired) {
+            for index in frames.iter() {
+                memory.owners.set(block.add(index as u64), Owner::Retired);
+                memory.retired_frames += 1;
+            }
+        }
+        memory.residents = Some(residents);
+        Ok(memory)
+    }
+
+    /// What a snapshot's frames still hold that can be moved or dropped: block, frames, use.
+    pub(crate) fn residents(&self) -> impl Iterator<Item = (Frame, HoleSet, OtherUse)> + '_ {
+        self.residents.iter().flat_map(|residents| {
+            OtherUse::ALL.into_iter().flat_map(move |usage| {
+                let of_use = move |state: FrameState| state.record() == Some(usage);
+                residents.blocks(of_use).map(move |(block, frames)| (block, frames, usage))
+            })
+        })
+    }
+
+    /// Drops page cache or slab of the snapshot; returns the number of frames.
+    pub(super) fn drop_resident(&mut self, usage: OtherUse) -> u64 {
+        let Some(residents) = &mut self.residents else { return 0 };
+        let Some((block, frames)) = residents.next_to_drop(usage) else { return 0 };
+        frames.iter().for_each(|index| residents.leave(block.add(index as u64)));
+        self.free_frames_of(block, &frames);
+        frames.count() as u64
+    }
+}
+
+/// Takes all that is not free out of the zones' free frames.
+fn place(occupancy: &Occupancy, zones: &mut Zones) {
+    let starts: Vec<u64> =
+        zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();
+    for (first, blocks, states) in occupancy.block_runs() {
+        let free = states.frames(FrameState::is_free);
+        if free == HoleSet::FULL {
+            continue;
+        }
+        // What is taken at once lies in one zone.
+        let (mut start, end) = (first, first + blocks);
+        while start < end {
+            let next_zone = starts.iter().copied().find(|&zone| zone > start).unwrap_or(end);
+            let stop = next_zone.min(end);
+            zones.take_blocks(start..stop);
+            start = stop;
+        }
+        let kind = kind_of(|wanted| states.frames(wanted).count());
+        if kind != MigrateType::Movable {
+            (first..end).for_each(|number| {
+                zones.set_migrate_type(Frame::new(number << BLOCK_ORDER), kind);
+            });
+        }
+        for number in first..end {
+            let block = Frame::new(number << BLOCK_ORDER);
+            for (index, order) in super::block::aligned_runs(&free) {
+                zones.free(block.add(index as u64), order);
+            }
+        }
+    }
+}
+
+/// The type of a pageblock, which Linux does not tell: that of most of what is in it.
+fn kind_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateType {
+    let movable = count(FrameState::is_movable) + count(|state| state == FrameState::Large);
+    let reclaimable = count(|state| state == FrameState::Reclaimable);
+    let unmovable = count(|state| state == FrameState::Unmovable);
+    if movable >= reclaimable.max(unmovable) {
+        MigrateType::Movable
+    } else if reclaimable > unmovable {
+        MigrateType::Reclaimable
+    } else {
+        MigrateType::Unmovable
+    }
+}

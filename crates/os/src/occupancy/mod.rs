@@ -1,0 +1,290 @@
+//! What lies in every frame of a real machine's memory: the state a simulated memory can begin in.
+//!
+//! An [`Occupancy`] says of each frame what Linux said of it ([`FrameState`]), 2MB block by 2MB
+//! block: which frames are free decides what can be perforated, so counts would not do. A
+//! [`HostSnapshot`] is an occupancy with what else was known when it was taken; `file` is how it is
+//! kept, [`Survey`] what can be made of it.
+
+mod about;
+mod builder;
+mod file;
+mod states;
+mod survey;
+
+use std::ops::Range;
+
+use perforate_types::HoleSet;
+
+pub use about::{FreeBlocksByType, HostSnapshot, PageblockCount, SnapshotAbout, SnapshotZone};
+pub use builder::OccupancyBuilder;
+pub use states::FrameState;
+pub use survey::{BlockReach, Survey};
+
+use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
+
+/// Frames of a 2MB block.
+const BLOCK_FRAMES: u64 = 512;
+
+/// States of the frames of a block, four bits each, lower half of a byte first.
+pub(crate) type Packed = [u8; BLOCK_FRAMES as usize / 2];
+
+/// Neighbouring blocks with the same states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    blocks: u64,
+    states: States,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum States {
+    Uniform(FrameState),
+    /// Place among the mixed blocks.
+    Mixed(u32),
+}
+
+/// A zone as far as placing is concerned. Zones do not overlap and are in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneRange {
+    /// Linux's name: `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
+    pub name: &'static str,
+    /// Its frames, absent ones included; begins at a multiple of 1024.
+    pub frames: Range<u64>,
+}
+
+/// The state of every frame of a memory, in whole 2MB blocks from frame 0; what is behind the end of
+/// memory in the last block is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    runs: Vec<Run>,
+    mixed: Vec<Packed>,
+    blocks: u64,
+    /// Frames by state.
+    frames: [u64; FrameState::ALL.len()],
+}
+
+/// The states of one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BlockStates<'a> {
+    Uniform(FrameState),
+    Mixed(&'a Packed),
+}
+
+impl BlockStates<'_> {
+    /// The frames in one of these states.
+    pub(crate) fn frames(&self, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
+        match self {
+            Self::Uniform(state) if wanted(*state) => HoleSet::FULL,
+            Self::Uniform(_) => HoleSet::EMPTY,
+            Self::Mixed(packed) => {
+                let wanted = FrameState::ALL.map(wanted);
+                let mut words = [0_u64; 8];
+                for (index, byte) in packed.iter().enumerate() {
+                    let [low, high] = [byte & 15, byte >> 4].map(|code| wanted[usize::from(code)]);
+                    let pair = u64::from(low) | u64::from(high) << 1;
+                    words[index / 32] |= pair << (index % 32 * 2);
+                }
+                HoleSet::from_words(words)
+            }
+        }
+    }
+
+    /// The state of one frame.
+    pub(crate) fn state(&self, index: usize) -> FrameState {
+        match self {
+            Self::Uniform(state) => *state,
+            Self::Mixed(packed) => state_in(packed, index),
+        }
+    }
+
+    fn replaced(&self, from: FrameState, to: FrameState) -> Packed {
+        let mut packed = [0; BLOCK_FRAMES as usize / 2];
+        for (place, byte) in packed.iter_mut().enumerate() {
+            let [low, high] = [2 * place, 2 * place + 1].map(|index| match self.state(index) {
+                state if state == from => to as u8,
+                state => state as u8,
+            });
+            *byte = low | high << 4;
+        }
+        packed
+    }
+
+    fn count(&self) -> BlockFrames {
+        match self {
+            Self::Uniform(state) => BlockFrames::uniform(state.class(), BLOCK_FRAMES as u16),
+            Self::Mixed(packed) => {
+                let mut frames = BlockFrames::default();
+                (0..BLOCK_FRAMES as usize)
+                    .for_each(|index| frames.add(state_in(packed, index).class()));
+                frames
+            }
+        }
+    }
+}
+
+fn state_in(packed: &Packed, index: usize) -> FrameState {
+    let code = packed[index / 2] >> (index % 2 * 4) & 15;
+    FrameState::ALL[usize::from(code)]
+}
+
+impl Occupancy {
+    /// Number of 2MB blocks, those without memory included.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Frames in this state.
+    pub fn frames(&self, state: FrameState) -> u64 {
+        self.frames[state as usize]
+    }
+
+    /// Frames that are there.
+    pub fn memory_frames(&self) -> u64 {
+        self.blocks * BLOCK_FRAMES - self.frames(FrameState::Absent)
+    }
+
+    /// The state of a frame; absent ones lie behind the end.
+    pub fn state(&self, frame: u64) -> FrameState {
+        self.block(frame / BLOCK_FRAMES).state((frame % BLOCK_FRAMES) as usize)
+    }
+
+    /// The frames of a block in one of these states.
+    pub fn frames_of(&self, block: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
+        self.block(block).frames(wanted)
+    }
+
+    pub(crate) fn block(&self, number: u64) -> BlockStates<'_> {
+        let after = self.runs.partition_point(|run| run.first <= number);
+        match after.checked_sub(1).map(|place| &self.runs[place]) {
+            Some(run) if number < run.first + run.blocks => self.states(run.states),
+            _ => BlockStates::Uniform(FrameState::Absent),
+        }
+    }
+
+    /// Runs of blocks with the same states: first block, number, states.
+    pub(crate) fn block_runs(&self) -> impl Iterator<Item = (u64, u64, BlockStates<'_>)> {
+        self.runs.iter().map(|run| (run.first, run.blocks, self.states(run.states)))
+    }
+
+    fn states(&self, states: States) -> BlockStates<'_> {
+        match states {
+            States::Uniform(state) => BlockStates::Uniform(state),
+            States::Mixed(place) => BlockStates::Mixed(&self.mixed[place as usize]),
+        }
+    }
+
+    /// The same memory with another state for the frames of one state. `to` lists runs of blocks, in
+    /// order, with the new state; outside them nothing changes.
+    ///
+    /// # Errors
+    /// If the runs are not in order.
+    pub fn replaced(
+        &self,
+        from: FrameState,
+        to: &[(Range<u64>, FrameState)],
+    ) -> Result<Self, OsError> {
+        let mut made = OccupancyBuilder::default();
+        for (first, blocks, states) in self.block_runs() {
+            let (mut start, end) = (first, first + blocks);
+            while start < end {
+                let next = to.iter().find(|(range, _)| range.end > start);
+                let (stop, state) = match next {
+                    Some((range, state)) if range.contains(&start) => (range.end, *state),
+                    Some((range, _)) => (range.start, from),
+                    None => (end, from),
+                };
+                let stop = stop.clamp(start + 1, end);
+                made.push_states(&states.replaced(from, state), stop - start)?;
+                start = stop;
+            }
+        }
+        made.finish()
+    }
+
+    /// Runs of frames that are there, in order.
+    pub fn present(&self) -> Vec<Range<u64>> {
+        let mut present: Vec<Range<u64>> = Vec::new();
+        let mut add = |range: Range<u64>| match present.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => present.push(range),
+        };
+        for (first, blocks, states) in self.block_runs() {
+            let there = states.frames(|state| state != FrameState::Absent);
+            if there == HoleSet::FULL {
+                add(first * BLOCK_FRAMES..(first + blocks) * BLOCK_FRAMES);
+            } else if !there.is_empty() {
+                for number in first..first + blocks {
+                    for index in there.iter() {
+                        let frame = number * BLOCK_FRAMES + index as u64;
+                        add(frame..frame + 1);
+                    }
+                }
+            }
+        }
+        present
+    }
+
+    /// The picture of this memory.
+    pub fn memory_map(&self) -> MemoryMap {
+        let mut map = MemoryMap::default();
+        self.block_runs().for_each(|(_, blocks, states)| map.push(blocks, states.count()));
+        map
+    }
+
+    /// Free blocks of each order, as far as neighbouring free frames merge (they do in Linux, but
+    /// for frames in per-CPU lists, which are not counted as free). `breaks` are frames across
+    /// which nothing merges: where zones begin.
+    pub fn free_memory(&self, breaks: &[u64]) -> FreeMemory {
+        let mut counts = [0_u64; Buddy::MAX_ORDER as usize + 1];
+        let mut run = 0..0;
+        for (first, blocks, states) in self.block_runs() {
+            let free = states.frames(FrameState::is_free);
+            if free.is_empty() {
+                continue;
+            }
+            let mut add = |range: Range<u64>| {
+                if run.end == range.start && !breaks.contains(&range.start) {
+                    run.end = range.end;
+                } else {
+                    count_orders(&std::mem::replace(&mut run, range), &mut counts);
+                }
+            };
+            if free == HoleSet::FULL {
+                let whole = first * BLOCK_FRAMES..(first + blocks) * BLOCK_FRAMES;
+                let inside = |stop: &&u64| whole.start < **stop && **stop < whole.end;
+                let mut start = whole.start;
+                for &stop in breaks.iter().filter(inside) {
+                    add(start..stop);
+                    start = stop;
+                }
+                add(start..whole.end);
+                continue;
+            }
+            for number in first..first + blocks {
+                for index in free.iter() {
+                    let frame = number * BLOCK_FRAMES + index as u64;
+                    add(frame..frame + 1);
+                }
+            }
+        }
+        count_orders(&run, &mut counts);
+        FreeMemory { blocks: counts }
+    }
+}
+
+/// Counts the aligned power-of-two blocks that a run of free frames consists of.
+fn count_orders(run: &Range<u64>, counts: &mut [u64]) {
+    let most = Buddy::MAX_ORDER;
+    let mut start = run.start;
+    while start < run.end {
+        let aligned = start.trailing_zeros().min(most);
+        let fits = (run.end - start).ilog2().min(most);
+        let order = aligned.min(fits);
+        let blocks = if order == most { (run.end - start) >> most } else { 1 };
+        counts[order as usize] += blocks;
+        start += blocks << order;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+use super::*;
+use crate::parse_policy;
+
+/// Frames in order, as runs.
+fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
+    let mut builder = OccupancyBuilder::default();
+    runs.iter().for_each(|&(state, frames)| builder.push_run(state, frames).unwrap());
+    builder.finish().unwrap()
+}
+
+fn bytes(snapshot: &HostSnapshot) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    snapshot.write_to(&mut bytes).unwrap();
+    bytes
+}
+
+use FrameState::{
+    Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Retired, Unmovable,
+};
+
+#[test]
+fn frames_are_kept_in_order() {
+    let made = occupancy(&[(Reserved, 1), (Free, 700), (Movable, 3000), (Absent, 2048), (Free, 5)]);
+    // 1 + 700 + 3000 + 2048 + 5 = 5754 frames: 12 blocks, the last with 390 frames missing.
+    assert_eq!(made.blocks(), 12);
+    assert_eq!((made.frames(Free), made.frames(Absent)), (705, 2048 + 390));
+    assert_eq!(made.memory_frames(), 1 + 700 + 3000 + 5);
+    let states = [0, 1, 700, 701, 3700, 3701, 5748, 5749, 5753, 5754, 1 << 40];
+    let expected =
+        [Reserved, Free, Free, Movable, Movable, Absent, Absent, Free, Free, Absent, Absent];
+    assert_eq!(states.map(|frame| made.state(frame)), expected);
+    assert_eq!(made.present(), [0..3701, 5749..5754]);
+    assert_eq!(made.memory_map().blocks(), 12);
+}
+
+/// Frame 0 reserved, 1–1535 free: 1, 2, 4, … 256 in the first block, 512, 512 of which no pair can
+/// be made (block 0 is not whole), and 1024–1535 alone.
+#[test]
+fn free_frames_merge_into_aligned_blocks() {
+    let made = occupancy(&[(Reserved, 1), (Free, 1535), (Unmovable, 512), (Free, 2048)]);
+    let free = made.free_memory(&[0]);
+    assert_eq!(free.blocks, [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]);
+    assert_eq!(free.frames(), 1535 + 2048);
+    // A zone that begins at frame 3072 parts nothing that is aligned, one at 2560 does.
+    assert_eq!(made.free_memory(&[0, 3072]).blocks, free.blocks);
+    assert_eq!(made.free_memory(&[0, 2560]).blocks[9..], [4, 1]);
+}
+
+/// Blocks: whole; compactable (movable 100); dropped page cache only; much slab; little slab; two
+/// unmovable frames in two regions with free ones; the same with movable ones; a large page; 300
+/// unmovable frames; nothing.
+#[test]
+fn blocks_are_told_by_what_they_can_become() {
+    let made = occupancy(&[
+        (Free, 512),
+        (Free, 412),
+        (Movable, 100),
+        (PageCache, 512),
+        (Free, 200),
+        (Reclaimable, 312),
+        (Free, 500),
+        (Reclaimable, 12),
+        (Unmovable, 1),
+        (Free, 400),
+        (Unmovable, 1),
+        (Free, 110),
+        (Unmovable, 1),
+        (Movable, 400),
+        (Unmovable, 1),
+        (Free, 110),
+        (Large, 512),
+        (Unmovable, 300),
+        (Free, 212),
+        (Absent, 512),
+    ]);
+    let policy = parse_policy("perforated:max-hole-share=25%,max-filter-bits=4").unwrap();
+    let survey = made.survey(policy.as_ref());
+    for (reach, blocks) in [
+        (BlockReach::Whole, 1),
+        (BlockReach::Compactable, 2),
+        (BlockReach::Reclaimable, 1),
+        (BlockReach::PerforableNow, 2),
+        (BlockReach::Perforable, 1),
+        (BlockReach::Large, 1),
+        (BlockReach::Neither, 1),
+        (BlockReach::Absent, 1),
+    ] {
+        assert_eq!(survey.count(reach), blocks, "{reach:?}");
+    }
+    assert_eq!(survey.memory_blocks, 9);
+    assert_eq!(survey.whole_without_page_cache, 1);
+    // Free outside whole blocks: 412 + 200 + 500 + 510 + 110 + 212 frames, room for three blocks.
+    assert_eq!(survey.compactable_with_room, 2);
+    // Two with two holes, one with twelve.
+    assert_eq!(survey.holes, [0, 2, 0, 0, 1, 0, 0, 0, 0, 0]);
+    // One filter bit only: two holes 400 frames apart are in two regions.
+    let strict = parse_policy("perforated:max-filter-bits=1").unwrap();
+    assert_eq!(made.survey(strict.as_ref()).count(BlockReach::Perforable), 0);
+}
+
+#[test]
+fn states_are_replaced_in_some_blocks() {
+    let made = occupancy(&[(FrameState::PerCpu, 1536), (Free, 500), (FrameState::PerCpu, 12)]);
+    let replaced = made
+        .replaced(FrameState::PerCpu, &[(1..2, Unmovable), (3..4, Free), (9..10, Movable)])
+        .unwrap();
+    let expected =
+        [(FrameState::PerCpu, 512), (Unmovable, 512), (FrameState::PerCpu, 512), (Free, 512)];
+    assert_eq!(replaced, occupancy(&expected));
+}
+
+fn snapshot() -> HostSnapshot {
+    let mut runs = vec![(Reserved, 3), (Free, 1021), (Absent, 512 * 4096), (Retired, 512)];
+    // 5000 blocks that all differ, in more than one chunk.
+    for index in 0..5000 {
+        let odd = 1 + index * index / 7 % 511;
+        runs.extend([(Free, odd), (Unmovable, 512 - odd)]);
+    }
+    let mut snapshot = HostSnapshot::of(occupancy(&runs));
+    let zone = |name: &str, start_frame| SnapshotZone {
+        name: name.into(),
+        start_frame,
+        present_frames: 1,
+        free_blocks: [7; 11],
+        ..SnapshotZone::default()
+    };
+    snapshot.about.zones = vec![zone("DMA", 1), zone("Movable", 2_000_000), zone("Normal", 1024)];
+    snapshot.about.missing.push("iomem".into());
+    snapshot
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written() {
+    let snapshot = snapshot();
+    let bytes = bytes(&snapshot);
+    assert_eq!(HostSnapshot::read_from(&mut bytes.as_slice()).unwrap(), snapshot);
+    assert!(bytes.len() < 200_000, "{} bytes for 5000 blocks that differ", bytes.len());
+    let nothing = HostSnapshot::default();
+    assert_eq!(HostSnapshot::read_from(&mut self::bytes(&nothing).as_slice()).unwrap(), nothing);
+    assert!(nothing.frames().unwrap_err().to_string().contains("as root"));
+}
+
+#[test]
+fn zones_begin_at_multiples_of_4mb_and_have_no_gaps() {
+    let ranges = snapshot().zone_ranges();
+    let found: Vec<_> = ranges.iter().map(|zone| (zone.name, zone.frames.clone())).collect();
+    let end = (2 + 4096 + 1 + 5000) * 512;
+    let moved = 2_000_000 / 1024 * 1024;
+    assert_eq!(found, [("DMA", 0..1024), ("Normal", 1024..moved), ("Movable", moved..end)]);
+}
+
+#[test]
+fn damaged_files_are_refused_with_the_place() {
+    let good = bytes(&snapshot());
+    let error = |bytes: &[u8]| HostSnapshot::read_from(&mut &*bytes).unwrap_err().to_string();
+    for length in (0..good.len()).step_by(97) {
+        assert!(error(&good[..length]).contains("byte "), "cut at {length}");
+    }
+    for place in (0..good.len()).step_by(53) {
+        let mut bad = good.clone();
+        bad[place] ^= 0x41;
+        let message = error(&bad);
+        assert!(message.starts_with("snapshot: byte ") && !message.contains('\n'), "{message}");
+    }
+    let mut longer = good.clone();
+    longer.push(0);
+    assert!(error(&longer).contains("goes on behind its end"));
+    assert!(error(b"\x89PTRACE\n\x01\0\0\0").contains("not a snapshot of a host"));
+}
+
+/// A file of a few bytes that claims 64TB is read, as it says so in one record, and takes no memory;
+/// one that claims more is refused.
+#[test]
+fn claims_do_not_fill_memory() {
+    let with = |blocks: u64| HostSnapshot {
+        occupancy: Some(Occupancy {
+            runs: vec![Run { first: 0, blocks, states: States::Uniform(Free) }],
+            blocks,
+            ..Occupancy::default()
+        }),
+        ..HostSnapshot::default()
+    };
+    let read = |blocks| HostSnapshot::read_from(&mut bytes(&with(blocks)).as_slice());
+    assert_eq!(read(1 << 25).unwrap().frames().unwrap().blocks(), 1 << 25);
+    assert!(read((1 << 25) + 1).unwrap_err().to_string().contains("64 TB"));
+}
+
+mod hostile {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = HostSnapshot::read_from(&mut bytes.as_slice());
+        }
+
+        /// Chunks with a right checksum around any content.
+        #[test]
+        fn any_records_are_answered(
+            content in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..3, Just(0x80)], 0..700),
+        ) {
+            let mut file = b"\x89PSNAP\r\n\x01\0\0\0".to_vec();
+            for (kind, content) in [(1_u32, b"{}".as_slice()), (2, &content), (3, &[0; 8])] {
+                let length = content.len() as u32;
+                for word in [kind, length, length, crc32fast::hash(content)] {
+                    file.extend(word.to_le_bytes());
+                }
+                file.extend(content);
+            }
+            if let Ok(read) = HostSnapshot::read_from(&mut file.as_slice()) {
+                prop_assert_eq!(read.occupancy, None, "the end says that there are no blocks");
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Snapshots as table and page.
+
+mod document;
+
+use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
+
+const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],
+"missing":["iomem hides \u001b[31m addresses"],"zones":[{"node":0,"name":"Normal","present_frames":
+4096,"free_blocks":[0,0,0,0,0,0,0,0,0,2,1],"pageblocks":[{"migrate_type":"Movable","blocks":8}]}],
+"memory_bytes":16777216,"frames":{"free":2048,"movable":2048},"shared_frames":16,"orders":[{"order":
+9,"counted":2,"placed":2,"unusable_index":0.0},{"order":10,"counted":1,"placed":1,"unusable_index":
+0.5,"fragmentation_index":0.25}],"policy":"perforated:x","blocks":{"blocks":{"whole":4,
+"compactable":3,"perforable":1},"memory_blocks":8,"holes":[0,1,0,0,0,0,0,0,0,0]},"request_bytes":
+2147483648,"requests":[{"case":"at once","perforates":true,"paper":"","shares":{"large":0.5,
+"perforated":0.25}},{"case":"later","perforates":false,"paper":"22 %","shares":null}],
+"memory_map":{"blocks":8,"blocks_per_cell":1,"frames":{"free":2048},"block_classes":{"free":4,
+"movable":4},"classes":["free","movable"],"cells":[[4,0,512,0,0],[4,1,0,0,0]]},"version":"1"}"#;
+
+const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],"notes":["note"],"areas":
+[{"start":"0x1000","permissions":"rw-p","name":"[heap]","mapped_bytes":8192,"resident_bytes":4096}],
+"totals":{"mapped_bytes":8192,"resident_bytes":4096,"sizes":{"4K":4096,"2M":0,"64K":0}},"contents":
+{"pages_read":1,"zero_pages":1,"spec":"zero=100%"},"version":"1"}"#;
+
+fn page(text: &str) -> String {
+    let options = ReportOptions { title: "A <title>".into(), command: "perforate".into() };
+    snapshot_html(&read_snapshot(text).unwrap(), &options)
+}
+
+#[test]
+fn tables_say_what_the_record_says() {
+    let text = snapshot_table(&read_snapshot(HOST).unwrap(), 100);
+    for line in [
+        "16.0 MB of memory under Linux 6.18<b>",
+        "free                                          8.00 MB  50.0 %",
+        "whole: all free                                                   4  50.0 %",
+        "  perforated pages with 2 frames that stay                        1  12.5 %",
+        "at once  with perforated  50.0 % + 25.0 %    –",
+        "later    conventional     not enough memory  22 %",
+        "8 movable",
+        "|....mmmm|",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100 && !line.contains('\u{1b}')));
+    let text = snapshot_table(&read_snapshot(PROCESS).unwrap(), 100);
+    assert!(text.starts_with("a&b: 8.00 KB mapped, 4.00 KB resident in 1 areas"), "{text}");
+    let places = ["4K  ", "64K ", "2M  "].map(|label| text.find(label).unwrap());
+    assert!(places.is_sorted(), "sizes in order: {text}");
+}
+
+#[test]
+fn pages_are_well_formed_and_escaped() {
+    for text in [HOST, PROCESS] {
+        let page = page(text);
+        document::check(&page, |_| ());
+        assert!(!page.contains("6.18<b>") && !page.contains("A <title>"));
+        assert_eq!(page, self::page(text));
+    }
+    assert!(page(HOST).contains("<svg"), "the picture");
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused() {
+    for text in ["", "[]", "{}", r#"{"snapshot":"other"}"#, r#"{"snapshot":"host","zones":7}"#] {
+        assert!(read_snapshot(text).is_err(), "{text}");
+    }
+    // Figures that make no sense are shown, not believed.
+    let text = HOST.replace("[4,0,512,0,0],[4,1,0,0,0]", "[1e300,9e9],[-5,0],[],[2]");
+    let snapshot = read_snapshot(&text).unwrap();
+    assert!(snapshot_table(&snapshot, 100).lines().count() < 200);
+    assert!(snapshot_html(&snapshot, &ReportOptions::default()).len() < 1 << 20);
+}

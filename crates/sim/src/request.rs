@@ -1,0 +1,73 @@
+//! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
+//! all of it.
+
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+use perforate_types::{
+    AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
+};
+use serde::Serialize;
+
+/// Where the request lies.
+const START: u64 = 0x7f00_0000_0000;
+
+/// A request for memory and how the operating system serves it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Bytes asked for, a multiple of 2MB.
+    pub bytes: u64,
+    /// The policy, as [`perforate_os::parse_policy`] reads it.
+    pub policy: String,
+    /// Whether background compaction had its time before.
+    pub compacted: bool,
+    /// Compaction in page faults.
+    pub defrag: Defrag,
+}
+
+/// Shares of a request, 0–1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RequestShares {
+    /// In ordinary 2MB pages.
+    pub large: f64,
+    /// In perforated pages.
+    pub perforated: f64,
+}
+
+impl Request {
+    /// Touches the memory page by page on a machine that `memory` describes; its page tables,
+    /// compaction and defragmentation are the request's.
+    ///
+    /// # Errors
+    /// If memory runs out, or the policy cannot be.
+    pub fn serve(&self, memory: KernelConfig) -> Result<RequestShares, OsError> {
+        let policy = parse_policy(&self.policy)?;
+        let shadow_directories = self.policy.starts_with("perforated");
+        let config = KernelConfig {
+            tables: TableFormat { shadow_directories, ..TableFormat::default() },
+            defrag: self.defrag,
+            compacted: self.compacted,
+            ..memory
+        };
+        let mut kernel = Kernel::new(config, policy)?;
+        let mut updates = Vec::new();
+        let request = ProgramEvent::Map {
+            start: VirtualAddress::new(START),
+            length: self.bytes,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event(&request, &mut updates)?;
+        for page in 0..self.bytes / 4096 {
+            updates.clear();
+            let page = VirtualPage::new(START / 4096 + page);
+            kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates)?;
+        }
+        let mut counters = Counters::default();
+        kernel.counters(&mut counters);
+        let regions = (self.bytes >> 21) as f64;
+        let share = |name| counters.get(name).unwrap_or_default() / regions;
+        Ok(RequestShares { large: share("large_pages"), perforated: share("perforated_pages") })
+    }
+}

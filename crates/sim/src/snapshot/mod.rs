@@ -1,0 +1,100 @@
+//! Snapshots of real machines as the memory that a simulation begins with.
+
+mod record;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+
+use perforate_os::HostSnapshot;
+use perforate_types::PageSize;
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::SimError;
+pub use record::{SnapshotOrder, SnapshotRecord, SnapshotRequest};
+
+/// A snapshot and the file it comes from. All memories that begin with it share it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemorySnapshot {
+    /// The file as it was named.
+    pub file: String,
+    /// XXH3-128 of its content.
+    pub content_hash: String,
+    #[serde(skip)]
+    snapshot: Arc<HostSnapshot>,
+}
+
+impl MemorySnapshot {
+    /// Reads a file that says what lies in every frame.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no snapshot of a host, or does not know the frames.
+    pub fn load(file: &str) -> Result<Self, SimError> {
+        let (snapshot, content_hash) = Self::read(file)?;
+        let wrong = |error: perforate_os::OsError| SimError::Snapshot {
+            path: file.into(),
+            problem: error.to_string(),
+        };
+        snapshot.frames().map_err(wrong)?;
+        Ok(Self { file: file.into(), content_hash, snapshot: Arc::new(snapshot) })
+    }
+
+    /// Reads any snapshot of a host; its content hash besides.
+    ///
+    /// # Errors
+    /// If it cannot be read or is none.
+    pub fn read(file: &str) -> Result<(HostSnapshot, String), SimError> {
+        let wrong = |problem: String| SimError::Snapshot { path: file.into(), problem };
+        let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+        let mut input = Hashed { input: BufReader::new(opened), hash: Xxh3::new() };
+        let snapshot =
+            HostSnapshot::read_from(&mut input).map_err(|error| wrong(error.to_string()))?;
+        Ok((snapshot, format!("{:032x}", input.hash.digest128())))
+    }
+
+    /// As [`Self::load`], where a size of memory may be given as well, which is refused.
+    ///
+    /// # Errors
+    /// If it is, or as [`Self::load`].
+    pub fn beside(file: &str, memory: Option<&str>) -> Result<Self, SimError> {
+        if let Some(size) = memory {
+            return Err(SimError::Past(format!(
+                "--memory-from says how large memory is, and --memory says {size}: choose one"
+            )));
+        }
+        Self::load(file)
+    }
+
+    /// The snapshot.
+    pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// Memory that is there.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let occupancy = self.snapshot.occupancy.as_ref();
+        occupancy.map_or(0, |known| known.memory_frames()) * PageSize::Size4K.bytes()
+    }
+
+    /// Physical addresses up to the last that can be used, with room for the hole bitmap.
+    pub(crate) fn address_bytes(&self) -> u64 {
+        let occupancy = self.snapshot.occupancy.as_ref();
+        let bytes = occupancy.map_or(0, |known| known.blocks()) * PageSize::Size2M.bytes();
+        bytes + bytes / (PageSize::Size4K.bytes() * 8) + PageSize::Size2M.bytes()
+    }
+}
+
+/// What is read, and a hash of it.
+struct Hashed<R> {
+    input: R,
+    hash: Xxh3,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        Ok(read)
+    }
+}
