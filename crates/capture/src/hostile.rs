@@ -70,10 +70,7 @@ pub fn replay(mut bytes: &[u8]) {
 }
 
 /// Replays what waits, with answers to its questions.
-fn advance(
-    replay: &mut Replay<Counted>,
-    dictionary: &Entries,
-) -> Result<(), CaptureError> {
+fn advance(replay: &mut Replay<Counted>, dictionary: &Entries) -> Result<(), CaptureError> {
     loop {
         match replay.advance(dictionary)? {
             Step::Starved | Step::Full => return Ok(()),

@@ -55,7 +55,9 @@ impl Target {
             Seeds::Unpacked(folder) => {
                 let traces = files(&repository.join(folder))?;
                 seeds.extend(
-                    traces.into_iter().filter_map(|(name, trace)| Some((name, crate::unpack(&trace)?))),
+                    traces
+                        .into_iter()
+                        .filter_map(|(name, trace)| Some((name, crate::unpack(&trace)?))),
                 );
             }
         }

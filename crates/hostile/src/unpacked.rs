@@ -60,8 +60,8 @@ pub fn unpack(file: &[u8]) -> Option<Vec<u8>> {
         let mut frames = payload.get(1 + 8 * columns..)?;
         for lengths in payload.get(1..1 + 8 * columns)?.as_chunks::<8>().0 {
             let raw = u32::from_le_bytes(lengths[..4].try_into().ok()?) as usize;
-            let (frame, after) =
-                frames.split_at_checked(u32::from_le_bytes(lengths[4..].try_into().ok()?) as usize)?;
+            let (frame, after) = frames
+                .split_at_checked(u32::from_le_bytes(lengths[4..].try_into().ok()?) as usize)?;
             frames = after;
             unpacked.extend(u16::try_from(raw).ok()?.to_le_bytes());
             if raw > 0 {

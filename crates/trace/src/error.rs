@@ -92,10 +92,12 @@ impl TraceError {
         problem: impl Into<String>,
         expected: impl Into<String>,
     ) -> Self {
+        // It may quote the file, and an error is one line.
+        let problem = problem.into().replace(char::is_control, " ");
         Self::Damaged {
             path: path.to_owned(),
             offset,
-            problem: problem.into(),
+            problem,
             expected: expected.into(),
         }
     }

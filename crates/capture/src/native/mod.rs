@@ -34,5 +34,5 @@ pub use program::{ProgramTime, large_share_of_program, time_program};
 pub(crate) use settings::parse_allowed;
 pub use settings::{first_to_be_killed, pin, without_large_pages};
 pub use smaps::{Residency, parse_smaps};
-pub(crate) use worker::{parse_done, parse_ready};
 pub use worker::{Job, Measured, Worker, WorkerState, serve};
+pub(crate) use worker::{parse_done, parse_ready};

@@ -170,7 +170,7 @@ pub fn read_process(
         too_large: 0,
     };
     let guest = runs_virtual_machine(&folder).then(|| largest(&areas)).flatten();
-    let total = areas.iter().map(|area| area.resident_bytes).sum();
+    let total = areas.iter().map(|area| area.resident_bytes).fold(0, u64::saturating_add);
     let (mut all, mut of_guest) = (PageContents::default(), None);
     let (mut made, mut done) = (Vec::new(), 0);
     for (place, area) in areas.iter().enumerate() {
@@ -179,7 +179,7 @@ pub fn read_process(
             sinks.push(of_guest.insert(PageContents::default()));
         }
         made.push(reader.look_into(area, has_sizes, &mut sinks));
-        done += area.resident_bytes;
+        done = area.resident_bytes.saturating_add(done);
         progress(done, total);
     }
     let has_frames = reader.has_frames;
@@ -244,7 +244,7 @@ fn runs_virtual_machine(folder: &Path) -> bool {
 /// The area with most resident memory: in a virtual machine's process, the guest's memory.
 fn largest(areas: &[Area]) -> Option<usize> {
     let memory = areas.iter().enumerate().filter(|(_, area)| area.is_memory());
-    memory.max_by_key(|(_, area)| area.resident_bytes + area.hugetlb_bytes).map(|(place, _)| place)
+    memory.max_by_key(|(_, area)| area.resident_bytes.saturating_add(area.hugetlb_bytes)).map(|(place, _)| place)
 }
 
 fn guest_note(area: &ProcessArea, contents: Option<&ProcessContents>) -> String {
@@ -296,11 +296,16 @@ fn summary(contents: &PageContents, unreadable: u64) -> ProcessContents {
 fn sum(areas: &mut [ProcessArea], has_frames: bool, has_flags: bool) -> ProcessTotals {
     let mut all = ProcessTotals::default();
     for totals in areas.iter_mut().map(|area| &mut area.totals) {
-        all.mapped_bytes += totals.mapped_bytes;
-        all.resident_bytes += totals.resident_bytes;
-        all.anonymous_bytes += totals.anonymous_bytes;
-        all.swapped_bytes += totals.swapped_bytes;
-        all.large_bytes += totals.large_bytes;
+        // Whatever the file claims: areas may overlap in a file that Linux has not written.
+        for (sum, bytes) in [
+            (&mut all.mapped_bytes, totals.mapped_bytes),
+            (&mut all.resident_bytes, totals.resident_bytes),
+            (&mut all.anonymous_bytes, totals.anonymous_bytes),
+            (&mut all.swapped_bytes, totals.swapped_bytes),
+            (&mut all.large_bytes, totals.large_bytes),
+        ] {
+            *sum = sum.saturating_add(bytes);
+        }
         totals.sizes = totals.sizes.take().filter(|_| has_frames);
         totals.folio_bytes = totals.folio_bytes.filter(|_| has_flags);
         totals.merged_bytes = totals.merged_bytes.filter(|_| has_flags);
@@ -343,7 +348,7 @@ impl Reader {
     ) -> ProcessArea {
         let mut totals = ProcessTotals {
             mapped_bytes: area.range.end - area.range.start,
-            resident_bytes: area.resident_bytes + area.hugetlb_bytes,
+            resident_bytes: area.resident_bytes.saturating_add(area.hugetlb_bytes),
             anonymous_bytes: area.anonymous_bytes,
             swapped_bytes: area.swapped_bytes,
             large_bytes: area.large_bytes,

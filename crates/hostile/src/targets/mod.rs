@@ -4,6 +4,7 @@ mod machine;
 mod options;
 mod reports;
 mod settings;
+mod snapshots;
 mod traces;
 
 use std::fmt::Display;
@@ -17,8 +18,14 @@ use crate::target::Seeds;
 const LITTLE: usize = 16 << 20;
 
 /// All targets.
-pub const TARGETS: &[&[Target]] =
-    &[traces::TARGETS, machine::TARGETS, settings::TARGETS, options::TARGETS, reports::TARGETS];
+pub const TARGETS: &[&[Target]] = &[
+    traces::TARGETS,
+    machine::TARGETS,
+    snapshots::TARGETS,
+    settings::TARGETS,
+    options::TARGETS,
+    reports::TARGETS,
+];
 
 /// The target of this name.
 pub fn find(name: &str) -> Option<&'static Target> {

@@ -35,6 +35,6 @@ fn options() -> ReportOptions {
 }
 
 /// Text of a results file stays text.
-fn check_page(page: &str) {
+pub(super) fn check_page(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
 }

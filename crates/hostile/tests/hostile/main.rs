@@ -122,3 +122,13 @@ fn targets_have_different_names() {
         assert!(perforate_hostile::find(name).is_some_and(|found| found.name == *name));
     }
 }
+
+#[test]
+fn libfuzzer_has_every_target() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/Cargo.toml");
+    let manifest = std::fs::read_to_string(path).unwrap();
+    for target in TARGETS.iter().copied().flatten() {
+        let line = format!("\nname = \"{}\"\npath = \"target.rs\"\n", target.name);
+        assert!(manifest.contains(&line), "{path} has no {}", target.name);
+    }
+}

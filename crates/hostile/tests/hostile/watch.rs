@@ -58,7 +58,8 @@ impl Watch {
             }
         });
         catch_messages();
-        let last = File::create(folder.join(LAST_INPUT)).expect("a file for inputs can be made");
+        let last = File::create(folder.join(format!("{LAST_INPUT}-{seed}")))
+            .expect("a file for inputs can be made");
         Self { folder, seed, running, last }
     }
 
