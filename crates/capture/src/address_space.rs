@@ -227,6 +227,26 @@ mod tests {
     }
 
     #[test]
+    fn no_length_goes_beyond_the_last_address() {
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x10000),
+            from_length: u64::MAX,
+            to: VirtualAddress::new(0x80000),
+            to_length: u64::MAX,
+        };
+        let protect = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x10000),
+            length: u64::MAX,
+            permissions: Permissions::READ,
+            accessible: true,
+        };
+        let all = [map(0x10000, u64::MAX, RW), remap, protect];
+        let expected = [map(0x80000, u64::MAX - 0x80000, Permissions::READ)];
+        assert_eq!(after(&all), expected);
+        assert_eq!(after(&[map(0x10000, 0x1000, RW), unmap(0x8000, u64::MAX)]), []);
+    }
+
+    #[test]
     fn pages_that_exist_are_populated() {
         let mut space = AddressSpace::default();
         space.apply(&map(0x10000, 0x2000, RW));

@@ -173,4 +173,13 @@ mod tests {
         assert!(images.get(1).unwrap().has_ended && !images.get(0).unwrap().has_ended);
         assert!(images.get(1 << 40).is_err());
     }
+
+    #[test]
+    fn a_number_far_beyond_the_others_takes_little_memory() {
+        let mut images = Images::default();
+        images.get(Images::MOST - 1).unwrap().process = 7;
+        assert_eq!(images.iter().count(), 1, "those between are not made");
+        assert_eq!(images.get(Images::MOST - 1).unwrap().process, 7);
+        assert!(images.get(Images::MOST).is_err());
+    }
 }

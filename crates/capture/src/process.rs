@@ -253,6 +253,13 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_that_ends_before_it_begins_is_none() {
+        assert!(parse_line("2000-3000 rw-p 00000000 00:00 0").is_some());
+        assert_eq!(parse_line("3000-2000 rw-p 00000000 00:00 0"), None);
+        assert_eq!(parse_line("2000-2000 rw-p 00000000 00:00 0"), None);
+    }
+
+    #[test]
     fn touched_pages_of_this_process_exist() {
         let pages = PageMap::open(std::process::id()).unwrap();
         let memory = vec![1u8; 16 * PAGE_BYTES as usize];

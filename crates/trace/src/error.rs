@@ -94,12 +94,7 @@ impl TraceError {
     ) -> Self {
         // It may quote the file, and an error is one line.
         let problem = problem.into().replace(char::is_control, " ");
-        Self::Damaged {
-            path: path.to_owned(),
-            offset,
-            problem,
-            expected: expected.into(),
-        }
+        Self::Damaged { path: path.to_owned(), offset, problem, expected: expected.into() }
     }
 
     pub(crate) fn workload(spec: &str, problem: impl Into<String>) -> Self {
