@@ -34,7 +34,7 @@ impl AddressSpace {
             ProgramEvent::Map {
                 start, length, permissions, accessible, backing, shared, ..
             } => {
-                let end = start.value() + length;
+                let end = start.value().saturating_add(*length);
                 self.remove(start.value(), end);
                 let (permissions, accessible) = (*permissions, *accessible);
                 let area =
@@ -42,12 +42,13 @@ impl AddressSpace {
                 self.areas.insert(start.value(), area);
             }
             ProgramEvent::Unmap { start, length } => {
-                self.remove(start.value(), start.value() + length);
+                self.remove(start.value(), start.value().saturating_add(*length));
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
-                self.cut(start.value());
-                self.cut(start.value() + length);
-                for (_, area) in self.areas.range_mut(start.value()..start.value() + length) {
+                let range = start.value()..start.value().saturating_add(*length);
+                self.cut(range.start);
+                self.cut(range.end);
+                for (_, area) in self.areas.range_mut(range) {
                     area.permissions = *permissions;
                     area.accessible = *accessible;
                 }
@@ -86,12 +87,14 @@ impl AddressSpace {
     }
 
     fn remap(&mut self, from: u64, from_length: u64, to: u64, to_length: u64) {
+        // A program may say any length: nothing lies behind the last address.
+        let (end, to_end) = (from.saturating_add(from_length), to.saturating_add(to_length));
         self.cut(from);
-        self.cut(from + from_length.max(1));
+        self.cut(end.max(from.saturating_add(1)));
         let Some(area) = self.areas.get(&from).copied() else { return };
-        self.remove(from, from + from_length);
-        self.remove(to, to + to_length);
-        self.areas.insert(to, Area { end: to + to_length, ..area });
+        self.remove(from, end);
+        self.remove(to, to_end);
+        self.areas.insert(to, Area { end: to_end, ..area });
     }
 
     /// The start of the heap.
@@ -221,6 +224,26 @@ mod tests {
             to_length: 0x3000,
         };
         assert_eq!(after(&[map(0x10000, 0x2000, RW), grow]), [map(0x10000, 0x3000, RW)]);
+    }
+
+    #[test]
+    fn no_length_goes_beyond_the_last_address() {
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x10000),
+            from_length: u64::MAX,
+            to: VirtualAddress::new(0x80000),
+            to_length: u64::MAX,
+        };
+        let protect = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x10000),
+            length: u64::MAX,
+            permissions: Permissions::READ,
+            accessible: true,
+        };
+        let all = [map(0x10000, u64::MAX, RW), remap, protect];
+        let expected = [map(0x80000, u64::MAX - 0x80000, Permissions::READ)];
+        assert_eq!(after(&all), expected);
+        assert_eq!(after(&[map(0x10000, 0x1000, RW), unmap(0x8000, u64::MAX)]), []);
     }
 
     #[test]

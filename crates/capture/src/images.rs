@@ -53,13 +53,14 @@ impl Image {
 /// All images, by number.
 #[derive(Default)]
 pub struct Images {
-    images: Vec<Image>,
+    /// Boxed, as a damaged record may name a number far beyond the others.
+    images: Vec<Option<Box<Image>>>,
     processes: u32,
 }
 
 impl Images {
     /// More images than any machine makes; a larger number is damage.
-    const MOST: u64 = 1 << 24;
+    const MOST: u64 = 1 << 22;
 
     /// The image with this number, made if need be.
     pub fn get(&mut self, number: u64) -> Result<&mut Image, CaptureError> {
@@ -68,19 +69,19 @@ impl Images {
         }
         let number = number as usize;
         if self.images.len() <= number {
-            self.images.resize_with(number + 1, Image::default);
+            self.images.resize_with(number + 1, || None);
         }
-        Ok(&mut self.images[number])
+        Ok(self.images[number].get_or_insert_default())
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
-        self.images.iter()
+        self.images.iter().flatten().map(|image| &**image)
     }
 
     /// Whether a process has not ended, or has been forked and not been seen yet.
     pub fn is_any_alive(&self) -> bool {
-        self.images.iter().any(|image| image.id.is_some() && !image.has_ended)
+        self.iter().any(|image| image.id.is_some() && !image.has_ended)
     }
 
     /// The number of a new process.
@@ -121,7 +122,7 @@ impl Images {
     /// A program was loaded into `number`: a new process, or one that `process` ran before.
     pub fn load(&mut self, number: u64) -> Result<(), CaptureError> {
         let process = self.get(number)?.process;
-        let before = self.images[..number as usize].iter_mut().rev();
+        let before = self.images[..number as usize].iter_mut().rev().flatten();
         let before = before
             .filter(|image| image.process == process && image.id.is_some())
             .find(|image| !image.has_ended);
@@ -171,5 +172,14 @@ mod tests {
         assert!(!third.is_traced() && !fourth.is_traced(), "until its memory is in the trace");
         assert!(images.get(1).unwrap().has_ended && !images.get(0).unwrap().has_ended);
         assert!(images.get(1 << 40).is_err());
+    }
+
+    #[test]
+    fn a_number_far_beyond_the_others_takes_little_memory() {
+        let mut images = Images::default();
+        images.get(Images::MOST - 1).unwrap().process = 7;
+        assert_eq!(images.iter().count(), 1, "those between are not made");
+        assert_eq!(images.get(Images::MOST - 1).unwrap().process, 7);
+        assert!(images.get(Images::MOST).is_err());
     }
 }

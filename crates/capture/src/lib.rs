@@ -19,6 +19,8 @@ mod decode;
 mod elf;
 mod error;
 mod execution;
+#[doc(hidden)]
+pub mod hostile;
 mod images;
 mod launch;
 pub mod native;

@@ -44,6 +44,11 @@ pub fn snapshot(pid: u32, emulator: &Path, program: &Path) -> io::Result<Snapsho
     Ok(from_lines(&lines(pid)?, emulator, &program))
 }
 
+/// The same from the text of `/proc/PID/maps`.
+pub fn snapshot_of(text: &str, emulator: &Path, program: &Path) -> Snapshot {
+    from_lines(&parse(text), emulator, program)
+}
+
 /// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
 pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let lines = lines(pid)?;
@@ -53,8 +58,11 @@ pub fn present_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
 }
 
 fn lines(pid: u32) -> io::Result<Vec<Mapping>> {
-    let text = text(format!("/proc/{pid}/maps"))?;
-    Ok(text.lines().filter_map(Mapping::parse).collect())
+    Ok(parse(&text(format!("/proc/{pid}/maps"))?))
+}
+
+fn parse(text: &str) -> Vec<Mapping> {
+    text.lines().filter_map(Mapping::parse).collect()
 }
 
 /// Where the emulator begins.

@@ -78,7 +78,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("perforate: {failure}");
+            // It may quote a file: what that contains does not reach the terminal's controls.
+            let line = failure.to_string().replace(char::is_control, " ");
+            eprintln!("perforate: {line}");
             ExitCode::from(failure.exit_code())
         }
     }

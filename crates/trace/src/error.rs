@@ -92,12 +92,9 @@ impl TraceError {
         problem: impl Into<String>,
         expected: impl Into<String>,
     ) -> Self {
-        Self::Damaged {
-            path: path.to_owned(),
-            offset,
-            problem: problem.into(),
-            expected: expected.into(),
-        }
+        // It may quote the file, and an error is one line.
+        let problem = problem.into().replace(char::is_control, " ");
+        Self::Damaged { path: path.to_owned(), offset, problem, expected: expected.into() }
     }
 
     pub(crate) fn workload(spec: &str, problem: impl Into<String>) -> Self {

@@ -26,5 +26,7 @@ pub use large_pages::{LargePageSettings, chosen};
 pub use limit::{Headroom, MemoryLimit, bounded, parse_cgroups};
 pub use processor::{CacheSize, Processor, parse_cpuinfo};
 pub use program::{ProgramTime, large_share_of_program, time_program};
+pub(crate) use settings::parse_allowed;
 pub use settings::{first_to_be_killed, pin, without_large_pages};
 pub use worker::{Job, Measured, Worker, WorkerState, serve};
+pub(crate) use worker::{parse_done, parse_ready};

@@ -58,7 +58,7 @@ pub(super) fn allowed_processors() -> Vec<usize> {
 }
 
 /// The list after `Cpus_allowed_list:`, such as `0-3,8`.
-fn parse_allowed(text: &[u8]) -> Vec<usize> {
+pub(crate) fn parse_allowed(text: &[u8]) -> Vec<usize> {
     let text = String::from_utf8_lossy(text);
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let mut processors = Vec::new();

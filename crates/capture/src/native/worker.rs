@@ -258,13 +258,13 @@ impl Drop for Worker {
     }
 }
 
-fn parse_ready(line: &str) -> Option<WorkerState> {
+pub(crate) fn parse_ready(line: &str) -> Option<WorkerState> {
     let mut words = line.strip_prefix("ready ")?.split(' ');
     let large_share = words.next()?.parse().ok()?;
     Some(WorkerState { large_share, grouped_share: words.next()?.parse().ok() })
 }
 
-fn parse_done(line: &str) -> Option<Measured> {
+pub(crate) fn parse_done(line: &str) -> Option<Measured> {
     let mut words = line.strip_prefix("done ")?.split(' ');
     Some(Measured {
         processor_nanoseconds: words.next()?.parse().ok()?,

@@ -121,7 +121,9 @@ fn runs_virtual_machine(folder: &Path) -> bool {
 /// The area with most resident memory: in a virtual machine's process, the guest's memory.
 fn largest(areas: &[Area]) -> Option<usize> {
     let memory = areas.iter().enumerate().filter(|(_, area)| area.is_memory());
-    memory.max_by_key(|(_, area)| area.resident_bytes + area.hugetlb_bytes).map(|(place, _)| place)
+    memory
+        .max_by_key(|(_, area)| area.resident_bytes.saturating_add(area.hugetlb_bytes))
+        .map(|(place, _)| place)
 }
 
 #[cfg(test)]

@@ -118,7 +118,8 @@ impl SnapshotRecord {
         let wrong = |error: OsError| SimError::Perforation(error.to_string());
         let parsed = parse_policy(&policy).map_err(wrong)?;
         let (about, occupancy) = (&snapshot.about, snapshot.occupancy.as_ref());
-        let present: u64 = about.zones.iter().map(|zone| zone.present_frames).sum();
+        let present = about.zones.iter().map(|zone| zone.present_frames);
+        let present = present.fold(0, u64::saturating_add);
         let frames = occupancy.map(|known| {
             let states = FrameState::ALL[..FrameState::COUNT].iter();
             let counts = states.map(|&state| (state.name(), known.frames(state)));
@@ -137,7 +138,9 @@ impl SnapshotRecord {
             missing: about.missing.clone(),
             assumptions: about.assumptions.clone(),
             zones: about.zones.iter().filter(|zone| has_memory(zone)).cloned().collect(),
-            memory_bytes: occupancy.map_or(present, |known| known.memory_frames()) * 4096,
+            memory_bytes: occupancy
+                .map_or(present, |known| known.memory_frames())
+                .saturating_mul(4096),
             frames,
             mapped_frames: about.mapped_frames,
             shared_frames: about.shared_frames,

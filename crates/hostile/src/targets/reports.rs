@@ -1,0 +1,40 @@
+//! Results as the report reads them.
+
+use perforate_report::{
+    ReportOptions, experiments_html, experiments_table, html, read_experiments, read_results, table,
+};
+
+use super::{Target, target, told};
+use crate::target::Seeds;
+
+/// Pages are a few times as long as the results on them.
+const PAGE_BYTES: usize = 64 << 20;
+
+pub const TARGETS: &[Target] = &[
+    target("report-results", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(results) = told(read_results(&text)) {
+            table(&results, 100);
+            check_page(&html(&results, &options()));
+        }
+    })
+    .with_seeds(Seeds::Lines("crates/report/tests/data"))
+    .with_memory(PAGE_BYTES),
+    target("report-experiments", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(experiments) = told(read_experiments(&text)) {
+            experiments_table(&experiments, 100);
+            check_page(&experiments_html(&experiments, &options()));
+        }
+    })
+    .with_memory(PAGE_BYTES),
+];
+
+fn options() -> ReportOptions {
+    ReportOptions { title: "Hostile".into(), command: "perforate".into() }
+}
+
+/// Text of a results file stays text.
+pub(super) fn check_page(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+}

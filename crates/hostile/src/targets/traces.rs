@@ -1,0 +1,73 @@
+//! Traces, our own and foreign ones.
+
+use perforate_trace::{CHUNK_INSTRUCTIONS, Source, open_bytes};
+use perforate_types::Chunk;
+
+use super::{Target, assert_one_line, target, told};
+use crate::target::Seeds;
+
+/// Traces unpack: zstd's window alone may have 8MB, xz dictionaries more.
+const TRACE_BYTES: usize = 160 << 20;
+/// Chunks looked at: an endless trace is sound.
+const MOST_CHUNKS: usize = 6;
+
+const SAMPLES: Seeds = Seeds::Folder("crates/trace/tests/samples");
+
+pub const TARGETS: &[Target] = &[
+    of_trace("trace", |bytes| open("trace", bytes)),
+    of_trace("trace-champsim", |bytes| open("champsim:trace", bytes)),
+    of_trace("trace-cloudsuite", |bytes| open("cloudsuite:trace", bytes)),
+    of_trace("trace-drmemtrace", |bytes| open("drmemtrace:trace", bytes)),
+    of_trace("trace-gem5", |bytes| open("gem5:trace", bytes)),
+    of_trace("trace-lackey", |bytes| open("lackey:trace", bytes)),
+    of_trace("trace-csv", |bytes| open("csv:trace", bytes)),
+    target("trace-unpacked", |bytes| open("trace", &crate::pack(bytes)))
+        .with_seeds(Seeds::Unpacked("crates/trace/tests/samples"))
+        .with_memory(TRACE_BYTES),
+];
+
+const fn of_trace(name: &'static str, run: fn(&[u8])) -> Target {
+    target(name, run).with_seeds(SAMPLES).with_memory(TRACE_BYTES)
+}
+
+fn open(name: &str, bytes: &[u8]) {
+    let open = || told(open_bytes(name, bytes.to_vec()));
+    let Some(source) = open() else { return };
+    let instructions = drain(source);
+    // A skip lands where reading would have come to.
+    if instructions > 0
+        && let Some(mut source) = open()
+        && let Some(skipped) = told(source.skip(instructions / 2))
+    {
+        assert!(skipped <= instructions / 2, "{skipped} of {instructions} / 2 skipped");
+        drain(source);
+    }
+}
+
+fn drain(mut source: Box<dyn Source>) -> u64 {
+    let mut chunk = Chunk::default();
+    let mut instructions = 0;
+    for _ in 0..MOST_CHUNKS {
+        match told(source.next_chunk(&mut chunk)) {
+            Some(true) => check(&chunk),
+            Some(false) | None => break,
+        }
+        instructions += chunk.instructions.len() as u64;
+    }
+    if let Some(truncation) = source.truncated() {
+        assert_one_line(&truncation.to_string());
+    }
+    let metadata = source.metadata();
+    metadata.assumptions.iter().for_each(|sentence| assert!(!sentence.is_empty()));
+    instructions
+}
+
+/// What every chunk keeps to.
+fn check(chunk: &Chunk) {
+    assert!(chunk.instructions.len() <= CHUNK_INSTRUCTIONS);
+    let accesses: usize = chunk.instructions.iter().map(|one| usize::from(one.accesses)).sum();
+    assert_eq!(accesses, chunk.accesses.len(), "accesses belong to instructions");
+    let places = chunk.events.iter().map(|(before, _)| *before as usize);
+    assert!(places.clone().is_sorted(), "events in order");
+    assert!(places.max().unwrap_or(0) <= chunk.instructions.len());
+}
