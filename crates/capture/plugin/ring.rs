@@ -303,7 +303,7 @@ impl Cpu {
         self.executed += record::block_instructions(record);
         self.write(record);
         // Now and then is enough: a segment's end shows everything.
-        if self.blocks_left % PUBLISHED_BLOCKS == 0 {
+        if self.blocks_left.is_multiple_of(PUBLISHED_BLOCKS) {
             self.publish();
         }
         true

@@ -7,6 +7,7 @@ use perforate_types::{Instruction, MemoryAccess, ProgramEvent};
 
 use crate::blocks::Dictionary;
 use crate::output::{Output, Sink};
+use crate::proc::{self, MemoryAmounts, Residency};
 use crate::replay::{Replay, Step};
 use crate::spool::Batch;
 use crate::{CaptureError, Region, elf, native, process, region};
@@ -92,6 +93,24 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
 pub fn process_maps(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     process::snapshot_of(&text, Path::new("/usr/bin/qemu-x86_64"), Path::new("/usr/bin/program"));
+}
+
+/// Reads `/proc/PID/smaps` and its like.
+pub fn smaps(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for addresses in [0..u64::MAX, 0x7f00_0000_0000..0x7f00_0040_0000, 5..5] {
+        Residency::of(&text, addresses);
+    }
+}
+
+/// Reads `/proc/meminfo`.
+pub fn meminfo(bytes: &[u8]) {
+    MemoryAmounts::parse(&String::from_utf8_lossy(bytes));
+}
+
+/// Reads `/proc/buddyinfo`.
+pub fn buddyinfo(bytes: &[u8]) {
+    proc::free_memory(&String::from_utf8_lossy(bytes));
 }
 
 /// Reads a program's file.

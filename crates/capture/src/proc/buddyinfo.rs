@@ -21,7 +21,7 @@ impl Zones {
 
 /// Free memory of all zones together, from the text of `/proc/buddyinfo`; absent if no line is like
 /// one of it.
-fn free_memory(text: &str) -> Option<FreeMemory> {
+pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
     let about = SnapshotAbout { zones: zones.0, ..SnapshotAbout::default() };

@@ -24,7 +24,7 @@ impl MemoryAmounts {
     }
 
     /// Reads the text of `/proc/meminfo`.
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut amounts = Self::default();
         for line in text.lines() {
             let Some((key, value)) = line.split_once(':') else { continue };

@@ -17,6 +17,7 @@ mod table;
 mod zoneinfo;
 mod zones;
 
+pub(crate) use buddyinfo::free_memory;
 pub use buddyinfo::free_memory_now;
 pub use input::kernel_release;
 pub(crate) use input::{text, wrong};

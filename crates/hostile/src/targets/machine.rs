@@ -18,17 +18,9 @@ pub const TARGETS: &[Target] = &[
             }
         });
     }),
-    target("native-smaps", |bytes| {
-        for addresses in [0..u64::MAX, 0x7f00_0000_0000..0x7f00_0040_0000, 5..5] {
-            native::parse_smaps(bytes, addresses);
-        }
-    }),
-    target("native-meminfo", |bytes| {
-        native::parse_meminfo(bytes);
-    }),
-    target("native-buddyinfo", |bytes| {
-        native::parse_buddyinfo(bytes);
-    }),
+    target("native-smaps", hostile::smaps),
+    target("native-meminfo", hostile::meminfo),
+    target("native-buddyinfo", hostile::buddyinfo),
     target("native-cpuinfo", |bytes| drop(native::parse_cpuinfo(bytes))),
     target("native-cgroup", |bytes| drop(native::parse_cgroups(bytes))),
     target("native-status", hostile::allowed_processors),
@@ -39,14 +31,6 @@ pub const TARGETS: &[Target] = &[
             told(native::Job::parse(&words));
             hostile::worker_answer(line);
         });
-    }),
-    target("native-kpageflags", |mut bytes| {
-        let ours = bytes.as_chunks::<8>().0.iter().map(|frame| u64::from_le_bytes(*frame));
-        let ours = ours.take(16).collect();
-        let memory = native::read_blocks(&mut bytes, ours).expect("memory can be read");
-        for block in &memory.blocks {
-            assert!(block.movable_frames() <= 512);
-        }
     }),
     target("native-cpuid", |bytes| {
         let numbers = bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
