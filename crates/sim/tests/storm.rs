@@ -8,11 +8,14 @@
 //! A long storm, 10⁷ events and more over all schemes: `STORM_SEEDS=100 cargo test --release -p
 //! perforate-sim --test storm every_scheme -- --nocapture`; `STORM_EVENTS` makes each longer.
 
+#[path = "storms/occupied.rs"]
+mod occupied;
 mod storms;
 
+use occupied::occupied;
 use perforate_mmu::Sabotage;
 use perforate_sim::{Scheme, SimError, scheme};
-use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, number, occupied, seeds};
+use storms::{CHECKED_EVERY, Replay, Storm, assert_map_adds_up, number, seeds};
 
 /// Events of one storm, where `STORM_EVENTS` does not say otherwise.
 const EVENTS: u64 = 12_000;

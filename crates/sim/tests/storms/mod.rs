@@ -2,7 +2,6 @@
 //! is set up and named.
 
 mod names;
-mod occupied;
 mod segments;
 mod virtualized;
 
@@ -19,7 +18,6 @@ use perforate_types::{
 
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 #[allow(unused_imports)] // Of two storms one has it.
-pub use occupied::occupied;
 pub use segments::{SegmentAction, has_segments};
 use virtualized::virtualize;
 

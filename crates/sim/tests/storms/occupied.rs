@@ -3,7 +3,7 @@
 use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder, SnapshotZone};
 use perforate_sim::MemorySnapshot;
 
-use super::Random;
+use crate::storms::Random;
 
 /// Frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
