@@ -112,7 +112,10 @@ fn look_into(snapshot: HostSnapshot) {
 /// A process of which one file is this.
 fn process(name: &str, bytes: &[u8]) {
     let folder = folder(name);
-    fs::write(folder.join("7").join(name), bytes).expect("temporary files can be written");
+    // A new file, as file systems write one that is truncated to the disk at once.
+    let path = folder.join("7").join(name);
+    let _ = fs::remove_file(&path);
+    fs::write(path, bytes).expect("temporary files can be written");
     for contents in [false, true] {
         told(read_process(
             &ProcessOptions { pid: 7, proc: folder.clone(), contents },
