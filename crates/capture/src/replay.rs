@@ -439,7 +439,8 @@ impl<S: Sink> Replay<S> {
         let executed = executed(&self.blocks, block, next, &image.relocation);
         let Some(first) = instructions.first() else { return Ok(()) };
         let start = first.instruction.ip.value();
-        output.begin_block(place, start..start.wrapping_add(block.end - block.start))?;
+        output
+            .begin_block(place, start..start.wrapping_add(block.end.wrapping_sub(block.start)))?;
         let mut pieces = thread.pieces.as_slice();
         for (index, decoded) in instructions[..executed].iter().enumerate() {
             let own = pieces.iter().take_while(|(of, _)| usize::from(*of) <= index).count();
@@ -447,7 +448,7 @@ impl<S: Sink> Replay<S> {
             pieces = later;
             let is_last = index + 1 == instructions.len();
             if decoded.repeats && is_last {
-                let at = block.end - u64::from(decoded.instruction.length);
+                let at = block.end.wrapping_sub(u64::from(decoded.instruction.length));
                 let goes_on = next == Some(at);
                 repeat(&mut thread.repetition, decoded, now, goes_on, |instruction, accesses| {
                     output.push(instruction, accesses)
