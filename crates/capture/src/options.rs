@@ -49,7 +49,8 @@ pub struct RecordOptions {
     pub spool_bytes: u64,
     /// How hard to compress, a zstd level: 3 keeps up with the program, 19 is for keeping.
     pub level: i32,
-    /// Ends the recording when set: the programs are killed and the trace is valid.
+    /// Ends the recording when set: the programs are killed, and what they did is written to the
+    /// trace. Set again, it ends the trace where it is.
     pub stop: Arc<AtomicBool>,
     /// The emulator; `qemu-x86_64` in PATH if none is given.
     pub emulator: Option<PathBuf>,

@@ -150,7 +150,11 @@ impl Session {
             if reported.elapsed() > PROGRESS_PERIOD {
                 reported = Instant::now();
                 progress(self.progress());
-                killed = killed.or_else(|| self.limit_reached());
+                match killed {
+                    Some(Ending::Stopped) if self.is_told_to_stop() => return Ok(Ending::Stopped),
+                    Some(_) => {}
+                    None => killed = self.limit_reached(),
+                }
                 if killed.is_some() {
                     self.end_programs();
                 }
@@ -175,6 +179,12 @@ impl Session {
         }
     }
 
+    /// Whether the caller wants an end since it was asked last: of the programs, then of the
+    /// recording, with what still waits left out.
+    fn is_told_to_stop(&self) -> bool {
+        self.options.stop.swap(false, Ordering::Relaxed)
+    }
+
     /// Whether the programs have run long enough. What they did may still wait in the spool.
     fn limit_reached(&self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
@@ -183,7 +193,7 @@ impl Session {
         let enough =
             |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
         let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
-        if self.options.stop.load(Ordering::Relaxed) {
+        if self.is_told_to_stop() {
             Some(Ending::Stopped)
         } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
             Some(Ending::Size)
@@ -423,7 +433,7 @@ impl Session {
     /// Lets a program that replaced the recorded one run to its end, or until told to stop.
     fn wait_for_replacement(&mut self) {
         while matches!(self.child.0.try_wait(), Ok(None)) {
-            if self.options.stop.load(Ordering::Relaxed) {
+            if self.is_told_to_stop() {
                 return;
             }
             std::thread::sleep(PROGRESS_PERIOD);
