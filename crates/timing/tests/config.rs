@@ -15,10 +15,10 @@ const ZEN_4: &str = include_str!("../../../machines/zen4-genoa.toml");
 /// The timing part of a machine file.
 fn parse(text: &str) -> Result<TimingConfig, toml::de::Error> {
     let mut machine: toml::Table = toml::from_str(text)?;
-    for other in ["name", "summary", "tlb", "walk_cache", "energy"] {
+    for other in ["name", "summary", "tlb", "walk_cache"] {
         machine.remove(other).expect("a machine file has it");
     }
-    for other in ["virtualization", "operating_system", "processors"] {
+    for other in ["virtualization", "operating_system", "energy", "processors"] {
         machine.remove(other); // some have the default
     }
     machine.try_into()
