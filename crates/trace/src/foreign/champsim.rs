@@ -20,7 +20,7 @@ use perforate_types::{
     STACK_POINTER, VirtualAddress,
 };
 
-use super::foreign_source::{Format, Input, Running};
+use super::foreign_source::{Format, Input, NO_EVENTS, Running};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
@@ -184,7 +184,7 @@ impl Format for ChampSim {
         let mut assumptions = vec![
             format!("access sizes are not recorded; {ASSUMED_SIZE_BYTES} bytes assumed"),
             "operations are not recorded; all counted as integer".to_owned(),
-            "no map events; memory is mapped where it is touched".to_owned(),
+            NO_EVENTS.to_owned(),
         ];
         if self.format == TraceFormat::CloudSuite {
             assumptions.push(

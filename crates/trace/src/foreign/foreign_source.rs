@@ -12,6 +12,12 @@ use super::compressed::Stream;
 use crate::source::{CHUNK_INSTRUCTIONS, Truncation, file_name, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
+/// An assumption of formats without events.
+pub(super) const NO_EVENTS: &str = "no map events; memory is mapped where it is touched";
+/// An assumption of formats that are lists of accesses.
+pub(super) const ACCESSES_ONLY: &str =
+    "registers, branches and operations are not recorded; no dependencies assumed";
+
 /// The (decompressed) content of a file, and how far it was read.
 pub(super) struct Input {
     pub(super) path: PathBuf,

@@ -16,7 +16,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, Window};
+use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Window};
 use super::formats::TraceFormat;
 use super::{ASSUMED_IP, protocol_buffer};
 use crate::source::Truncation;
@@ -165,9 +165,8 @@ impl Format for Gem5 {
                  all other commands are left out"
                     .to_owned(),
                 format!("packets without an instruction address: {ASSUMED_IP:#x} assumed"),
-                "registers, branches and operations are not recorded; no dependencies assumed"
-                    .to_owned(),
-                "no map events; memory is mapped where it is touched".to_owned(),
+                ACCESSES_ONLY.to_owned(),
+                NO_EVENTS.to_owned(),
             ],
             ..SourceMetadata::default()
         }

@@ -5,7 +5,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, Pending};
+use super::foreign_source::{Format, Input, NO_EVENTS, Pending};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
@@ -113,7 +113,7 @@ impl Format for Lackey {
             assumptions: vec![
                 "registers and branches are not recorded; no dependencies assumed".to_owned(),
                 "operations are not recorded; all counted as integer".to_owned(),
-                "no map events; memory is mapped where it is touched".to_owned(),
+                NO_EVENTS.to_owned(),
             ],
             ..SourceMetadata::default()
         }

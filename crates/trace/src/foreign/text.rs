@@ -9,7 +9,7 @@
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
 use super::ASSUMED_IP;
-use super::foreign_source::{Format, Input, Pending, Running};
+use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Pending, Running};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
@@ -216,9 +216,8 @@ impl Format for Text {
                      instruction address, at {ASSUMED_IP:#x}"
                 ),
                 format!("accesses without a size: {ASSUMED_SIZE_BYTES} bytes assumed"),
-                "registers, branches and operations are not recorded; no dependencies assumed"
-                    .to_owned(),
-                "no map events; memory is mapped where it is touched".to_owned(),
+                ACCESSES_ONLY.to_owned(),
+                NO_EVENTS.to_owned(),
             ],
             ..SourceMetadata::default()
         }

@@ -2,6 +2,8 @@
 
 use perforate_types::Branch;
 
+use super::super::foreign_source::NO_EVENTS;
+
 /// Length in bytes of a record.
 pub(super) const BYTES: usize = 12;
 
@@ -87,7 +89,7 @@ impl Facts {
         let mut list = vec![
             "registers are not recorded, instruction bytes not decoded; no dependencies assumed",
             "operations are not recorded; all counted as integer, system calls as serializing",
-            "no map events; memory is mapped where it is touched",
+            NO_EVENTS,
             "prefetches, cache flushes and code of the kernel are left out",
         ];
         if self.file_type & Self::NO_DATA != 0 {
