@@ -1,6 +1,7 @@
 //! What a process says of itself to the kernel: where it runs, whether it may have large pages,
 //! who is to go first when memory is short. All of it ends with the process.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -57,18 +58,21 @@ pub(super) fn allowed_processors() -> Vec<usize> {
     parse_allowed(&fs::read("/proc/self/status").unwrap_or_default())
 }
 
+/// Processors that Linux can be built for at most (NR_CPUS).
+const MOST_PROCESSORS: usize = 8192;
+
 /// The list after `Cpus_allowed_list:`, such as `0-3,8`.
 pub(crate) fn parse_allowed(text: &[u8]) -> Vec<usize> {
     let text = String::from_utf8_lossy(text);
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let mut processors = Vec::new();
+    let mut processors = BTreeSet::new();
     for part in list.unwrap_or_default().trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-            processors.extend(first..=last.min(first.saturating_add(4095)));
+            processors.extend(first..=last.min(MOST_PROCESSORS - 1));
         }
     }
-    processors
+    processors.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -95,6 +99,8 @@ mod tests {
     fn processors_of_a_list() {
         assert_eq!(parse_allowed(b"x\nCpus_allowed_list:\t0-2,8\n"), [0, 1, 2, 8]);
         assert_eq!(parse_allowed(b"Cpus_allowed_list: 5-1,z,,-\n"), Vec::<usize>::new());
-        assert_eq!(parse_allowed(b"Cpus_allowed_list: 0-99999999999").len(), 4096);
+        assert_eq!(parse_allowed(b"Cpus_allowed_list: 8,0-3,2-4"), [0, 1, 2, 3, 4, 8]);
+        let repeated = format!("Cpus_allowed_list: {}", "1-99999999,".repeat(1000));
+        assert_eq!(parse_allowed(repeated.as_bytes()).len(), MOST_PROCESSORS - 1);
     }
 }
