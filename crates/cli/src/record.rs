@@ -278,6 +278,9 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
         let times = processor / emulated.processor_seconds.max(1e-9);
         text += &format!("{name:<20}{seconds:>10.2}{processor:>16.2} s{times:>19.2}×\n");
     }
+    if summary.processes.len() > 1 {
+        text += "(in the emulator alone, what the program starts runs natively)\n";
+    }
     text + "(one run each; compressing and writing the trace is not in these times)\n"
 }
 
