@@ -76,7 +76,13 @@ impl Images {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
-        self.images.iter().flatten().map(|image| &**image)
+        self.numbered().map(|(_, image)| image)
+    }
+
+    /// All of them with their numbers, of which some may be missing.
+    pub fn numbered(&self) -> impl Iterator<Item = (u64, &Image)> {
+        let known = self.images.iter().enumerate();
+        known.filter_map(|(number, image)| Some((number as u64, image.as_deref()?)))
     }
 
     /// Whether a process has not ended, or has been forked and not been seen yet.
@@ -179,6 +185,7 @@ mod tests {
         let mut images = Images::default();
         images.get(Images::MOST - 1).unwrap().process = 7;
         assert_eq!(images.iter().count(), 1, "those between are not made");
+        assert_eq!(images.numbered().next().unwrap().0, Images::MOST - 1);
         assert_eq!(images.get(Images::MOST - 1).unwrap().process, 7);
         assert!(images.get(Images::MOST).is_err());
     }

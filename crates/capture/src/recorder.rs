@@ -239,17 +239,11 @@ impl Session {
 
     /// Ends processes that replaced themselves by programs the emulator cannot run.
     fn end_replaced(&mut self) -> Result<(), CaptureError> {
-        let gone: Vec<u64> = self
-            .replay
-            .images
-            .iter()
-            .enumerate()
-            .filter(|(_, image)| {
-                let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
-                is_over && !runs(image.process, &self.emulator)
-            })
-            .map(|(number, _)| number as u64)
-            .collect();
+        let gone = self.replay.images.numbered().filter(|(_, image)| {
+            let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
+            is_over && !runs(image.process, &self.emulator)
+        });
+        let gone: Vec<u64> = gone.map(|(number, _)| number).collect();
         gone.into_iter().try_for_each(|image| self.replay.end_process(image))
     }
 
