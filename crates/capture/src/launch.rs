@@ -47,7 +47,7 @@ pub fn spawn(
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin");
     command.arg(format!("{},shared={}", plugin.display(), records.display()));
-    command.arg("-0").arg(&line.name).arg(&line.program).args(&line.arguments);
+    line.add_to(&mut command);
     if options.prints_to_stderr {
         command.stdout(io::stderr());
     }

@@ -33,8 +33,8 @@ pub struct Overhead {
 pub fn measure_overhead(program: &[OsString]) -> Result<Overhead, CaptureError> {
     let line = find_program(program)?;
     let mut emulated = Command::new(find_emulator(None)?);
-    emulated.args(["-cpu", PROCESSOR, "-0"]).arg(&line.name).arg(&line.program);
-    emulated.args(&line.arguments);
+    emulated.args(["-cpu", PROCESSOR]);
+    line.add_to(&mut emulated);
     Ok(Overhead { native: run(line.command())?, emulated: run(emulated)? })
 }
 

@@ -30,6 +30,11 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
+    /// Adds it to a command of the emulator, behind the emulator's own options.
+    pub fn add_to(&self, emulator: &mut Command) {
+        emulator.arg("-0").arg(&self.name).arg(&self.program).args(&self.arguments);
+    }
+
     /// Runs it natively.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
