@@ -1,0 +1,71 @@
+//! Ways to measure: each has a name that experiment files use, settings, and figures with names.
+
+mod settings;
+
+use std::collections::BTreeMap;
+
+pub use settings::{Setting, Settings};
+
+/// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
+/// exist for this subject is left out. Names are the same for all subjects, settings and seeds.
+pub type Measurement = BTreeMap<String, f64>;
+
+/// A way to measure.
+///
+/// The same settings, subjects and seed give the same figures, whatever was measured before.
+pub trait Kind: Sync {
+    /// Name that experiment files use.
+    fn name(&self) -> &'static str;
+
+    /// What it measures, in a line.
+    fn summary(&self) -> &'static str;
+
+    /// What subjects are: schemes, designs, …, for error messages.
+    fn subjects(&self) -> &'static str;
+
+    /// All settings it knows.
+    fn settings(&self) -> &'static [Setting];
+
+    /// Whether settings and subject can be measured, without measuring.
+    ///
+    /// # Errors
+    /// The setting or subject that is wrong, and what would be right.
+    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String>;
+
+    /// What its figures depend on besides settings, subject and seed: contents of files that the
+    /// settings name.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    fn inputs(&self, _settings: &Settings) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Measures several subjects under the same settings with the same seed: one measurement for
+    /// each, in order, and the same as if it were measured alone. `progress` hears now and then
+    /// which part, 0–1, is done.
+    ///
+    /// # Errors
+    /// What went wrong, in a line.
+    fn measure(
+        &self,
+        settings: &Settings,
+        subjects: &[String],
+        seed: u64,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, String>;
+}
+
+/// All kinds.
+pub const ALL: &[&dyn Kind] = &[];
+
+/// The kind of this name.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: &str) -> Result<&'static dyn Kind, String> {
+    ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
+        let known = ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+        format!("kind {name:?} is unknown; there are {known}")
+    })
+}
