@@ -66,7 +66,7 @@ impl Settings {
     ///
     /// # Errors
     /// The text is not one.
-    pub fn size(&self, key: &str, default: &str) -> Result<u64, String> {
+    pub fn size(&self, key: &'static str, default: &str) -> Result<u64, String> {
         parse_size(key, self.text(key).unwrap_or(default)).map_err(|error| error.to_string())
     }
 
