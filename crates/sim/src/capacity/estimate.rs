@@ -6,14 +6,13 @@ use std::thread;
 use perforate_os::Random;
 use serde::Serialize;
 
+use crate::student::deviations_95;
+
 /// Draws made in one go by one thread, from a random stream of their own.
 const BATCH: u64 = 1 << 14;
 
 /// The 97.5 % point of the normal distribution.
 const DEVIATIONS_95: f64 = 1.959_964;
-
-/// The same of Student's distribution, for 2, 3, … values.
-const STUDENT_95: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
 /// An average of values between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -33,10 +32,9 @@ impl Estimate {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let half_width_95 = match STUDENT_95.get(values.len().saturating_sub(2)) {
-            _ if values.len() < 2 => 1.0,
-            Some(deviations) => deviations * (squares / (count - 1.0) / count).sqrt(),
-            None => DEVIATIONS_95 * (squares / (count - 1.0) / count).sqrt(),
+        let half_width_95 = match values.len() {
+            0 | 1 => 1.0,
+            several => deviations_95(several - 1) * (squares / (count - 1.0) / count).sqrt(),
         };
         Self { mean, half_width_95, draws: values.len() as u64 }
     }
@@ -118,12 +116,12 @@ fn estimate(sum: u64, squares: u128, draws: u64, whole: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// 1, 2, 3: variance 1, so 4.303 ÷ √3.
+    /// 1, 2, 3: variance 1, so 4.3027 ÷ √3.
     #[test]
     fn few_values_by_hand() {
         let runs = Estimate::of(&[1.0, 2.0, 3.0]);
         assert_eq!((runs.mean, runs.draws), (2.0, 3));
-        assert!((runs.half_width_95 - 4.303 / 3_f64.sqrt()).abs() < 1e-12);
+        assert!((runs.half_width_95 - 4.3027 / 3_f64.sqrt()).abs() < 1e-12);
         assert_eq!(Estimate::of(&[0.5]).half_width_95, 1.0);
     }
 
