@@ -82,7 +82,7 @@ stockfish() {
 simplex() {
     # -w: the compiler takes nodes of the library for unset.
     g++ -O2 -std=c++17 -w -o "$work/simplex" "$here/programs/simplex.cpp"
-    record simplex "${SIMPLEX_SKIP:-20000000000}" 14000000 "$work/simplex" 2000000 6 20000 \
+    record simplex "${SIMPLEX_SKIP:-20000000000}" 11000000 "$work/simplex" 2000000 6 200000 \
         >/dev/null
 }
 
