@@ -1,6 +1,10 @@
 //! Ways to measure: each has a name that experiment files use, settings, and figures with names.
 
+mod bloat;
+mod case_study;
+mod same_page_merging;
 mod settings;
+mod timed_system;
 
 use std::collections::BTreeMap;
 
@@ -57,7 +61,7 @@ pub trait Kind: Sync {
 }
 
 /// All kinds.
-pub const ALL: &[&dyn Kind] = &[];
+pub const ALL: &[&dyn Kind] = &[&bloat::Bloat, &same_page_merging::SamePageMerging];
 
 /// The kind of this name.
 ///

@@ -4,7 +4,7 @@ use perforate_sim::SimError;
 use perforate_types::{AccessKind, ProgramEvent};
 
 /// Bytes of a 4KB page.
-pub const PAGE_BYTES: u64 = 4096;
+pub use super::super::case_study::PAGE_BYTES;
 
 /// Whoever hears what the program does.
 pub trait Program {
@@ -32,5 +32,14 @@ pub trait Program {
             address = (address / PAGE_BYTES + 1) * PAGE_BYTES;
         }
         Ok(())
+    }
+
+    /// The program copies `length` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), SimError> {
+        self.pass_over(AccessKind::Read, from, length)?;
+        self.pass_over(AccessKind::Write, to, length)
     }
 }

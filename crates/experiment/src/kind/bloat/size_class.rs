@@ -1,6 +1,6 @@
 //! Size classes: four to each doubling, as in jemalloc.
 
-use crate::program::PAGE_BYTES;
+use super::program::PAGE_BYTES;
 
 /// Smallest distance between two classes (Redis builds jemalloc with a quantum of 8 bytes).
 const QUANTUM_BYTES: u64 = 8;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use perforate_sim::SimError;
 use perforate_types::AccessKind;
 
-use crate::allocator::AddressSpace;
-use crate::extents::Extent;
-use crate::program::{PAGE_BYTES, Program};
+use super::allocator::AddressSpace;
+use super::extents::Extent;
+use super::program::{PAGE_BYTES, Program};
 
 /// Bytes of a descriptor (jemalloc's `extent_t`).
 const DESCRIPTOR_BYTES: u64 = 128;

@@ -4,9 +4,9 @@
 use perforate_sim::SimError;
 use perforate_types::AccessKind::{Read, Write};
 
-use crate::allocator::Allocator;
-use crate::program::Program;
-use crate::random::{Random, mix};
+use super::allocator::Allocator;
+use super::program::Program;
+use perforate_os::Random;
 
 /// Bytes of a table slot: one pointer.
 const SLOT_BYTES: u64 = 8;
@@ -72,7 +72,7 @@ impl Store {
         let reply = allocator.allocate(program, value_bytes)?.address;
         Ok(Self {
             allocator,
-            hash_seed: mix(seed ^ HASH_PURPOSE),
+            hash_seed: seed,
             value_bytes,
             table,
             records: Vec::new(),
@@ -138,8 +138,7 @@ impl Store {
         assert!(found, "a key that is there");
         let record = self.records[key as usize];
         program.access(Read, record.object)?;
-        program.pass_over(Read, record.value, self.value_bytes)?;
-        program.pass_over(Write, self.reply, self.value_bytes)
+        program.copy(record.value, self.reply, self.value_bytes)
     }
 
     /// Deletes random keys until `keep` are left, then gives free memory back.
@@ -177,7 +176,8 @@ impl Store {
     }
 
     fn slot(&self, key: u32) -> usize {
-        (mix(self.hash_seed ^ u64::from(key)) & (self.table.chains.len() as u64 - 1)) as usize
+        let hash = Random::new(self.hash_seed, HASH_PURPOSE, key.into()).next();
+        (hash & (self.table.chains.len() as u64 - 1)) as usize
     }
 
     /// Walks the chain to `key`; entries and names on the way are read.

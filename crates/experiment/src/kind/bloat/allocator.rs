@@ -12,16 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use perforate_sim::SimError;
 use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
-use crate::extents::{Extent, FreeExtents};
-use crate::program::{PAGE_BYTES, Program};
-use crate::random::Random;
-use crate::records::Records;
-use crate::size_class::{self, LARGE_BYTES};
+use super::extents::{Extent, FreeExtents};
+use super::program::{PAGE_BYTES, Program};
+use super::records::Records;
+use super::size_class::{self, LARGE_BYTES};
+use perforate_os::Random;
 
 /// Mappings are placed from here downwards, as Linux does.
 pub const HEAP_END: u64 = 0x7f00_0000_0000;
 /// The first extent asked of the operating system.
 const FIRST_GROWTH_BYTES: u64 = 2 << 20;
+/// Makes these draws independent of others with the same seed.
+const HEAP_PURPOSE: u64 = 0x6865_6170;
 /// Places in the first page at which a large object may begin.
 const CACHE_LINE_BYTES: u64 = 64;
 
@@ -91,7 +93,7 @@ impl Allocator {
     /// An empty heap. With `padding`, large extents are a page longer than their class.
     pub fn new(seed: u64, padding: bool) -> Self {
         Self {
-            random: Random::new(seed),
+            random: Random::new(seed, HEAP_PURPOSE, 0),
             padding_bytes: if padding { PAGE_BYTES } else { 0 },
             space: AddressSpace { lowest: HEAP_END },
             growth_bytes: FIRST_GROWTH_BYTES,
