@@ -104,6 +104,10 @@ impl Kind for Bloat {
         files(settings, &["machine"])
     }
 
+    fn cost(&self, settings: &Settings) -> f64 {
+        study(settings).map_or(0.0, |study| study.cost())
+    }
+
     fn measure(
         &self,
         settings: &Settings,

@@ -74,6 +74,13 @@ impl Study {
         Ok(figures)
     }
 
+    /// How long it takes, in simulated instructions.
+    pub fn cost(&self) -> f64 {
+        let pages = (self.value_bytes / PAGE_BYTES + 1) as f64;
+        let timed = self.timed_reads as f64 * self.value_bytes as f64 / 16.0;
+        pages * (5.0 * self.keys as f64 + 2.0 * self.reads as f64) + timed
+    }
+
     fn fill(
         &self,
         process: &mut Process,

@@ -72,6 +72,10 @@ impl Kind for SamePageMerging {
         files(settings, &["machine"])
     }
 
+    fn cost(&self, settings: &Settings) -> f64 {
+        study(settings, 0).map_or(0.0, |study| study.cost())
+    }
+
     fn measure(
         &self,
         settings: &Settings,

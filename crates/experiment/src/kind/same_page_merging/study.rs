@@ -92,6 +92,12 @@ impl Study {
         Ok(figures)
     }
 
+    /// How long it takes, in simulated instructions.
+    pub fn cost(&self) -> f64 {
+        let reads = 4.0 * (self.reads + self.warmup) as f64;
+        reads * if self.timed { 5.0 } else { 1.0 } + 20.0 * self.heap_pages() as f64
+    }
+
     fn heap_pages(&self) -> u64 {
         self.heap_regions * REGION_PAGES
     }
