@@ -1,6 +1,11 @@
 //! Ways to measure: each has a name that experiment files use, settings, and figures with names.
 
+mod case_study;
+mod escape_filter;
+mod fork_sharing;
+mod request;
 mod settings;
+mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
@@ -57,7 +62,12 @@ pub trait Kind: Sync {
 }
 
 /// All kinds.
-pub const ALL: &[&dyn Kind] = &[];
+pub const ALL: &[&dyn Kind] = &[
+    &escape_filter::EscapeFilterOverhead,
+    &fork_sharing::ForkSharing,
+    &request::LargePageRequest,
+    &vm_page_sharing::VmPageSharing,
+];
 
 /// The kind of this name.
 ///
