@@ -3,11 +3,15 @@
 mod bloat;
 mod capacity;
 mod case_study;
+mod escape_filter;
+mod fork_sharing;
 mod pairing;
+mod request;
 mod same_page_merging;
 mod settings;
 mod simulation;
 mod timed_system;
+mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
@@ -78,6 +82,10 @@ pub const ALL: &[&dyn Kind] = &[
     &pairing::Pairing,
     &bloat::Bloat,
     &same_page_merging::SamePageMerging,
+    &escape_filter::EscapeFilterOverhead,
+    &fork_sharing::ForkSharing,
+    &request::LargePageRequest,
+    &vm_page_sharing::VmPageSharing,
 ];
 
 /// The kind of this name.

@@ -7,43 +7,16 @@ use perforate_os::{KhugepagedConfig, Work};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions};
 use perforate_types::{AccessKind, Counters, Permissions, ProcessId, ProgramEvent, VirtualAddress};
 
-use crate::case_study::{Random, map_populated, switch};
+use crate::kind::case_study::{PAGE_BYTES, REGION_PAGES, Random, map_populated, switch};
 
-/// Sub-pages of a 2MB page.
-pub const REGION_PAGES: u64 = 512;
-const PAGE_BYTES: u64 = 4096;
 const HEAP_START: u64 = 0x7f00_0000_0000;
 /// The server; process 0 is the first.
 const PARENT: u16 = 0;
 const CHILD: u16 = 1;
 /// Reads of one process before the other runs.
-pub const SLICE: u64 = 50_000;
+const SLICE: u64 = 50_000;
 /// Keeps the reads apart from the writes of the same seed.
 const READS_SEED: u64 = 0x5265_6164;
-
-/// A scheme as the study runs it.
-#[derive(Clone, Copy)]
-pub struct Contender {
-    /// Heading of its column.
-    pub heading: &'static str,
-    /// Name in the registry.
-    pub scheme: &'static str,
-    /// Options of the policy for perforated pages.
-    pub perforation: Option<&'static str>,
-}
-
-/// What is compared. The default policy punches whatever comes; the last one gives a page up that
-/// has more than a quarter of holes (such blocks are not perforated in the first place either).
-pub const CONTENDERS: [Contender; 4] = [
-    Contender { heading: "4k", scheme: "4k", perforation: None },
-    Contender { heading: "thp", scheme: "thp", perforation: None },
-    Contender { heading: "perforated", scheme: "perforated", perforation: None },
-    Contender {
-        heading: "demote > 25%",
-        scheme: "perforated",
-        perforation: Some("max-hole-share=25%,demote-above=25%"),
-    },
-];
 
 /// Who changes sub-pages, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +41,8 @@ pub struct Setup<'a> {
     pub changes: u64,
     /// Reads counted of each process; half as many come first to warm the TLBs up.
     pub reads: u64,
+    /// Options of the policy for perforated pages.
+    pub perforation: Option<&'a str>,
     /// Whether the oracle checks every translation.
     pub check: bool,
 }
@@ -151,13 +126,12 @@ struct Study<'a> {
 ///
 /// # Errors
 /// As [`System`]'s.
-pub fn run(setup: &Setup<'_>, contender: &Contender, seed: u64) -> Result<Figures, SimError> {
+pub fn run(setup: &Setup<'_>, scheme: &'static Scheme, seed: u64) -> Result<Figures, SimError> {
     let heap_bytes = setup.regions * REGION_PAGES * PAGE_BYTES;
     // Room for the heap, all of it copied, a second copy by khugepaged, and tables.
     let memory_mb = 4 * (heap_bytes >> 20) + 64;
-    let memory = MemoryState::parse(Some(&format!("{memory_mb}M")), None, contender.perforation)?;
+    let memory = MemoryState::parse(Some(&format!("{memory_mb}M")), None, setup.perforation)?;
     let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
-    let scheme = Scheme::find(contender.scheme)?;
     let system = System::new(setup.machine, scheme, &memory, seed, options)?;
     let free_at_boot = counter(&system, "free_bytes");
     let random = Random(seed ^ READS_SEED);

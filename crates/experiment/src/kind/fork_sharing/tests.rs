@@ -1,42 +1,38 @@
-//! The case study `examples/sharing` on a small heap: what must hold exactly does, and closed
-//! forms agree within sampling error. Every translation is compared with the oracle.
+//! A small heap: what must hold exactly does, and closed forms agree within sampling error. Every
+//! translation is compared with the oracle.
 
-#[path = "../examples/case_study/mod.rs"]
-mod case_study;
-#[path = "../examples/sharing/expected.rs"]
-mod expected;
-#[path = "../examples/sharing/options.rs"]
-mod options;
-#[path = "../examples/sharing/study.rs"]
-mod study;
-#[path = "../examples/sharing/table.rs"]
-mod table;
-
-use options::Options;
-use perforate_sim::Machine;
-use study::{CONTENDERS, Case, Figures, REGION_PAGES, Setup};
+use super::study::{Case, Figures};
+use super::*;
+use crate::kind::case_study::REGION_PAGES;
 
 const REGIONS: u64 = 32;
 const PAGES: u64 = REGIONS * REGION_PAGES;
-const MB: u64 = 1 << 20;
-/// Where the contenders stand in [`CONTENDERS`].
-const BASE: usize = 0;
-const THP: usize = 1;
-const PERFORATED: usize = 2;
-const DEMOTING: usize = 3;
+/// Schemes, and options of the policy for perforated pages.
+type Contender = (&'static str, Option<&'static str>);
+const BASE: Contender = ("4k", None);
+const THP: Contender = ("thp", None);
+const PERFORATED: Contender = ("perforated", None);
+/// Gives a page up that has more than a quarter of holes; such blocks are not perforated in the
+/// first place either.
+const DEMOTING: Contender = ("perforated", Some("max-hole-share=25%,demote-above=25%"));
 
-fn run(case: Case, changes: u64, reads: u64, contender: usize, seed: u64) -> Figures {
+fn run(case: Case, changes: u64, reads: u64, contender: Contender, seed: u64) -> Figures {
     let machine = Machine::load(Machine::DEFAULT).unwrap();
-    let setup = Setup { machine: &machine, case, regions: REGIONS, changes, reads, check: true };
-    study::run(&setup, &CONTENDERS[contender], seed).unwrap_or_else(|error| {
-        panic!(
-            "{}, {case:?}, {changes} changes, seed {seed}: {error}",
-            CONTENDERS[contender].heading
-        )
-    })
+    let (name, perforation) = contender;
+    let setup = Setup {
+        machine: &machine,
+        case,
+        regions: REGIONS,
+        changes,
+        reads,
+        perforation,
+        check: true,
+    };
+    study::run(&setup, Scheme::find(name).unwrap(), seed)
+        .unwrap_or_else(|error| panic!("{name}, {case:?}, {changes} changes, seed {seed}: {error}"))
 }
 
-fn small(case: Case, changes: u64, contender: usize) -> Figures {
+fn small(case: Case, changes: u64, contender: Contender) -> Figures {
     run(case, changes, 2000, contender, 1)
 }
 
@@ -171,7 +167,7 @@ fn places_hit_agree_with_the_closed_forms() {
             (mean(|figures| figures.changes.work.frames_copied), PAGES),
             (mean(|figures| figures.changes.work.large_pages_split), REGIONS),
         ] {
-            let expected = expected::places_hit(places, changes);
+            let expected = places_hit(places as f64, changes as f64);
             let tolerance = 1.5 * (expected / SEEDS as f64).sqrt();
             assert!((got - expected).abs() < tolerance, "{changes}: {got}, not {expected}");
         }
@@ -200,9 +196,6 @@ fn walks_agree_with_the_closed_form() {
 
 #[test]
 fn closed_forms_by_hand() {
-    // Two throws on two places: one place half of the time, else both.
-    assert!((expected::places_hit(2, 2) - 1.5).abs() < 1e-12);
-    assert!((expected::places_hit(1, 7) - 1.0).abs() < 1e-12);
     // Each of 512 pages is hit with 1/2048: none with (2047/2048)^512 = 0.77875, one page with
     // 512/2047 times that.
     assert!((expected::regions_above(4, 1, 0) - 4.0 * (1.0 - 0.77875)).abs() < 1e-4);
@@ -215,69 +208,54 @@ fn closed_forms_by_hand() {
     assert_eq!(expected::walks_per_1000(4, 0.0, 100), 0.0);
 }
 
-fn parse(text: &str) -> Result<Options, String> {
-    Options::parse(text.split_whitespace().map(String::from))
+fn settings(texts: &[(&str, &str)]) -> Settings {
+    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
 }
 
 #[test]
-fn options_are_read() {
-    let options = parse("--heap 64M --written=1%,2.5% --case c --seeds 2 --check").unwrap();
-    assert_eq!(options.regions * 2 * MB, 64 * MB);
-    assert_eq!(options.written_percent, [1.0, 2.5]);
-    assert_eq!(options.cases, [Case::ChildProtects]);
-    assert!(options.seeds == 2 && options.check && !options.help);
-    assert_eq!(parse("").unwrap(), Options::default());
-    assert!(parse("--help").unwrap().help);
-    for name in ["heap", "written", "case", "seeds", "reads", "machine", "check", "help"] {
-        assert!(options::HELP.contains(&format!("\n  --{name} ")), "{name}");
-    }
-    assert!(options::HELP.lines().all(|line| line.len() <= 100));
-    for (wrong, word) in [
-        ("--heap 3M", "steps of 2M"),
-        ("--heap 0", "2M to 64G"),
-        ("--heap 128G", "2M to 64G"),
-        ("--heap lots", "--heap"),
-        ("--written 0%", "over 0%"),
-        ("--written 101%", "up to 100%"),
-        ("--written NaN%", "over 0%"),
-        ("--written 5", "as 0.1%,1%"),
-        ("--written", "needs a value"),
-        ("--case d", "a, b and c"),
-        ("--seeds 0", "from 1"),
-        ("--reads x", "from 1"),
-        ("--check=1", "takes no value"),
-        ("--sheep 1", "unknown argument"),
-        ("--shared", "see --help"),
-    ] {
-        let problem = parse(wrong).unwrap_err();
-        assert!(problem.contains(word) && !problem.contains('\n'), "{wrong}: {problem}");
-    }
+fn figures_have_names_and_do_not_depend_on_company() {
+    let texts = [("heap", "16M"), ("written", "1%"), ("reads", "1000"), ("case", "b")];
+    let settings = settings(&texts);
+    let both = ["thp".to_string(), "perforated".to_string()];
+    let measure =
+        |subjects: &[String]| ForkSharing.measure(&settings, subjects, 2, &mut |_| ()).unwrap();
+    let together = measure(&both);
+    assert_eq!(together[1], measure(&both[1..])[0]);
+    let [thp, perforated] = &together[..] else { panic!("one for each subject") };
+    assert!(thp.keys().eq(perforated.keys()));
+    // 8 regions of 512 pages: 1 % are 41 writes.
+    assert!((thp["pages_changed_expected"] - 40.8).abs() < 0.01, "{thp:?}");
+    assert_eq!(thp["changes_frames_copied"], thp["pages_changed"]);
+    assert_eq!(thp["changes_large_pages_split"], thp["regions_changed"]);
+    assert_eq!(perforated["changes_subpages_punched"], thp["pages_changed"]);
+    assert_eq!(perforated["changes_large_pages_split"], 0.0);
+    // 2MB pages of parent and child, at 8 regions each, less those of the child that were split.
+    assert_eq!(thp["shared_large_pages"], 16.0 - thp["regions_changed"]);
 }
 
 #[test]
-fn tables_are_at_most_100_columns_wide() {
-    for (value, text) in [
-        (0.0, "0"),
-        (7.0, "7"),
-        (0.126, "0.13"),
-        (99.96, "100"),
-        (512.0, "512"),
-        (999.6, "1.00k"),
-        (26_214.0, "26.2k"),
-        (999_600.0, "1.00M"),
-        (1.234e9, "1.23G"),
+fn settings_are_read() {
+    let read = |texts: &[(&str, &str)]| Choice::read(&settings(texts));
+    let choice = read(&[("heap", "64M"), ("written", "2.5%"), ("case", "c")]).unwrap();
+    assert_eq!((choice.regions, choice.changes()), (32, 410));
+    assert_eq!(choice.case, Case::ChildProtects);
+    assert_eq!(read(&[("heap", "2M"), ("written", "0.01%")]).unwrap().changes(), 1);
+    for (key, text, word) in [
+        ("heap", "3M", "steps of 2M"),
+        ("heap", "128G", "2M to 64G"),
+        ("written", "0%", "over 0%"),
+        ("written", "101%", "up to 100%"),
+        ("written", "NaN%", "over 0%"),
+        ("written", "5", "such as 1%"),
+        ("case", "d", "a, b or c"),
+        ("reads", "0", "from 1"),
+        ("reads", "x", "count"),
+        ("check", "perhaps", "check"),
+        ("perforation", "nonsense", "nonsense"),
+        ("machine", "abacus", "abacus"),
     ] {
-        assert_eq!(table::short(value, value.fract() == 0.0), text);
+        let problem = ForkSharing.check(&settings(&[(key, text)]), "thp").unwrap_err();
+        assert!(problem.contains(word) && !problem.contains('\n'), "{key}={text}: {problem}");
     }
-    assert_eq!(table::spread(&[3.0, 1.0, 2.0]), "1–2–3");
-    assert_eq!(table::spread(&[5.0, 5.0]), "5");
-    assert_eq!(table::spread(&[2.0, 2.5, 2.0]), "2.00–2.00–2.50");
-    let figures: Vec<Figures> =
-        [700, 900].map(|changes| small(Case::ParentWrites, changes, PERFORATED)).into();
-    let columns = [("perforated", &figures[..]); 4];
-    for case in [Case::ParentWrites, Case::ChildWrites, Case::ChildProtects] {
-        let table = table::table(case, &columns);
-        assert!(table.lines().count() > 10);
-        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
-    }
+    assert!(ForkSharing.check(&Settings::default(), "2m").unwrap_err().contains("2m"));
 }

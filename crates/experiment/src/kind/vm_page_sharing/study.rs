@@ -6,22 +6,23 @@ use perforate_types::{
     AccessKind, Counters, MappingChange, ProgramEvent, SpaceId, Update, VirtualAddress, VirtualPage,
 };
 
-use crate::case_study::{Random, map_populated};
-use crate::expected::saved_pages;
+use super::expected::saved_pages;
+use crate::kind::case_study::{PAGE_BYTES, REGION_PAGES, Random, map_populated};
 
-pub const REGION_PAGES: u64 = 512;
 const HEAP_START: u64 = 0x7f00_0000_0000;
 /// Guest memory besides the heap: tables, and what is left over. Whole large pages.
 const GUEST_EXTRA_MB: u64 = 64;
 /// The same of the host, for both machines.
 const HOST_EXTRA_MB: u64 = 512;
-/// Policy of both guests, whatever the host's is.
-const GUEST: &str = "thp";
 
 /// What all runs have in common.
 pub struct Setup<'a> {
     pub machine: &'a Machine,
+    /// Scheme of both guests.
+    pub guest: &'a str,
+    /// 2MB regions that each machine's program uses.
     pub regions: u64,
+    /// Reads counted; as many before them warm the TLBs up.
     pub reads: u64,
     pub check: bool,
     pub contents: ContentDistribution,
@@ -85,11 +86,11 @@ pub fn run(setup: &Setup<'_>, host: &str, seed: u64) -> Result<Figures, SimError
     let misses_after = misses(&mut system)?;
     let get = |counters: &Counters, name: &str| counters.get(name).expect("a counter");
     let change = |name: &str| get(&after, name) - get(&before, name);
-    let pages = host_kernel(&system).mapped_bytes() / 4096;
-    let tables = change("page_table_bytes") / 4096.0;
+    let pages = host_kernel(&system).mapped_bytes() / PAGE_BYTES;
+    let tables = change("page_table_bytes") / PAGE_BYTES as f64;
     Ok(Figures {
         pages: pages as f64,
-        saved: change("free_bytes") / 4096.0 + tables,
+        saved: change("free_bytes") / PAGE_BYTES as f64 + tables,
         tables,
         closed: saved_pages(&setup.contents, pages),
         large: get(&before, "large_pages"),
@@ -118,7 +119,7 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
     let host_memory = megabytes(2 * guest_mb + HOST_EXTRA_MB)?;
     let memory = MemoryState { host: Some(Box::new(host_memory)), ..megabytes(guest_mb)? };
     let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
-    let pair = Composition::find(&format!("{GUEST}+{host}"))?;
+    let pair = composition(setup.guest, host)?;
     let mut system = System::new(setup.machine, pair, &memory, seed, options)?;
     let contents = ContentDistribution { seed, ..setup.contents };
     system.change_host(|hypervisor, _| {
@@ -126,25 +127,32 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
         kernel.set_content_distribution(contents)?;
         kernel.set_ksm(KsmConfig { pages_to_scan: u64::MAX, ..KsmConfig::default() })
     })?;
-    let heap = map_populated(HEAP_START, setup.regions * REGION_PAGES * 4096, false);
+    let heap = map_populated(HEAP_START, setup.regions * REGION_PAGES * PAGE_BYTES, false);
     system.event(&heap)?;
     for page in 0..setup.regions * REGION_PAGES {
-        system.translate(AccessKind::Write, VirtualAddress::new(HEAP_START + page * 4096))?;
+        system.translate(AccessKind::Write, VirtualAddress::new(HEAP_START + page * PAGE_BYTES))?;
     }
     let config = KernelConfig::new(guest_mb << 20);
-    system.change_host(|hypervisor, updates| second_machine(hypervisor, config, &heap, updates))?;
+    system.change_host(|hypervisor, updates| {
+        let guest = Kernel::new(config, perforate_os::parse_policy(pair.own.policy)?)?;
+        second_machine(hypervisor, guest, &heap, updates)
+    })?;
     Ok(system)
+}
+
+/// The scheme of both guests over the host's.
+pub fn composition(guest: &str, host: &str) -> Result<Composition, SimError> {
+    Composition::find(&format!("{guest}+{host}"))
 }
 
 /// Another virtual machine, whose guest's kernel maps `heap` and touches what it got for it. No
 /// hardware translates for it here.
 fn second_machine(
     hypervisor: &mut Hypervisor,
-    config: KernelConfig,
+    mut guest: Kernel,
     heap: &ProgramEvent,
     updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let mut guest = Kernel::new(config, perforate_os::parse_policy(GUEST)?)?;
     let space = hypervisor.add_machine(&guest.memory_slots())?;
     let mut guest_updates = Vec::new();
     guest.event(heap, &mut guest_updates)?;
@@ -208,7 +216,7 @@ fn walks_per_1000(
             at_start = walks(system);
         }
         let page = pattern.next(pages, &mut random);
-        system.translate(AccessKind::Read, VirtualAddress::new(HEAP_START + page * 4096))?;
+        system.translate(AccessKind::Read, VirtualAddress::new(HEAP_START + page * PAGE_BYTES))?;
     }
     Ok((walks(system) - at_start) / setup.reads as f64 * 1000.0)
 }

@@ -2,10 +2,7 @@
 
 use perforate_os::{ContentDistribution, KsmConfig};
 
-/// How many of `places` different places `throws` even throws hit on average.
-fn places_hit(places: f64, throws: f64) -> f64 {
-    -places * ((-1.0 / places).ln_1p() * throws).exp_m1()
-}
+use crate::kind::case_study::places_hit;
 
 /// Frames that become free when equal pages of `pages` are merged. Of the zero pages one in every
 /// `max_page_sharing` stays. Runs of r pages begin at any content of the pool, so that each of D

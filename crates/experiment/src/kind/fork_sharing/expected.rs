@@ -1,19 +1,12 @@
 //! Closed forms to hold the figures against: the paper gives no numbers for its Fig. 1.
 
-use crate::study::REGION_PAGES;
-
-/// How many of `places` different places `throws` even throws hit on average:
-/// n·(1 − (1 − 1/n)^k).
-pub fn places_hit(places: u64, throws: u64) -> f64 {
-    let miss_once = (-1.0 / places as f64).ln_1p();
-    -(places as f64) * (miss_once * throws as f64).exp_m1()
-}
+use crate::kind::case_study::{REGION_PAGES, places_hit};
 
 /// How many of `regions` have more than `most` of their pages hit, on average: pages are hit
 /// nearly independently, so their number in a region is binomial.
 pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     let pages = regions * REGION_PAGES;
-    let hit = places_hit(pages, throws) / pages as f64;
+    let hit = places_hit(pages as f64, throws as f64) / pages as f64;
     if hit >= 1.0 {
         return regions as f64;
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
 use perforate_types::{SpaceId, VirtualPage};
+
+use super::*;
 
 fn setup<'a>(machine: &'a Machine, contents: &str) -> Setup<'a> {
     let contents = contents.parse().unwrap();
-    Setup { machine, regions: 40, reads: 5_000, check: true, contents }
+    Setup { machine, guest: GUEST, regions: 40, reads: 5_000, check: true, contents }
 }
 
 /// What is left of each content is one frame for every 256 pages of it, counted page by page.
@@ -63,17 +64,57 @@ fn savings_agree_with_the_closed_form_outside_segments() {
     assert_eq!(figures.uniform[0], figures.uniform[1]);
 }
 
+fn settings(texts: &[(&str, &str)]) -> Settings {
+    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+}
+
 #[test]
-fn arguments() {
-    let parse = |text: &str| Options::parse(text.split_whitespace().map(String::from));
-    let options = parse("--heap=128M --seeds 2 --reads 5000").unwrap();
-    assert_eq!((options.regions, options.seeds, options.reads), (64, 2, 5_000));
-    for (text, problem) in [
-        ("--heap 3M", "--heap is 64M to 64G in steps of 2M, not \"3M\""),
-        ("--seeds 0", "--seeds is a number from 1 to 1000, not \"0\""),
-        ("--reads", "--reads needs a value"),
+fn figures_have_names_and_do_not_depend_on_company() {
+    let texts = [("heap", "64M"), ("reads", "1000"), ("contents", "zero=5%,duplicate=20%")];
+    let settings = settings(&texts);
+    let hosts = ["thp".to_string(), "segment".to_string()];
+    let measure =
+        |hosts: &[String]| VmPageSharing.measure(&settings, hosts, 2, &mut |_| ()).unwrap();
+    let together = measure(&hosts);
+    assert_eq!(together[0], measure(&hosts[..1])[0]);
+    let [thp, segment] = &together[..] else { panic!("one for each host") };
+    assert!(thp.keys().eq(segment.keys()));
+    // Of a pool half as large as its draws e^-2 are never drawn: 0.2 − 0.1·(1 − e^-2) + 0.05 less
+    // one zero page in 256.
+    let expected = 0.05 * (1.0 - 1.0 / 256.0) + 0.2 - 0.1 * (1.0 - (-2.0f64).exp());
+    let closed = thp["frames_saved_expected_share"];
+    assert!((closed / expected - 1.0).abs() < 0.02, "{closed}, not {expected}");
+    assert!((thp["frames_saved_share"] / closed - 1.0).abs() < 0.05);
+    assert!(thp["frames_saved_net_share"] < thp["frames_saved_share"]);
+    assert_eq!(thp["large_pages_split_share"], 1.0);
+    assert_eq!((segment["frames_saved_share"], segment["large_pages_split_share"]), (0.0, 0.0));
+}
+
+#[test]
+fn settings_are_checked() {
+    let check = |key, text, host| VmPageSharing.check(&settings(&[(key, text)]), host);
+    assert_eq!(check("heap", "64M", "segment"), Ok(()));
+    for (key, text, host, word) in [
+        ("heap", "3M", "thp", "steps of 2M"),
+        ("heap", "32M", "thp", "64M to 64G"),
+        ("reads", "0", "thp", "from 1"),
+        ("contents", "zero=200%", "thp", "200%"),
+        ("guest", "nonsense", "thp", "nonsense"),
+        ("guest", "perforated", "thp", "take 4k or thp"),
+        ("heap", "64M", "nonsense", "nonsense"),
+        ("heap", "64M", "shadow-4k", "shadow-4k"),
     ] {
-        let error = parse(text).unwrap_err();
-        assert!(error.contains(problem), "{error}");
+        let problem = check(key, text, host).unwrap_err();
+        assert!(problem.contains(word) && !problem.contains('\n'), "{key}={text}: {problem}");
     }
+}
+
+/// A pool that is named stays; one that is not is half as large as the pages that draw from it.
+#[test]
+fn pools_have_a_size() {
+    let pool = |text| contents(text, 32).unwrap().distinct;
+    assert_eq!(pool("duplicate=50%,distinct=7"), 7);
+    // 2 machines of 16,384 pages.
+    assert_eq!(pool("duplicate=50%"), 8192);
+    assert_eq!(pool("zero=50%"), 0);
 }
