@@ -50,8 +50,7 @@ impl Program for Process {
 
     fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), SimError> {
         if !self.hardware.is_timed() {
-            self.pass_over(AccessKind::Read, from, length)?;
-            return self.pass_over(AccessKind::Write, to, length);
+            return self.copy_by_pages(from, to, length);
         }
         for offset in (0..length).step_by(VECTOR_BYTES as usize) {
             let bytes = VECTOR_BYTES.min(length - offset);

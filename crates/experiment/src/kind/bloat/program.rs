@@ -34,12 +34,20 @@ pub trait Program {
         Ok(())
     }
 
+    /// The program copies `length` bytes: one access for each page, as above.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    fn copy_by_pages(&mut self, from: u64, to: u64, length: u64) -> Result<(), SimError> {
+        self.pass_over(AccessKind::Read, from, length)?;
+        self.pass_over(AccessKind::Write, to, length)
+    }
+
     /// The program copies `length` bytes.
     ///
     /// # Errors
     /// As [`Self::access`].
     fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), SimError> {
-        self.pass_over(AccessKind::Read, from, length)?;
-        self.pass_over(AccessKind::Write, to, length)
+        self.copy_by_pages(from, to, length)
     }
 }

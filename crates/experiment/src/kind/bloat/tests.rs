@@ -210,9 +210,9 @@ fn the_oracle_agrees_and_only_large_pages_bloat() {
     assert!(promoted["promoting_operating_system_cycles"] > 0.0);
 }
 
-/// A value with its header is 16,390 bytes: 513 vectors to load and to store, and one or two that lie
-/// across two pages for each of four to five page ends; before them at least slot, entry, name and
-/// object with three others each.
+/// A value with its header is 16,390 bytes: 513 vectors to load and to store, none across pages as
+/// it begins at a cache line; before them slot, entry, name and object with three others each, and
+/// what else is in the chain.
 #[test]
 fn timed_reads_copy_vector_by_vector() {
     let figures = measure(&small(&[]), "4k");

@@ -127,8 +127,9 @@ fn contents(
     if text.split(',').any(|word| word.starts_with("distinct=") || word.starts_with("seed=")) {
         return Err(wrong("the pool follows from \"takers\" and the seed from the run"));
     }
-    let read = |text: String| text.parse::<ContentDistribution>();
-    let draft = read(format!("{text},distinct=1")).or_else(|_| read(text.into()));
+    // Where there are duplicates a pool is asked for, elsewhere refused.
+    let pool = if text.contains("duplicate=") { ",distinct=1" } else { "" };
+    let draft = format!("{text}{pool}").parse::<ContentDistribution>();
     let draft = draft.map_err(|error| wrong(&error.to_string()))?;
     let pages = (2 * heap_regions * 512) as f64;
     let distinct = match draft.duplicate {
