@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use perforate_capture::CaptureError;
+use perforate_experiment::ExperimentError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_sim::linear_model::ModelError;
@@ -29,6 +30,12 @@ pub enum Failure {
     /// The recorder.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// An experiment.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// Parts of experiments that do not make a whole.
+    #[error("{0}")]
+    Parts(String),
     /// The report.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -72,7 +79,6 @@ impl Failure {
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
                 | SimError::UnknownScheme { .. }
-                | SimError::UnknownExperiment { .. }
                 | SimError::NoLargeEntries { .. }
                 | SimError::ImpossiblePair { .. }
                 | SimError::GuestTooLarge { .. }
@@ -89,7 +95,8 @@ impl Failure {
                 | SimError::WarmupTooLong { .. }
                 | SimError::Trace(TraceError::Workload { .. }),
             )
-            | Self::Trace(TraceError::Workload { .. }) => WRONG_USE,
+            | Self::Trace(TraceError::Workload { .. })
+            | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
             _ => FAILED,
         }
     }

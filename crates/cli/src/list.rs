@@ -7,10 +7,10 @@ use perforate_sim::{
 };
 use perforate_trace::WORKLOADS;
 
-use crate::bundled;
 use crate::experiment;
 use crate::failure::Failure;
 use crate::output::print;
+use perforate_trace::bundled;
 
 /// List schemes, workloads, machines, ways to age memory, options of policies or experiments.
 #[derive(Args)]

@@ -1,7 +1,6 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 
-mod bundled;
 mod compare;
 mod experiment;
 mod explain;

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use perforate_sim::{
-    Background, BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine,
-    MemorySnapshot, MemoryState, Past, PastOptions, SimError, Workload,
+    BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine, MemoryOptions,
+    MemoryState, PastOptions, SimError, Workload,
 };
 
-use crate::bundled;
+use perforate_trace::bundled;
 
 /// Fragmentation where none is named: the point that P §VII.B and §VII.C take for the real machine
 /// of §III.C.
@@ -148,34 +148,32 @@ impl PlacementOptions {
         let has_past = self.age.is_some() || self.memory_from.is_some();
         let default = if has_past { "none" } else { DEFAULT_FRAGMENTATION };
         let fragmentation = self.fragmentation.as_deref().unwrap_or(default);
-        let perforation = self.perforation.as_deref();
-        let past = Past::parse(PastOptions {
-            age: self.age.as_deref(),
-            faulty: self.faulty.as_deref(),
-            compaction: self.compaction.as_deref(),
-            defrag: self.defrag.as_deref(),
-            swap: self.swap.as_deref(),
-            zones: self.zones.as_deref(),
-            io_gap: self.io_gap.as_deref(),
-            hot_add: self.hot_add.as_deref(),
-        })?;
-        let background = Background::parse(BackgroundOptions {
-            khugepaged: self.khugepaged.as_deref(),
-            ksm: self.ksm.as_deref(),
-            contents: self.contents.as_deref(),
-        })?;
-        let memory = MemoryState::parse(self.memory.as_deref(), Some(fragmentation), perforation)?
-            .with_past(past)?
-            .with_segment(self.segment.as_deref())?
-            .with_superpages(self.superpages.as_deref())?;
-        let memory = match self.memory_from.as_deref() {
-            Some(file) => {
-                memory.with_snapshot(MemorySnapshot::beside(file, self.memory.as_deref())?)?
-            }
-            None => memory,
+        let options = MemoryOptions {
+            memory: self.memory.as_deref(),
+            memory_from: self.memory_from.as_deref(),
+            fragmentation: Some(fragmentation),
+            perforation: self.perforation.as_deref(),
+            segment: self.segment.as_deref(),
+            superpages: self.superpages.as_deref(),
+            past: PastOptions {
+                age: self.age.as_deref(),
+                faulty: self.faulty.as_deref(),
+                compaction: self.compaction.as_deref(),
+                defrag: self.defrag.as_deref(),
+                swap: self.swap.as_deref(),
+                zones: self.zones.as_deref(),
+                io_gap: self.io_gap.as_deref(),
+                hot_add: self.hot_add.as_deref(),
+            },
+            background: BackgroundOptions {
+                khugepaged: self.khugepaged.as_deref(),
+                ksm: self.ksm.as_deref(),
+                contents: self.contents.as_deref(),
+            },
+            modes: self.modes.as_deref(),
+            host: self.host_memory(),
         };
-        let modes = self.modes.as_deref().map(str::parse).transpose()?;
-        MemoryState { background, modes, ..memory }.over(&self.host_memory())
+        options.read()
     }
 
     /// What is said of the host's memory.

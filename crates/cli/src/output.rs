@@ -164,6 +164,44 @@ impl Bar {
     }
 }
 
+/// As [`Bar`], of work whose parts are not equally long: the bar is the share of the work, beside it
+/// stands how many parts are done.
+pub struct ShareBar {
+    bar: ProgressBar,
+    unit: &'static str,
+}
+
+impl ShareBar {
+    /// Steps of the bar.
+    const STEPS: u64 = 100_000;
+
+    /// A bar over parts that are called so.
+    pub fn new(unit: &'static str) -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(Self::STEPS), target);
+        let style = ProgressStyle::with_template("{wide_bar} {percent} %, {msg}, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.tick();
+        Self { bar, unit }
+    }
+
+    /// Shows how far the work is.
+    pub fn show(&self, share: f64, done: usize, total: usize) {
+        self.bar.set_message(format!("{done}/{total} {}", self.unit));
+        self.bar.set_position((share * Self::STEPS as f64) as u64);
+    }
+}
+
+impl Drop for ShareBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();

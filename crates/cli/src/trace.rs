@@ -12,9 +12,9 @@ use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
 };
 
-use crate::bundled;
 use crate::failure::Failure;
 use crate::output::{Bar, COLUMNS, notes, print, write_whole};
+use perforate_trace::bundled;
 
 /// Look into and convert traces.
 #[derive(Args)]

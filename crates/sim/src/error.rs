@@ -38,32 +38,6 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
-    /// An experiment's file cannot be read.
-    #[error("{}: {source}", path.display())]
-    ExperimentFile {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// An experiment's file is not right.
-    #[error("experiment {name}: {problem}")]
-    Experiment {
-        /// The experiment's name or file.
-        name: String,
-        /// What is wrong, where, and what would be right.
-        problem: String,
-    },
-    /// There is no experiment of that name.
-    #[error(
-        "no experiment {name:?}; there are {known}, or give the path of an experiment file (.toml)"
-    )]
-    UnknownExperiment {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
     /// There is no scheme of that name.
     #[error("no scheme {name:?}; there are {known}, or all")]
     UnknownScheme {

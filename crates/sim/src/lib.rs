@@ -6,18 +6,17 @@
 //! a page fault goes to the operating system, whose updates come back to the tables.
 
 mod background;
-pub mod capacity;
 mod compare;
 mod energy;
 mod error;
 mod exits;
-pub mod experiment;
 mod explain;
 mod footprint;
 mod host_memory;
 pub mod linear_model;
 mod machine;
 mod memory_history;
+mod memory_options;
 mod memory_state;
 mod mode_switching;
 mod operating_system;
@@ -41,7 +40,8 @@ pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
-pub use machine::{Machine, ProcessorModels};
+pub use machine::{Machine, ProcessorModels, one_line};
+pub use memory_options::MemoryOptions;
 pub use memory_state::{MemoryState, Past, PastOptions, parse_size};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};

@@ -90,17 +90,42 @@ impl Machine {
     /// # Errors
     /// No such machine, an unreadable file, unknown keys, impossible geometries.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        if let Some((name, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
-            return Self::parse(name, text);
+        Self::parse(name, &Self::text(name)?)
+    }
+
+    /// The text of the machine file that [`Machine::load`] reads.
+    ///
+    /// # Errors
+    /// No such machine, an unreadable file.
+    pub fn text(name: &str) -> Result<String, SimError> {
+        if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+            return Ok((*text).into());
         }
         let path = Path::new(name);
         if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
             let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             return Err(SimError::UnknownMachine { name: name.into(), known });
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| SimError::MachineFile { path: path.into(), source })?;
-        Self::parse(name, &text)
+        std::fs::read_to_string(path)
+            .map_err(|source| SimError::MachineFile { path: path.into(), source })
+    }
+
+    /// The machine of this name with other values for some keys of its file: `walker.walkers`, `2`.
+    ///
+    /// # Errors
+    /// As [`Machine::load`], and keys that there are not.
+    pub fn load_with<'a>(
+        name: &str,
+        values: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, SimError> {
+        let wrong = |problem: String| SimError::Machine { name: name.into(), problem };
+        let text = Self::text(name)?;
+        let mut table: toml::Table =
+            toml::from_str(&text).map_err(|error| wrong(one_line(&error, &text)))?;
+        for (key, value) in values {
+            set(&mut table, key, toml_value(value)).map_err(wrong)?;
+        }
+        Self::parse(name, &table.to_string())
     }
 
     /// The bundled machine that describes the processor with these numbers of CPUID.
@@ -174,8 +199,27 @@ impl Machine {
     }
 }
 
+/// A number, a table, … as TOML writes it; anything else is a text.
+fn toml_value(text: &str) -> toml::Value {
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
+    parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.into())
+}
+
+/// Sets the value of a key with points in it.
+fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
+    let Some((section, rest)) = key.split_once('.') else {
+        table.insert(key.into(), value);
+        return Ok(());
+    };
+    let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
+    match section.as_table_mut() {
+        Some(section) => set(section, rest, value),
+        None => Err(format!("{key}: {rest} is not a key of a table")),
+    }
+}
+
 /// A TOML error in one line with its place.
-pub(crate) fn one_line(error: &toml::de::Error, text: &str) -> String {
+pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     let Some(span) = error.span() else { return message };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
@@ -319,6 +363,25 @@ mod tests {
         let negative = text.replace("\nl2_tlb_pj = 14.0", "\nl2_tlb_pj = -14.0");
         let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
         assert!(message.contains("energy.l2_tlb_pj is -14"), "{message}");
+    }
+
+    #[test]
+    fn values_of_a_machine_can_be_others() {
+        let values = [("tlb.l2", "{ entries = 16, ways = 4 }"), ("walker.walkers", "3")];
+        let machine = Machine::load_with("gtsm-table4", values.into_iter()).unwrap();
+        assert_eq!(machine.tlb.l2, TlbGeometry { entries: 16, ways: 4 });
+        assert_eq!(machine.walker.walkers, 3);
+        let same = Machine::load_with("gtsm-table4", std::iter::empty()).unwrap();
+        assert_eq!(same, Machine::load("gtsm-table4").unwrap());
+        for (key, value, problem) in [
+            ("walker.slits", "3", "slits"),
+            ("walker.walkers.more", "3", "not a key of a table"),
+            ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
+            ("walker.walkers", "many", "invalid type"),
+        ] {
+            let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();
+            assert!(error.to_string().contains(problem), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The trace format, readers of foreign formats, and synthetic workloads.
 
+pub mod bundled;
 mod content;
 mod convert;
 mod error;

@@ -1,18 +1,21 @@
 //! Ways to measure: each has a name that experiment files use, settings, and figures with names.
 
+mod capacity;
 mod case_study;
 mod escape_filter;
 mod fork_sharing;
+mod pairing;
 mod request;
 mod settings;
+mod simulation;
 mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
-pub use settings::{Setting, Settings};
+pub use settings::{Setting, Settings, count};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
-/// exist for this subject is left out. Names are the same for all subjects, settings and seeds.
+/// exist for this subject is left out.
 pub type Measurement = BTreeMap<String, f64>;
 
 /// A way to measure.
@@ -46,6 +49,11 @@ pub trait Kind: Sync {
         Ok(Vec::new())
     }
 
+    /// How long one subject takes, in any unit that all settings share; progress goes by it.
+    fn cost(&self, _settings: &Settings) -> f64 {
+        1e6
+    }
+
     /// Measures several subjects under the same settings with the same seed: one measurement for
     /// each, in order, and the same as if it were measured alone. `progress` hears now and then
     /// which part, 0–1, is done.
@@ -63,6 +71,12 @@ pub trait Kind: Sync {
 
 /// All kinds.
 pub const ALL: &[&dyn Kind] = &[
+    &simulation::Simulation,
+    &capacity::Contiguity,
+    &capacity::Validity,
+    &capacity::Share,
+    &capacity::Storage,
+    &pairing::Pairing,
     &escape_filter::EscapeFilterOverhead,
     &fork_sharing::ForkSharing,
     &request::LargePageRequest,

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use perforate_experiment::capacity::Design;
 use perforate_os::{Ageing, FaultMap, Fragmentation};
-use perforate_sim::capacity::Design;
 use perforate_sim::{
     Background, BackgroundOptions, Composition, MemoryState, ModeSwitching, Past, PastOptions,
     SimError, parse_size,

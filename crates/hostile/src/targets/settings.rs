@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use perforate_experiment::Experiment;
 use perforate_os::FaultMap;
-use perforate_sim::experiment::Experiment;
 use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
 use perforate_sim::{Machine, Past, PastOptions};
 

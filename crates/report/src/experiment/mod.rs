@@ -130,6 +130,11 @@ fn share(value: f64) -> String {
 }
 
 impl ExperimentResult {
+    /// What it shows.
+    pub fn title(&self) -> &str {
+        &self.header.title
+    }
+
     /// What its axis says, and where it begins and ends.
     fn axis(&self) -> (&str, Option<f64>, Option<f64>) {
         let points = self.curves.first().map_or(&[][..], |curve| &curve.points);

@@ -100,7 +100,7 @@ impl Scheme {
     /// # Errors
     /// [`SimError::NoLargeEntries`]: holes are looked up behind a 2MB-grained entry of the second
     /// level (P §IV.C), so without such entries every access to a perforated page would walk.
-    pub(crate) fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
+    pub fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
         if self.shadow_directories && !machine.tlb.l2_2m {
             let (scheme, machine) = (self.name.into(), machine.name.clone());
             return Err(SimError::NoLargeEntries { scheme, machine });

@@ -33,7 +33,7 @@ impl Design {
         if text == "2m" {
             return Ok(Self::Conventional);
         }
-        if let Some(mode) = GapTolerance::ALL.into_iter().find(|&mode| mode_name(mode) == text) {
+        if let Some(mode) = Self::mode(text) {
             return Ok(Self::GapTolerant(mode));
         }
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
@@ -43,6 +43,11 @@ impl Design {
         let wrong = |problem| format!("design {text:?}: {problem}");
         let policy = Perforated::parse(options).map_err(wrong)?;
         Ok(Self::Perforated { name: text.to_owned(), policy })
+    }
+
+    /// The mode of gap-tolerant superpages of this name.
+    pub fn mode(name: &str) -> Option<GapTolerance> {
+        GapTolerance::ALL.into_iter().find(|&mode| mode_name(mode) == name)
     }
 
     /// The name in reports.

@@ -12,9 +12,6 @@ const BATCH: u64 = 1 << 14;
 /// The 97.5 % point of the normal distribution.
 const DEVIATIONS_95: f64 = 1.959_964;
 
-/// The same of Student's distribution, for 2, 3, … values.
-const STUDENT_95: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
-
 /// An average of values between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -27,20 +24,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The average of a few values that are no shares of whole draws, such as runs with a seed each;
-    /// of a single one nothing is known.
-    pub(crate) fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let half_width_95 = match STUDENT_95.get(values.len().saturating_sub(2)) {
-            _ if values.len() < 2 => 1.0,
-            Some(deviations) => deviations * (squares / (count - 1.0) / count).sqrt(),
-            None => DEVIATIONS_95 * (squares / (count - 1.0) / count).sqrt(),
-        };
-        Self { mean, half_width_95, draws: values.len() as u64 }
-    }
-
     /// Whether `exact` lies within twice the interval, that is within four standard deviations:
     /// of the many points of a figure, one in twenty lies outside the interval itself.
     pub fn agrees_with(&self, exact: f64) -> bool {

@@ -1,0 +1,166 @@
+//! `perforate experiment`.
+
+mod run;
+mod shards;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use perforate_experiment::kind::count;
+use perforate_experiment::{Experiment, ExperimentError, ExperimentOptions, Shard};
+
+use crate::failure::Failure;
+use crate::live::{LiveArguments, live};
+use crate::output::print;
+
+/// Tables and figures of the papers, with the papers' numbers beside ours.
+#[derive(Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  perforate experiment list
+  perforate experiment run perforated/fig7
+  perforate experiment all --quick
+  perforate experiment all                  # interrupted and run again, it goes on where it was")]
+pub struct ExperimentArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List the experiments
+    List,
+    /// Run experiments by name, or from a file
+    #[command(after_help = "Examples:
+  perforate experiment run gtsm/fig14
+  perforate experiment run perforated/fig7 perforated/fig8 --seeds 6 --out out
+  perforate experiment run my-experiment.toml --quick --json")]
+    Run(RunArguments),
+    /// Run all experiments
+    #[command(after_help = "Examples:
+  perforate experiment all --quick
+  perforate experiment all --out all                 # again after an interruption: it goes on
+  perforate experiment all --shard 2/8 --out part2   # an eighth, in a job array
+  perforate experiment merge part* --out all")]
+    All(RunOptions),
+    /// Join the parts that --shard left
+    #[command(after_help = "Example:
+  perforate experiment all --quick --shard 1/2 --out one
+  perforate experiment all --quick --shard 2/2 --out two
+  perforate experiment merge one two --out all")]
+    Merge(MergeArguments),
+    /// Ask this machine for memory in large pages, and how much more could be perforated (P §III.C)
+    Live(LiveArguments),
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// Names from `perforate experiment list`, or experiment files (.toml)
+    #[arg(value_name = "NAME|FILE", required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+#[derive(Args)]
+struct RunOptions {
+    /// Coarser: shorter runs, fewer seeds and points, but every experiment and every claim
+    #[arg(long)]
+    quick: bool,
+    /// Runs of everything, with seeds that follow each other [default: as the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// The first seed [default: as the file says]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Slices or blocks drawn for each point, for example 100M [default: as the file says]
+    #[arg(long, value_name = "N", value_parser = samples, conflicts_with = "quick")]
+    samples: Option<u64>,
+    /// Runs at the same time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Measure only part I of N, to be joined by `perforate experiment merge`
+    #[arg(long, value_name = "I/N", conflicts_with = "json")]
+    shard: Option<Shard>,
+    /// Measure everything again, also what is there from a run before
+    #[arg(long)]
+    fresh: bool,
+    /// Folder for results.jsonl, report.html, and measurements to go on with [default: results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the results as JSON lines and nothing else; files only with --out
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct MergeArguments {
+    /// Folders that `--shard I/N --out DIR` wrote
+    #[arg(value_name = "DIR", required = true)]
+    parts: Vec<PathBuf>,
+    /// Folder for results.jsonl and report.html [default: results]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the results as JSON lines and nothing else; files only with --out
+    #[arg(long)]
+    json: bool,
+}
+
+/// Most samples: their sums are exact in 64 bits.
+const MOST_SAMPLES: u64 = 1_000_000_000_000;
+
+/// A number with k, M, G or T for powers of 1000.
+fn samples(text: &str) -> Result<u64, String> {
+    match count(text) {
+        Some(number @ 1..=MOST_SAMPLES) => Ok(number),
+        _ => Err("expected 1 to 1T, such as 1000000, 500k or 100M".into()),
+    }
+}
+
+impl RunOptions {
+    fn wanted(&self) -> ExperimentOptions {
+        let Self { quick, seeds, seed, samples, .. } = *self;
+        ExperimentOptions { quick, seeds, seed, samples }
+    }
+}
+
+/// Lists, runs or joins experiments.
+pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::List => print(&list()),
+        What::Run(arguments) => {
+            let load = |name: &String| Experiment::load(name);
+            let found: Result<Vec<_>, ExperimentError> = arguments.names.iter().map(load).collect();
+            let found = distinct(found?)?;
+            run::run(&arguments.names, &found, &arguments.options)
+        }
+        What::All(options) => {
+            let all = Experiment::bundled();
+            let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
+            run::run(&names, &all, options)
+        }
+        What::Merge(arguments) => shards::merge(arguments),
+        What::Live(arguments) => live(arguments),
+    }
+}
+
+/// The list of experiments.
+pub fn list() -> String {
+    let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
+    for experiment in Experiment::bundled() {
+        text += &format!("  {:<27} {}\n", experiment.name, experiment.title);
+        text += &format!("  {:<27} source: {}\n", "", experiment.source);
+    }
+    text
+}
+
+/// Records carry the name only, so that no two experiments of a file may have the same.
+fn distinct(experiments: Vec<Experiment>) -> Result<Vec<Experiment>, Failure> {
+    for (index, experiment) in experiments.iter().enumerate() {
+        if experiments[..index].iter().any(|other| other.name == experiment.name) {
+            let name = &experiment.name;
+            return Err(Failure::Usage(format!("experiment {name:?} is named twice")));
+        }
+    }
+    Ok(experiments)
+}

@@ -1,0 +1,106 @@
+//! Measures what experiments need, and writes what came of it.
+
+use std::path::Path;
+use std::thread::available_parallelism;
+
+use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, build};
+use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
+
+use super::{RunOptions, shards};
+use crate::failure::Failure;
+use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, ShareBar, command, print, write_text};
+
+/// Measurements to go on with, beside the results.
+pub const POINTS: &str = "points.jsonl";
+
+/// Runs experiments, or a part of their points; `names` are as the user gave them.
+pub fn run(
+    names: &[String],
+    experiments: &[Experiment],
+    options: &RunOptions,
+) -> Result<(), Failure> {
+    let folder = match (&options.out, options.json) {
+        (None, true) => None,
+        (out, _) => {
+            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
+        }
+    };
+    let wanted = options.wanted();
+    let experiments: Vec<Experiment> =
+        experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
+    let build = build()?;
+    let plan = Plan::of(&experiments, &build)?;
+    let mut store = match &folder {
+        Some(folder) if options.fresh => {
+            write_text(&folder.file(POINTS), "")?;
+            Store::open(&folder.file(POINTS), build)?
+        }
+        Some(folder) => Store::open(&folder.file(POINTS), build)?,
+        None => Store::in_memory(build),
+    };
+    let kept = plan.len() - plan.missing(&store);
+    measure(&plan, &mut store, options)?;
+    if let (Some(shard), Some(folder)) = (options.shard, &folder) {
+        return shards::write(folder, shard, names, &wanted, &plan, &store);
+    }
+    let lines = lines(experiments, &plan, &store, options.quick)?;
+    if options.json {
+        print(&lines)?;
+    }
+    let Some(folder) = folder else { return Ok(()) };
+    let points = format!("points:  {}, of which {kept} were measured before\n", plan.len());
+    write_files(&folder, &lines, options.json, &points)
+}
+
+fn measure(plan: &Plan, store: &mut Store, options: &RunOptions) -> Result<(), Failure> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let workers = options.jobs.map_or(cores, usize::from);
+    let shard = options.shard.unwrap_or(Shard::WHOLE);
+    let bar = ShareBar::new("points");
+    Ok(plan.measure(store, shard, workers, &|step| bar.show(step.done, step.points, step.total))?)
+}
+
+/// The records of all experiments, a line each.
+pub fn lines(
+    experiments: Vec<Experiment>,
+    plan: &Plan,
+    store: &Store,
+    quick: bool,
+) -> Result<String, Failure> {
+    let mut lines = String::new();
+    for experiment in experiments {
+        let outcome = Outcome::of(experiment, plan, store)?;
+        for record in outcome.records(quick) {
+            lines += &serde_json::to_string(&record).expect("records are plain data");
+            lines.push('\n');
+        }
+    }
+    Ok(lines)
+}
+
+/// Writes results and report, and prints the tables unless the lines were printed already.
+pub fn write_files(
+    folder: &ResultFolder,
+    lines: &str,
+    json: bool,
+    points: &str,
+) -> Result<(), Failure> {
+    let results = read_experiments(lines)?;
+    let title = match results.len() {
+        1 => results[0].title().to_owned(),
+        several => format!("{several} experiments"),
+    };
+    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
+    write_text(&file, lines)?;
+    let page = experiments_html(&results, &ReportOptions { title, command: command() });
+    write_text(&report, &page)?;
+    if json {
+        return Ok(());
+    }
+    print(&format!(
+        "{}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
+        experiments_table(&results, COLUMNS),
+        file.display(),
+        report.display()
+    ))
+}

@@ -1,0 +1,122 @@
+//! Parts of experiments that were measured elsewhere, and how they are joined.
+
+use std::path::Path;
+
+use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
+use serde::{Deserialize, Serialize};
+
+use super::MergeArguments;
+use super::run::{POINTS, lines, write_files};
+use crate::failure::Failure;
+use crate::output::{RESULT_FOLDER, ResultFolder, print, write_text};
+
+/// What a part is part of.
+const PART: &str = "part.json";
+
+/// What was run to get a part.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Part {
+    experiments: Vec<String>,
+    index: usize,
+    count: usize,
+    quick: bool,
+    seeds: Option<u64>,
+    seed: Option<u64>,
+    samples: Option<u64>,
+    build: String,
+}
+
+/// Says beside the measurements what they are part of.
+pub fn write(
+    folder: &ResultFolder,
+    shard: Shard,
+    names: &[String],
+    options: &ExperimentOptions,
+    plan: &Plan,
+    store: &Store,
+) -> Result<(), Failure> {
+    let Shard { index, count } = shard;
+    let ExperimentOptions { quick, seeds, seed, samples } = *options;
+    let (experiments, build) = (names.to_vec(), store.build().to_owned());
+    let part = Part { experiments, index, count, quick, seeds, seed, samples, build };
+    let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
+    write_text(&folder.file(PART), &text)?;
+    let there = plan.len() - plan.missing(store);
+    print(&format!(
+        "part {index} of {count}: {there} of {} points are in {}\n\
+         join the parts with: perforate experiment merge DIR… --out DIR\n",
+        plan.len(),
+        folder.file(POINTS).display()
+    ))
+}
+
+/// Joins parts: what they measured together is what one run would have.
+pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
+    let folder = match (&arguments.out, arguments.json) {
+        (None, true) => None,
+        (out, _) => {
+            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
+        }
+    };
+    let parts: Vec<Part> =
+        arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let whole = agree(arguments, &parts)?;
+    let Part { quick, seeds, seed, samples, .. } = *whole;
+    let options = ExperimentOptions { quick, seeds, seed, samples };
+    let mut experiments = Vec::new();
+    for name in &whole.experiments {
+        experiments.push(Experiment::load(name)?.with(&options));
+    }
+    let build = build()?;
+    let plan = Plan::of(&experiments, &build)?;
+    let mut store = Store::in_memory(build);
+    for path in &arguments.parts {
+        store.add_from(&path.join(POINTS))?;
+    }
+    let missing = plan.missing(&store);
+    if missing > 0 {
+        let there: Vec<String> = parts.iter().map(|part| part.index.to_string()).collect();
+        return Err(Failure::Parts(format!(
+            "{missing} of {} points are missing; there are parts {} of {}",
+            plan.len(),
+            there.join(", "),
+            whole.count
+        )));
+    }
+    let lines = lines(experiments, &plan, &store, quick)?;
+    if arguments.json {
+        print(&lines)?;
+    }
+    let Some(folder) = folder else { return Ok(()) };
+    let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
+    write_files(&folder, &lines, arguments.json, &points)
+}
+
+fn read(folder: &Path) -> Result<Part, Failure> {
+    let path = folder.join(PART);
+    let wrong = |problem: String| Failure::Parts(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| wrong(format!("{error}; expected a folder that --shard I/N wrote")))?;
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The first part, with which all others go together.
+fn agree<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, Failure> {
+    let first = &parts[0];
+    for (path, part) in arguments.parts.iter().zip(parts) {
+        let same = Part { index: first.index, ..clone(part) };
+        if same != *first {
+            return Err(Failure::Parts(format!(
+                "{} and {} are parts of different runs: other experiments, options, number of \
+                 parts, or another build of this program",
+                arguments.parts[0].display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(first)
+}
+
+fn clone(part: &Part) -> Part {
+    Part { experiments: part.experiments.clone(), build: part.build.clone(), ..*part }
+}

@@ -1,0 +1,258 @@
+//! The axis of an experiment: numbers, or places with names.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Text;
+use crate::template::Values;
+
+/// Most points of an axis.
+const MOST_POINTS: usize = 10_000;
+/// Points are rounded to this, so that 0.1 and 20 × 0.005 are one.
+const RESOLUTION: f64 = 1e9;
+
+/// Where an experiment is measured: numbers in equal steps or one by one, or named places.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What the numbers are, or what the places are.
+    #[serde(default)]
+    pub label: String,
+    /// First point.
+    pub from: Option<f64>,
+    /// Last point.
+    pub to: Option<f64>,
+    /// Distance of two points.
+    pub step: Option<f64>,
+    /// Points one by one.
+    #[serde(default)]
+    pub values: Vec<f64>,
+    /// Whether numbers are plain; without it they are shares, 0–1.
+    #[serde(default)]
+    pub plain: bool,
+    /// Places with a name.
+    #[serde(default, rename = "place")]
+    pub places: Vec<NamedPlace>,
+}
+
+/// A place with a name; all its keys are placeholders.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedPlace {
+    /// Name: `{x}`.
+    pub name: String,
+    /// For readers; the name where there is none.
+    pub label: Option<String>,
+    /// Other placeholders.
+    #[serde(flatten)]
+    pub values: BTreeMap<String, Text>,
+}
+
+/// What the axis consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisForm {
+    /// Shares from 0 to 1.
+    Share,
+    /// Other numbers.
+    Number,
+    /// Places with names.
+    Places,
+}
+
+/// A place of the axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// A number.
+    Number(f64),
+    /// A name.
+    Name(String),
+}
+
+/// Where there is nothing but one place.
+const ONLY: &str = "all";
+
+impl Axis {
+    /// What it consists of.
+    pub fn form(&self) -> AxisForm {
+        let numbers = self.from.is_some() || !self.values.is_empty();
+        match (numbers, self.plain) {
+            (false, _) => AxisForm::Places,
+            (true, true) => AxisForm::Number,
+            (true, false) => AxisForm::Share,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self { from, to, step, values, places, .. } = self;
+        let stepped = from.is_some() || to.is_some() || step.is_some();
+        if [stepped, !values.is_empty(), !places.is_empty()].iter().filter(|&&is| is).count() > 1 {
+            return Err("axis: expected one of from/to/step, values, place".into());
+        }
+        if stepped {
+            let (Some(from), Some(to), Some(step)) = (from, to, step) else {
+                return Err("axis: from, to and step belong together".into());
+            };
+            if from > to || !(from.is_finite() && to.is_finite()) {
+                return Err(format!("axis.from is {from}, beyond axis.to, which is {to}"));
+            }
+            if !(step.is_finite() && *step > 0.0 && (to - from) / step <= MOST_POINTS as f64) {
+                return Err(format!("axis.step is {step}; expected at most {MOST_POINTS} steps"));
+            }
+        }
+        if values.len().max(places.len()) > MOST_POINTS {
+            return Err(format!("axis: at most {MOST_POINTS} points"));
+        }
+        let numbers = from.iter().chain(to).chain(values);
+        if let Some(number) = numbers.clone().find(|number| !number.is_finite()) {
+            return Err(format!("axis: {number} is no place"));
+        }
+        if self.form() == AxisForm::Share {
+            let outside = |number: &&f64| !(0.0..=1.0).contains(*number);
+            if let Some(number) = numbers.into_iter().find(outside) {
+                return Err(format!("axis: {number} is no share from 0 to 1 (see plain = true)"));
+            }
+        }
+        for (index, place) in places.iter().enumerate() {
+            if places[..index].iter().any(|other| other.name == place.name) {
+                return Err(format!("axis: place {:?} is there twice", place.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Its places, in order.
+    pub fn points(&self) -> Vec<Place> {
+        if let (Some(from), Some(to), Some(step)) = (self.from, self.to, self.step) {
+            let steps = ((to - from) / step + 1e-6).floor() as u32;
+            let point = |number: u32| rounded(from + f64::from(number) * step);
+            return (0..=steps).map(|number| Place::Number(point(number))).collect();
+        }
+        if !self.values.is_empty() {
+            return self.values.iter().map(|&value| Place::Number(rounded(value))).collect();
+        }
+        if self.places.is_empty() {
+            return vec![Place::Name(ONLY.into())];
+        }
+        self.places.iter().map(|place| Place::Name(place.name.clone())).collect()
+    }
+
+    /// Names and labels of its places, if they have names.
+    pub fn labels(&self) -> Vec<(String, String)> {
+        if self.form() != AxisForm::Places {
+            return Vec::new();
+        }
+        if self.places.is_empty() {
+            return vec![(ONLY.into(), String::new())];
+        }
+        let label = |place: &NamedPlace| place.label.clone().unwrap_or_else(|| place.name.clone());
+        self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
+    }
+
+    /// What placeholders stand for at a place: `{x}`, `{x%}` of numbers, and a place's own keys.
+    pub fn values(&self, place: &Place) -> Values {
+        match place {
+            Place::Number(number) => Values::default()
+                .with("x", &number.to_string())
+                .with("x%", &format!("{}%", rounded(number * 100.0))),
+            Place::Name(name) => {
+                let named = self.places.iter().find(|place| place.name == *name);
+                let own = named.iter().flat_map(|place| &place.values);
+                let values = Values::default().with("x", name);
+                own.fold(values, |values, (key, text)| values.with(key, &text.0))
+            }
+        }
+    }
+
+    /// Whether a place belongs to it; numbers between its ends do.
+    pub fn contains(&self, place: &Place) -> bool {
+        match place {
+            Place::Number(number) => {
+                let numbers = self.points().into_iter().filter_map(|point| point.number());
+                let (least, greatest) =
+                    numbers.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)));
+                (least..=greatest).contains(number)
+                    || self.form() == AxisForm::Share && (0.0..=1.0).contains(number)
+            }
+            Place::Name(_) => self.points().contains(place),
+        }
+    }
+
+    /// The same in greater steps.
+    pub(super) fn coarsen(&mut self, step: f64) {
+        if self.step.is_some() {
+            self.step = Some(step);
+        }
+    }
+}
+
+impl Place {
+    /// The number it is.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Name(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(formatter, "{number}"),
+            Self::Name(name) => formatter.write_str(name),
+        }
+    }
+}
+
+/// Without the noise of adding.
+pub fn rounded(x: f64) -> f64 {
+    (x * RESOLUTION).round() / RESOLUTION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(text: &str) -> Axis {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn points_are_those_one_would_write() {
+        let axis = axis("from = 0.0\nto = 0.1\nstep = 0.005");
+        let points = axis.points();
+        assert_eq!(points.len(), 21);
+        assert_eq!((&points[3], &points[20]), (&Place::Number(0.015), &Place::Number(0.1)));
+        assert_eq!(axis.form(), AxisForm::Share);
+        assert!(axis.contains(&Place::Number(0.055)) && !axis.contains(&Place::Number(1.1)));
+        let values = axis.values(&points[3]);
+        assert_eq!((values.get("x"), values.get("x%")), (Some("0.015"), Some("1.5%")));
+    }
+
+    #[test]
+    fn places_have_placeholders() {
+        let axis = axis("place = [{ name = \"a\", size = 3 }, { name = \"b\", label = \"B\" }]");
+        assert_eq!(axis.points(), [Place::Name("a".into()), Place::Name("b".into())]);
+        assert_eq!(axis.labels()[1], ("b".into(), "B".into()));
+        let values = axis.values(&Place::Name("a".into()));
+        assert_eq!((values.get("x"), values.get("size")), (Some("a"), Some("3")));
+        assert_eq!(Axis::default().points(), [Place::Name("all".into())]);
+    }
+
+    #[test]
+    fn mistakes() {
+        for (text, problem) in [
+            ("from = 0.0\nto = 1.0", "belong together"),
+            ("from = 1.0\nto = 0.0\nstep = 0.1", "beyond axis.to"),
+            ("from = 0.0\nto = 1.0\nstep = 1e-9", "expected at most"),
+            ("from = 0.0\nto = 2.0\nstep = 1.0", "2 is no share"),
+            ("values = [nan]", "is no place"),
+            ("values = [0.1]\nplace = [{ name = \"a\" }]", "expected one of"),
+            ("place = [{ name = \"a\" }, { name = \"a\" }]", "\"a\" is there twice"),
+        ] {
+            let message = axis(text).check().unwrap_err();
+            assert!(message.contains(problem), "{text}: {message}");
+        }
+    }
+}

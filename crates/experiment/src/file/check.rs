@@ -1,0 +1,131 @@
+//! Whether an experiment makes sense, before anything is measured.
+
+use super::{Axis, Claim, Experiment, Measure, Place};
+use crate::plan::Formulas;
+
+/// Definitions may need each other, one within the other.
+const MOST_DEFINITIONS: usize = 200;
+
+impl Experiment {
+    /// # Errors
+    /// What is wrong, and where.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.check_texts()?;
+        if !(1..=Self::MOST_SEEDS).contains(&self.seeds) {
+            return Err(format!("seeds is {}, not 1 to {}", self.seeds, Self::MOST_SEEDS));
+        }
+        self.axis.check()?;
+        let kind = self.kind()?;
+        let settings = std::iter::once(&self.settings).chain([&self.quick.settings]);
+        for key in settings.chain(self.states.iter().map(|state| &state.settings)).flatten() {
+            let knows = |known: &str| match known.strip_suffix('.') {
+                Some(_) => key.0.starts_with(known),
+                None => key.0 == known,
+            };
+            if !kind.settings().iter().any(|setting| knows(setting.key)) {
+                let known: Vec<&str> = kind.settings().iter().map(|known| known.key).collect();
+                let (key, known) = (key.0, known.join(", "));
+                return Err(format!("{} has no setting {key:?}; there are {known}", kind.name()));
+            }
+        }
+        if self.curves.is_empty() {
+            return Err("there is no [[curve]]".into());
+        }
+        distinct("state", self.states.iter().map(|state| state.name.as_str()))?;
+        distinct("curve", self.curves.iter().map(|curve| curve.name.as_str()))?;
+        self.claims.iter().try_for_each(|claim| self.check_claim(claim))?;
+        self.check_formulas()
+    }
+
+    /// Texts are shown to people: nothing but plain text in one line.
+    fn check_texts(&self) -> Result<(), String> {
+        let claims = self.claims.iter().flat_map(|claim| {
+            let always = [&claim.id, &claim.statement, &claim.source];
+            always.into_iter().chain(&claim.note).chain(&claim.explanation)
+        });
+        let labels = self.curves.iter().flat_map(|curve| [Some(&curve.name), curve.label.as_ref()]);
+        let charts = self.charts.iter().flat_map(|chart| [&chart.title, &chart.value_label]);
+        let texts = [&self.name, &self.title, &self.source, &self.axis.label];
+        let texts = texts.into_iter().chain(&self.notes).chain(claims).chain(charts);
+        for text in texts.chain(labels.flatten()) {
+            if text.chars().any(char::is_control) {
+                return Err(format!("{text:?}: texts must be plain and in one line"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: &Claim) -> Result<(), String> {
+        let wrong = |problem: String| Err(format!("claim {:?}: {problem}", claim.id));
+        let other = match &claim.measure {
+            Measure::LeadOver(other) => Some(other),
+            _ => None,
+        };
+        for name in other.into_iter().chain([&claim.curve]) {
+            if !self.curves.iter().any(|curve| curve.name == *name) {
+                let known: Vec<&str> =
+                    self.curves.iter().map(|curve| curve.name.as_str()).collect();
+                return wrong(format!("no curve {name:?}; there are {}", known.join(", ")));
+            }
+        }
+        let named: Vec<Place> = match &claim.measure {
+            Measure::At(place) => vec![place.clone()],
+            Measure::Over(_, places) | Measure::Every(places) => {
+                places.iter().cloned().map(Place::Name).collect()
+            }
+            Measure::FallsTo(_) | Measure::LeadOver(_) => Vec::new(),
+        };
+        match named.iter().find(|place| !self.axis.contains(place)) {
+            Some(place) => wrong(format!("{place} is no place of the axis{}", known(&self.axis))),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads all formulas at all places.
+    fn check_formulas(&self) -> Result<(), String> {
+        if self.definitions.len() > MOST_DEFINITIONS {
+            return Err(format!("more than {MOST_DEFINITIONS} definitions"));
+        }
+        for place in self.places() {
+            for reference in Formulas::at(self, &place)?.references() {
+                self.settings(reference.state.as_deref(), &self.axis.values(&place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Points of the axis, and those that claims look at.
+    pub fn places(&self) -> Vec<Place> {
+        let mut places = self.axis.points();
+        let wanted = self.claims.iter().filter_map(Claim::point);
+        for place in wanted.filter(|place| self.axis.contains(place)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        if places.iter().all(|place| place.number().is_some()) {
+            let number = |place: &Place| place.number().unwrap_or(0.0);
+            places.sort_by(|one, other| number(one).total_cmp(&number(other)));
+        }
+        places
+    }
+}
+
+fn known(axis: &Axis) -> String {
+    let labels = axis.labels();
+    if labels.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = labels.into_iter().map(|(name, _)| name).collect();
+    format!("; there are {}", names.join(", "))
+}
+
+fn distinct<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(format!("{what} {name:?} is there twice"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,391 @@
+//! What a paper claims, as data, and whether our numbers bear it out.
+
+use serde::{Deserialize, Serialize};
+
+use super::axis::rounded;
+use super::{Place, Show};
+
+/// How firmly a paper's number is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimKind {
+    /// The same number, to the digits that are printed.
+    Exact,
+    /// A number that other programs or machines would change.
+    Close,
+    /// A bound or an order, not a number.
+    Trend,
+}
+
+/// What of a curve a claim is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measure {
+    /// The value at this place of the axis.
+    At(Place),
+    /// The place up to which all values are this or more.
+    FallsTo(f64),
+    /// The least by which the curve lies above another.
+    LeadOver(String),
+    /// All its places together, or the named ones.
+    Over(Average, Vec<String>),
+    /// Each of its places, or of the named ones.
+    Every(Vec<String>),
+}
+
+/// What becomes of several values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Average {
+    /// The sum over the number.
+    Mean,
+    /// The root of the product.
+    GeometricMean,
+    /// The one in the middle.
+    Median,
+    /// The least.
+    Least,
+    /// The greatest.
+    Greatest,
+}
+
+/// What the paper says of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expectation {
+    /// This number.
+    Value(f64),
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+    /// From the first to the second.
+    Range(f64, f64),
+}
+
+/// Whether a claim is borne out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Reproduced,
+    /// Not within it, but on the paper's side of `direction_from`.
+    SameDirection,
+    /// Neither.
+    NotReproduced,
+}
+
+/// A claim of a paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "ClaimFile", into = "ClaimFile")]
+pub struct Claim {
+    /// Short name, as the lists of claims have it.
+    pub id: String,
+    /// What is claimed, in words.
+    pub statement: String,
+    /// Where.
+    pub source: String,
+    /// How firmly.
+    pub kind: ClaimKind,
+    /// The curve it is about.
+    pub curve: String,
+    /// What of the curve.
+    pub measure: Measure,
+    /// What it should be.
+    pub expectation: Expectation,
+    /// How far off counts as reproduced.
+    pub tolerance: f64,
+    /// The value that ours and the paper's should lie on one side of, if nothing else.
+    pub direction_from: Option<f64>,
+    /// A remark for readers.
+    pub note: Option<String>,
+    /// Why our number is another, where it is.
+    pub explanation: Option<String>,
+}
+
+/// A claim as files write it: one of the measures, one of the expectations.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimFile {
+    id: String,
+    statement: String,
+    source: String,
+    kind: Option<ClaimKind>,
+    curve: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<At>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    falls_to: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lead_over: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    average: Option<Average>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    every: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    places: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_least: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<(f64, f64)>,
+    #[serde(default)]
+    tolerance: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction_from: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<String>,
+}
+
+/// A place as files write it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum At {
+    Number(f64),
+    Name(String),
+}
+
+impl ClaimFile {
+    fn measure(&self) -> Result<Measure, &'static str> {
+        let at = |at: &At| match at {
+            At::Number(number) => Measure::At(Place::Number(rounded(*number))),
+            At::Name(name) => Measure::At(Place::Name(name.clone())),
+        };
+        let places = || self.places.clone();
+        let found = [
+            self.at.as_ref().map(at),
+            self.falls_to.map(Measure::FallsTo),
+            self.lead_over.clone().map(Measure::LeadOver),
+            self.average.map(|average| Measure::Over(average, places())),
+            self.every.then(|| Measure::Every(places())),
+        ];
+        let mut found = found.into_iter().flatten();
+        match (found.next(), found.next()) {
+            (Some(Measure::At(_) | Measure::FallsTo(_) | Measure::LeadOver(_)), None)
+                if !self.places.is_empty() =>
+            {
+                Err("places belong to average and every")
+            }
+            (Some(measure), None) => Ok(measure),
+            _ => Err("expected one of at, falls_to, lead_over, average, every"),
+        }
+    }
+
+    fn expectation(&self) -> Result<Expectation, &'static str> {
+        let found = [
+            self.value.map(Expectation::Value),
+            self.at_most.map(Expectation::AtMost),
+            self.at_least.map(Expectation::AtLeast),
+            self.range.map(|(low, high)| Expectation::Range(low, high)),
+        ];
+        let mut found = found.into_iter().flatten();
+        match (found.next(), found.next()) {
+            (Some(Expectation::Range(low, high)), None) if low > high => {
+                Err("range begins beyond its end")
+            }
+            (Some(expectation), None) => Ok(expectation),
+            _ => Err("expected one of value, at_most, at_least, range"),
+        }
+    }
+}
+
+impl TryFrom<ClaimFile> for Claim {
+    type Error = String;
+
+    fn try_from(file: ClaimFile) -> Result<Self, String> {
+        let wrong = |problem: &str| format!("claim {:?}: {problem}", file.id);
+        let measure = file.measure().map_err(wrong)?;
+        let expectation = file.expectation().map_err(wrong)?;
+        let kind = file.kind.ok_or_else(|| wrong("kind is exact, close or trend"))?;
+        let is_number = matches!(expectation, Expectation::Value(_) | Expectation::Range(..));
+        if is_number == (kind == ClaimKind::Trend) {
+            return Err(wrong(
+                "exact and close claims have a value or range, trends at_most or at_least",
+            ));
+        }
+        if !(file.tolerance.is_finite() && file.tolerance >= 0.0) {
+            return Err(wrong("tolerance is not 0 or more"));
+        }
+        Ok(Self {
+            id: file.id,
+            statement: file.statement,
+            source: file.source,
+            kind,
+            curve: file.curve,
+            measure,
+            expectation,
+            tolerance: file.tolerance,
+            direction_from: file.direction_from,
+            note: file.note,
+            explanation: file.explanation,
+        })
+    }
+}
+
+impl From<Claim> for ClaimFile {
+    fn from(claim: Claim) -> Self {
+        let mut file = Self {
+            id: claim.id,
+            statement: claim.statement,
+            source: claim.source,
+            kind: Some(claim.kind),
+            curve: claim.curve,
+            tolerance: claim.tolerance,
+            direction_from: claim.direction_from,
+            note: claim.note,
+            explanation: claim.explanation,
+            ..Self::default()
+        };
+        match claim.measure {
+            Measure::At(Place::Number(number)) => file.at = Some(At::Number(number)),
+            Measure::At(Place::Name(name)) => file.at = Some(At::Name(name)),
+            Measure::FallsTo(y) => file.falls_to = Some(y),
+            Measure::LeadOver(other) => file.lead_over = Some(other),
+            Measure::Over(average, places) => {
+                (file.average, file.places) = (Some(average), places);
+            }
+            Measure::Every(places) => (file.every, file.places) = (true, places),
+        }
+        match claim.expectation {
+            Expectation::Value(value) => file.value = Some(value),
+            Expectation::AtMost(most) => file.at_most = Some(most),
+            Expectation::AtLeast(least) => file.at_least = Some(least),
+            Expectation::Range(low, high) => file.range = Some((low, high)),
+        }
+        file
+    }
+}
+
+impl Claim {
+    /// A place that must be measured for it: the one it is about, or the one where the paper has
+    /// the crossing, so that ours is looked for close to it.
+    pub fn point(&self) -> Option<Place> {
+        match (&self.measure, self.expectation) {
+            (Measure::At(place), _) => Some(place.clone()),
+            (Measure::FallsTo(_), Expectation::Value(x)) => Some(Place::Number(rounded(x))),
+            _ => None,
+        }
+    }
+
+    /// Where ours and the paper's should lie on one side: of a gain it is 1 where nothing is said.
+    pub fn direction(&self, show: Show) -> Option<f64> {
+        self.direction_from.or((show == Show::Gain).then_some(1.0))
+    }
+
+    /// Whether the numbers bear it out: all of them must; none does not.
+    pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
+        let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
+        ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)
+    }
+
+    fn judge_one(&self, ours: Option<f64>, show: Show) -> Verdict {
+        let Some(ours) = ours.filter(|ours| ours.is_finite()) else {
+            return Verdict::NotReproduced;
+        };
+        let tolerance = self.tolerance;
+        let (paper, holds) = match self.expectation {
+            Expectation::Value(paper) => (paper, (ours - paper).abs() <= tolerance),
+            Expectation::AtMost(most) => (most, ours <= most + tolerance),
+            Expectation::AtLeast(least) => (least, ours >= least - tolerance),
+            Expectation::Range(low, high) => {
+                let range = low - tolerance..=high + tolerance;
+                (f64::midpoint(low, high), range.contains(&ours))
+            }
+        };
+        let same_side =
+            |from: f64| ours != from && paper != from && (ours > from) == (paper > from);
+        match self.direction(show) {
+            _ if holds => Verdict::Reproduced,
+            Some(from) if same_side(from) => Verdict::SameDirection,
+            _ => Verdict::NotReproduced,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(rest: &str) -> Result<Claim, String> {
+        let text = format!("id = \"X\"\nstatement = \"s\"\nsource = \"§1\"\ncurve = \"a\"\n{rest}");
+        toml::from_str(&text).map_err(|error| error.message().to_owned())
+    }
+
+    fn judge(rest: &str, ours: &[Option<f64>]) -> Verdict {
+        claim(rest).unwrap().judge(ours, Show::Percent)
+    }
+
+    #[test]
+    fn verdicts() {
+        use Verdict::{NotReproduced, Reproduced, SameDirection};
+        let number = "kind = \"close\"\nat = 0.5\nvalue = 1.2\ntolerance = 0.05";
+        assert_eq!(judge(number, &[Some(1.24)]), Reproduced);
+        assert_eq!(judge(number, &[Some(1.16)]), Reproduced);
+        assert_eq!(judge(number, &[Some(1.26)]), NotReproduced);
+        assert_eq!(judge(number, &[None]), NotReproduced);
+        assert_eq!(judge(number, &[]), NotReproduced);
+        assert_eq!(judge(number, &[Some(f64::NAN)]), NotReproduced);
+        // A speed-up: more than 1 is the same direction, however much; 1 and less is not.
+        let speedup = &format!("{number}\ndirection_from = 1.0");
+        assert_eq!(judge(speedup, &[Some(1.2)]), Reproduced);
+        assert_eq!(judge(speedup, &[Some(3.0)]), SameDirection);
+        assert_eq!(judge(speedup, &[Some(1.0)]), NotReproduced);
+        assert_eq!(judge(speedup, &[Some(0.9)]), NotReproduced);
+        let gain = claim(number).unwrap();
+        assert_eq!(gain.judge(&[Some(3.0)], Show::Gain), SameDirection);
+        // No change has no direction.
+        let none =
+            "kind = \"close\"\nat = 0.5\nvalue = 1.0\ntolerance = 0.05\ndirection_from = 1.0";
+        assert_eq!(judge(none, &[Some(0.8)]), NotReproduced);
+        let bound = "kind = \"trend\"\nfalls_to = 0.5\nat_most = 0.08";
+        assert_eq!(judge(bound, &[Some(0.08)]), Reproduced);
+        assert_eq!(judge(bound, &[Some(0.081)]), NotReproduced);
+    }
+
+    #[test]
+    fn ranges_hold_for_all_places() {
+        let range = "kind = \"close\"\nevery = true\nrange = [1.02, 1.12]\ntolerance = 0.01\n\
+                     direction_from = 1.0";
+        assert_eq!(judge(range, &[Some(1.01), Some(1.13)]), Verdict::Reproduced);
+        assert_eq!(judge(range, &[Some(1.05), Some(1.2)]), Verdict::SameDirection);
+        assert_eq!(judge(range, &[Some(1.05), Some(0.9)]), Verdict::NotReproduced);
+        assert_eq!(judge(range, &[Some(1.05), None]), Verdict::NotReproduced);
+    }
+
+    #[test]
+    fn claims_that_say_too_much_or_too_little() {
+        for (rest, problem) in [
+            ("kind = \"exact\"\nvalue = 1.0", "claim \"X\": expected one of at, falls_to"),
+            ("kind = \"exact\"\nat = 0.1\nfalls_to = 0.2\nvalue = 1.0", "one of at, falls_to"),
+            ("kind = \"exact\"\nat = 0.1\nplaces = [\"a\"]\nvalue = 1.0", "places belong to"),
+            ("kind = \"exact\"\nat = 0.1", "expected one of value, at_most, at_least, range"),
+            ("kind = \"exact\"\nat = 0.1\nat_most = 1.0", "exact and close claims have a value"),
+            ("kind = \"trend\"\nat = 0.1\nvalue = 1.0", "trends at_most or at_least"),
+            ("kind = \"close\"\nat = 0.1\nrange = [2.0, 1.0]", "begins beyond its end"),
+            ("kind = \"close\"\nat = 0.1\nvalue = 1.0\ntolerance = -1.0", "tolerance is not"),
+            ("kind = \"vague\"\nat = 0.1\nvalue = 1.0", "unknown variant `vague`"),
+            ("at = 0.1\nvalue = 1.0", "kind is exact, close or trend"),
+            ("kind = \"close\"\nat = 0.1\nvalue = 1.0\nvalues = 2", "unknown field `values`"),
+        ] {
+            let message = claim(rest).unwrap_err();
+            assert!(message.contains(problem), "{message}");
+        }
+    }
+
+    /// As a file has it and back.
+    #[test]
+    fn claims_are_written_as_they_are_read() {
+        for rest in [
+            "kind = \"trend\"\nlead_over = \"b\"\nat_least = 0.5",
+            "kind = \"close\"\nat = \"gups\"\nvalue = 0.5\nexplanation = \"e\"",
+            "kind = \"close\"\naverage = \"geometric-mean\"\nplaces = [\"a\"]\nrange = [0.1, 0.2]",
+        ] {
+            let first = claim(rest).unwrap();
+            let text = toml::to_string(&first).unwrap();
+            assert_eq!(toml::from_str::<Claim>(&text).unwrap(), first);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Experiment files: what is measured, where, what is drawn, and what a paper claims of it.
+
+mod axis;
+mod bundled;
+mod chart;
+mod check;
+mod claim;
+mod curve;
+mod expand;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use perforate_sim::one_line;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ExperimentError;
+use crate::kind::{self, Kind, Settings};
+use crate::template::Values;
+
+pub use axis::{Axis, AxisForm, Place};
+pub use chart::{Chart, ChartForm};
+pub use claim::{Average, Claim, ClaimKind, Expectation, Measure, Verdict};
+pub use curve::{Curve, Show, State};
+
+/// An experiment as its file has it, parameters put in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Name: folder of the paper, and figure.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What a reader must know to judge the figures.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Programs of the paper, and what stands for each here.
+    #[serde(default)]
+    pub stand_ins: Vec<(String, String)>,
+    /// How it is measured ([`kind::ALL`]).
+    #[serde(default = "simulation")]
+    pub kind: String,
+    /// Runs of everything, with seeds that follow each other.
+    #[serde(default = "one")]
+    pub seeds: u64,
+    /// The first of them.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Settings of all states.
+    #[serde(default)]
+    pub settings: Texts,
+    /// What a coarse run has otherwise.
+    #[serde(default)]
+    pub quick: Quick,
+    /// Values that placeholders in states, definitions, curves and charts take in turn.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Vec<Text>>,
+    /// Where it is measured; a single place where there is none.
+    #[serde(default)]
+    pub axis: Axis,
+    /// Named settings on top of those of all states.
+    #[serde(default, rename = "state")]
+    pub states: Vec<State>,
+    /// Formulas with a name.
+    #[serde(default)]
+    pub definitions: BTreeMap<String, String>,
+    /// What is shown.
+    #[serde(default, rename = "curve")]
+    pub curves: Vec<Curve>,
+    /// How it is shown; one chart of all curves where nothing is said.
+    #[serde(default, rename = "chart")]
+    pub charts: Vec<Chart>,
+    /// What the paper says.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+fn simulation() -> String {
+    "simulation".into()
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A text, a number or a truth value, as its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "String")]
+pub struct Text(pub String);
+
+impl TryFrom<toml::Value> for Text {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        match value {
+            toml::Value::String(text) => Ok(Self(text)),
+            toml::Value::Integer(number) => Ok(Self(number.to_string())),
+            toml::Value::Float(number) => Ok(Self(number.to_string())),
+            toml::Value::Boolean(truth) => Ok(Self(truth.to_string())),
+            other => Err(format!("expected a text or a number, not {}", other.type_str())),
+        }
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.0
+    }
+}
+
+/// Texts by key.
+pub type Texts = BTreeMap<String, Text>;
+
+/// What a coarse run has otherwise than the file says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quick {
+    /// Runs of everything.
+    pub seeds: Option<u64>,
+    /// Distance of two points of the axis.
+    pub step: Option<f64>,
+    /// Settings of all states.
+    #[serde(flatten)]
+    pub settings: Texts,
+}
+
+/// What may be asked for beside the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExperimentOptions {
+    /// Coarser, as the file says.
+    pub quick: bool,
+    /// Other runs of everything.
+    pub seeds: Option<u64>,
+    /// Another first seed.
+    pub seed: Option<u64>,
+    /// Random draws of kinds that draw.
+    pub samples: Option<u64>,
+}
+
+impl Experiment {
+    /// Runs of everything at most.
+    pub const MOST_SEEDS: u64 = 1000;
+
+    /// All bundled experiments.
+    ///
+    /// # Panics
+    /// If a bundled file is wrong, which a test excludes.
+    pub fn bundled() -> Vec<Self> {
+        let parse = |&(name, text): &(&str, &str)| Self::parse(name, text);
+        let files = bundled::FILES.iter().map(parse);
+        files.map(|file| file.expect("bundled experiments are right")).collect()
+    }
+
+    /// The bundled experiment of this name, or the experiment in the file at this path.
+    ///
+    /// # Errors
+    /// No such experiment, an unreadable file, anything in it that is wrong.
+    pub fn load(name: &str) -> Result<Self, ExperimentError> {
+        if let Some((name, text)) = bundled::FILES.iter().find(|(bundled, _)| *bundled == name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            let known = bundled::FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(ExperimentError::Unknown { name: name.into(), known });
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ExperimentError::File { path: path.into(), source })?;
+        Self::parse(name, &text)
+    }
+
+    /// Reads the text of a file; `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Experiment::load`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        let wrong = |problem: String| ExperimentError::Wrong { name: name.into(), problem };
+        let file: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
+        let experiment = expand::expand(file).map_err(wrong)?;
+        experiment.check().map_err(wrong)?;
+        Ok(experiment)
+    }
+
+    /// The same with what was asked for instead of what the file says.
+    pub fn with(mut self, options: &ExperimentOptions) -> Self {
+        if options.quick {
+            let quick = self.quick.clone();
+            self.seeds = quick.seeds.unwrap_or(self.seeds);
+            if let Some(step) = quick.step {
+                self.axis.coarsen(step);
+            }
+            self.settings.extend(quick.settings);
+        }
+        if let Some(samples) = options.samples.filter(|_| self.draws()) {
+            self.settings.insert("samples".into(), Text(samples.to_string()));
+        }
+        self.seeds = options.seeds.unwrap_or(self.seeds);
+        self.seed = options.seed.unwrap_or(self.seed);
+        self
+    }
+
+    /// How it is measured.
+    ///
+    /// # Errors
+    /// There is no such kind.
+    pub fn kind(&self) -> Result<&'static dyn Kind, String> {
+        kind::find(&self.kind)
+    }
+
+    /// Whether its kind makes random draws of a number that can be asked for.
+    fn draws(&self) -> bool {
+        let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.key == "samples");
+        self.kind().is_ok_and(knows)
+    }
+
+    /// The settings of a state at a place.
+    ///
+    /// # Errors
+    /// There is no such state, or a placeholder has no value.
+    pub fn settings(&self, state: Option<&str>, place: &Values) -> Result<Settings, String> {
+        let mut texts: BTreeMap<&str, &str> =
+            self.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())).collect();
+        if let Some(name) = state {
+            let state = self.states.iter().find(|state| state.name == name);
+            let state = state.ok_or_else(|| format!("there is no state {name:?}"))?;
+            texts.extend(state.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())));
+        }
+        let mut settings = Settings::default();
+        // An empty text takes a setting away again.
+        for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            settings.0.insert(key.into(), filled(place, text)?);
+        }
+        Ok(settings)
+    }
+
+    /// The stated warm-up, for readers.
+    pub fn warmup(&self) -> Option<String> {
+        let warmup = self.settings.get("warmup").map(|text| format!("{} instructions", text.0));
+        let runs = self.kind == "simulation";
+        warmup.or_else(|| runs.then(|| "a fifth of each run".into()))
+    }
+}
+
+/// A text with all placeholders replaced.
+///
+/// # Errors
+/// One has no value.
+pub fn filled(place: &Values, text: &str) -> Result<String, String> {
+    let text = place.fill(text);
+    if let Some(name) = crate::template::placeholders(&text).next() {
+        return Err(format!("{text:?}: placeholder {{{name}}} has no value"));
+    }
+    Ok(text)
+}

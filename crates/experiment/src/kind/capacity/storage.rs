@@ -1,0 +1,84 @@
+//! What tables and registers take (G Table 1, §3.7, §3.8).
+
+use perforate_sim::parse_size;
+use perforate_types::{GapTolerance, PageSize};
+
+use crate::capacity::{Design, availability_bytes, leaf_table_bytes, translation_hardware_bytes};
+use crate::kind::{Kind, Measurement, Setting, Settings};
+
+/// Bytes of tables and hardware.
+pub struct Storage;
+
+const PAGES: [(&str, PageSize); 3] =
+    [("4k", PageSize::Size4K), ("2m", PageSize::Size2M), ("1g", PageSize::Size1G)];
+
+/// A page size or a mode of gap-tolerant superpages.
+fn subject_of(name: &str) -> Result<(Option<PageSize>, Option<GapTolerance>), String> {
+    if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == name) {
+        return Ok((Some(*page), None));
+    }
+    match Design::mode(name) {
+        Some(mode) => Ok((None, Some(mode))),
+        None => Err(format!("{name:?}: expected 4k, 2m, 1g or a mode such as gt-pde-4m")),
+    }
+}
+
+fn entries(settings: &Settings) -> Result<u64, String> {
+    match settings.value("pde-cache", 32)? {
+        entries @ 0..=1_000_000 => Ok(entries),
+        other => Err(format!("setting \"pde-cache\" is {other}, not 0 to 1000000")),
+    }
+}
+
+impl Kind for Storage {
+    fn name(&self) -> &'static str {
+        "storage"
+    }
+
+    fn summary(&self) -> &'static str {
+        "closed forms of sizes: leaf_table_bytes of pages; availability_bytes, hardware_bytes of GTSM"
+    }
+
+    fn subjects(&self) -> &'static str {
+        "4k, 2m, 1g, or modes such as gt-pde-4m"
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        const SETTINGS: &[Setting] = &[
+            Setting { key: "size", meaning: "memory that is mapped", default: Some("1G") },
+            Setting { key: "pde-cache", meaning: "PDE-cache entries", default: Some("32") },
+        ];
+        SETTINGS
+    }
+
+    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
+        self.measure(settings, &[subject.to_owned()], 0, &mut |_| {}).map(|_| ())
+    }
+
+    fn measure(
+        &self,
+        settings: &Settings,
+        subjects: &[String],
+        _seed: u64,
+        _progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, String> {
+        let text = settings.text("size").unwrap_or("1G");
+        let bytes = parse_size("size", text).map_err(|error| error.to_string())?;
+        let hardware_bytes = translation_hardware_bytes(entries(settings)?) as f64;
+        let measure = |subject: &String| {
+            let (page, mode) = subject_of(subject)?;
+            let mut figures = Measurement::new();
+            if let Some(page) = page {
+                let leaf_bytes = leaf_table_bytes(bytes, page) as f64;
+                figures.insert("leaf_table_bytes".into(), leaf_bytes);
+            }
+            if let Some(mode) = mode {
+                let vectors = availability_bytes(bytes, mode) as f64;
+                figures.insert("availability_bytes".into(), vectors);
+                figures.insert("hardware_bytes".into(), hardware_bytes);
+            }
+            Ok(figures)
+        };
+        subjects.iter().map(measure).collect()
+    }
+}

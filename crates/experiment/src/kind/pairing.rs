@@ -1,0 +1,114 @@
+//! How long pairing slices takes on this computer (G §3.6, Algorithm 1).
+//!
+//! The only measurement with a clock: the figure is of the machine that Perforate runs on and is not
+//! the same twice. The number of entries found is.
+
+use std::time::Instant;
+
+use perforate_os::{ChunkPairing, Random};
+use perforate_sim::parse_size;
+use perforate_types::{CHUNK_FRAMES, GapTolerance};
+
+use super::{Kind, Measurement, Setting, Settings};
+use crate::capacity::{Bernoulli, Design};
+
+/// Algorithm 1 over all of memory, on one core.
+pub struct Pairing;
+
+/// Passes over memory; the fastest counts, as the others were disturbed.
+const PASSES: usize = 3;
+
+const SETTINGS: &[Setting] = &[
+    Setting { key: "memory", meaning: "memory whose slices are paired", default: Some("128G") },
+    Setting { key: "retired", meaning: "share of retired frames, 0 to 1", default: Some("0.03") },
+];
+
+fn mode(subject: &str) -> Result<GapTolerance, String> {
+    let paired = Design::mode(subject).filter(|_| subject.starts_with("p-"));
+    paired.ok_or_else(|| format!("{subject:?}: expected p-gt-pde-2m or p-gt-pde-4m"))
+}
+
+fn frames(settings: &Settings) -> Result<u64, String> {
+    let text = settings.text("memory").unwrap_or("128G");
+    let bytes = parse_size("memory", text).map_err(|error| error.to_string())?;
+    match bytes {
+        0x800_0000..=0x1000_0000_0000 => Ok(bytes / 4096),
+        _ => Err(format!("setting \"memory\" is {text:?}, not 128M to 16T")),
+    }
+}
+
+fn retired(settings: &Settings) -> Result<f64, String> {
+    match settings.value("retired", 0.03)? {
+        share @ 0.0..=1.0 => Ok(share),
+        other => Err(format!("setting \"retired\" is {other}, not a share from 0 to 1")),
+    }
+}
+
+impl Kind for Pairing {
+    fn name(&self) -> &'static str {
+        "pairing-time"
+    }
+
+    fn summary(&self) -> &'static str {
+        "time of Algorithm 1 on this computer: seconds (fastest of 3 passes), entries"
+    }
+
+    fn subjects(&self) -> &'static str {
+        "p-gt-pde-2m, p-gt-pde-4m"
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        SETTINGS
+    }
+
+    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
+        frames(settings)?;
+        retired(settings)?;
+        mode(subject).map(|_| ())
+    }
+
+    fn measure(
+        &self,
+        settings: &Settings,
+        subjects: &[String],
+        seed: u64,
+        _progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, String> {
+        let (frames, retired) = (frames(settings)?, retired(settings)?);
+        subjects.iter().map(|subject| Ok(time(mode(subject)?, frames, retired, seed))).collect()
+    }
+}
+
+fn time(mode: GapTolerance, frames: u64, retired: f64, seed: u64) -> Measurement {
+    let usable = Bernoulli::new((1.0 - retired).powi(mode.block_frames() as i32));
+    let mut random = Random::new(seed, 0, 0);
+    let slices = frames / mode.slice_frames();
+    let vectors: Vec<u64> = (0..slices).map(|_| usable.word(&mut random)).collect();
+    let of_chunk = (CHUNK_FRAMES / mode.slice_frames()) as usize;
+    let mut seconds = f64::INFINITY;
+    let mut entries = 0;
+    for _ in 0..PASSES {
+        let start = Instant::now();
+        let found = vectors.chunks(of_chunk).map(|chunk| ChunkPairing::of(chunk, 32).entries());
+        entries = found.map(u64::from).sum::<u64>();
+        seconds = seconds.min(start.elapsed().as_secs_f64());
+    }
+    Measurement::from([("seconds".into(), seconds), ("entries".into(), entries as f64)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_those_of_the_capacity_analysis() {
+        let settings = Settings([("memory".to_owned(), "1G".to_owned())].into());
+        let subject = "p-gt-pde-4m".to_owned();
+        let measure = |seed| Pairing.measure(&settings, &[subject.clone()], seed, &mut |_| {});
+        let first = measure(1).unwrap();
+        assert_eq!(first[0]["entries"], measure(1).unwrap()[0]["entries"]);
+        // 1GB is 256 slices of 4MB: at 3 % retired frames most are paired, none alone.
+        assert!((64.0..=128.0).contains(&first[0]["entries"]), "{first:?}");
+        assert!(Pairing.check(&settings, "gt-pde-4m").unwrap_err().contains("p-gt-pde-2m"));
+    }
+}

@@ -1,0 +1,268 @@
+//! What came of an experiment: curves with medians and intervals, and verdicts on its claims.
+
+use std::collections::BTreeMap;
+
+use crate::engine::Plan;
+use crate::error::ExperimentError;
+use crate::file::{Average, Claim, Curve, Experiment, Measure, Place, Show, Verdict};
+use crate::formula::Formula;
+use crate::kind::Measurement;
+use crate::plan::{Formulas, Point, seeds};
+use crate::statistics::{Summary, geometric_mean, mean};
+use crate::store::Store;
+
+/// Everything that came of an experiment.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The experiment as it was run.
+    pub experiment: Experiment,
+    /// Values of its curves, in order.
+    pub curves: Vec<Values>,
+}
+
+/// A curve's values.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// For each place, in order.
+    pub places: Vec<AtPlace>,
+}
+
+/// A curve's values at a place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtPlace {
+    /// The place.
+    pub place: Place,
+    /// One for each seed; missing where a figure is.
+    pub values: Vec<Option<f64>>,
+    /// Of random draws, with the first seed.
+    pub drawn: Option<Drawn>,
+}
+
+/// What was drawn at random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawn {
+    /// The average.
+    pub mean: f64,
+    /// Half the width of its 95 % interval.
+    pub half_width_95: Option<f64>,
+    /// Draws.
+    pub draws: Option<f64>,
+}
+
+impl AtPlace {
+    /// Median and interval of the values there are.
+    pub fn summary(&self) -> Option<Summary> {
+        Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
+    }
+
+    /// Whether closed form and draws agree: within twice the interval, that is four standard
+    /// deviations, as one of the many points of a figure in twenty lies outside the interval itself.
+    pub fn agrees(&self) -> Option<bool> {
+        let (drawn, value) = (self.drawn?, self.values.first().copied().flatten()?);
+        Some((drawn.mean - value).abs() <= 2.0 * drawn.half_width_95?)
+    }
+}
+
+/// Our numbers for a claim: one for what the claim is about, or one for each of its places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Median and interval over the seeds, for each place the claim is about.
+    pub ours: Vec<Option<Summary>>,
+    /// What to think of it.
+    pub verdict: Verdict,
+}
+
+impl Outcome {
+    /// Computes curves from what was measured.
+    ///
+    /// # Errors
+    /// A point that was not measured; a figure that no point of the experiment has.
+    pub fn of(experiment: Experiment, plan: &Plan, store: &Store) -> Result<Self, ExperimentError> {
+        let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
+        let mut curves: Vec<Values> =
+            experiment.curves.iter().map(|_| Values { places: Vec::new() }).collect();
+        let mut figures = Figures::default();
+        for place in experiment.places() {
+            let formulas = Formulas::at(&experiment, &place).map_err(wrong)?;
+            let mut columns: Vec<AtPlace> = curves
+                .iter()
+                .map(|_| AtPlace { place: place.clone(), values: Vec::new(), drawn: None })
+                .collect();
+            for (number, seed) in seeds(&experiment).enumerate() {
+                let measured = measured(&experiment, &formulas, &place, seed, plan, store)?;
+                figures.add(&measured);
+                let value = formulas.evaluator(|reference| {
+                    let figures =
+                        measured.get(&(reference.subject.clone(), reference.state.clone()));
+                    figures?.get(&reference.figure).copied()
+                });
+                for (column, curve) in columns.iter_mut().zip(formulas.curves()) {
+                    column.values.push(value(&curve.value));
+                    if number == 0 {
+                        column.drawn = drawn(&curve.drawn, &value);
+                    }
+                }
+            }
+            for (curve, column) in curves.iter_mut().zip(columns) {
+                curve.places.push(column);
+            }
+        }
+        figures.check(&experiment).map_err(wrong)?;
+        Ok(Self { experiment, curves })
+    }
+
+    /// The values of the curve of this name.
+    pub fn curve(&self, name: &str) -> Option<(&Curve, &Values)> {
+        let mut curves = self.experiment.curves.iter().zip(&self.curves);
+        curves.find(|(curve, _)| curve.name == name)
+    }
+
+    /// Our numbers and the verdict for a claim.
+    pub fn judge(&self, claim: &Claim) -> Judged {
+        let Some((curve, values)) = self.curve(&claim.curve) else {
+            return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
+        };
+        let ours = self.ours(claim, values);
+        let medians: Vec<Option<f64>> =
+            ours.iter().map(|summary| summary.map(|summary| summary.median)).collect();
+        let show: Show = curve.show;
+        Judged { verdict: claim.judge(&medians, show), ours }
+    }
+
+    fn ours(&self, claim: &Claim, values: &Values) -> Vec<Option<Summary>> {
+        let seeds = 0..self.experiment.seeds as usize;
+        let over_seeds = |of: &dyn Fn(usize) -> Option<f64>| {
+            Summary::of(&seeds.clone().filter_map(of).collect::<Vec<_>>())
+        };
+        match &claim.measure {
+            Measure::At(place) => {
+                let at = values.places.iter().find(|at| at.place == *place);
+                vec![at.and_then(AtPlace::summary)]
+            }
+            Measure::FallsTo(y) => vec![over_seeds(&|seed| values.falls_to(*y, seed))],
+            Measure::LeadOver(other) => {
+                let other = self.curve(other).map(|(_, values)| values);
+                vec![over_seeds(&|seed| values.least_lead(other?, seed))]
+            }
+            Measure::Over(average, places) => vec![over_seeds(&|seed| {
+                let of_seed: Option<Vec<f64>> =
+                    values.at(places).map(|at| at.values[seed]).collect();
+                average.of(&of_seed?)
+            })],
+            Measure::Every(places) => values.at(places).map(AtPlace::summary).collect(),
+        }
+    }
+}
+
+/// Figures by subject and state.
+type Measured<'a> = BTreeMap<(String, Option<String>), &'a Measurement>;
+
+fn measured<'a>(
+    experiment: &Experiment,
+    formulas: &Formulas,
+    place: &Place,
+    seed: u64,
+    plan: &Plan,
+    store: &'a Store,
+) -> Result<Measured<'a>, ExperimentError> {
+    let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
+    let kind = experiment.kind().map_err(wrong)?.name();
+    let values = experiment.axis.values(place);
+    let mut measured = BTreeMap::new();
+    for reference in formulas.references() {
+        let (subject, state) = (reference.subject, reference.state);
+        let settings = experiment.settings(state.as_deref(), &values).map_err(wrong)?;
+        let point = Point { kind, settings, seed, subject: subject.clone() };
+        let figures = plan
+            .key(&point)
+            .and_then(|key| store.get(key))
+            .ok_or_else(|| wrong(format!("{subject} at {place}, seed {seed}, was not measured")))?;
+        measured.insert((subject, state), figures);
+    }
+    Ok(measured)
+}
+
+fn drawn(
+    formulas: &[Option<Formula>; 3],
+    value: &dyn Fn(&Formula) -> Option<f64>,
+) -> Option<Drawn> {
+    let [mean, half_width_95, draws] = formulas.each_ref().map(|formula| value(formula.as_ref()?));
+    Some(Drawn { mean: mean?, half_width_95, draws })
+}
+
+/// Names of figures that were asked for and of those there are: a name that no measurement has is a
+/// mistake, and not a missing value.
+#[derive(Default)]
+struct Figures(std::collections::BTreeSet<String>);
+
+impl Figures {
+    fn add(&mut self, measured: &Measured<'_>) {
+        for figures in measured.values() {
+            for name in figures.keys() {
+                if !self.0.contains(name) {
+                    self.0.insert(name.clone());
+                }
+            }
+        }
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        for place in experiment.places() {
+            for reference in Formulas::at(experiment, &place)?.references() {
+                if !self.0.contains(&reference.figure) {
+                    let known = self.0.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                    let figure = reference.figure;
+                    return Err(format!(
+                        "no measurement has a figure {figure:?}; there are {known}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Values {
+    /// All places, or the named ones.
+    fn at<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a AtPlace> {
+        let wanted = |at: &&AtPlace| {
+            names.is_empty() || names.iter().any(|name| at.place == Place::Name(name.clone()))
+        };
+        self.places.iter().filter(wanted)
+    }
+
+    fn of_seed(&self, seed: usize) -> Vec<(f64, f64)> {
+        let point = |at: &AtPlace| Some((at.place.number()?, at.values[seed]?));
+        self.places.iter().filter_map(point).collect()
+    }
+
+    /// The last place up to which all values are `y` or more, between two points on the straight
+    /// line through them; nothing where the curve starts below `y` or never falls below it.
+    fn falls_to(&self, y: f64, seed: usize) -> Option<f64> {
+        let places = self.of_seed(seed);
+        let below = places.iter().position(|&(_, value)| value < y)?;
+        let (before, after) = (places.get(below.checked_sub(1)?)?, places[below]);
+        let part = (before.1 - y) / (before.1 - after.1);
+        Some(before.0 + part * (after.0 - before.0))
+    }
+
+    /// The least by which this curve lies above another.
+    fn least_lead(&self, other: &Self, seed: usize) -> Option<f64> {
+        let pairs = self.places.iter().zip(&other.places);
+        let leads = pairs.filter_map(|(at, other)| Some(at.values[seed]? - other.values[seed]?));
+        leads.min_by(f64::total_cmp)
+    }
+}
+
+impl Average {
+    /// Of these values; nothing of none.
+    pub fn of(self, values: &[f64]) -> Option<f64> {
+        match self {
+            Self::Mean => mean(values),
+            Self::GeometricMean => geometric_mean(values),
+            Self::Median => Summary::of(values).map(|summary| summary.median),
+            Self::Least => values.iter().copied().min_by(f64::total_cmp),
+            Self::Greatest => values.iter().copied().max_by(f64::total_cmp),
+        }
+    }
+}

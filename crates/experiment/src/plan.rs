@@ -1,0 +1,184 @@
+//! Which points an experiment needs, and what its formulas make of them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::file::{Experiment, Place, filled};
+use crate::formula::{Formula, Reference};
+use crate::kind::Settings;
+
+/// The formulas of an experiment at one place.
+pub struct Formulas {
+    curves: Vec<CurveFormulas>,
+    definitions: BTreeMap<String, Formula>,
+}
+
+/// The formulas of a curve at one place.
+pub struct CurveFormulas {
+    /// Its value.
+    pub value: Formula,
+    /// The same as drawn, half the width of its interval, and the draws.
+    pub drawn: [Option<Formula>; 3],
+}
+
+impl Formulas {
+    /// Reads the formulas of all curves.
+    ///
+    /// # Errors
+    /// A formula that is wrong, a name that nothing has, a placeholder without a value.
+    pub fn at(experiment: &Experiment, place: &Place) -> Result<Self, String> {
+        let values = experiment.axis.values(place);
+        let parse = |text: &String| Formula::parse(&filled(&values, text)?);
+        let optional = |text: &Option<String>| text.as_ref().map(parse).transpose();
+        let mut curves = Vec::new();
+        for curve in &experiment.curves {
+            let wrong = |problem| format!("curve {:?}: {problem}", curve.name);
+            let drawn = [&curve.drawn, &curve.drawn_half_width_95, &curve.draws];
+            let [drawn, half_width, draws] = drawn.map(optional);
+            let drawn = [drawn.map_err(wrong)?, half_width.map_err(wrong)?, draws.map_err(wrong)?];
+            curves.push(CurveFormulas { value: parse(&curve.value).map_err(wrong)?, drawn });
+        }
+        let mut definitions = BTreeMap::new();
+        for (name, text) in &experiment.definitions {
+            let formula =
+                parse(text).map_err(|problem| format!("definition {name:?}: {problem}"))?;
+            definitions.insert(filled(&values, name)?, formula);
+        }
+        let formulas = Self { curves, definitions };
+        formulas.check_names()?;
+        Ok(formulas)
+    }
+
+    /// All names are definitions, and none of them needs itself.
+    fn check_names(&self) -> Result<(), String> {
+        fn follow<'a>(
+            formulas: &'a Formulas,
+            formula: &'a Formula,
+            above: &mut Vec<String>,
+            sound: &mut BTreeSet<String>,
+        ) -> Result<(), String> {
+            for name in names(formula) {
+                if sound.contains(&name) {
+                    continue;
+                }
+                let Some(next) = formulas.definitions.get(&name) else {
+                    return Err(format!("{name:?} is no definition; figures are figure(subject)"));
+                };
+                if above.contains(&name) {
+                    return Err(format!("definition {name:?} needs itself"));
+                }
+                above.push(name.clone());
+                follow(formulas, next, above, sound)?;
+                above.pop();
+                sound.insert(name);
+            }
+            Ok(())
+        }
+        let mut sound = BTreeSet::new();
+        self.all().try_for_each(|formula| follow(self, formula, &mut Vec::new(), &mut sound))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Formula> {
+        let curves = self.curves.iter();
+        curves.flat_map(|curve| std::iter::once(&curve.value).chain(curve.drawn.iter().flatten()))
+    }
+
+    /// All figures that the curves need, through definitions too.
+    pub fn references(&self) -> BTreeSet<Reference> {
+        let mut references = BTreeSet::new();
+        let mut visited = BTreeSet::new();
+        let mut waiting: Vec<&Formula> = self.all().collect();
+        while let Some(formula) = waiting.pop() {
+            let mut found = Vec::new();
+            formula.visit(
+                &mut |reference| {
+                    references.insert(reference.clone());
+                },
+                &mut |name| found.push(name.to_owned()),
+            );
+            for name in found {
+                if visited.insert(name.clone()) {
+                    waiting.extend(self.definitions.get(&name));
+                }
+            }
+        }
+        references
+    }
+
+    /// Formulas of the curves, in order.
+    pub fn curves(&self) -> &[CurveFormulas] {
+        &self.curves
+    }
+
+    /// The value of a formula; definitions are computed once.
+    pub fn evaluator<'a>(
+        &'a self,
+        figure: impl Fn(&Reference) -> Option<f64> + 'a,
+    ) -> impl Fn(&Formula) -> Option<f64> + 'a {
+        let known: RefCell<BTreeMap<String, Option<f64>>> = RefCell::default();
+        move |formula| {
+            fn value(
+                formulas: &Formulas,
+                figure: &dyn Fn(&Reference) -> Option<f64>,
+                known: &RefCell<BTreeMap<String, Option<f64>>>,
+                formula: &Formula,
+            ) -> Option<f64> {
+                formula.value(figure, &|name| {
+                    if let Some(value) = known.borrow().get(name) {
+                        return *value;
+                    }
+                    let definition = formulas.definitions.get(name)?;
+                    let found = value(formulas, figure, known, definition);
+                    known.borrow_mut().insert(name.to_owned(), found);
+                    found
+                })
+            }
+            value(self, &figure, &known, formula)
+        }
+    }
+}
+
+fn names(formula: &Formula) -> Vec<String> {
+    let mut names = Vec::new();
+    formula.visit(&mut |_| {}, &mut |name| names.push(name.to_owned()));
+    names
+}
+
+/// What is measured once: a subject under settings with a seed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Name of the kind.
+    pub kind: &'static str,
+    /// Its settings.
+    pub settings: Settings,
+    /// The seed.
+    pub seed: u64,
+    /// The subject.
+    pub subject: String,
+}
+
+/// All points that an experiment needs.
+///
+/// # Errors
+/// As [`Formulas::at`].
+pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
+    let kind = experiment.kind()?.name();
+    let mut points = BTreeSet::new();
+    for place in experiment.places() {
+        let values = experiment.axis.values(&place);
+        for reference in Formulas::at(experiment, &place)?.references() {
+            let settings = experiment.settings(reference.state.as_deref(), &values)?;
+            for seed in seeds(experiment) {
+                let (settings, subject) = (settings.clone(), reference.subject.clone());
+                points.insert(Point { kind, settings, seed, subject });
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// Seeds of the runs.
+pub fn seeds(experiment: &Experiment) -> impl Iterator<Item = u64> + use<> {
+    let first = experiment.seed;
+    (0..experiment.seeds).map(move |number| first.wrapping_add(number))
+}
