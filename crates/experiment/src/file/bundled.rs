@@ -17,4 +17,9 @@ pub const FILES: &[(&str, &str)] = files![
     "perforated/merging",
     "perforated/table1",
     "perforated/bloat",
+    "perforated/fragmentation",
+    "perforated/sharing",
+    "segments/fig13",
+    "segments/filter-size",
+    "segments/page-sharing",
 ];

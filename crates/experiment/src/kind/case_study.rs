@@ -1,13 +1,12 @@
 //! What case studies share: settings, random numbers that are the same for every subject, the
 //! events they send, and a closed form.
 
-use std::hash::Hasher;
 use std::path::Path;
 
 use perforate_sim::Machine;
 use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
-use xxhash_rust::xxh3::Xxh3Default;
 
+use super::simulation::hash_of_file;
 use super::{Setting, Settings};
 
 /// Bytes of a page, and pages of a 2MB region.
@@ -27,24 +26,31 @@ pub fn is_checked(settings: &Settings) -> Result<bool, String> {
     settings.value(CHECK.key, false)
 }
 
-/// The machine that the setting `machine` names.
+/// Other values for keys of the machine file.
+pub const MACHINE_KEYS: Setting = Setting {
+    key: "machine.",
+    meaning: "another value for a key of the machine file, as machine.walker.walkers",
+    default: None,
+};
+
+/// The machine that the setting `machine` names, with other values for some of its keys.
 pub fn machine(settings: &Settings, default: &str) -> Result<Machine, String> {
     let name = settings.text("machine").unwrap_or(default);
-    Machine::load(name).map_err(|error| error.to_string())
+    Machine::load_with(name, settings.below("machine.")).map_err(|error| error.to_string())
+}
+
+/// What the machine file says, and for each of these settings that names a file what it holds.
+pub fn inputs(settings: &Settings, default: &str, keys: &[&str]) -> Result<Vec<String>, String> {
+    let name = settings.text("machine").unwrap_or(default);
+    let mut inputs = files(settings, keys)?;
+    inputs.push(Machine::text(name).map_err(|error| error.to_string())?);
+    Ok(inputs)
 }
 
 /// For each of these settings that names a file, what the file holds.
 pub fn files(settings: &Settings, keys: &[&str]) -> Result<Vec<String>, String> {
-    let texts = keys.iter().filter_map(|key| settings.text(key));
-    let files = texts.filter(|text| Path::new(text).is_file());
-    files
-        .map(|file| {
-            let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-            let mut hasher = Xxh3Default::new();
-            hasher.write(&bytes);
-            Ok(format!("{file} {:032x}", hasher.digest128()))
-        })
-        .collect()
+    let paths = keys.iter().filter_map(|key| settings.text(key)).map(Path::new);
+    paths.filter(|path| path.is_file()).map(hash_of_file).collect()
 }
 
 /// A heap in 2MB regions, `least` to `most` bytes.
@@ -155,6 +161,9 @@ mod tests {
         assert_eq!(of("one"), of("one"));
         assert_ne!(of("one"), of("two"));
         assert_eq!(files(&settings, &["machine"]), Ok(vec![]));
+        let with_machine = inputs(&settings, Machine::DEFAULT, &["workload"]).unwrap();
+        assert_eq!((with_machine.len(), &with_machine[..1]), (2, &of("two")[..]));
+        assert!(with_machine[1].contains("[tlb"), "{with_machine:?}");
     }
 
     /// Two throws on two places: one place half of the time, else both.

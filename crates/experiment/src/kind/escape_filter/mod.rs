@@ -10,10 +10,13 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_mmu::EscapeFilter;
-use perforate_sim::{Composition, Machine, MemoryState};
+use std::path::Path;
 
-use super::case_study::{CHECK, bounded, files, is_checked, machine};
+use perforate_sim::{Composition, Machine, MemoryState};
+use perforate_trace::bundled;
+
+use super::case_study::{CHECK, MACHINE_KEYS, bounded, inputs, is_checked, machine};
+use super::simulation::hash_of_file;
 use super::{Kind, Measurement, Setting, Settings};
 use filter::{expected_false_positive_share, false_positive_share};
 use study::{Outcome, Study, Tape, faulty_frames};
@@ -26,7 +29,7 @@ const MACHINE: &str = "sandy-bridge-table6";
 const SETTINGS: &[Setting] = &[
     Setting {
         key: "workload",
-        meaning: "a workload or a trace; the paper's programs have 60GB and more",
+        meaning: "a workload, a bundled trace or the path of one; the paper's programs have 60GB and more",
         default: Some(WORKLOAD),
     },
     Setting {
@@ -46,13 +49,8 @@ const SETTINGS: &[Setting] = &[
         meaning: "faulty frames under the host's segment; the paper has 1, 2, 4, 8 and 16",
         default: Some("0"),
     },
-    Setting { key: "bits", meaning: "of the filter; default: the machine's", default: None },
-    Setting {
-        key: "functions",
-        meaning: "hash functions of the filter; default: the machine's",
-        default: None,
-    },
     Setting { key: "machine", meaning: "a machine's name or file", default: Some(MACHINE) },
+    MACHINE_KEYS,
     CHECK,
 ];
 
@@ -82,7 +80,19 @@ impl Kind for EscapeFilterOverhead {
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["workload", "machine"])
+        let mut inputs = inputs(settings, MACHINE, &[])?;
+        let trace = workload(settings);
+        if Path::new(&trace).is_file() {
+            inputs.push(hash_of_file(Path::new(&trace))?);
+        }
+        Ok(inputs)
+    }
+
+    fn cost(&self, settings: &Settings) -> f64 {
+        // All pages are touched before.
+        Choice::read(settings).map_or(0.0, |choice| {
+            choice.instructions as f64 + choice.guest.memory_bytes as f64 / 1000.0
+        })
     }
 
     fn measure(
@@ -124,25 +134,13 @@ struct Choice {
 
 impl Choice {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let mut machine = machine(settings, MACHINE)?;
-        let filter = &mut machine.virtualization;
-        filter.escape_filter_bits = settings.value("bits", filter.escape_filter_bits)?;
-        filter.escape_filter_functions =
-            settings.value("functions", filter.escape_filter_functions)?;
-        let (bits, functions) = (filter.escape_filter_bits, filter.escape_filter_functions);
-        if !EscapeFilter::is_possible(bits, functions) {
-            return Err(format!(
-                "{bits} bits in {functions} functions are no filter; each function needs a power \
-                 of two bits of its own"
-            ));
-        }
         let memory = settings.text("memory").unwrap_or(MEMORY);
         let guest = MemoryState::parse(Some(memory), None, None)
             .and_then(|guest| guest.with_segment(settings.text("segment")))
             .map_err(|error| error.to_string())?;
         Ok(Self {
-            machine,
-            workload: settings.text("workload").unwrap_or(WORKLOAD).into(),
+            machine: machine(settings, MACHINE)?,
+            workload: workload(settings),
             instructions: bounded(settings, "instructions", INSTRUCTIONS, (10_000, 100_000_000))?,
             guest,
             bad_pages: bounded(settings, "bad-pages", 0, (0, 1000))? as usize,
@@ -196,6 +194,11 @@ impl Choice {
         .map(|(name, value)| (name.into(), value))
         .into()
     }
+}
+
+/// A synthetic workload as it is written, a trace by its path.
+fn workload(settings: &Settings) -> String {
+    bundled::resolve(settings.text("workload").unwrap_or(WORKLOAD))
 }
 
 fn composition(subject: &str) -> Result<Composition, String> {

@@ -72,7 +72,7 @@ const SMALL: [(&str, &str); 4] = [
     ("workload", "random:size=64M,writes=50%"),
     ("memory", "256M"),
     ("instructions", "20000"),
-    ("bits", "64"),
+    ("machine.virtualization.escape_filter_bits", "64"),
 ];
 
 #[test]
@@ -102,11 +102,11 @@ fn settings_are_checked() {
     for (texts, subject, word) in [
         ([("bad-pages", "1001")], "4k+segment", "from 0 to 1000"),
         ([("instructions", "1")], "4k+segment", "from 10000"),
-        ([("functions", "3")], "4k+segment", "no filter"),
+        ([("machine.virtualization.escape_filter_functions", "3")], "4k+segment", "no filter"),
         ([("segment", "nonsense")], "4k+segment", "nonsense"),
         ([("memory", "lots")], "4k+segment", "lots"),
-        ([("bits", "256")], "4k+thp", "no host with direct segments"),
-        ([("bits", "256")], "segment", "no host with direct segments"),
+        ([("bad-pages", "1")], "4k+thp", "no host with direct segments"),
+        ([("bad-pages", "1")], "segment", "no host with direct segments"),
     ] {
         let problem = check(&texts, subject).unwrap_err();
         assert!(problem.contains(word) && !problem.contains('\n'), "{problem}");

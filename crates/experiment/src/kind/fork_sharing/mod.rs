@@ -17,7 +17,8 @@ mod tests;
 use perforate_sim::{Machine, MemoryState, Scheme};
 
 use super::case_study::{
-    CHECK, REGION_PAGES, bounded, files, heap_regions, is_checked, machine, places_hit,
+    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
+    places_hit,
 };
 use super::{Kind, Measurement, Setting, Settings};
 use study::{Case, Figures, Moment, Phase, Reads, Setup};
@@ -59,6 +60,7 @@ const SETTINGS: &[Setting] = &[
         meaning: "a machine's name or file",
         default: Some(Machine::DEFAULT),
     },
+    MACHINE_KEYS,
     CHECK,
 ];
 
@@ -88,7 +90,13 @@ impl Kind for ForkSharing {
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["machine"])
+        inputs(settings, Machine::DEFAULT, &[])
+    }
+
+    fn cost(&self, settings: &Settings) -> f64 {
+        // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
+        Choice::read(settings)
+            .map_or(0.0, |choice| choice.reads as f64 * 6.0 + choice.changes() as f64 * 20.0)
     }
 
     fn measure(

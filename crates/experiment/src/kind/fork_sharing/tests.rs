@@ -1,9 +1,7 @@
 //! A small heap: what must hold exactly does, and closed forms agree within sampling error. Every
 //! translation is compared with the oracle.
 
-use super::study::{Case, Figures};
 use super::*;
-use crate::kind::case_study::REGION_PAGES;
 
 const REGIONS: u64 = 32;
 const PAGES: u64 = REGIONS * REGION_PAGES;

@@ -12,7 +12,9 @@ mod tests;
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
 
-use super::case_study::{CHECK, REGION_PAGES, bounded, files, heap_regions, is_checked, machine};
+use super::case_study::{
+    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
+};
 use super::{Kind, Measurement, Setting, Settings};
 use study::{Figures, Setup, composition};
 
@@ -46,6 +48,7 @@ const SETTINGS: &[Setting] = &[
         meaning: "a machine's name or file",
         default: Some(Machine::DEFAULT),
     },
+    MACHINE_KEYS,
     CHECK,
 ];
 
@@ -74,7 +77,14 @@ impl Kind for VmPageSharing {
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["machine"])
+        inputs(settings, Machine::DEFAULT, &[])
+    }
+
+    fn cost(&self, settings: &Settings) -> f64 {
+        // Two patterns, before and after, each with a warm-up; pages are written and scanned.
+        Choice::read(settings).map_or(0.0, |choice| {
+            choice.reads as f64 * 8.0 + (choice.regions * REGION_PAGES) as f64 * 10.0
+        })
     }
 
     fn measure(
