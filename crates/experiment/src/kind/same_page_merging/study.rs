@@ -82,9 +82,7 @@ impl Study {
         self.note_memory(&program, "before", &mut figures);
         self.count_both(&mut program, "before", &mut figures)?;
         progress(0.45);
-        program.system.start_measuring();
-        merge_all(&mut program)?;
-        figures.insert("merging_operating_system_cycles".into(), program.system_cycles() as f64);
+        Self::merge(&mut program, &mut figures)?;
         progress(0.75);
         self.note_memory(&program, "after", &mut figures);
         self.count_both(&mut program, "after", &mut figures)?;
@@ -104,16 +102,24 @@ impl Study {
 
     fn note_memory(&self, program: &TimedSystem, when: &str, figures: &mut Measurement) {
         let counters = program.counters();
-        for (name, source) in [
-            ("free_bytes", "free_bytes"),
-            ("page_table_bytes", "page_table_bytes"),
-            ("large_pages", "large_pages"),
-            ("perforated_pages", "perforated_pages"),
-            ("large_pages_broken", "ksm_large_pages_split"),
-            ("pages_merged", "ksm_pages_merged"),
-        ] {
-            figures.insert(format!("{name}_{when}"), counter(&counters, source));
+        for name in ["free_bytes", "page_table_bytes", "large_pages", "perforated_pages"] {
+            figures.insert(format!("{name}_{when}"), counter(&counters, name));
         }
+    }
+
+    /// Merges, and notes what that did.
+    fn merge(program: &mut TimedSystem, figures: &mut Measurement) -> Result<(), SimError> {
+        program.system.start_measuring();
+        merge_all(program)?;
+        let counters = program.counters();
+        for (name, value) in [
+            ("merging_operating_system_cycles", program.system_cycles() as f64),
+            ("large_pages_broken", counter(&counters, "ksm_large_pages_split")),
+            ("pages_merged", counter(&counters, "ksm_pages_merged")),
+        ] {
+            figures.insert(name.into(), value);
+        }
+        Ok(())
     }
 
     /// Reads both heaps in both patterns.

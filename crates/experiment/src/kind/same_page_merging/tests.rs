@@ -32,7 +32,7 @@ fn zero_pages_in_half_of_the_regions() {
     let settings = small(&[("contents", "zero=50%,regions=50%,run=512")]);
     for (subject, broken, perforated) in [("4k", 0.0, 0.0), ("thp", 1.0, 0.0)] {
         let figures = measure(&settings, subject, 3);
-        let zero_pages = figures["pages_merged_after"];
+        let zero_pages = figures["pages_merged"];
         // Which regions are zero is drawn: 64 throws with probability one half.
         assert!((18.0 * 512.0..46.0 * 512.0).contains(&zero_pages), "{zero_pages}");
         assert_eq!(figures["memory_bytes"], f64::from(128 << 20));
@@ -41,7 +41,7 @@ fn zero_pages_in_half_of_the_regions() {
         // All merged pages but the one that is left, less tables for what is broken.
         let frames = (saved + tables) / 4096.0;
         assert!((zero_pages - 2.0..=zero_pages).contains(&frames), "{frames} of {zero_pages}");
-        assert_eq!(figures["large_pages_broken_after"] > 0.0, broken > 0.0, "{subject}");
+        assert_eq!(figures["large_pages_broken"] > 0.0, broken > 0.0, "{subject}");
         assert_eq!(figures["perforated_pages_after"] > 0.0, perforated > 0.0, "{subject}");
     }
 }
@@ -51,12 +51,12 @@ fn zero_pages_in_half_of_the_regions() {
 fn perforated_pages_are_punched_where_others_break() {
     let settings = small(&[]);
     let (large, perforated) = (measure(&settings, "thp", 1), measure(&settings, "perforated", 1));
-    assert_eq!(large["pages_merged_after"], perforated["pages_merged_after"]);
-    assert!(large["pages_merged_after"] > 0.0);
-    let broken = large["large_pages_broken_after"];
+    assert_eq!(large["pages_merged"], perforated["pages_merged"]);
+    assert!(large["pages_merged"] > 0.0);
+    let broken = large["large_pages_broken"];
     let share = broken / large["large_pages_before"];
     assert!((0.2..0.6).contains(&share), "40 % of the regions have equal pages: {share}");
-    assert_eq!(perforated["large_pages_broken_after"], 0.0);
+    assert_eq!(perforated["large_pages_broken"], 0.0);
     let punched = perforated["perforated_pages_after"] - perforated["perforated_pages_before"];
     assert_eq!(punched, broken);
     for figures in [&large, &perforated] {
