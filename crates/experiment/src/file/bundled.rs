@@ -16,4 +16,12 @@ pub const FILES: &[(&str, &str)] = files![
     "gtsm/usable-memory",
     "gtsm/faulty-coverage",
     "gtsm/faulty-speed",
+    "perforated/merging",
+    "perforated/table1",
+    "perforated/bloat",
+    "perforated/fragmentation",
+    "perforated/sharing",
+    "segments/fig13",
+    "segments/filter-size",
+    "segments/page-sharing",
 ];
