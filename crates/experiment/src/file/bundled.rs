@@ -8,6 +8,8 @@ macro_rules! files {
 
 /// Name and text of each file, in the order in which `perforate experiment all` shows them.
 pub const FILES: &[(&str, &str)] = files![
+    "perforated/fig7",
+    "perforated/fig8",
     "gtsm/fig3",
     "gtsm/fig7",
     "gtsm/fig14",

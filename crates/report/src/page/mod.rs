@@ -19,6 +19,7 @@ use crate::comparison::{Comparison, comparisons};
 use crate::format::escape;
 use crate::metric::{Metric, metrics};
 use crate::palette::COLOURS;
+use crate::sampled::{self, SampledRow};
 use crate::word::GLOSSARY;
 
 use figure::{Cell, Grid};
@@ -130,6 +131,7 @@ fn section(comparison: &Comparison<'_>, index: usize, is_only: bool) -> String {
     }
     text.push_str(&about(comparison));
     text.push_str(&main_table(comparison, &metrics).scrolling("Main figures by scheme", "main"));
+    text.push_str(&sampled_table(comparison));
     text.push_str(&notes(comparison));
     text.push_str(&matrices::matrices(comparison, &id));
     text.push_str(&format!("<h2 id=\"{id}-figures\">Figures</h2>"));
@@ -181,6 +183,26 @@ fn main_table(comparison: &Comparison<'_>, metrics: &[Metric]) -> Grid {
         row
     });
     Grid { head, rows: rows.collect() }
+}
+
+/// What the windows of a sampled trace say of the program, with confidence intervals.
+fn sampled_table(comparison: &Comparison<'_>) -> String {
+    let Some(caption) = sampled::caption(comparison) else {
+        return String::new();
+    };
+    let rows = sampled::rows(comparison);
+    let mut head = vec!["scheme".to_string()];
+    head.extend(rows.iter().map(|row| row.label.to_string()));
+    let schemes = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
+        let cell = |row: &SampledRow| match row.values[index] {
+            Some(figure) => Cell::value(Some(figure.mean), |_| row.text(figure)),
+            None => Cell::missing(),
+        };
+        std::iter::once(Cell::scheme(scheme.name)).chain(rows.iter().map(cell)).collect()
+    });
+    let grid = Grid { head, rows: schemes.collect() };
+    let table = grid.scrolling("Estimates for the whole program by scheme", "main");
+    format!("<p class=\"lead\">{}.</p>{table}", escape(&caption))
 }
 
 /// Every note once, with the schemes it belongs to unless it belongs to all.

@@ -1,0 +1,17 @@
+//! What the tests of experiments share.
+
+use perforate_experiment::{Experiment, ExperimentError, Outcome, Plan, Shard, Store};
+
+/// Measures experiments and says what came of them.
+pub fn run(experiments: &[Experiment]) -> Result<Vec<Outcome>, ExperimentError> {
+    let mut store = Store::in_memory("tests".into());
+    let plan = Plan::of(experiments, "tests")?;
+    plan.measure(&mut store, Shard::WHOLE, 2, &|_| {})?;
+    experiments.iter().map(|one| Outcome::of(one.clone(), &plan, &store)).collect()
+}
+
+/// All records of an outcome, as a reader has them.
+pub fn records(outcome: &Outcome) -> Vec<serde_json::Value> {
+    let records = outcome.records(true);
+    records.iter().map(|record| serde_json::to_value(record).unwrap()).collect()
+}
