@@ -8,13 +8,18 @@ mod records;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use perforate_report::{ReportOptions, experiments_html, html, read_experiments, read_results};
 
 const WIDTHS: [u32; 2] = [1280, 400];
+/// A browser that says nothing for so long has stopped; a page takes seconds.
+const LONGEST_SILENCE: Duration = Duration::from_secs(120);
 /// What each width must have used at least once on the pages made here.
 const USED: [&str; 10] =
     ["charts", "texts", "switches", "sorts", "filters", "verdicts", "tips", "keys", "csv", "svg"];
@@ -58,20 +63,19 @@ fn with_checks(page: &str) -> String {
 fn browser() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let mut places = std::env::split_paths(&folders)
-        .flat_map(|folder| names.map(|name| folder.join(name)));
+    let mut places =
+        std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
     places.find(|place| place.is_file())
 }
 
-fn run(browser: &Path, folder: &Path, arguments: &[&str], page: &str) -> Output {
-    let profile = format!("--user-data-dir={}", folder.join("profile").display());
-    Command::new(browser)
+/// The browser with a profile of its own.
+fn command(browser: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(browser);
+    command
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--enable-logging=stderr", "--no-first-run", &profile])
-        .args(arguments)
-        .arg(format!("file://{}", folder.join(page).display()))
-        .output()
-        .expect("the browser starts")
+        .args(["--enable-logging=stderr", "--no-first-run"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()));
+    command
 }
 
 /// The frame page with these pages, written to `name`.
@@ -87,14 +91,60 @@ fn write_frame(folder: &Path, name: &str, pages: &[(String, String)], widths: &[
     fs::write(folder.join(name), frame).unwrap();
 }
 
-/// Lines of findings from the frame page; the last one must have been reached.
-fn findings(output: &Output) -> Vec<Vec<String>> {
-    let page = String::from_utf8_lossy(&output.stdout);
-    let messages = String::from_utf8_lossy(&output.stderr);
-    let text = page.split_once("<pre id=\"findings\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let (text, _) = text.unwrap_or_else(|| panic!("the browser shows nothing: {messages}"));
-    assert!(text.trim_end().ends_with("end"), "the browser did not finish: {text}\n{messages}");
-    text.lines().map(|line| line.split('\t').map(String::from).collect()).collect()
+/// What the console says of the frame page until it has come to its end.
+struct Console {
+    findings: Vec<Vec<String>>,
+    /// Messages of the pages themselves.
+    others: Vec<String>,
+}
+
+impl Console {
+    /// Opens the frame page and listens; ends the browser at the page's end.
+    fn of(browser: &Path, folder: &Path, page: &str) -> Self {
+        // With a port for debuggers the browser stays until it is ended.
+        let mut running = command(browser, folder)
+            .args(["--window-size=1280,1000", "--remote-debugging-port=0"])
+            .arg(format!("file://{}", folder.join(page).display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the browser starts");
+        let lines = listen(running.stderr.take().expect("it is piped"));
+        let mut console = Self { findings: Vec::new(), others: Vec::new() };
+        let mut is_ended = false;
+        while let Ok(line) = lines.recv_timeout(LONGEST_SILENCE) {
+            let text =
+                line.split_once("] \"").and_then(|(_, rest)| rest.rsplit_once("\", source: "));
+            let Some((text, _)) = text.filter(|_| line.contains("CONSOLE")) else { continue };
+            match text.split('\t').collect::<Vec<_>>().as_slice() {
+                ["finding", "end"] => {
+                    is_ended = true;
+                    break;
+                }
+                ["finding", words @ ..] => {
+                    console.findings.push(words.iter().copied().map(String::from).collect());
+                }
+                _ => console.others.push(text.to_owned()),
+            }
+        }
+        running.kill().expect("the browser ends");
+        running.wait().expect("the browser ends");
+        assert!(is_ended, "no end: {:?} {:?}", console.findings.last(), console.others);
+        console
+    }
+}
+
+/// Lines as they come.
+fn listen(messages: ChildStderr) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(messages).lines() {
+            if !line.is_ok_and(|line| send.send(line).is_ok()) {
+                break;
+            }
+        }
+    });
+    receive
 }
 
 #[test]
@@ -111,13 +161,10 @@ fn pages_work_in_a_browser() {
         fs::write(folder.path().join(name), with_checks(page)).unwrap();
     }
     write_frame(folder.path(), "frame.html", &pages, &WIDTHS);
-    let arguments =
-        ["--window-size=1280,1000", "--virtual-time-budget=600000", "--dump-dom"];
-    let output = run(&browser, folder.path(), &arguments, "frame.html");
-    let lines = findings(&output);
+    let console = Console::of(&browser, folder.path(), "frame.html");
     let mut used: BTreeMap<(String, String), u64> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for line in &lines {
+    for line in &console.findings {
         match line.as_slice() {
             [page, width, text] if text.starts_with("counts ") => {
                 for (name, count) in text.split(' ').filter_map(|word| word.split_once('=')) {
@@ -135,9 +182,7 @@ fn pages_work_in_a_browser() {
         let key = (width.to_string(), name.to_owned());
         assert!(used.get(&key).is_some_and(|&count| count > 0), "no {name} at {width} pixels");
     }
-    let messages = String::from_utf8_lossy(&output.stderr);
-    let console: Vec<&str> = messages.lines().filter(|line| line.contains("CONSOLE")).collect();
-    assert!(console.is_empty(), "{console:?}");
+    assert!(console.others.is_empty(), "{:?}", console.others);
 }
 
 #[test]
@@ -147,12 +192,17 @@ fn pages_can_be_photographed() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
+    // A folder in which pages and pictures are kept, to be looked at.
     let keep = std::env::var_os("PERFORATE_SCREENSHOTS").map(PathBuf::from);
     for (name, page) in own_pages().iter().chain(&other_pages()) {
         fs::write(folder.path().join(name), page).unwrap();
         let picture = folder.path().join(name).with_extension("png");
         let screenshot = format!("--screenshot={}", picture.display());
-        run(&browser, folder.path(), &["--window-size=1280,1000", &screenshot], name);
+        command(&browser, folder.path())
+            .args(["--window-size=1280,1000", &screenshot])
+            .arg(format!("file://{}", folder.path().join(name).display()))
+            .output()
+            .expect("the browser starts");
         let bytes = fs::read(&picture).unwrap_or_default();
         // Width and height follow signature and name of the first chunk.
         assert!(bytes.starts_with(b"\x89PNG"), "{name}: no picture");
@@ -160,6 +210,7 @@ fn pages_can_be_photographed() {
         assert!(bytes.len() > 20_000, "{name}: {} bytes are an empty page", bytes.len());
         if let Some(keep) = &keep {
             fs::copy(&picture, keep.join(name).with_extension("png")).unwrap();
+            fs::write(keep.join(name), page).unwrap();
         }
     }
 }

@@ -65,8 +65,13 @@ fn every_claim_is_in_the_summary_with_both_numbers() {
         assert_eq!(
             row(0),
             [
-                "P-C7", "Statement of P-C7", "+59.4 %", "+55.3 %", "+54.0 % – +56.1 %",
-                "✓ reproduced", "perforated/fig7"
+                "P-C7",
+                "Statement of P-C7",
+                "+59.4 %",
+                "+55.3 %",
+                "+54.0 % – +56.1 %",
+                "✓ reproduced",
+                "perforated/fig7"
             ]
         );
         assert_eq!(row(1)[2], "≥ +20.0 %");
@@ -108,10 +113,7 @@ fn charts_have_all_their_values() {
         };
         let tips: Vec<String> = tips(bars);
         assert_eq!(tips.len(), 8, "nine bars, of which one is missing");
-        assert_eq!(
-            tips[2],
-            "vmm-direct: -40.0 %\n-45.0 % – -37.0 % (93.7 %)\nworkload: GUPS"
-        );
+        assert_eq!(tips[2], "vmm-direct: -40.0 %\n-45.0 % – -37.0 % (93.7 %)\nworkload: GUPS");
         assert_eq!(with_class(bars, "whisker").count(), 24);
         let stack = figure(document, "e-gtsm-table1-chart-0");
         assert_eq!(with_class(stack, "stack").count(), 8);
@@ -127,13 +129,20 @@ fn data_have_units_in_their_headings() {
         let headings = |id: &str| -> Vec<String> {
             let cells = figure(document, id).descendants().filter(|node| node.has_tag_name("th"));
             let cells = cells.filter(|cell| cell.attribute("scope") == Some("col"));
-            cells.map(|cell| cell.attribute("data-value").map_or(text(cell), str::to_owned)).collect()
+            cells
+                .map(|cell| cell.attribute("data-value").map_or(text(cell), str::to_owned))
+                .collect()
         };
         assert_eq!(
             headings("e-perforated-fig7-chart-0"),
             [
-                "curve", "holes (%)", "value (gain in %)", "low (gain in %)", "high (gain in %)",
-                "confidence (%)", "runs"
+                "curve",
+                "holes (%)",
+                "value (gain in %)",
+                "low (gain in %)",
+                "high (gain in %)",
+                "confidence (%)",
+                "runs"
             ]
         );
         assert_eq!(
@@ -156,8 +165,11 @@ fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
     check(&page, |document| {
         let section = text(figure(document, "e-perforated-fig7"));
         for words in [
-            "3 seeds from 7", "warm-up: 10M instructions, found from misses", "A note.",
-            "perforate experiment run perforated/fig7", "Experiment file",
+            "3 seeds from 7",
+            "warm-up: 10M instructions, found from misses",
+            "A note.",
+            "perforate experiment run perforated/fig7",
+            "Experiment file",
             "Medians of 3 runs with different seeds; least and greatest, which hold the true \
              median with at least 75 % confidence.",
         ] {
@@ -213,13 +225,16 @@ fn a_table_for_the_terminal() {
         "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
         "  P: perforated pages: 3 reproduced, 1 same direction, 1 not reproduced, of 5; 2 of 4 ids \
          wholly\n",
-        "20.00 %    0 % (-4.00 % – +6.00 %)",
+        "20.00 %  0 % (-4.00 % – +6.00 %)",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(!text.contains("\n30.00 %"), "points of claims are no rows: {text}");
     let all = experiments_table(&read(&records::all()), 100);
-    assert!(all.contains("claims: 5 reproduced, 1 same direction, 3 not reproduced, of 9"), "{all}");
+    assert!(
+        all.contains("claims: 5 reproduced, 1 same direction, 3 not reproduced, of 9"),
+        "{all}"
+    );
     for text in [text, all, experiments_table(&read(&records::many().text()), 100)] {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
@@ -229,7 +244,7 @@ fn a_table_for_the_terminal() {
 fn the_terminal_says_where_draws_disagree() {
     let text = experiments_table(&read(&records::closed_forms().text()), 100);
     assert!(text.contains("agrees with the closed form at 2 of 3 points"), "{text}");
-    assert!(text.contains("2.00 %  0.10 % ≠ drawn 0.10 %"), "{text}");
+    assert!(text.contains("2.00 %          0.10 % ≠ drawn 0.10 %"), "{text}");
     let text = experiments_table(&read(&records::empty().text()), 100);
     assert!(text.contains("No points were measured."), "{text}");
 }
@@ -239,9 +254,7 @@ fn hostile_texts_and_values_leave_the_page_whole() {
     let evil = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u{1b}";
     for value in [json!(0), json!(-1e308), json!(1e308), json!(5e-324), json!(null)] {
         for (form, place) in [("places", json!(evil)), ("number", json!(null))] {
-            let chart = |form: &str| {
-                json!({"title": evil, "form": form, "value_label": evil, "curves": [evil, "?"]})
-            };
+            let chart = |form: &str| json!({"title": evil, "form": form, "value_label": evil, "curves": [evil, "?"]});
             let fields = json!({
                 "title": evil, "source": evil, "notes": [evil], "axis_label": evil,
                 "axis_form": form, "places": [[evil, evil]], "stand_ins": [[evil, evil]],
@@ -253,16 +266,20 @@ fn hostile_texts_and_values_leave_the_page_whole() {
                 "low": value, "high": 1e308, "confidence": value, "runs": value});
             let claim = json!({"statement": evil, "paper": value, "ours": value, "note": evil,
                 "relation": evil, "paper_high": value, "explanation": evil, "curve": evil});
-            let records = records::Records::new(evil, fields)
-                .point(point)
-                .claim(evil, "not_reproduced", claim);
+            let records = records::Records::new(evil, fields).point(point).claim(
+                evil,
+                "not_reproduced",
+                claim,
+            );
             let page = page(&records.text());
             assert_eq!(page.matches("<script>").count(), 1);
             assert!(!page.contains("<img") && !page.contains('\u{1b}'));
             check(&page, |document| {
                 check_geometry(document);
                 let mut nodes = document.descendants();
-                assert!(nodes.all(|node| !node.attributes().any(|one| one.name().starts_with("on"))));
+                assert!(
+                    nodes.all(|node| !node.attributes().any(|one| one.name().starts_with("on")))
+                );
             });
             experiments_table(&read(&records.text()), 100);
         }

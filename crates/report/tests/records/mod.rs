@@ -124,9 +124,11 @@ pub fn bars() -> Records {
             }));
         }
     }
-    records
-        .claim("D-C2", "not_reproduced", json!({"ours": null, "explanation": ""}))
-        .claim("D-C3", "reproduced", json!({"show": "ratio", "paper": 3.6, "ours": 3.5}))
+    records.claim("D-C2", "not_reproduced", json!({"ours": null, "explanation": ""})).claim(
+        "D-C3",
+        "reproduced",
+        json!({"show": "ratio", "paper": 3.6, "ours": 3.5}),
+    )
 }
 
 /// Stacks of plain numbers, and lines over sizes that span many powers.
