@@ -73,13 +73,10 @@ impl Canvas<'_> {
     }
 
     fn caption(&self) -> String {
-        let label = match self.chart.value_label.as_str() {
-            "" => "Values",
-            label => label,
-        };
-        let axis = match self.result.header.axis_label.as_str() {
-            "" => String::new(),
-            axis => format!(", over {axis}"),
+        // What the values are, and what a line is drawn over, stand inside the picture.
+        let axis = match (self.chart.form.as_str(), self.result.header.axis_label.as_str()) {
+            ("bars" | "stacked", axis) if !axis.is_empty() => format!("By {axis}."),
+            _ => String::new(),
         };
         let intervals = if self.points().any(|point| point.interval().is_some()) {
             match self.chart.form.as_str() {
@@ -95,7 +92,7 @@ impl Canvas<'_> {
         } else {
             ""
         };
-        format!("{label}{axis}.{intervals}{cut}")
+        format!("{axis}{intervals}{cut}").trim_start().to_owned()
     }
 
     /// Smallest and largest value, intervals included, in shown units; 0 is among them unless all

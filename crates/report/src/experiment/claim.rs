@@ -104,6 +104,11 @@ impl Claim {
         self.ours_least.or(self.ours).map(|value| self.show.shown(value))
     }
 
+    /// A remark on how the claim was read.
+    pub fn note_text(&self) -> Option<&str> {
+        self.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
+    }
+
     /// Why it is as it is, as the experiment's file says.
     pub fn explanation_text(&self) -> Option<&str> {
         self.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())

@@ -1,6 +1,6 @@
 //! Experiments as one HTML page: what all come to, then charts and claims of each.
 
-use super::summary::{cells, filtered, sections, summary};
+use super::summary::{cells_with, filtered, sections, summary};
 use super::tally::{Tally, claims};
 use super::{ExperimentResult, chart};
 use crate::ReportOptions;
@@ -145,14 +145,13 @@ fn about(result: &ExperimentResult) -> String {
 }
 
 fn claims_of(result: &ExperimentResult) -> Grid {
-    let head = ["claim", "what", "paper", "ours", "interval", "verdict", "kind", "where", "remark"];
+    let head = ["claim", "what", "paper", "ours", "interval", "verdict", "where", "kind"];
     let row = |claim: &super::Claim| {
-        let remarks = [claim.note.as_deref(), claim.explanation_text()];
+        let remarks = [claim.note_text(), claim.explanation_text()];
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
-        let mut row = cells(claim);
+        let mut row = cells_with(claim, Cell::remarked(&claim.statement, &remarks.join(" ")));
+        row.push(Cell::prose(&claim.source));
         row.push(Cell::text(claim.kind.as_deref().unwrap_or_default()));
-        row.push(Cell::text(&claim.source));
-        row.push(Cell::prose(&remarks.join(" ")));
         row
     };
     Grid { head: headings(head), rows: result.claims.iter().map(row).collect() }

@@ -95,10 +95,15 @@ fn all_claims(results: &[ExperimentResult]) -> Grid {
 
 /// Id, statement, the paper's number, ours with its interval, and the verdict.
 pub(super) fn cells(claim: &Claim) -> Vec<Cell> {
+    cells_with(claim, Cell::prose(&claim.statement))
+}
+
+/// The same with another cell for the statement.
+pub(super) fn cells_with(claim: &Claim, statement: Cell) -> Vec<Cell> {
     let paper = claim.paper.map(|paper| claim.show.shown(paper));
     vec![
         Cell::text(&claim.id),
-        Cell::prose(&claim.statement),
+        statement,
         Cell::sorted_by(&claim.paper_text(), paper),
         Cell::sorted_by(&claim.ours_text(), claim.ours_shown()),
         Cell::text(&claim.interval_text().unwrap_or_default()),
@@ -109,11 +114,14 @@ pub(super) fn cells(claim: &Claim) -> Vec<Cell> {
 /// Every claim with this verdict and what its file says about it.
 fn explanations(results: &[ExperimentResult], verdict: Verdict) -> String {
     let item = |result: &ExperimentResult, claim: &Claim| {
-        let why = claim
-            .explanation_text()
-            .map_or_else(|| "<em>Not explained in its file.</em>".to_owned(), escape);
+        let why = match (claim.explanation_text().or(claim.note_text()), verdict) {
+            (Some(text), _) => format!("<p>{}</p>", escape(text)),
+            (None, Verdict::NotReproduced) => "<p><em>Not explained in its file.</em></p>".into(),
+            // It may speak for itself.
+            (None, _) => String::new(),
+        };
         format!(
-            "<li><p><b>{}</b> {} <span class=\"beside\">Paper {}, ours {}; <a href=\"#{}\">{}</a></span></p><p>{why}</p></li>",
+            "<li><p><b>{}</b> {} <span class=\"beside\">Paper {}, ours {}; <a href=\"#{}\">{}</a></span></p>{why}</li>",
             escape(&claim.id),
             escape(&claim.statement),
             escape(&claim.paper_text()),
@@ -125,7 +133,6 @@ fn explanations(results: &[ExperimentResult], verdict: Verdict) -> String {
     let items: String = results
         .iter()
         .flat_map(|result| result.claims.iter().map(move |claim| (result, claim)))
-        // A claim in the same direction may speak for itself.
         .filter(|(_, claim)| claim.verdict == verdict)
         .map(|(result, claim)| item(result, claim))
         .collect();

@@ -30,6 +30,19 @@ impl Cell {
         Self { shown: format!("<div class=\"prose\">{}</div>", escape(text)), ..Self::text(text) }
     }
 
+    /// Prose with a remark below it.
+    pub fn remarked(text: &str, remark: &str) -> Self {
+        if remark.is_empty() {
+            return Self::prose(text);
+        }
+        let shown = format!(
+            "<div class=\"prose\">{}<p class=\"remark\">{}</p></div>",
+            escape(text),
+            escape(remark)
+        );
+        Self { shown, full: format!("{text} ({remark})"), is_number: false }
+    }
+
     /// A text that leads to another place of the page.
     pub fn link(text: &str, anchor: &str) -> Self {
         let shown = format!("<a href=\"#{}\">{}</a>", escape(anchor), escape(text));
