@@ -97,7 +97,8 @@ fn interrupted_runs_go_on() {
     let run = ["experiment", "run", "mine.toml"];
     let first = place.succeeds(&run);
     assert!(first.contains("6, of which 0 were measured before"), "{first}");
-    let (points, results) = (place.read("results/points.jsonl"), place.read("results/results.jsonl"));
+    let (points, results) =
+        (place.read("results/points.jsonl"), place.read("results/results.jsonl"));
     place.write("results/points.jsonl", &points[..points.len() / 2]);
     place.write("results/results.jsonl", "");
     let second = place.succeeds(&run);

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid, linked};
+use super::figure::{Cell, Figure, Grid, Heading, linked};
 use crate::chart::{
-    Area, Axis, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
+    Area, Axis, CellRun, Ground, Line, LinePoint, Lines, Look, Maps, Picture, Series, coarse,
+    common_scale, inner_squares,
 };
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, bytes, compact};
@@ -199,9 +200,13 @@ fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: &str)
     };
     let blocks = classes(names(|map| &map.block_classes));
     let frames = names(|map| &map.frames);
-    let mut head = vec!["instructions".to_string()];
-    head.extend(blocks.iter().map(|one| format!("{} blocks", one.label)));
-    head.extend(frames.iter().map(|name| format!("{} memory", name.replace('_', " "))));
+    let mut head = vec![Heading::from("instructions")];
+    head.extend(blocks.iter().map(|one| Heading::from(format!("{} blocks", one.label))));
+    head.extend(
+        frames
+            .iter()
+            .map(|name| Heading::with_unit(&format!("{} memory", name.replace('_', " ")), "bytes")),
+    );
     let rows =
         stored().map(|map| {
             let mut row = vec![Cell::text(&heading(map))];
@@ -281,26 +286,30 @@ fn index_figure(
     let index = |sample: &MemorySample| index(sample).filter(|value| value.abs() <= 1.0);
     let most = samples(schemes).filter_map(index).reduce(f64::max)?;
     let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
-    let line = |scheme: &&SchemeRuns<'_>| Line {
-        label: scheme.name.to_string(),
-        colour: palette::of_scheme(scheme.name),
-        points: scheme
-            .first()
-            .series
-            .memory
-            .iter()
-            .map(|sample| (sample.instruction, index(sample)))
-            .collect(),
+    let line = |(number, scheme): (usize, &&SchemeRuns<'_>)| {
+        let point = |sample: &MemorySample| {
+            let (x, value) = (sample.instruction, index(sample));
+            let share = value.map_or_else(String::new, format::percent);
+            let tip = format!("{}: {share}\nafter {} instructions", scheme.name, compact(x));
+            LinePoint { x, value, tip, interval: None }
+        };
+        Line {
+            key: scheme.name.to_string(),
+            label: scheme.name.to_string(),
+            look: Look { colour: palette::of_scheme(scheme.name), number, round: 0 },
+            points: scheme.first().series.memory.iter().map(point).collect(),
+        }
     };
     let chart = Lines {
         title,
-        lines: schemes.iter().map(line).collect(),
+        lines: schemes.iter().enumerate().map(line).collect(),
+        ground: Ground::Number { least: 0.0, most: last },
         // A scale that makes something of a thousandth would mislead.
-        top: (last, most.clamp(0.1, 1.0)),
+        range: (0.0, most.clamp(0.1, 1.0)),
         format: format::percent,
         tick: (100.0, " %"),
         axis: Axis::INSTRUCTIONS,
-        marks: false,
+        value_label: "",
     };
     let rows = schemes.iter().flat_map(|scheme| {
         scheme.first().series.memory.iter().map(move |sample| {
@@ -317,7 +326,11 @@ fn index_figure(
         title: title.to_string(),
         caption: caption.to_string(),
         data: Grid {
-            head: ["scheme", "instructions", "share"].map(String::from).to_vec(),
+            head: vec![
+                "scheme".into(),
+                "instructions".into(),
+                Heading::with_unit("share", "share of 1"),
+            ],
             rows: rows.collect(),
         },
         picture: chart.svg(),
@@ -379,7 +392,11 @@ fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> 
             title: scheme.name.to_string(),
             caption: String::new(),
             data: Grid {
-                head: ["instructions", "touched", "mapped"].map(String::from).to_vec(),
+                head: vec![
+                    "instructions".into(),
+                    Heading::with_unit("touched", "bytes"),
+                    Heading::with_unit("mapped", "bytes"),
+                ],
                 rows: rows.collect(),
             },
             picture: chart.svg(),

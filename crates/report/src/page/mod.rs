@@ -8,6 +8,7 @@ mod counters;
 pub(crate) mod figure;
 mod figures;
 mod headline;
+mod interactive;
 mod matrices;
 mod memory;
 mod pictures;
@@ -22,7 +23,7 @@ use crate::palette::COLOURS;
 use crate::sampled::{self, SampledRow};
 use crate::word::GLOSSARY;
 
-use figure::{Cell, Grid};
+use figure::{Cell, Grid, Heading};
 
 /// What the page says besides the results.
 #[derive(Clone, Debug, Default)]
@@ -58,11 +59,11 @@ pub(crate) fn document(title: &str, body: &str) -> String {
          <link rel=\"icon\" href=\"data:,\"/><title>{}</title><style>{}{}</style></head>\n<body><main>\n",
         escape(title),
         colour_rules(),
-        include_str!("style.css"),
+        interactive::STYLE,
     );
     page.push_str(body);
     page.push_str("</main>\n<div id=\"tip\" hidden=\"hidden\"></div>\n<script>");
-    page.push_str(include_str!("script.js"));
+    page.push_str(&interactive::script());
     page.push_str("</script>\n</body></html>\n");
     page
 }
@@ -171,8 +172,8 @@ fn about(comparison: &Comparison<'_>) -> String {
 
 fn main_table(comparison: &Comparison<'_>, metrics: &[Metric]) -> Grid {
     let shown: Vec<&Metric> = metrics.iter().filter(|metric| metric.is_main).collect();
-    let mut head = vec!["scheme".to_string()];
-    head.extend(shown.iter().map(|metric| metric.label.clone()));
+    let mut head = vec![Heading::from("scheme")];
+    head.extend(shown.iter().map(|metric| metric.heading(&metric.label)));
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let mut row = vec![Cell::scheme(scheme.name)];
         row.extend(
@@ -231,13 +232,15 @@ fn notes(comparison: &Comparison<'_>) -> String {
     format!("<aside class=\"notes\"><h3>Notes</h3><ul>{lines}</ul></aside>")
 }
 
+/// A command that can be copied.
+pub(crate) fn command(text: &str) -> String {
+    format!("<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>", escape(text))
+}
+
 pub(crate) fn run_again(mut versions: Vec<&str>, options: &ReportOptions) -> String {
     let mut text = "<section id=\"again\"><h2>Run it again</h2>".to_string();
     if !options.command.is_empty() {
-        text.push_str(&format!(
-            "<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
-            escape(&options.command)
-        ));
+        text.push_str(&command(&options.command));
     }
     versions.retain(|version| !version.is_empty());
     versions.sort_unstable();
