@@ -192,8 +192,8 @@ fn sampled_table(comparison: &Comparison<'_>) -> String {
         return String::new();
     };
     let rows = sampled::rows(comparison);
-    let mut head = vec!["scheme".to_string()];
-    head.extend(rows.iter().map(|row| row.label.to_string()));
+    let mut head = vec![Heading::from("scheme")];
+    head.extend(rows.iter().map(|row| Heading::from(row.label.to_string())));
     let schemes = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let cell = |row: &SampledRow| match row.values[index] {
             Some(figure) => Cell::value(Some(figure.mean), |_| row.text(figure)),
