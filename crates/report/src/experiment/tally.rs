@@ -47,7 +47,8 @@ pub(super) struct PaperTally {
     /// What the paper is about.
     pub name: String,
     pub tally: Tally,
-    /// Distinct ids, and those of which every claim is reproduced.
+    /// Distinct ids, and those of which every claim is reproduced. Claims that name nothing but a section
+    /// of their paper have no id.
     pub ids: usize,
     pub whole_ids: usize,
 }
@@ -76,15 +77,15 @@ pub(super) fn claims(results: &[ExperimentResult]) -> impl Iterator<Item = &Clai
 /// Distinct ids, and those of which every claim is reproduced.
 pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> (usize, usize) {
     let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
-    for claim in claims {
+    for claim in claims.into_iter().filter(|claim| claim.id.contains('-')) {
         *whole.entry(&claim.id).or_insert(true) &= claim.verdict == Verdict::Reproduced;
     }
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// What stands before the hyphen of a claim's id.
+/// What stands before the hyphen of a claim's id, or before its section.
 fn prefix(id: &str) -> &str {
-    id.split_once('-').map_or("", |(prefix, _)| prefix)
+    id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }
 
 fn paper_name(prefix: &str) -> String {
