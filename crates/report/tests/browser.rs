@@ -147,21 +147,27 @@ fn listen(messages: ChildStderr) -> Receiver<String> {
     receive
 }
 
-#[test]
-fn pages_work_in_a_browser() {
-    let Some(browser) = browser() else {
-        // Not captured by the test harness, so that it is seen.
-        writeln!(std::io::stderr(), "SKIPPED: no chromium, so no page was looked at in a browser")
-            .unwrap();
-        return;
-    };
+/// What using these pages at these widths brings up; nothing where there is no browser.
+fn look(pages: &[(String, String)], widths: &[u32]) -> Option<Console> {
+    let browser = browser()?;
     let folder = tempfile::tempdir().unwrap();
-    let pages: Vec<(String, String)> = own_pages().into_iter().chain(other_pages()).collect();
-    for (name, page) in &pages {
+    for (name, page) in pages {
         fs::write(folder.path().join(name), with_checks(page)).unwrap();
     }
-    write_frame(folder.path(), "frame.html", &pages, &WIDTHS);
-    let console = Console::of(&browser, folder.path(), "frame.html");
+    write_frame(folder.path(), "frame.html", pages, widths);
+    Some(Console::of(&browser, folder.path(), "frame.html"))
+}
+
+/// Not captured by the test harness, so that it is seen.
+fn say_skipped() {
+    let text = b"SKIPPED: no chromium, so no page was looked at in a browser\n";
+    std::io::stderr().write_all(text).expect("messages can be written");
+}
+
+#[test]
+fn pages_work_in_a_browser() {
+    let pages: Vec<(String, String)> = own_pages().into_iter().chain(other_pages()).collect();
+    let Some(console) = look(&pages, &WIDTHS) else { return say_skipped() };
     let mut used: BTreeMap<(String, String), u64> = BTreeMap::new();
     let mut wrong = Vec::new();
     for line in &console.findings {
@@ -174,7 +180,7 @@ fn pages_work_in_a_browser() {
                 }
             }
             [page, width, text] => wrong.push(format!("{page} at {width} pixels: {text}")),
-            _ => {}
+            other => wrong.push(format!("{other:?}")),
         }
     }
     assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
@@ -185,12 +191,50 @@ fn pages_work_in_a_browser() {
     assert!(console.others.is_empty(), "{:?}", console.others);
 }
 
+/// A page that is wrong in one way, and what is to be said of it.
+const BROKEN: [(&str, &str, &str); 9] = [
+    ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
+    ("startTips();", "startTips(); missing();", "script error"),
+    ("startTips();", "console.error(1); startTips();", "console: 1"),
+    ("startTips();", "", "no value at the pointer"),
+    ("startLegends();", "", "a switch does nothing"),
+    ("startTables();", "", "a table does not sort"),
+    (
+        "const csv = (table) =>",
+        "const csv = (table) => \"\"; const unused = (table) =>",
+        "CSV is not",
+    ),
+    (
+        "</svg>",
+        "<text x=\"9\" y=\"90\">one</text><text x=\"9\" y=\"91\">two</text></svg>",
+        "texts overlap",
+    ),
+    (
+        "</main>",
+        "<figure id=\"bare\"><svg class=\"chart\" viewBox=\"0 0 9 9\"></svg></figure></main>",
+        "a chart without marks",
+    ),
+];
+
+#[test]
+fn what_is_broken_is_found() {
+    let page = own_pages().pop().expect("there are pages").1;
+    let broken = |(index, (from, to, _)): (usize, &(&str, &str, &str))| {
+        assert!(page.contains(from), "{from}");
+        (format!("broken-{index}.html"), page.replacen(from, to, 1))
+    };
+    let pages: Vec<(String, String)> = BROKEN.iter().enumerate().map(broken).collect();
+    let Some(console) = look(&pages, &[1280]) else { return say_skipped() };
+    for (index, (_, to, expected)) in BROKEN.iter().enumerate() {
+        let name = format!("broken-{index}.html");
+        let said = |line: &Vec<String>| line[0] == name && line[2].contains(expected);
+        assert!(console.findings.iter().any(said), "{to}: {:#?}", console.findings);
+    }
+}
+
 #[test]
 fn pages_can_be_photographed() {
-    let Some(browser) = browser() else {
-        writeln!(std::io::stderr(), "SKIPPED: no chromium, so no page was photographed").unwrap();
-        return;
-    };
+    let Some(browser) = browser() else { return say_skipped() };
     let folder = tempfile::tempdir().unwrap();
     // A folder in which pages and pictures are kept, to be looked at.
     let keep = std::env::var_os("PERFORATE_SCREENSHOTS").map(PathBuf::from);

@@ -147,7 +147,15 @@ fn data_have_units_in_their_headings() {
         );
         assert_eq!(
             headings("e-gtsm-fig3-chart-0"),
-            ["curve", "retired frames (%)", "value (%)", "drawn (%)", "± 95 % (%)", "draws"]
+            [
+                "curve",
+                "retired frames (%)",
+                "value (%)",
+                "drawn (%)",
+                "± 95 % (%)",
+                "draws",
+                "agree"
+            ]
         );
         let first = figure(document, "e-perforated-fig7-chart-0");
         let row = first.descendants().filter(|node| node.has_tag_name("tr")).nth(13).unwrap();

@@ -280,12 +280,20 @@ impl Canvas<'_> {
             .collect();
         let mut head = vec!["curve".into(), axis];
         head.extend(columns.iter().map(|column| column.heading(self.common_unit())));
+        let has_verdicts = self.points().any(|point| point.agrees.is_some());
+        if has_verdicts {
+            head.push("agree".into());
+        }
         if self.common_unit().is_none() {
             head.push("unit".into());
         }
         let row = |curve: &Curve, point: &Point| {
             let mut row = vec![Cell::text(&curve.label), self.place_cell(point)];
             row.extend(columns.iter().map(|column| column.cell(curve.show, point)));
+            if has_verdicts {
+                let words = point.agrees.map(|agrees| if agrees { "yes" } else { "no" });
+                row.push(Cell::text(words.unwrap_or_default()));
+            }
             if self.common_unit().is_none() {
                 row.push(Cell::text(curve.show.unit().unwrap_or_default()));
             }

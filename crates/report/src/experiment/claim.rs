@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::record::or_default;
 use super::show::Show;
 use crate::format::MISSING;
 
@@ -10,7 +11,7 @@ use crate::format::MISSING;
 pub(super) struct Claim {
     pub id: String,
     pub statement: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub source: String,
     /// `exact`, `close` or `trend`.
     #[serde(default)]
@@ -21,7 +22,7 @@ pub(super) struct Claim {
     /// Upper end of a range.
     pub paper_high: Option<f64>,
     /// `=`, `≤`, `≥` or `range`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub relation: String,
     pub ours: Option<f64>,
     pub ours_low: Option<f64>,

@@ -12,11 +12,11 @@ use crate::ReportError;
 pub(super) struct Header {
     pub experiment: String,
     pub title: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub source: String,
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub axis_label: String,
     #[serde(default)]
     pub axis_form: AxisForm,
@@ -29,7 +29,7 @@ pub(super) struct Header {
     /// Runs of a point; none where nothing is drawn.
     pub seeds: Option<u64>,
     pub seed: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub quick: bool,
     /// The paper's program, and ours that stands for it.
     #[serde(default, deserialize_with = "or_default")]
@@ -37,7 +37,7 @@ pub(super) struct Header {
     pub warmup: Option<String>,
     #[serde(default)]
     pub config: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub version: String,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Chart {
     pub title: String,
     /// `lines`, `bars` or `stacked`.
     pub form: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub value_label: String,
     pub curves: Vec<String>,
 }
@@ -117,8 +117,8 @@ fn yes() -> bool {
     true
 }
 
-/// A list, or nothing where there is `null`.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+/// The value, or none of it (an empty text, an empty list) where there is `null`.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())

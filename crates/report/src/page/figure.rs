@@ -252,6 +252,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_below_others_are_indented() {
+        assert_eq!(
+            Cell::text("  mapped <twice>").html("td"),
+            "<td data-value=\"  mapped &lt;twice&gt;\"><span class=\"sub\">mapped &lt;twice&gt;</span></td>"
+        );
+        assert_eq!(Cell::text("mapped").html("td"), "<td data-value=\"mapped\">mapped</td>");
+    }
+
+    #[test]
+    fn units_are_in_saved_headings_only() {
+        let heading = Heading::with_unit("low", "%").html(true);
+        assert_eq!(heading, "<th scope=\"col\" class=\"n\" data-value=\"low (%)\">low</th>");
+        assert_eq!(Heading::from("low").html(false), "<th scope=\"col\">low</th>");
+    }
+
+    #[test]
     fn file_names_are_plain() {
         assert_eq!(file_name("random L2 TLB: 4k/../x"), "random-l2-tlb-4k-x");
         assert_eq!(file_name("…"), "figure");

@@ -11,6 +11,7 @@ mod headline;
 mod interactive;
 mod matrices;
 mod memory;
+mod memory_over_time;
 mod pictures;
 
 pub(crate) use memory::single_map;

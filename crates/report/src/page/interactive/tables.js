@@ -34,11 +34,32 @@ const verdictOf = (row) => {
   const verdict = row.querySelector(".verdict");
   return verdict ? verdict.closest("td").dataset.value : null;
 };
+const addVerdicts = (box, rows, state, apply) => {
+  const present = ["reproduced", "same direction", "not reproduced"]
+    .filter((verdict) => rows.some((row) => verdictOf(row) === verdict));
+  if (present.length < 2) return;
+  const made = present.map((verdict) => {
+    const number = rows.filter((row) => verdictOf(row) === verdict).length;
+    const toggle = button(box, verdict + " (" + number + ")", "Show only " + verdict, () => {
+      state.verdict = state.verdict === verdict ? null : verdict;
+      made.forEach((other) => other.setAttribute("aria-pressed", String(other === toggle && state.verdict !== null)));
+      apply();
+    });
+    toggle.setAttribute("aria-pressed", "false");
+    toggle.classList.add("only");
+    return toggle;
+  });
+};
+
 const startFilter = (part) => {
   const table = part.querySelector("table");
   const rows = Array.from(table.tBodies[0].rows);
   const what = part.dataset.what || "counters";
   const box = make("div", { className: "tools" });
+  part.insertBefore(box, part.querySelector(".scroll"));
+  const saveAll = () => save(part.dataset.name + ".csv", "text/csv", csv(table));
+  // A few rows are seen at a glance.
+  if (rows.length < 6) return button(box, "CSV", "Save " + what + " as CSV", saveAll);
   const input = make("input", { type: "search", placeholder: "Filter " + what });
   const state = { verdict: null };
   const count = make("span", { className: "count" });
@@ -57,25 +78,8 @@ const startFilter = (part) => {
   input.addEventListener("input", apply);
   box.appendChild(input);
   addVerdicts(box, rows, state, apply);
-  button(box, "CSV", "Save " + what + " as CSV", () => save(part.dataset.name + ".csv", "text/csv", csv(table)));
+  button(box, "CSV", "Save " + what + " as CSV", saveAll);
   box.appendChild(count);
-  part.insertBefore(box, part.querySelector(".scroll"));
-};
-const addVerdicts = (box, rows, state, apply) => {
-  const present = ["reproduced", "same direction", "not reproduced"]
-    .filter((verdict) => rows.some((row) => verdictOf(row) === verdict));
-  if (present.length < 2) return;
-  const made = present.map((verdict) => {
-    const number = rows.filter((row) => verdictOf(row) === verdict).length;
-    const toggle = button(box, verdict + " (" + number + ")", "Show only " + verdict, () => {
-      state.verdict = state.verdict === verdict ? null : verdict;
-      made.forEach((other) => other.setAttribute("aria-pressed", String(other === toggle && state.verdict !== null)));
-      apply();
-    });
-    toggle.setAttribute("aria-pressed", "false");
-    toggle.classList.add("only");
-    return toggle;
-  });
 };
 
 const startTables = () => {
