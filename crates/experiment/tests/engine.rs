@@ -180,7 +180,7 @@ fn mistakes_in_settings_and_subjects() {
         ("random:size=8M", "randomly", "no such workload or trace"),
         ("\"2k\"", "\"many\"", "setting \"instructions\" is \"many\""),
     ] {
-        let experiment = experiment(from, to);
+        let experiment = Experiment::parse("e.toml", &RUNS.replace(from, to)).unwrap();
         let message = run(&[experiment]).unwrap_err().to_string();
         assert!(message.contains(expected) && !message.contains('\n'), "{message}");
     }

@@ -38,7 +38,8 @@ pub fn expand(file: Experiment) -> Result<Experiment, String> {
             curves: vec!["*".into()],
         });
     }
-    for chart in &mut expanded.charts {
+    let charts = expanded.charts.iter_mut();
+    for chart in charts.filter(|_| !names.is_empty()) {
         chart.curves = matching(&chart.curves, &names)?;
     }
     Ok(expanded)
