@@ -148,12 +148,15 @@ impl Comparison {
 
     /// Results of all schemes.
     fn results(&self, run: Run, measuring: &MeasuringOptions, detected: bool) -> Vec<RunResult> {
-        let (warmup, warmup_note) = self.judge_warmup(&run, measuring, detected);
-        let Run { metadata, options, figures, touched, mut notes } = run;
-        notes.extend(warmup_note);
+        let courses = run.courses();
+        let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
         let history = touched.history.finish(touched.done, touched_bytes);
-        let results = self.schemes.iter().zip(figures).map(|(scheme, mut figures)| {
+        let runs = self.schemes.iter().zip(figures).zip(courses);
+        let results = runs.map(|((scheme, mut figures), course)| {
+            let named = (scheme.name(), course);
+            let (warmup, warmup_note) =
+                self.judge_warmup(options.warmup, named, measuring, detected);
             figures.counters.count("touched_bytes", touched_bytes);
             for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
                 assert_eq!(point.instruction, instruction, "sampled at the same moments");
@@ -166,6 +169,7 @@ impl Comparison {
                 Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
             });
             let mut notes = notes.clone();
+            notes.extend(warmup_note);
             notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
             notes.extend(sampled::window_warmup_note(
                 measuring.window_warmup,
@@ -178,16 +182,15 @@ impl Comparison {
         results.collect()
     }
 
-    /// What is to be said of the warm-up.
+    /// What is to be said of the warm-up of one scheme's run, whatever runs beside it.
     fn judge_warmup(
         &self,
-        run: &Run,
+        instructions: u64,
+        named: (String, Course),
         measuring: &MeasuringOptions,
         detected: bool,
     ) -> (Warmup, Option<String>) {
-        let instructions = run.options.warmup;
-        let courses = run.courses();
-        let after = warmup::settled_after(&courses);
+        let after = warmup::settled_after(std::slice::from_ref(&named.1));
         let warmup = Warmup {
             instructions,
             stated: self.warmup.is_some() && !measuring.detect_warmup,
@@ -198,9 +201,7 @@ impl Comparison {
         let note = if measuring.detect_warmup {
             Some(warmup::detection_note(instructions, figure, detected))
         } else {
-            let names = self.schemes.iter().map(Composition::name);
-            let named: Vec<_> = names.zip(courses).collect();
-            warmup::note(instructions, figure, &named, warmup.suggested_instructions)
+            warmup::note(instructions, figure, &[named], warmup.suggested_instructions)
         };
         (warmup, note)
     }

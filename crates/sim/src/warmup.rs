@@ -19,8 +19,8 @@ pub struct Warmup {
     pub stated: bool,
     /// Whether they were detected in a run before.
     pub detected: bool,
-    /// How many would have been enough under every scheme of the comparison; none where the
-    /// measured part is too short to tell, or does not settle.
+    /// How many would have been enough under this scheme; none where the measured part is too short
+    /// to tell, or does not settle.
     pub suggested_instructions: Option<u64>,
 }
 
