@@ -8,8 +8,14 @@ macro_rules! files {
 
 /// Name and text of each file, in the order in which `perforate experiment all` shows them.
 pub const FILES: &[(&str, &str)] = files![
+    "perforated/motivation",
+    "perforated/entries",
+    "perforated/storage",
     "perforated/fig7",
     "perforated/fig8",
+    "perforated/fig9",
+    "perforated/fig9-programs",
+    "perforated/fig10",
     "gtsm/fig3",
     "gtsm/fig7",
     "gtsm/fig14",
