@@ -16,10 +16,13 @@ pub const FILES: &[(&str, &str)] = files![
     "perforated/fig9",
     "perforated/fig9-programs",
     "perforated/fig10",
+    "perforated/fig11",
     "gtsm/fig3",
     "gtsm/fig7",
     "gtsm/fig14",
     "gtsm/usable-memory",
     "gtsm/faulty-coverage",
     "gtsm/faulty-speed",
+    "all-schemes",
+    "all-schemes-virtual",
 ];
