@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes the traces of this folder again: ./record.sh [NAME…]
-# Needs: apt-get install qemu-user redis-server mummer hpcc xz-utils stockfish gcc python3
+# Needs: apt-get install qemu-user redis-server mummer hpcc xz-utils stockfish gcc g++ python3 \
+#        liblemon-dev libquantum-dev jellyfish meep
 # Variables: PERFORATE (the command; default: this repository's), WORK (scratch, about 1GB).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -78,7 +79,40 @@ stockfish() {
         /usr/games/stockfish bench 512 1 18 default depth >/dev/null
 }
 
-for name in "${@:-redis mummer xz hpcc bfs stockfish}"; do
+simplex() {
+    # -w: the compiler takes nodes of the library for unset.
+    g++ -O2 -std=c++17 -w -o "$work/simplex" "$here/programs/simplex.cpp"
+    record simplex "${SIMPLEX_SKIP:-20000000000}" 11000000 "$work/simplex" 2000000 6 200000 \
+        >/dev/null
+}
+
+libquantum() {
+    gcc -O2 -fopenmp -o "$work/libquantum" "$here/programs/libquantum.c" -lquantum -lm
+    OMP_NUM_THREADS=1 record libquantum "${LIBQUANTUM_SKIP:-30000000000}" 50000000 \
+        "$work/libquantum" 3233 7 >/dev/null
+}
+
+ethernet() {
+    g++ -O2 -std=c++17 -o "$work/ethernet" "$here/programs/ethernet.cpp"
+    record ethernet "${ETHERNET_SKIP:-3000000000}" 13000000 "$work/ethernet" 20480 64 >/dev/null
+}
+
+jellyfish() {
+    local folder=$work/jellyfish
+    mkdir -p "$folder"
+    [ -f "$folder/reads.fa" ] ||
+        python3 "$here/programs/genome.py" 12000000 1000 "$folder" 9600
+    record jellyfish "${JELLYFISH_SKIP:-6000000000}" 40000000 \
+        /usr/bin/jellyfish count -m 21 -s 64M -t 1 -C -o "$folder/counts.jf" "$folder/reads.fa"
+}
+
+meep() {
+    OMP_NUM_THREADS=1 record meep "${MEEP_SKIP:-30000000000}" 40000000 \
+        /usr/bin/meep edge=10 resolution=16 "$here/programs/cavity.ctl" >/dev/null
+}
+
+all="redis mummer xz hpcc bfs stockfish simplex libquantum ethernet jellyfish meep"
+for name in "${@:-$all}"; do
     for one in $name; do
         "$one"
     done

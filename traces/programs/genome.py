@@ -1,6 +1,8 @@
 """Writes reference.fa and query.fa: a random genome with repeats, and a mutated part of it.
 
-python3 genome.py REFERENCE_LENGTH QUERY_LENGTH FOLDER
+python3 genome.py REFERENCE_LENGTH QUERY_LENGTH FOLDER [READS]
+
+READS: also reads.fa, that many pieces of the genome as a sequencer reads them, one record each.
 """
 
 import random
@@ -9,6 +11,7 @@ import sys
 REPEAT_LENGTH = 300  # as long as the commonest repeat of the human genome
 REPEAT_SHARE = 0.02
 MUTATIONS = 0.01
+READ_LENGTH = 5000
 
 
 def mutated(bases, source):
@@ -42,6 +45,12 @@ def main():
             file.write(b">" + name.encode() + b"\n")
             for start in range(0, len(bases), 70):
                 file.write(bases[start : start + 70] + b"\n")
+    if len(sys.argv) > 4:
+        with open(f"{folder}/reads.fa", "wb") as file:
+            for read in range(int(sys.argv[4])):
+                start = source.randrange(reference_length - READ_LENGTH)
+                piece = mutated(reference[start : start + READ_LENGTH], source)
+                file.write(b">%d\n%s\n" % (read, piece))
 
 
 main()

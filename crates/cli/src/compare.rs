@@ -132,7 +132,8 @@ fn compare_once(
     let comparison = arguments.simulation.comparison(workload, schemes, seed)?;
     let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
     let bar = Bar::instructions(&text);
-    Ok(perforate_sim::compare(&comparison, &mut |progress| {
+    let measuring = arguments.simulation.measuring();
+    Ok(perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
         bar.show(progress);
         if let Some(recording) = &mut recording {
             recording.end_if_interrupted();

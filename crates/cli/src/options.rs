@@ -2,8 +2,8 @@
 
 use clap::Args;
 use perforate_sim::{
-    BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine, MemoryOptions,
-    MemoryState, PastOptions, SimError, Workload,
+    BackgroundOptions, Comparison, Composition, HostMemoryOptions, Machine, MeasuringOptions,
+    MemoryOptions, MemoryState, PastOptions, SimError, Workload,
 };
 
 use perforate_trace::bundled;
@@ -131,15 +131,39 @@ pub struct PlacementOptions {
 pub struct SimulationOptions {
     #[command(flatten)]
     pub placement: PlacementOptions,
-    /// Instructions before measuring starts [default: a fifth of the run]
-    #[arg(long, value_name = "N")]
-    pub warmup: Option<u64>,
+    /// Instructions before measuring starts, or auto: as many as every scheme takes to settle
+    /// (MSER-5), found by running twice [default: a fifth of the run]
+    #[arg(long, value_name = "N|auto", value_parser = warmup)]
+    pub warmup: Option<WarmupChoice>,
+    /// Instructions at the beginning of each window of a sampled trace that are left out of the
+    /// figures with ± [default: 0]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub window_warmup: u64,
     /// Count events only, without a clock: faster, no IPC
     #[arg(long)]
     pub functional: bool,
     /// Compare every translation with the oracle
     #[arg(long)]
     pub check: bool,
+}
+
+/// How long the warm-up is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmupChoice {
+    /// As long as said.
+    Instructions(u64),
+    /// As long as detected.
+    Detected,
+}
+
+fn warmup(text: &str) -> Result<WarmupChoice, String> {
+    match text {
+        "auto" => Ok(WarmupChoice::Detected),
+        _ => text
+            .parse()
+            .map(WarmupChoice::Instructions)
+            .map_err(|error| format!("{error}; expected a number of instructions, or auto")),
+    }
 }
 
 impl PlacementOptions {
@@ -218,7 +242,18 @@ impl SimulationOptions {
             seed,
             functional: self.functional,
             check: self.check,
-            warmup: self.warmup,
+            warmup: match self.warmup {
+                Some(WarmupChoice::Instructions(instructions)) => Some(instructions),
+                Some(WarmupChoice::Detected) | None => None,
+            },
         })
+    }
+
+    /// What is done besides for sound statistics.
+    pub fn measuring(&self) -> MeasuringOptions {
+        MeasuringOptions {
+            window_warmup: self.window_warmup,
+            detect_warmup: self.warmup == Some(WarmupChoice::Detected),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_sim::{Composition, RunResult};
+use perforate_sim::{Composition, RunResult, Sampled};
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
@@ -48,7 +48,8 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
-    let results = perforate_sim::compare(&comparison, &mut |progress| bar.show(progress))?;
+    let show = &mut |progress| bar.show(progress);
+    let results = perforate_sim::compare_with(&comparison, &simulation.measuring(), show)?;
     drop(bar);
     if let Some(folder) = &folder {
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
@@ -58,6 +59,23 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let texts: Vec<String> = results.iter().map(text).collect();
     print(&texts.concat())
+}
+
+/// What the windows of a sampled trace say of the whole program.
+fn sampled(sampled: &Sampled) -> String {
+    let mut text = format!(
+        "\nwhole program from {} windows, ± half of the 95% confidence interval\n",
+        sampled.windows
+    );
+    let groups = [(&sampled.figures, 4), (&sampled.extrapolated, 0)];
+    for (name, figure, decimals) in groups.iter().flat_map(|(group, decimals)| {
+        group.iter().map(move |(name, figure)| (name, figure, *decimals))
+    }) {
+        let half = figure.half_width_95.map(|half| format!(" ± {half:.decimals$}"));
+        let half = half.unwrap_or_default();
+        text += &format!("{name:<44}{:>20.decimals$}{half}\n", figure.mean);
+    }
+    text
 }
 
 fn text(result: &RunResult) -> String {
@@ -80,5 +98,7 @@ fn text(result: &RunResult) -> String {
         };
         line(name, value);
     }
-    text + "\n" + &notes(&result.notes, 100)
+    text + &result.sampled.as_ref().map_or(String::new(), sampled)
+        + "\n"
+        + &notes(&result.notes, 100)
 }

@@ -1,5 +1,6 @@
 //! Measures all points that experiments need, each once, on all cores.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -92,12 +93,14 @@ impl Plan {
         for point in &points {
             let kind = kind::find(point.kind).expect("planned kinds are known");
             let name = &names[&(point.kind, point.settings.clone())];
-            if !inputs.contains_key(&(point.kind, &point.settings)) {
-                let read = kind.inputs(&point.settings);
-                let read = read.map_err(|problem| failed(name, point.subject.clone(), problem))?;
-                inputs.insert((point.kind, &point.settings), read);
-            }
-            let key = Key::of(build, point, &inputs[&(point.kind, &point.settings)]);
+            let inputs = match inputs.entry((point.kind, &point.settings)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let read = kind.inputs(&point.settings);
+                    place.insert(read.map_err(|why| failed(name, point.subject.clone(), why))?)
+                }
+            };
+            let key = Key::of(build, point, inputs);
             let job =
                 jobs.entry((point.kind, &point.settings, point.seed)).or_insert_with(|| Job {
                     kind: point.kind,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Average, Claim, Curve, Experiment, Measure, Place, Show, Verdict};
+use crate::file::{Average, AxisForm, Claim, Curve, Experiment, Measure, Place, Show, Verdict};
 use crate::formula::Formula;
 use crate::kind::Measurement;
 use crate::plan::{Formulas, Point, seeds};
@@ -119,14 +119,27 @@ impl Outcome {
 
     /// Our numbers and the verdict for a claim.
     pub fn judge(&self, claim: &Claim) -> Judged {
-        let Some((curve, values)) = self.curve(&claim.curve) else {
+        let Some((_, values)) = self.curve(&claim.curve) else {
             return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
         };
         let ours = self.ours(claim, values);
         let medians: Vec<Option<f64>> =
             ours.iter().map(|summary| summary.map(|summary| summary.median)).collect();
-        let show: Show = curve.show;
-        Judged { verdict: claim.judge(&medians, show), ours }
+        Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
+    }
+
+    /// How the numbers of a claim are written: as its curve is, unless they are places or
+    /// differences.
+    pub fn show(&self, claim: &Claim) -> Show {
+        let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
+        match (&claim.measure, of_curve) {
+            (Measure::FallsTo(_), _) => match self.experiment.axis.form() {
+                AxisForm::Share => Show::Percent,
+                AxisForm::Number | AxisForm::Places => Show::Number,
+            },
+            (Measure::LeadOver(_), Show::Gain) => Show::Percent,
+            (_, show) => show,
+        }
     }
 
     fn ours(&self, claim: &Claim, values: &Values) -> Vec<Option<Summary>> {

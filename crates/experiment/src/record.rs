@@ -173,7 +173,7 @@ impl Outcome {
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> ClaimRecord<'a> {
         let Judged { ours, verdict } = self.judge(claim);
-        let show = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
+        let show = self.show(claim);
         let (paper, paper_high, relation) = match claim.expectation {
             Expectation::Value(value) => (value, None, "="),
             Expectation::AtMost(most) => (most, None, "≤"),

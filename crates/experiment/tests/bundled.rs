@@ -89,7 +89,8 @@ fn no_claim_is_dropped() {
         .map(|claim| claim.id)
         .collect();
     let all = [("P", 14), ("G", 12), ("D", 8)];
-    let ids = all.iter().flat_map(|(paper, count)| (1..=*count).map(move |n| format!("{paper}-C{n}")));
+    let ids =
+        all.iter().flat_map(|(paper, count)| (1..=*count).map(move |n| format!("{paper}-C{n}")));
     let missing: Vec<String> = ids.filter(|id| !claimed.contains(id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

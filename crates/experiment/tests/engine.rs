@@ -99,9 +99,7 @@ fn an_interrupted_run_goes_on_and_ends_the_same() {
     assert_eq!(plan.len(), 12);
     let mut store = Store::open(&path, "b".into()).unwrap();
     plan.measure(&mut store, Shard::WHOLE, 2, &|_| {}).unwrap();
-    let all = |store: &Store| {
-        records(&Outcome::of(experiments[0].clone(), &plan, store).unwrap())
-    };
+    let all = |store: &Store| records(&Outcome::of(experiments[0].clone(), &plan, store).unwrap());
     let whole = all(&store);
     drop(store);
     // Killed after five points and a half.
@@ -146,7 +144,11 @@ fn mistakes_name_the_file_and_the_key() {
         ("title = ", "titel = ", "line 3: unknown field `titel`"),
         ("values = [0.0, 0.02]", "values = [0.0, 1.02]", "1.02 is no share"),
         ("seeds = 2", "seeds = 0", "seeds is 0, not 1 to 1000"),
-        ("seeds = 2", "kind = \"simulated\"", "kind \"simulated\" is unknown; there are simulation"),
+        (
+            "seeds = 2",
+            "kind = \"simulated\"",
+            "kind \"simulated\" is unknown; there are simulation",
+        ),
         ("machine = ", "maschine = ", "simulation has no setting \"maschine\"; there are workload"),
         ("\"thp\"", "\"4k\"", "curve \"4k\" is there twice"),
         ("curve = \"thp\"", "curve = \"other\"", "claim \"T-1\": no curve \"other\"; there are 4k"),

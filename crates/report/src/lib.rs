@@ -25,6 +25,7 @@ mod metric;
 mod page;
 mod palette;
 mod result;
+mod sampled;
 mod snapshot;
 mod table;
 mod word;
@@ -35,7 +36,8 @@ pub use experiment::{
 };
 pub use page::{ReportOptions, html};
 pub use result::{
-    ContentsSample, MemoryMap, MemorySample, Region, RunResult, Series, read_results,
+    ContentsSample, MemoryMap, MemorySample, Region, RunResult, Sampled, SampledFigure, Series,
+    read_results,
 };
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,

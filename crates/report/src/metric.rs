@@ -3,6 +3,7 @@
 use crate::RunResult;
 use crate::comparison::{Comparison, Spread};
 use crate::format;
+use crate::page::figure::Heading;
 use crate::word::{Part, WORK_PARTS};
 
 /// One figure of a scheme.
@@ -31,6 +32,16 @@ impl Metric {
             Form::Times => "×",
             Form::Percent => " %",
             Form::Ratio | Form::Count | Form::Bytes => "",
+        }
+    }
+
+    /// The heading of a column of this metric's values.
+    pub fn heading(&self, name: &str) -> Heading {
+        match self.form {
+            Form::Times => Heading::with_unit(name, "×"),
+            Form::Percent => Heading::with_unit(name, "share of 1"),
+            Form::Bytes => Heading::with_unit(name, "bytes"),
+            Form::Ratio | Form::Count => name.into(),
         }
     }
 

@@ -31,6 +31,9 @@ pub struct RunResult {
     /// Instructions counted (without warm-up).
     #[serde(default)]
     pub instructions: Option<f64>,
+    /// What the windows of a sampled trace say of the whole program.
+    #[serde(default)]
+    pub sampled: Option<Sampled>,
     /// Cycles taken; none in functional mode.
     #[serde(default)]
     pub cycles: Option<f64>,
@@ -65,6 +68,36 @@ impl RunResult {
     pub fn counter(&self, name: &str) -> Option<f64> {
         self.counters.get(name).and_then(Number::as_f64).filter(|value| value.is_finite())
     }
+}
+
+/// Estimates for the program of which windows were recorded.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Sampled {
+    /// Windows measured.
+    #[serde(default)]
+    pub windows: u64,
+    /// Instructions counted in them.
+    #[serde(default)]
+    pub instructions_counted: f64,
+    /// Instructions of the program that they stand for.
+    #[serde(default)]
+    pub instructions_represented: f64,
+    /// Mean figures, units in the names.
+    #[serde(default)]
+    pub figures: BTreeMap<String, SampledFigure>,
+    /// Counts of the represented instructions.
+    #[serde(default)]
+    pub extrapolated: BTreeMap<String, SampledFigure>,
+}
+
+/// A mean over windows.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct SampledFigure {
+    /// The mean.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval; none of a single window.
+    #[serde(default)]
+    pub half_width_95: Option<f64>,
 }
 
 /// Figures over time.

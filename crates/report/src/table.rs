@@ -5,10 +5,11 @@ mod matrices;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::RunResult;
-use crate::comparison::{Comparison, comparisons};
-use crate::format::plain_text;
+use crate::comparison::{Comparison, SchemeRuns, comparisons};
+use crate::format::{MISSING, plain_text};
 use crate::matrix::Pairs;
 use crate::metric::{Metric, metrics};
+use crate::sampled::{self, SampledRow};
 
 const GAP: usize = 2;
 /// A heading wider than this is broken, at hyphens where it has some.
@@ -31,6 +32,37 @@ pub fn table(results: &[RunResult], columns: usize) -> String {
 }
 
 fn one_table(comparison: &Comparison<'_>, columns: usize) -> String {
+    let mut text = figures(comparison, columns);
+    write_sampled(&mut text, comparison, columns);
+    text
+}
+
+/// What the windows of a sampled trace say of the program.
+fn write_sampled(text: &mut String, comparison: &Comparison<'_>, columns: usize) {
+    let Some(caption) = sampled::caption(comparison) else {
+        return;
+    };
+    let rows = sampled::rows(comparison);
+    let label = |row: &SampledRow| format!("  {}", row.label);
+    let label_width = rows.iter().map(|row| label(row).width()).max().unwrap_or(0);
+    let column = |(index, scheme): (usize, &SchemeRuns<'_>)| {
+        let cell = |row: &SampledRow| {
+            row.values[index].map_or(MISSING.to_string(), |figure| row.text(figure))
+        };
+        Column::of(scheme.name, rows.iter().map(cell).collect())
+    };
+    let columns_of_schemes: Vec<Column> =
+        comparison.schemes.iter().enumerate().map(column).collect();
+    text.push_str(&format!("\n{}\n", cut(&caption, columns)));
+    for block in blocks(&columns_of_schemes, columns.saturating_sub(label_width)) {
+        write_heading(text, block, label_width);
+        for (index, row) in rows.iter().enumerate() {
+            write_line(text, &label(row), label_width, block, |column| column.cells[index].clone());
+        }
+    }
+}
+
+fn figures(comparison: &Comparison<'_>, columns: usize) -> String {
     let mut text = title(comparison, columns);
     let Some(pairs) = Pairs::of(comparison) else {
         write_schemes(&mut text, comparison, 0..comparison.schemes.len(), columns);
@@ -96,8 +128,11 @@ struct Column {
 
 impl Column {
     fn new(name: &str, scheme: usize, metrics: &[Metric]) -> Self {
+        Self::of(name, metrics.iter().map(|metric| metric.text(scheme)).collect())
+    }
+
+    fn of(name: &str, cells: Vec<String>) -> Self {
         let heading = break_name(&plain_text(name), HEADING);
-        let cells: Vec<String> = metrics.iter().map(|metric| metric.text(scheme)).collect();
         let width = heading.iter().chain(&cells).map(|cell| cell.width()).max().unwrap_or(0);
         Self { heading, cells, width }
     }
@@ -120,7 +155,7 @@ fn blocks(columns: &[Column], room: usize) -> Vec<&[Column]> {
     found
 }
 
-fn write_block(text: &mut String, block: &[Column], metrics: &[Metric], label_width: usize) {
+fn write_heading(text: &mut String, block: &[Column], label_width: usize) {
     let heading_lines = block.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     text.push('\n');
     for line in 0..heading_lines {
@@ -134,6 +169,10 @@ fn write_block(text: &mut String, block: &[Column], metrics: &[Metric], label_wi
     let rule: usize = label_width + block.iter().map(|column| column.width + GAP).sum::<usize>();
     text.push_str(&"─".repeat(rule));
     text.push('\n');
+}
+
+fn write_block(text: &mut String, block: &[Column], metrics: &[Metric], label_width: usize) {
+    write_heading(text, block, label_width);
     let mut group = "";
     for (row, metric) in metrics.iter().enumerate() {
         if metric.group != group {

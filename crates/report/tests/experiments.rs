@@ -1,89 +1,295 @@
 //! Experiments on the page and in the terminal.
 
 mod document;
+mod records;
 
-use document::{check, check_geometry, figure, legend, text};
+use document::{check, check_geometry, figure, find, legend, text};
 use perforate_report::{
     ExperimentResult, ReportOptions, Tally, experiments_html, experiments_table, read_experiments,
 };
+use roxmltree::Node;
+use serde_json::json;
 
-/// Two curves of three points, one of which lies there for a claim; one point disagrees.
-fn sample() -> Vec<ExperimentResult> {
-    read_experiments(&sample_lines().join("\n")).unwrap()
+fn read(lines: &str) -> Vec<ExperimentResult> {
+    read_experiments(lines).unwrap()
 }
 
-fn sample_lines() -> Vec<String> {
-    let mut lines = vec![
-        r#"{"record":"experiment","experiment":"a/b","title":"Blocks <whole>","source":"X §1","axis_label":"retired","value_label":"blocks","curves":[["2m","2MB page"],["p-gt-pde-2m","P-GT-PDE-2MB"]],"samples":2000000,"seed":7,"notes":["A note."],"config":{"k":1},"version":"9.9"}"#
-            .to_owned(),
-    ];
-    for (curve, closed_form, agrees) in [("2m", "0.25", "false"), ("p-gt-pde-2m", "null", "null")] {
-        for (x, on_axis) in [(0.0, true), (0.014, false), (0.02, true)] {
-            lines.push(format!(
-                r#"{{"record":"point","experiment":"a/b","curve":"{curve}","x":{x},"on_axis":{on_axis},"closed_form":{closed_form},"sampled":0.5,"half_width_95":0.001,"draws":10,"agrees":{agrees}}}"#
-            ));
-        }
-    }
-    for (verdict, relation) in
-        [("reproduced", "="), ("same_direction", "≤"), ("not_reproduced", "≥")]
-    {
-        lines.push(format!(
-            r#"{{"record":"claim","experiment":"a/b","id":"C<1>","statement":"It holds","source":"X §2","paper":0.5,"relation":"{relation}","ours":0.25,"verdict":"{verdict}"}}"#
-        ));
-    }
-    lines
+fn page(lines: &str) -> String {
+    let options = ReportOptions { title: "T".into(), command: "perforate experiment all".into() };
+    let page = experiments_html(&read(lines), &options);
+    assert_eq!(page, experiments_html(&read(lines), &options), "same results, same bytes");
+    page
 }
 
-/// Another experiment over the same axis, and one over another.
+/// Texts of the cells of every row of the table with this label.
+fn rows(document: &roxmltree::Document<'_>, label: &str) -> Vec<Vec<String>> {
+    let region = document.descendants().find(|node| node.attribute("aria-label") == Some(label));
+    let rows = region.expect(label).descendants().filter(|node| node.has_tag_name("tr"));
+    rows.skip(1).map(|row| row.children().map(text).collect()).collect()
+}
+
+fn with_class<'a>(node: Node<'a, 'a>, class: &'a str) -> impl Iterator<Item = Node<'a, 'a>> {
+    node.descendants().filter(move |node| {
+        node.attribute("class").is_some_and(|all| all.split(' ').any(|one| one == class))
+    })
+}
+
 #[test]
-fn experiments_with_one_axis_stand_side_by_side() {
-    let lines = sample_lines().join("\n");
-    let same = lines.replace("\"a/b\"", "\"a/c\"");
-    let other = lines.replace("\"a/b\"", "\"a/d\"").replace("\"retired\"", "\"usable\"");
-    let results = read_experiments(&[lines, same, other].join("\n")).unwrap();
-    let options = ReportOptions { title: "T".into(), command: "perforate experiment".into() };
-    let page = experiments_html(&results, &options);
+fn claims_are_counted_in_all_and_by_paper() {
+    let tally = Tally { reproduced: 3, same_direction: 1, not_reproduced: 1 };
+    assert_eq!(read(&records::lines().text())[0].tally(), tally);
+    check(&page(&records::all()), |document| {
+        let expected = [
+            // Of P-C7 both claims are reproduced, P-C8 and P-C9 are not, P-C11 is.
+            ["P: perforated pages", "5", "3", "1", "1", "4", "2"],
+            ["all", "9", "5", "1", "3", "8", "4"],
+        ];
+        let rows = rows(document, "Claims by paper");
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[2], expected[0]);
+        assert_eq!(rows[3], expected[1]);
+        let headline = with_class(document.root(), "headline").next().unwrap();
+        assert_eq!(
+            text(headline),
+            "Claims of the papers: 5 reproduced, 1 same direction, 3 not reproduced, of 9."
+        );
+    });
+}
+
+#[test]
+fn every_claim_is_in_the_summary_with_both_numbers() {
+    check(&page(&records::all()), |document| {
+        let rows = rows(document, "All claims");
+        assert_eq!(rows.len(), 9);
+        let row = |place: usize| rows[place].iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(
+            row(0),
+            [
+                "P-C7",
+                "Statement of P-C7",
+                "+59.4 %",
+                "+55.3 %",
+                "+54.0 % – +56.1 %",
+                "✓ reproduced",
+                "perforated/fig7"
+            ]
+        );
+        assert_eq!(row(1)[2], "≥ +20.0 %");
+        assert_eq!(row(4)[2..4], ["93.20 % to 99.90 %", "94.00 % to 99.50 %"]);
+        assert_eq!(row(6)[2..4], ["3.60×", "3.50×"]);
+        assert_eq!(row(7)[2..4], ["2,097,152", "2,097,152"]);
+        assert_eq!(row(8)[2..4], ["–", "–"]);
+        for node in document.descendants() {
+            let target = node.attribute("href").and_then(|href| href.strip_prefix('#'));
+            assert!(target.is_none_or(|id| find(document, id).is_some()), "{target:?}");
+        }
+    });
+}
+
+#[test]
+fn what_is_not_reproduced_says_why() {
+    check(&page(&records::all()), |document| {
+        let list = with_class(document.root(), "explanations").next().unwrap();
+        let items: Vec<String> = list.children().map(text).collect();
+        assert_eq!(items.len(), 3);
+        assert!(items[0].contains("P-C9") && items[0].contains("Memory is faster here."));
+        assert!(items[1].contains("D-C2") && items[1].contains("Not explained in its file."));
+        let rows = rows(document, "Stand-ins");
+        assert_eq!(rows[0], ["mcf", "a route planner", "direct/fig11"]);
+    });
+}
+
+#[test]
+fn charts_have_all_their_values() {
+    check(&page(&records::all()), |document| {
+        check_geometry(document);
+        let lines = figure(document, "e-perforated-fig7-chart-0");
+        assert_eq!(legend(lines), ["4k", "thp", "perforated", "perforated-dispersed"]);
+        assert_eq!(with_class(lines, "mark").count(), 40, "points of claims are on the line, too");
+        assert_eq!(with_class(lines, "band").count(), 4);
+        let bars = figure(document, "e-direct-fig11-chart-0");
+        let tips = |node: Node<'_, '_>| {
+            node.descendants().filter(|node| node.has_tag_name("title")).map(text).collect()
+        };
+        let tips: Vec<String> = tips(bars);
+        assert_eq!(tips.len(), 8, "nine bars, of which one is missing");
+        assert_eq!(tips[2], "vmm-direct: -40.0 %\n-45.0 % – -37.0 % (93.7 %)\nworkload: GUPS");
+        assert_eq!(with_class(bars, "whisker").count(), 24);
+        let stack = figure(document, "e-gtsm-table1-chart-0");
+        assert_eq!(with_class(stack, "stack").count(), 8);
+        let many = figure(document, "e-perforated-many-chart-0");
+        assert_eq!(legend(many).len(), 20);
+        assert!(find(document, "e-direct-empty-chart-0").is_none(), "nothing was measured");
+    });
+}
+
+#[test]
+fn data_have_units_in_their_headings() {
+    check(&page(&records::all()), |document| {
+        let headings = |id: &str| -> Vec<String> {
+            let cells = figure(document, id).descendants().filter(|node| node.has_tag_name("th"));
+            let cells = cells.filter(|cell| cell.attribute("scope") == Some("col"));
+            cells
+                .map(|cell| cell.attribute("data-value").map_or(text(cell), str::to_owned))
+                .collect()
+        };
+        assert_eq!(
+            headings("e-perforated-fig7-chart-0"),
+            [
+                "curve",
+                "holes (%)",
+                "value (gain in %)",
+                "low (gain in %)",
+                "high (gain in %)",
+                "confidence (%)",
+                "runs"
+            ]
+        );
+        assert_eq!(
+            headings("e-gtsm-fig3-chart-0"),
+            [
+                "curve",
+                "retired frames (%)",
+                "value (%)",
+                "drawn (%)",
+                "± 95 % (%)",
+                "draws",
+                "agree"
+            ]
+        );
+        let first = figure(document, "e-perforated-fig7-chart-0");
+        let row = first.descendants().filter(|node| node.has_tag_name("tr")).nth(13).unwrap();
+        let saved: Vec<&str> =
+            row.children().filter_map(|cell| cell.attribute("data-value")).collect();
+        // Second curve, x = 0.2: 1 + (0.8 - 0.2) / 2 = 1.3.
+        assert_eq!(saved[..2], ["thp", "20"]);
+        assert!((saved[2].parse::<f64>().unwrap() - 30.0).abs() < 1e-9, "{}", saved[2]);
+    });
+}
+
+#[test]
+fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
+    let page = page(&records::lines().text());
+    check(&page, |document| {
+        let section = text(figure(document, "e-perforated-fig7"));
+        for words in [
+            "3 seeds from 7",
+            "warm-up: 10M instructions, found from misses",
+            "A note.",
+            "perforate experiment run perforated/fig7",
+            "Experiment file",
+            "Medians of 3 runs with different seeds; least and greatest, which hold the true \
+             median with at least 75 % confidence.",
+        ] {
+            assert!(section.contains(words), "{words}");
+        }
+        assert!(text(document.root()).contains("version 9.9"));
+    });
+    let quick = records::Records::new("q", json!({"quick": true})).text();
+    assert!(self::page(&quick).contains("perforate experiment run q --quick"));
+}
+
+#[test]
+fn experiments_with_one_numeric_axis_stand_side_by_side() {
+    let lines = records::lines().text();
+    let same = lines.replace("perforated/fig7", "perforated/fig8");
+    let other = lines.replace("perforated/fig7", "x").replace("\"holes\"", "\"portion\"");
+    let page = page(&[lines, same, other].join("\n"));
     check(&page, |document| {
         check_geometry(document);
-        for name in ["a-b", "a-c"] {
-            figure(document, &format!("{name}-beside-chart"));
-            figure(document, &format!("{name}-chart"));
+        for name in ["fig7", "fig8"] {
+            figure(document, &format!("e-perforated-{name}-beside-chart-0"));
+            figure(document, &format!("e-perforated-{name}-chart-0"));
         }
-        assert!(text(document.root()).contains("Side by side, over retired"));
+        assert!(text(document.root()).contains("Side by side, over holes"));
     });
-    assert_eq!(page.matches("id=\"a-d-beside").count(), 0);
-    assert_eq!(experiments_html(&sample(), &options).matches("Side by side").count(), 0);
+    assert!(!page.contains("id=\"e-x-beside"));
+    assert!(!self::page(&records::lines().text()).contains("Side by side"));
+}
+
+#[test]
+fn experiments_whose_names_differ_in_punctuation_have_anchors_of_their_own() {
+    let lines = records::lines().text();
+    let other = lines.replace("perforated/fig7", "perforated-fig7");
+    check(&page(&[lines, other].join("\n")), |document| {
+        figure(document, "e-perforated-fig7--1-chart-0");
+        let ids = document.descendants().filter_map(|node| node.attribute("id"));
+        let mut ids: Vec<&str> = ids.collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    });
 }
 
 #[test]
 fn a_table_for_the_terminal() {
-    let text = experiments_table(&sample(), 100);
-    assert!(text.contains("a/b: Blocks <whole> (X §1)"), "{text}");
-    assert!(text.contains("average of 2.00M draws"), "{text}");
-    assert!(text.contains("   2.00   25.000≠ 50.000±0.100        –  50.000±0.100"), "{text}");
-    assert!(!text.contains("1.40"), "points of claims are no rows: {text}");
-    assert!(text.contains("agrees with the closed form at 0 of 3 points"), "{text}");
-    assert!(text.contains("1 reproduced, 1 same direction, 1 not reproduced"), "{text}");
-    assert!(text.contains("paper ≤ 50.00 %    ours 25.00 %    same direction"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    let tally = Tally { reproduced: 1, same_direction: 1, not_reproduced: 1 };
-    assert_eq!(sample()[0].tally(), tally);
+    let text = experiments_table(&read(&records::lines().text()), 100);
+    for line in [
+        "perforated/fig7: Speed over the share of holes (X §1)\n",
+        "          paper +59.4 %         ours +55.3 % (+54.0 % – +56.1 %)  reproduced\n",
+        "          paper ≥ +20.0 %       ours +55.3 %                    reproduced\n",
+        "          why: Memory is faster here.\n",
+        "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
+        "  P: perforated pages: 3 reproduced, 1 same direction, 1 not reproduced, of 5; 2 of 4 ids \
+         wholly\n",
+        "20.00 %  0 % (-4.00 % – +6.00 %)",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("\n30.00 %"), "points of claims are no rows: {text}");
+    let all = experiments_table(&read(&records::all()), 100);
+    assert!(
+        all.contains("claims: 5 reproduced, 1 same direction, 3 not reproduced, of 9"),
+        "{all}"
+    );
+    for text in [text, all, experiments_table(&read(&records::many().text()), 100)] {
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
 }
 
 #[test]
-fn a_page_with_a_chart_and_claims() {
-    let options = ReportOptions { title: "T".into(), command: "perforate experiment".into() };
-    let page = experiments_html(&sample(), &options);
-    assert_eq!(page, experiments_html(&sample(), &options));
-    check(&page, |document| {
-        check_geometry(document);
-        let chart = figure(document, "a-b-chart");
-        assert_eq!(legend(chart), ["2MB page", "P-GT-PDE-2MB"]);
-        let marks = chart.descendants().filter(|node| node.attribute("class") == Some("mark"));
-        assert_eq!(marks.count(), 6, "points of claims are on the curve too");
-        let words = text(document.root());
-        for word in ["Blocks <whole>", "C<1>", "not reproduced", "A note.", "version 9.9"] {
-            assert!(words.contains(word), "{word}");
+fn the_terminal_says_where_draws_disagree() {
+    let text = experiments_table(&read(&records::closed_forms().text()), 100);
+    assert!(text.contains("agrees with the closed form at 2 of 3 points"), "{text}");
+    assert!(text.contains("2.00 %          0.10 % ≠ drawn 0.10 %"), "{text}");
+    let text = experiments_table(&read(&records::empty().text()), 100);
+    assert!(text.contains("No points were measured."), "{text}");
+}
+
+#[test]
+fn hostile_texts_and_values_leave_the_page_whole() {
+    let evil = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u{1b}";
+    for value in [json!(0), json!(-1e308), json!(1e308), json!(5e-324), json!(null)] {
+        for (form, place) in [("places", json!(evil)), ("number", json!(null))] {
+            let chart = |form: &str| json!({"title": evil, "form": form, "value_label": evil, "curves": [evil, "?"]});
+            let fields = json!({
+                "title": evil, "source": evil, "notes": [evil], "axis_label": evil,
+                "axis_form": form, "places": [[evil, evil]], "stand_ins": [[evil, evil]],
+                "curves": [{"name": evil, "label": evil, "show": "gain"}],
+                "charts": [chart("lines"), chart("bars"), chart("stacked"), chart(evil)],
+                "warmup": evil, "config": {evil: evil}, "version": evil,
+            });
+            let point = json!({"curve": evil, "place": place, "x": value, "value": value,
+                "low": value, "high": 1e308, "confidence": value, "runs": value});
+            let claim = json!({"statement": evil, "paper": value, "ours": value, "note": evil,
+                "relation": evil, "paper_high": value, "explanation": evil, "curve": evil});
+            let records = records::Records::new(evil, fields).point(point).claim(
+                evil,
+                "not_reproduced",
+                claim,
+            );
+            let page = page(&records.text());
+            assert_eq!(page.matches("<script>").count(), 1);
+            assert!(!page.contains("<img") && !page.contains('\u{1b}'));
+            check(&page, |document| {
+                check_geometry(document);
+                let mut nodes = document.descendants();
+                assert!(
+                    nodes.all(|node| !node.attributes().any(|one| one.name().starts_with("on")))
+                );
+            });
+            experiments_table(&read(&records.text()), 100);
         }
-    });
+    }
 }

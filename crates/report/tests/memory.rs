@@ -88,7 +88,9 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
         let lines = |id: &str| {
             let figure = find(document, id).unwrap();
             let lines = figure.descendants().filter(|node| {
-                node.has_tag_name("path") && node.attribute("data-series").is_some()
+                node.has_tag_name("path")
+                    && node.attribute("data-series").is_some()
+                    && node.attribute("fill") == Some("none")
             });
             lines.count()
         };

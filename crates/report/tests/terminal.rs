@@ -101,3 +101,31 @@ fn both_speeds_stand_in_the_table() {
     assert_eq!(row(whole, "faults served"), "faults served 5 5");
     assert_eq!(row(whole, "shootdowns"), "shootdowns 7 7");
 }
+
+/// A sampled run: means with their intervals below the table, without one for a single window.
+#[test]
+fn sampled_runs_show_their_intervals() {
+    let run = |windows: u64, half: &str| {
+        format!(
+            r#"{{"scheme":"4k","workload":"w","ipc":0.5,"counters":{{"walks":1}},"sampled":{{"windows":{windows},"instructions_counted":4000,"instructions_represented":4000000,"figures":{{"cycles_per_instruction":{{"mean":2.0,"half_width_95":{half}}}}},"extrapolated":{{"cycles":{{"mean":8000000,"half_width_95":null}}}}}}}}"#
+        )
+    };
+    let results = read_results(&run(20, "0.125")).unwrap();
+    let shown = table(&results, 100);
+    assert!(
+        shown.contains("\nWhole program from 20 windows (4000 of 4.00M instructions), ±"),
+        "{shown}"
+    );
+    let row = |label: &str| {
+        let line = shown.lines().find(|line| line.trim().starts_with(label)).unwrap();
+        line.trim().strip_prefix(label).unwrap().trim().to_string()
+    };
+    assert_eq!(row("CPI"), "2.000 ± 0.125");
+    assert_eq!(row("cycles, whole program"), "8.00M");
+    let options = perforate_report::ReportOptions::default();
+    let page = perforate_report::html(&results, &options);
+    assert!(page.contains("2.000 ± 0.125") && page.contains("Whole program from 20 windows"));
+    let one = table(&read_results(&run(1, "null")).unwrap(), 100);
+    assert!(one.contains("one window has no confidence interval"), "{one}");
+    assert!(one.lines().any(|line| line.trim_end().ends_with("2.000")), "{one}");
+}

@@ -1,25 +1,17 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use perforate_trace::{Source, SourceMetadata};
+use perforate_types::GapTolerance;
 
-use perforate_trace::{Source, SourceMetadata, TraceError};
-use perforate_types::{Chunk, GapTolerance};
-
-use crate::footprint::Footprint;
-use crate::memory_history::TouchedHistory;
+use crate::feeding::{Touched, run_all};
 use crate::results::RunResult;
-use crate::sampled::{self, Gaps};
+use crate::sampled::{self, Sampled};
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
+use crate::warmup::{self, Course, Warmup};
 use crate::{
     Composition, Machine, MemoryState, ModeSwitching, Scheme, SimError, Workload, open_workload,
 };
-
-/// Chunks a slow scheme may lag behind the decoder.
-const CHUNKS_AHEAD: usize = 8;
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
 pub struct Comparison {
@@ -51,6 +43,23 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
+impl Progress {
+    /// The same where everything runs twice, after so many instructions of the first run.
+    fn of_two_runs(self, before: u64) -> Self {
+        Self { done: before + self.done, total: self.total.map(|total| total.saturating_mul(2)) }
+    }
+}
+
+/// What is done besides for the sake of sound statistics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MeasuringOptions {
+    /// Instructions at the beginning of each window of a sampled trace that are simulated and not
+    /// counted in [`RunResult::sampled`].
+    pub window_warmup: u64,
+    /// Runs everything twice: a first time to find how long the warm-up must be.
+    pub detect_warmup: bool,
+}
+
 /// Runs a comparison; `progress` hears of it now and then.
 ///
 /// # Errors
@@ -59,164 +68,145 @@ pub fn compare(
     comparison: &Comparison,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
-    let Comparison { workload, memory, seed, .. } = comparison;
-    let mut source = open_workload(workload, memory, *seed)?;
-    let metadata = source.metadata().clone();
-    let options = comparison.run_options(&metadata);
-    if comparison.schemes.iter().any(|scheme| scheme.host.is_some()) {
-        memory.check_host()?;
-    }
-    let mut simulations = Vec::new();
-    for scheme in &comparison.schemes {
-        let machine = &comparison.machine;
-        simulations.push(Simulation::new(machine, *scheme, memory, *seed, options)?);
-    }
-    let mut touched = Touched {
-        footprint: Footprint::new(),
-        history: TouchedHistory::new(),
-        gaps: Gaps::default(),
-        done: 0,
-    };
-    let total = metadata.instructions;
-    let figures =
-        run_all(simulations, source.as_mut(), &mut touched, total, progress).map_err(|error| {
-            match error {
-                SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
-                    name: metadata.name.clone(),
-                    why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
-                },
-                error => error,
-            }
-        })?;
-    let notes = comparison.notes(&metadata, source.as_ref());
-    let touched_bytes = touched.footprint.bytes();
-    let history = touched.history.finish(touched.done, touched_bytes);
-    let results = comparison.schemes.iter().zip(figures).map(|(scheme, mut figures)| {
-        figures.counters.count("touched_bytes", touched_bytes);
-        for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
-            assert_eq!(point.instruction, instruction, "sampled at the same moments");
-            point.touched_bytes = bytes;
-        }
-        let from = touched.done.saturating_sub(figures.instructions);
-        let represented = touched.gaps.represented(from, touched.done);
-        let mut notes = notes.clone();
-        notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
-        let result = comparison.result(scheme, &metadata, &options, figures, notes);
-        RunResult { instructions_represented: represented, ..result }
-    });
-    Ok(results.collect())
+    compare_with(comparison, &MeasuringOptions::default(), progress)
 }
 
-/// What the program has touched so far.
-struct Touched {
-    footprint: Footprint,
-    history: TouchedHistory,
-    gaps: Gaps,
-    /// Instructions decoded.
-    done: u64,
-}
-
-impl Touched {
-    fn add(&mut self, chunk: &Chunk) {
-        self.history.observe(self.done, self.footprint.bytes());
-        self.footprint.add(chunk);
-        self.gaps.add(self.done, chunk);
-        self.done += chunk.instructions.len() as u64;
-    }
-}
-
-/// Feeds every simulation from one decoder.
-fn run_all(
-    simulations: Vec<Simulation>,
-    source: &mut dyn Source,
-    touched: &mut Touched,
-    total: Option<u64>,
+/// The same with more of statistics.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_with(
+    comparison: &Comparison,
+    measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<Figures>, SimError> {
-    thread::scope(|scope| {
-        let mut senders = Vec::new();
-        let mut workers = Vec::new();
-        let slowest: Arc<Vec<AtomicU64>> =
-            Arc::new(simulations.iter().map(|_| AtomicU64::new(0)).collect());
-        for (index, simulation) in simulations.into_iter().enumerate() {
-            let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
-            let done = Arc::clone(&slowest);
-            senders.push(sender);
-            workers.push(scope.spawn(move || run_one(simulation, &receiver, &done[index])));
-        }
-        let decoded = decode(source, touched, senders, || {
-            let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
-            progress(Progress { done: done.unwrap_or(0), total });
-        });
-        let outcomes: Vec<Result<Figures, SimError>> = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect();
-        decoded?;
-        first_cause(outcomes)
-    })
-}
-
-/// The figures of all schemes, or why a run ended. Once one scheme has failed the others get no
-/// more instructions, so that their runs may be too short for the warm-up; that is not the cause.
-fn first_cause(outcomes: Vec<Result<Figures, SimError>>) -> Result<Vec<Figures>, SimError> {
-    let mut figures = Vec::new();
-    let mut too_short = None;
-    for outcome in outcomes {
-        match outcome {
-            Ok(run) => figures.push(run),
-            Err(error @ SimError::WarmupTooLong { .. }) => too_short = too_short.or(Some(error)),
-            Err(error) => return Err(error),
-        }
+) -> Result<Vec<RunResult>, SimError> {
+    if !measuring.detect_warmup {
+        let run = comparison.run(comparison.warmup, measuring, progress)?;
+        return Ok(comparison.results(run, measuring, false));
     }
-    too_short.map_or(Ok(figures), Err)
+    let mut first = 0;
+    let run = comparison.run(Some(0), measuring, &mut |now| {
+        first = now.done;
+        progress(now.of_two_runs(0));
+    })?;
+    let fallback = run.touched.done / 5;
+    let detected = warmup::settled_after(&run.courses());
+    let warmup = Some(detected.unwrap_or(fallback));
+    drop(run);
+    let run = comparison.run(warmup, measuring, &mut |now| progress(now.of_two_runs(first)))?;
+    Ok(comparison.results(run, measuring, detected.is_some()))
 }
 
-fn run_one(
-    mut simulation: Simulation,
-    chunks: &Receiver<Arc<Chunk>>,
-    done: &AtomicU64,
-) -> Result<Figures, SimError> {
-    for chunk in chunks {
-        simulation.run(&chunk)?;
-        done.store(simulation.instructions(), Ordering::Relaxed);
-    }
-    simulation.finish()
+/// All schemes run, results not written yet.
+struct Run {
+    metadata: SourceMetadata,
+    options: RunOptions,
+    figures: Vec<Figures>,
+    touched: Touched,
+    notes: Vec<String>,
 }
 
-/// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
-fn decode(
-    source: &mut dyn Source,
-    touched: &mut Touched,
-    senders: Vec<SyncSender<Arc<Chunk>>>,
-    mut tick: impl FnMut(),
-) -> Result<(), TraceError> {
-    let mut pool: Vec<Arc<Chunk>> = Vec::new();
-    let mut delivered = 0u64;
-    loop {
-        let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
-        let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
-        let buffer = Arc::get_mut(&mut chunk).expect("nobody else holds the chunk");
-        if !source.next_chunk(buffer)? {
-            return Ok(());
-        }
-        touched.add(buffer);
-        for sender in &senders {
-            if sender.send(Arc::clone(&chunk)).is_err() {
-                return Ok(()); // That scheme failed; its error is reported when it is joined.
-            }
-        }
-        pool.push(chunk);
-        delivered += 1;
-        if delivered.is_multiple_of(16) {
-            tick();
-        }
+impl Run {
+    fn courses(&self) -> Vec<Course> {
+        self.figures.iter().map(|figures| figures.slices.course()).collect()
     }
 }
 
 impl Comparison {
-    fn run_options(&self, metadata: &SourceMetadata) -> RunOptions {
-        let warmup = self.warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
+    /// Runs every scheme once.
+    fn run(
+        &self,
+        warmup: Option<u64>,
+        measuring: &MeasuringOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, SimError> {
+        let Comparison { workload, memory, seed, .. } = self;
+        let mut source = open_workload(workload, memory, *seed)?;
+        let metadata = source.metadata().clone();
+        let options = self.run_options(&metadata, warmup);
+        if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
+            memory.check_host()?;
+        }
+        let mut simulations = Vec::new();
+        for scheme in &self.schemes {
+            let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
+            simulations.push(simulation.with_window_warmup(measuring.window_warmup));
+        }
+        let mut touched = Touched::new();
+        let total = metadata.instructions;
+        let figures = run_all(simulations, source.as_mut(), &mut touched, total, progress);
+        let figures = figures.map_err(|error| match error {
+            SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
+                name: metadata.name.clone(),
+                why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
+            },
+            error => error,
+        })?;
+        let notes = self.notes(&metadata, source.as_ref());
+        Ok(Run { metadata, options, figures, touched, notes })
+    }
+
+    /// Results of all schemes.
+    fn results(&self, run: Run, measuring: &MeasuringOptions, detected: bool) -> Vec<RunResult> {
+        let (warmup, warmup_note) = self.judge_warmup(&run, measuring, detected);
+        let Run { metadata, options, figures, touched, mut notes } = run;
+        notes.extend(warmup_note);
+        let touched_bytes = touched.footprint.bytes();
+        let history = touched.history.finish(touched.done, touched_bytes);
+        let results = self.schemes.iter().zip(figures).map(|(scheme, mut figures)| {
+            figures.counters.count("touched_bytes", touched_bytes);
+            for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
+                assert_eq!(point.instruction, instruction, "sampled at the same moments");
+                point.touched_bytes = bytes;
+            }
+            let from = touched.done.saturating_sub(figures.instructions);
+            let represented = touched.gaps.represented(from, touched.done);
+            let sampled = represented.and_then(|represented| {
+                let window_warmup = measuring.window_warmup;
+                Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
+            });
+            let mut notes = notes.clone();
+            notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
+            notes.extend(sampled::window_warmup_note(
+                measuring.window_warmup,
+                represented.is_some(),
+                sampled.is_some(),
+            ));
+            let result = self.result(scheme, &metadata, &options, (figures, warmup), notes);
+            RunResult { instructions_represented: represented, sampled, ..result }
+        });
+        results.collect()
+    }
+
+    /// What is to be said of the warm-up.
+    fn judge_warmup(
+        &self,
+        run: &Run,
+        measuring: &MeasuringOptions,
+        detected: bool,
+    ) -> (Warmup, Option<String>) {
+        let instructions = run.options.warmup;
+        let courses = run.courses();
+        let after = warmup::settled_after(&courses);
+        let warmup = Warmup {
+            instructions,
+            stated: self.warmup.is_some() && !measuring.detect_warmup,
+            detected,
+            suggested_instructions: after.map(|after| instructions.saturating_add(after)),
+        };
+        let figure = warmup::figure_name(self.functional);
+        let note = if measuring.detect_warmup {
+            Some(warmup::detection_note(instructions, figure, detected))
+        } else {
+            let names = self.schemes.iter().map(Composition::name);
+            let named: Vec<_> = names.zip(courses).collect();
+            warmup::note(instructions, figure, &named, warmup.suggested_instructions)
+        };
+        (warmup, note)
+    }
+
+    fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
+        let warmup = warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
         let implicit_maps = !metadata.has_events;
         let system =
             SystemOptions { check: self.check, implicit_maps, counts_only: self.functional };
@@ -363,7 +353,7 @@ impl Comparison {
         composition: &Composition,
         metadata: &SourceMetadata,
         options: &RunOptions,
-        figures: Figures,
+        (figures, warmup): (Figures, Warmup),
         mut notes: Vec<String>,
     ) -> RunResult {
         notes.extend(self.segment_notes(composition, &figures));
@@ -396,6 +386,8 @@ impl Comparison {
             seed: self.seed,
             instructions: figures.instructions,
             instructions_represented: None,
+            sampled: None,
+            warmup,
             cycles: figures.cycles,
             ipc: figures.cycles.map(|cycles| figures.instructions as f64 / cycles.max(1) as f64),
             counters: figures.counters,

@@ -6,6 +6,9 @@ use perforate_mmu::{L2Contents, PerforatedPage};
 use perforate_types::{Counters, HoleSet};
 use serde::Serialize;
 
+use crate::sampled::Sampled;
+use crate::warmup::Warmup;
+
 /// Result of one scheme on one workload with one seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
@@ -28,6 +31,11 @@ pub struct RunResult {
     /// Instructions of the program that they stand for; absent unless the trace is a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions_represented: Option<u64>,
+    /// What the windows of a sampled trace say of the whole program; absent likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
+    /// Instructions before measuring, and whether they were enough.
+    pub warmup: Warmup,
     /// Cycles they took; absent in functional mode.
     pub cycles: Option<u64>,
     /// Instructions per cycle; absent in functional mode.

@@ -1,7 +1,13 @@
 //! What a sampled trace stands for: the recorder passes over instructions between its windows and
 //! says how many.
 
+mod estimate;
+mod windows;
+
 use perforate_types::{Chunk, ProgramEvent};
+
+pub use estimate::{Sampled, SampledFigure};
+pub(crate) use windows::Windows;
 
 /// Gaps of a trace, in order.
 #[derive(Default)]
@@ -36,6 +42,27 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
          one before left them",
         represented as f64 / measured.max(1) as f64
     )
+}
+
+/// Says where counting only the later part of each window comes to nothing, or what it changes.
+pub(crate) fn window_warmup_note(
+    warmup: u64,
+    is_sample: bool,
+    has_figures: bool,
+) -> Option<String> {
+    match (warmup, is_sample, has_figures) {
+        (0, ..) => None,
+        (_, false, _) => {
+            Some("--window-warmup has no effect: the measured part is no sample".into())
+        }
+        (_, true, false) => {
+            Some(format!("--window-warmup {warmup}: no window has as many instructions"))
+        }
+        (_, true, true) => Some(format!(
+            "the first {warmup} instructions of each window are left out of the figures with ±, and \
+             of no others"
+        )),
+    }
 }
 
 #[cfg(test)]

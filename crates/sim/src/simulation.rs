@@ -1,10 +1,11 @@
 //! The one run loop: instructions in, cycles and counts out.
 
+mod model;
+
 use perforate_mmu::L2Contents;
 use perforate_timing::Core;
 use perforate_types::{
-    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
-    ProgramEvent, Steps, VirtualAddress,
+    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, ProgramEvent, VirtualAddress,
 };
 
 use crate::background::Alarms;
@@ -14,8 +15,12 @@ use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::ProgramWork;
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
+use crate::stretches::{Stretches, Tally};
 use crate::system::SystemOptions;
+use crate::warmup::Slices;
 use crate::{Composition, Machine, MemoryState, SimError, System};
+
+use model::{Functional, Model};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -33,54 +38,6 @@ pub struct RunOptions {
     pub system: SystemOptions,
     /// Instructions before measuring starts.
     pub warmup: u64,
-}
-
-/// Consumes translated accesses: the timing model, or nothing in functional mode.
-trait Model {
-    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps);
-    fn begin(&mut self, instruction: &Instruction);
-    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
-    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
-    fn finish(&mut self, instruction: &Instruction);
-}
-
-impl Model for Core {
-    #[inline]
-    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps) {
-        Core::fetch(self, address, slot, steps);
-    }
-    #[inline]
-    fn begin(&mut self, instruction: &Instruction) {
-        Core::begin(self, instruction);
-    }
-    #[inline]
-    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
-        Core::load(self, address, size, slot, steps);
-    }
-    #[inline]
-    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
-        Core::store(self, address, size, slot, steps);
-    }
-    #[inline]
-    fn finish(&mut self, instruction: &Instruction) {
-        Core::finish(self, instruction);
-    }
-}
-
-/// No clock.
-struct Functional;
-
-impl Model for Functional {
-    #[inline]
-    fn fetch(&mut self, _: PhysicalAddress, _: u32, _: &Steps) {}
-    #[inline]
-    fn begin(&mut self, _: &Instruction) {}
-    #[inline]
-    fn load(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
-    #[inline]
-    fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
-    #[inline]
-    fn finish(&mut self, _: &Instruction) {}
 }
 
 /// One scheme on one machine and one memory, fed with instructions.
@@ -102,6 +59,7 @@ pub struct Simulation {
     alarms: Alarms,
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
+    stretches: Stretches,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
 }
@@ -123,6 +81,10 @@ pub(crate) struct Figures {
     pub(crate) regions: Vec<RegionPicture>,
     pub(crate) memory_maps: Vec<MemoryMapPicture>,
     pub(crate) mode_transitions: Vec<String>,
+    /// Equal slices of the measured part.
+    pub(crate) slices: Slices,
+    /// Measured parts of the windows of a sampled trace.
+    pub(crate) windows: Vec<Tally>,
 }
 
 impl Simulation {
@@ -159,8 +121,16 @@ impl Simulation {
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
             host_alarms: composition.host_alarms(memory),
             modes: ModeSwitcher::new(&composition, memory),
+            stretches: Stretches::new(!options.functional, 0),
             has_segments: composition.own.has_segments(),
         })
+    }
+
+    /// Leaves as many instructions at the beginning of each window of a sampled trace out of its
+    /// windows' figures. To be said before anything runs.
+    pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
+        let stretches = Stretches::new(!self.options.functional, instructions);
+        Self { stretches, ..self }
     }
 
     /// The operating system and translation hardware.
@@ -196,7 +166,24 @@ impl Simulation {
             }
         }
         self.run_until(chunk, &mut rest, chunk.instructions.len())?;
-        chunk.events[rest.event..].iter().try_for_each(|(_, event)| self.event(event))
+        let now = self.tally_at_rest();
+        chunk.events[rest.event..].iter().try_for_each(|(_, event)| self.event(event, &now))
+    }
+
+    /// What was counted after `instructions` instructions.
+    fn tally<M: Model>(&self, model: &M, instructions: u64) -> Tally {
+        let (cycles, translation_cycles) = model.cycles();
+        let counters = self.system.mmu().counters();
+        let (l2_tlb_misses, walks) = (counters.l2_misses, counters.walks);
+        Tally { instructions, cycles, translation_cycles, l2_tlb_misses, walks }
+    }
+
+    /// The same between chunks.
+    fn tally_at_rest(&self) -> Tally {
+        match &self.core {
+            Some(core) => self.tally(core, self.done),
+            None => self.tally(&Functional, self.done),
+        }
     }
 
     /// Runs the chunk's instructions from `position` up to number `end`.
@@ -219,6 +206,7 @@ impl Simulation {
 
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
+        self.stretches.start_measuring(self.done);
         self.system.start_measuring();
         self.memory.start_measuring(self.done, self.system.kernel());
         if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
@@ -248,11 +236,17 @@ impl Simulation {
                     modes.ring(now, &mut self.system)?;
                 }
             }
-            let until_alarm = usize::try_from(self.next_alarm() - now).unwrap_or(usize::MAX);
+            if now >= self.stretches.next() {
+                let tally = self.tally(model, now);
+                self.stretches.reach(&tally);
+            }
+            let until_alarm = self.next_alarm().min(self.stretches.next()) - now;
+            let until_alarm = usize::try_from(until_alarm).unwrap_or(usize::MAX);
             let mut next = end.min(position.instruction.saturating_add(until_alarm));
             if let Some((at, event)) = chunk.events.get(position.event) {
                 if *at as usize <= position.instruction {
-                    self.event(event)?;
+                    let tally = self.tally(model, now);
+                    self.event(event, &tally)?;
                     position.event += 1;
                     continue;
                 }
@@ -304,8 +298,11 @@ impl Simulation {
     }
 
     #[cold]
-    fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+    fn event(&mut self, event: &ProgramEvent, now: &Tally) -> Result<(), SimError> {
         self.fetch_line = u64::MAX;
+        if let ProgramEvent::Gap { .. } = event {
+            self.stretches.gap(now);
+        }
         self.system.event(event)
     }
 
@@ -387,6 +384,8 @@ impl Simulation {
             let (warmup, instructions) = (self.options.warmup, self.done);
             return Err(SimError::WarmupTooLong { warmup, instructions });
         };
+        let end = self.tally_at_rest();
+        let (slices, windows) = self.stretches.finish(&end);
         self.samples.add(self.done, self.system.mmu().l2_contents());
         let (memory, mut memory_maps) = self.memory.finish(self.done, self.system.kernel());
         if let (Some(host_memory), Some(host)) = (self.host_memory, self.system.hypervisor()) {
@@ -424,6 +423,8 @@ impl Simulation {
             regions: pages.iter().take(REGION_PICTURES).map(RegionPicture::from).collect(),
             memory_maps,
             mode_transitions: self.modes.as_ref().map(ModeSwitcher::log).unwrap_or_default(),
+            slices,
+            windows,
         })
     }
 }

@@ -18,7 +18,7 @@ fn traces() -> Vec<String> {
         .filter(|path| path.ends_with(".trace"))
         .collect();
     traces.sort();
-    assert!(traces.len() >= 4, "at least four real programs are bundled: {traces:?}");
+    assert!(traces.len() >= 10, "at least ten real programs are bundled: {traces:?}");
     traces
 }
 

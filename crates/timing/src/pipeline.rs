@@ -332,6 +332,12 @@ impl Core {
         self.retire.cycle - self.statistics.origin
     }
 
+    /// Latencies of translations beyond the first-level TLB since measuring began, summed, in
+    /// cycles.
+    pub fn translation_cycles(&self) -> u64 {
+        self.translation.statistics.cycles
+    }
+
     /// What translations accessed since measuring began.
     pub fn translation_accesses(&self) -> TranslationAccesses {
         TranslationAccesses::of(&self.translation.statistics)

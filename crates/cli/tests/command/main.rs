@@ -12,6 +12,7 @@ mod place;
 mod recording;
 mod run;
 mod snapshot;
+mod statistics;
 mod traces;
 mod validate;
 mod virtualized;

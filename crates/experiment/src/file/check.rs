@@ -5,6 +5,8 @@ use crate::plan::Formulas;
 
 /// Definitions may need each other, one within the other.
 const MOST_DEFINITIONS: usize = 200;
+/// Values of all curves and definitions at all places: files are read from anybody.
+const MOST_VALUES: usize = 200_000;
 
 impl Experiment {
     /// # Errors
@@ -86,7 +88,13 @@ impl Experiment {
         if self.definitions.len() > MOST_DEFINITIONS {
             return Err(format!("more than {MOST_DEFINITIONS} definitions"));
         }
-        for place in self.places() {
+        let places = self.places();
+        let formulas = self.curves.len() + self.definitions.len();
+        if places.len().saturating_mul(formulas) > MOST_VALUES {
+            let places = places.len();
+            return Err(format!("{formulas} formulas at {places} places are too many"));
+        }
+        for place in places {
             for reference in Formulas::at(self, &place)?.references() {
                 self.settings(reference.state.as_deref(), &self.axis.values(&place))?;
             }

@@ -1,9 +1,17 @@
 //! Ways to measure: each has a name that experiment files use, settings, and figures with names.
 
+mod bloat;
 mod capacity;
+mod case_study;
+mod escape_filter;
+mod fork_sharing;
 mod pairing;
+mod request;
+mod same_page_merging;
 mod settings;
 mod simulation;
+mod timed_system;
+mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
@@ -72,6 +80,12 @@ pub const ALL: &[&dyn Kind] = &[
     &capacity::Share,
     &capacity::Storage,
     &pairing::Pairing,
+    &bloat::Bloat,
+    &same_page_merging::SamePageMerging,
+    &escape_filter::EscapeFilterOverhead,
+    &fork_sharing::ForkSharing,
+    &request::LargePageRequest,
+    &vm_page_sharing::VmPageSharing,
 ];
 
 /// The kind of this name.

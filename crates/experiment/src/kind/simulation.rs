@@ -117,7 +117,7 @@ impl Kind for Simulation {
 }
 
 /// A content hash: a trace that is recorded anew is another input.
-fn hash_of_file(path: &Path) -> Result<String, String> {
+pub(super) fn hash_of_file(path: &Path) -> Result<String, String> {
     let failed = |error| format!("{}: {error}", path.display());
     let mut hash = Xxh3::new();
     let mut file = std::fs::File::open(path).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! Stacked areas over instructions.
 
+use super::horizontal::{Axis, TICK, draw_axis};
 use super::scale::{Scale, tick_text};
 use super::svg::{Anchor, Ink, Svg, length, text_width};
 use super::{Series, WIDTH, legend};
@@ -8,7 +9,6 @@ use crate::palette;
 
 /// Height of the plot.
 pub(super) const HEIGHT: f64 = 170.0;
-pub(super) const TICK: f64 = 11.5;
 /// More samples than this cannot be told apart at this width.
 const MOST_SAMPLES: usize = 200;
 
@@ -103,31 +103,6 @@ fn outline(places: &[f64], lower: &[f64], upper: &[f64]) -> String {
     let points: Vec<String> =
         there.chain(back).map(|(&x, &y)| format!("{} {}", length(x), length(y))).collect();
     if points.is_empty() { "M0 0".to_string() } else { format!("M{}Z", points.join("L")) }
-}
-
-/// What stands along the horizontal axis.
-pub(crate) struct Axis<'a> {
-    /// What it shows.
-    pub label: &'a str,
-    /// Factor and suffix for ticks.
-    pub tick: (f64, &'static str),
-}
-
-impl Axis<'_> {
-    pub(crate) const INSTRUCTIONS: Axis<'static> = Axis { label: "instructions", tick: (1.0, "") };
-}
-
-pub(super) fn draw_axis(svg: &mut Svg, scale: &Scale, floor: f64, axis: &Axis<'_>) {
-    let (factor, suffix) = axis.tick;
-    let step = scale.ticks.get(1).copied().unwrap_or(1.0) * factor;
-    for &tick in &scale.ticks {
-        let x = scale.place(tick);
-        svg.line("axis", (x, floor), (x, floor + 4.0));
-        let text = tick_text(tick * factor, step, suffix);
-        svg.text(x, floor + 16.0, TICK, Anchor::Middle, Ink::Muted, &text);
-    }
-    let middle = (scale.place(0.0) + scale.place(scale.top)) / 2.0;
-    svg.text(middle, floor + 32.0, TICK, Anchor::Middle, Ink::Muted, axis.label);
 }
 
 fn join(values: impl Iterator<Item = f64>) -> String {

@@ -61,7 +61,7 @@ pub(super) fn draw_axis(
     bottom: f64,
     tick: (f64, &str),
 ) -> f64 {
-    let step = scale.ticks.get(1).copied().unwrap_or(1.0);
+    let step = scale.step();
     for &value in &scale.ticks {
         let x = scale.place(value);
         svg.line(if value == 0.0 { "axis" } else { "grid" }, (x, top), (x, bottom));

@@ -29,13 +29,18 @@ pub(crate) struct Stacked<'a> {
     pub format: fn(f64) -> String,
     /// Unit the axis counts in, and its name: `(1024.0, " KB")` writes 4096 as “4 KB”.
     pub unit: (f64, &'static str),
+    /// What the values are; nothing is written where it is empty.
+    pub value_label: &'a str,
 }
 
 impl Stacked<'_> {
     /// The chart as SVG.
     pub fn svg(&self) -> String {
         let mut svg = Svg::new();
-        let top = legend::draw(&mut svg, &self.series);
+        let mut top = legend::draw(&mut svg, &self.series);
+        if !self.value_label.is_empty() {
+            top += super::draw_value_label(&mut svg, top + 4.0, self.value_label);
+        }
         let left = label_room(self.rows.iter().map(|row| row.label.as_str()));
         let right =
             self.rows.iter().map(|row| text_width(&self.text(row), LABEL)).fold(20.0, f64::max)

@@ -1,15 +1,24 @@
 //! Results of experiments: curves over an axis, and a paper's claims with a verdict each.
 
+mod chart;
+mod claim;
 mod page;
+mod record;
+mod show;
+mod summary;
 mod table;
+mod tally;
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::ReportError;
+use claim::Claim;
+use record::{AxisForm, Chart, Header, Point};
+use show::Show;
 
 pub use page::experiments_html;
+pub use record::read_experiments;
 pub use table::experiments_table;
+pub use tally::Tally;
 
 /// One experiment: its records in a results file, put together.
 #[derive(Clone, Debug)]
@@ -19,114 +28,13 @@ pub struct ExperimentResult {
     claims: Vec<Claim>,
 }
 
-/// How many claims have which verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Reproduced within the tolerance.
-    pub reproduced: usize,
-    /// In the same direction only.
-    pub same_direction: usize,
-    /// Not reproduced.
-    pub not_reproduced: usize,
-}
-
-/// The first record of an experiment.
-#[derive(Clone, Debug, Deserialize)]
-struct Header {
-    experiment: String,
-    title: String,
-    source: String,
-    axis_label: String,
-    value_label: String,
-    curves: Vec<(String, String)>,
-    #[serde(default)]
-    samples: Option<f64>,
-    #[serde(default)]
-    seed: u64,
-    #[serde(default)]
-    notes: Vec<String>,
-    #[serde(default)]
-    config: Value,
-    #[serde(default)]
-    version: String,
-}
-
+/// A curve with its points, in the order of the records.
 #[derive(Clone, Debug)]
 struct Curve {
     name: String,
     label: String,
+    show: Show,
     points: Vec<Point>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Point {
-    x: f64,
-    #[serde(default)]
-    on_axis: bool,
-    closed_form: Option<f64>,
-    sampled: Option<f64>,
-    half_width_95: Option<f64>,
-    agrees: Option<bool>,
-}
-
-impl Point {
-    fn value(&self) -> Option<f64> {
-        self.closed_form.or(self.sampled).filter(|value| value.is_finite())
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Claim {
-    id: String,
-    statement: String,
-    source: String,
-    paper: f64,
-    relation: String,
-    ours: Option<f64>,
-    verdict: Verdict,
-    #[serde(default)]
-    note: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    Reproduced,
-    SameDirection,
-    NotReproduced,
-}
-
-impl Verdict {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::SameDirection => "same direction",
-            Self::NotReproduced => "not reproduced",
-        }
-    }
-}
-
-impl Claim {
-    fn paper_text(&self) -> String {
-        match self.relation.as_str() {
-            "=" => share(self.paper),
-            relation => format!("{relation} {}", share(self.paper)),
-        }
-    }
-
-    fn ours_text(&self) -> String {
-        self.ours.map_or_else(|| crate::format::MISSING.into(), share)
-    }
-}
-
-/// A share as a percentage with the digits that papers print, and one more.
-fn share(value: f64) -> String {
-    let percent = value * 100.0;
-    match percent.abs() {
-        0.0 => "0 %".into(),
-        size if size < 0.005 => format!("{percent:.0e} %"),
-        _ => format!("{percent:.2} %"),
-    }
 }
 
 impl ExperimentResult {
@@ -135,28 +43,42 @@ impl ExperimentResult {
         &self.header.title
     }
 
-    /// What its axis says, and where it begins and ends.
-    fn axis(&self) -> (&str, Option<f64>, Option<f64>) {
-        let points = self.curves.first().map_or(&[][..], |curve| &curve.points);
-        let mut places = points.iter().filter(|point| point.on_axis).map(|point| point.x);
-        let first = places.next();
-        (&self.header.axis_label, first, places.next_back().or(first))
-    }
-
-    /// Whether its points are averages of runs, for which there are no closed forms.
-    fn is_of_runs(&self) -> bool {
-        let mut points = self.curves.iter().flat_map(|curve| &curve.points);
-        points.all(|point| point.closed_form.is_none())
-    }
-
     /// Verdicts on its claims.
     pub fn tally(&self) -> Tally {
-        let count = |verdict| self.claims.iter().filter(|claim| claim.verdict == verdict).count();
-        Tally {
-            reproduced: count(Verdict::Reproduced),
-            same_direction: count(Verdict::SameDirection),
-            not_reproduced: count(Verdict::NotReproduced),
+        Tally::of(&self.claims)
+    }
+
+    /// Its charts; one of all curves where its records name none.
+    fn charts(&self) -> Vec<Chart> {
+        let has_points = self.curves.iter().any(|curve| !curve.points.is_empty());
+        if !self.header.charts.is_empty() || !has_points {
+            return self.header.charts.clone();
         }
+        let form = if self.has_places() { "bars" } else { "lines" };
+        vec![Chart {
+            title: self.header.title.clone(),
+            form: form.into(),
+            value_label: String::new(),
+            curves: self.curves.iter().map(|curve| curve.name.clone()).collect(),
+        }]
+    }
+
+    fn has_places(&self) -> bool {
+        self.header.axis_form == AxisForm::Places
+    }
+
+    /// What a reader calls the point's place on the axis.
+    fn place_text(&self, point: &Point) -> String {
+        match (&point.place, point.x) {
+            (Some(place), _) => self.place_label(place).to_owned(),
+            (None, Some(x)) => self.header.axis_form.show().text(x),
+            (None, None) => crate::format::MISSING.to_owned(),
+        }
+    }
+
+    fn place_label<'a>(&'a self, name: &'a str) -> &'a str {
+        let place = self.header.places.iter().find(|place| place.0 == name);
+        place.map_or(name, |place| &place.1)
     }
 
     /// Points where the closed form and the draws agree, and all points that have both.
@@ -176,88 +98,33 @@ impl ExperimentResult {
             )
         })
     }
-}
 
-impl std::ops::Add for Tally {
-    type Output = Self;
+    /// What a value and its interval are, in a sentence; none where every point is one run.
+    fn statistics_text(&self) -> Option<String> {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let most = points().filter_map(|point| point.runs).fold(0.0, f64::max);
+        if most < 2.0 {
+            return None;
+        }
+        let least = points().filter_map(|point| point.confidence).reduce(f64::min);
+        let confidence = least.map_or_else(String::new, |least| {
+            format!(", which hold the true median with at least {} confidence", percent(least))
+        });
+        Some(format!(
+            "Medians of {most} runs with different seeds; least and greatest{confidence}."
+        ))
+    }
 
-    fn add(self, other: Self) -> Self {
-        Self {
-            reproduced: self.reproduced + other.reproduced,
-            same_direction: self.same_direction + other.same_direction,
-            not_reproduced: self.not_reproduced + other.not_reproduced,
+    fn config_text(&self) -> Option<String> {
+        match &self.header.config {
+            Value::Null => None,
+            config => serde_json::to_string_pretty(config).ok(),
         }
     }
 }
 
-/// Reads a results file of experiments, one JSON object per line.
-///
-/// # Errors
-/// A line that is no record, or that belongs to no experiment before it; no line at all.
-pub fn read_experiments(text: &str) -> Result<Vec<ExperimentResult>, ReportError> {
-    let mut found: Vec<ExperimentResult> = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        read_record(line, &mut found)
-            .map_err(|cause| ReportError::Record { line: index + 1, cause })?;
-    }
-    if found.is_empty() { Err(ReportError::Empty) } else { Ok(found) }
-}
-
-fn read_record(line: &str, found: &mut Vec<ExperimentResult>) -> Result<(), String> {
-    #[derive(Deserialize)]
-    struct Kind {
-        record: String,
-        experiment: String,
-        curve: Option<String>,
-    }
-    let wrong = |error: serde_json::Error| error.to_string();
-    let kind: Kind = serde_json::from_str(line).map_err(wrong)?;
-    if kind.record == "experiment" {
-        let header: Header = serde_json::from_str(line).map_err(wrong)?;
-        let named = |(name, label): &(String, String)| Curve {
-            name: name.clone(),
-            label: label.clone(),
-            points: Vec::new(),
-        };
-        let curves = header.curves.iter().map(named).collect();
-        found.push(ExperimentResult { header, curves, claims: Vec::new() });
-        return Ok(());
-    }
-    let owner = found.iter_mut().rfind(|result| result.header.experiment == kind.experiment);
-    let owner = owner.ok_or_else(|| format!("no experiment {:?} before it", kind.experiment))?;
-    match kind.record.as_str() {
-        "point" => {
-            let name = kind.curve.unwrap_or_default();
-            let curve = owner.curves.iter_mut().find(|curve| curve.name == name);
-            let curve = curve.ok_or_else(|| format!("the experiment has no curve {name:?}"))?;
-            curve.points.push(serde_json::from_str(line).map_err(wrong)?);
-        }
-        "claim" => owner.claims.push(serde_json::from_str(line).map_err(wrong)?),
-        other => return Err(format!("no record is of kind {other:?}")),
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_have_a_digit_more_than_the_paper() {
-        assert_eq!(share(0.933), "93.30 %");
-        assert_eq!(share(0.0), "0 %");
-        assert_eq!(share(-0.000_3), "-0.03 %");
-        assert_eq!(share(2.6e-13), "3e-11 %");
-    }
-
-    #[test]
-    fn mistakes_name_the_line() {
-        let fails = |text: &str, expected: &str| {
-            let message = read_experiments(text).unwrap_err().to_string();
-            assert!(message.contains(expected), "{message}");
-        };
-        fails("", "no results");
-        fails("{\"record\":\"point\",\"experiment\":\"x\"}", "line 1: no experiment \"x\" before");
-        fails("\n[1]", "line 2: ");
-    }
+/// A confidence without more digits than it needs.
+fn percent(share: f64) -> String {
+    let percent = (share * 1000.0).floor() / 10.0;
+    format!("{percent} %")
 }

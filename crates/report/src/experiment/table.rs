@@ -2,128 +2,188 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{Claim, Curve, ExperimentResult, Point, Tally};
-use crate::format::{MISSING, compact, plain_text};
+use super::claim::{Claim, Verdict, interval_text};
+use super::record::Point;
+use super::tally::{PaperTally, Tally, claims, papers};
+use super::{Curve, ExperimentResult};
+use crate::format::{MISSING, plain_text};
 
-/// Columns of the axis.
-const AXIS: usize = 7;
-/// Columns of a curve: closed form, and what was drawn with its interval.
-const CURVE: usize = 23;
-/// Columns of a curve that was measured in runs: their average with its interval.
-const RUN_CURVE: usize = 13;
 /// Columns before what belongs to a claim.
 const INDENT: usize = 10;
 /// Most rows of a block; of more points every second, third, … is shown.
 const ROWS: usize = 24;
+/// More experiments than these are shown by their claims alone.
+const MOST_IN_FULL: usize = 3;
+/// Widest label of a curve or of a place.
+const LABEL: usize = 24;
 
-/// Curves and claims as text, at most `columns` (100 or more) characters wide.
+/// Claims with their verdicts as text, at most `columns` (100 or more) characters wide; values of
+/// the curves, too, where there are a few experiments only.
 pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String {
-    let mut text = results.iter().map(|result| one(result, columns)).collect::<Vec<_>>().join("\n");
-    let tally = results.iter().map(ExperimentResult::tally).fold(Tally::default(), |a, b| a + b);
-    if results.len() > 1 {
-        text += &format!("\nAll experiments: {}\n", tally_text(tally));
+    let in_full = results.len() <= MOST_IN_FULL;
+    let one = |result| one(result, columns, in_full);
+    let mut text = results.iter().map(one).collect::<Vec<_>>().join("\n");
+    let tally = Tally::of(claims(results));
+    if tally.total() > 0 {
+        text += &format!("\nclaims: {}, of {}\n", tally.text(), tally.total());
+        for paper in papers(results) {
+            text += &wrapped("  ", &paper_text(&paper), columns);
+        }
     }
     text
 }
 
-fn one(result: &ExperimentResult, columns: usize) -> String {
+fn paper_text(paper: &PaperTally) -> String {
+    format!(
+        "{}: {}, of {}; {} of {} ids wholly reproduced",
+        paper.name,
+        paper.tally.text(),
+        paper.tally.total(),
+        paper.whole_ids,
+        paper.ids
+    )
+}
+
+fn one(result: &ExperimentResult, columns: usize, in_full: bool) -> String {
     let header = &result.header;
-    let head = format!("{}: {} ({})", header.experiment, header.title, header.source);
-    let mut text = wrapped("", &head, columns);
-    let samples = header.samples.unwrap_or(0.0);
-    let of_runs = result.is_of_runs();
-    let cells = match of_runs {
-        true if samples < 2.0 => "one run each".to_owned(),
-        true => format!("each cell: average of {} runs ± 95 % interval", compact(samples)),
-        false => {
-            let draws = compact(samples);
-            format!("each cell: closed form, average of {draws} draws ± 95 % interval")
-        }
+    let source = match header.source.as_str() {
+        "" => String::new(),
+        source => format!(" ({source})"),
     };
-    let about = format!("{} over {}, in %; {cells}", header.value_label, header.axis_label);
-    text += &wrapped("", &about, columns);
-    let (width, cell): (usize, fn(&Point) -> String) =
-        if of_runs { (RUN_CURVE, run_cell) } else { (CURVE, cell) };
-    let fitting = (columns.saturating_sub(AXIS) / width).max(1);
-    for curves in result.curves.chunks(fitting) {
-        text += &block(curves, width, cell);
-    }
-    text.push('\n');
-    if let Some(agreement) = result.agreement_text() {
-        text += &wrapped("", &agreement, columns);
-    }
-    if !result.claims.is_empty() {
-        text += &format!("\nClaims: {}\n", tally_text(result.tally()));
-        for claim in &result.claims {
-            text += &claim_text(claim, columns);
+    let quick = if header.quick { ", quick" } else { "" };
+    let head = format!("{}: {}{source}{quick}", header.experiment, header.title);
+    let mut text = wrapped("", &head, columns);
+    if in_full {
+        let about = result.statistics_text().into_iter().chain(result.agreement_text());
+        for line in about {
+            text += &wrapped("", &line, columns);
         }
+        text += &values(result, columns);
+        text.push('\n');
     }
-    for note in &header.notes {
-        text += &wrapped("note: ", note, columns);
+    for claim in &result.claims {
+        text += &claim_text(claim, columns, in_full);
+    }
+    if in_full {
+        for note in &header.notes {
+            text += &wrapped("note: ", note, columns);
+        }
     }
     text
 }
 
-fn block(curves: &[Curve], width: usize, cell: fn(&Point) -> String) -> String {
-    let mut text = "\n".to_owned();
-    text += &" ".repeat(AXIS);
-    for curve in curves {
-        let label = plain_text(&curve.label);
-        text += &" ".repeat(width.saturating_sub(label.width()).max(1));
-        text += &label;
+/// A column of the table of values.
+struct Column {
+    label: String,
+    cells: Vec<String>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.width());
+        cells.fold(self.label.width(), usize::max)
     }
-    text += &format!("\n{}\n", "─".repeat(AXIS + width * curves.len()));
-    let Some(first) = curves.first() else { return text };
-    let rows = first.points.iter().enumerate().filter(|(_, point)| point.on_axis);
-    let stride = rows.clone().count().div_ceil(ROWS).max(1);
-    for (row, point) in rows.step_by(stride) {
-        text += &format!("{:>AXIS$}", percent(Some(point.x), 2));
-        for curve in curves {
-            text += &curve.points.get(row).map_or_else(String::new, cell);
+}
+
+/// All curves over the axis, in as many blocks as their widths need.
+fn values(result: &ExperimentResult, columns: usize) -> String {
+    let mut rows: Vec<&Point> = Vec::new();
+    for point in result.curves.iter().flat_map(|curve| &curve.points) {
+        if point.on_axis && !rows.iter().any(|row| is_same_place(row, point)) {
+            rows.push(point);
         }
-        text.truncate(text.trim_end().len());
+    }
+    if rows.is_empty() {
+        return "\nNo points were measured.\n".to_owned();
+    }
+    let stride = rows.len().div_ceil(ROWS);
+    let rows: Vec<&Point> = rows.into_iter().step_by(stride).collect();
+    let axis = Column {
+        label: cut(&result.header.axis_label),
+        cells: rows.iter().map(|point| cut(&result.place_text(point))).collect(),
+    };
+    let curve = |curve: &Curve| {
+        let cell = |row: &&Point| cell(curve, row);
+        Column { label: cut(&curve.label), cells: rows.iter().map(cell).collect() }
+    };
+    let curves: Vec<Column> = result.curves.iter().map(curve).collect();
+    let room = columns.saturating_sub(axis.width());
+    let mut text = String::new();
+    let mut rest = curves.as_slice();
+    while !rest.is_empty() {
+        let mut used = 0;
+        let fitting = rest.iter().take_while(|column| {
+            used += column.width() + 2;
+            used <= room
+        });
+        let (block, others) = rest.split_at(fitting.count().max(1));
+        text += &block_text(&axis, block);
+        rest = others;
+    }
+    text
+}
+
+fn is_same_place(one: &Point, other: &Point) -> bool {
+    one.x == other.x && one.place == other.place
+}
+
+/// Value and interval of a curve where `row` is.
+fn cell(curve: &Curve, row: &Point) -> String {
+    let Some(point) = curve.points.iter().find(|point| is_same_place(point, row)) else {
+        return MISSING.to_owned();
+    };
+    let mark = if point.agrees == Some(false) { " ≠" } else { "" };
+    let interval = interval_text(curve.show, point.low, point.high)
+        .map_or_else(String::new, |interval| format!(" ({interval})"));
+    let drawn = match (mark, point.drawn) {
+        (" ≠", Some(drawn)) => format!(" drawn {}", curve.show.text(drawn)),
+        _ => String::new(),
+    };
+    format!("{}{mark}{drawn}{interval}", curve.show.text_or_missing(point.value))
+}
+
+fn block_text(axis: &Column, block: &[Column]) -> String {
+    let width = axis.width();
+    let mut text = format!("\n{:<width$}", axis.label);
+    for column in block {
+        text += &format!("  {:>1$}", column.label, column.width());
+    }
+    let all = width + block.iter().map(|column| column.width() + 2).sum::<usize>();
+    text += &format!("\n{}\n", "─".repeat(all));
+    for (row, place) in axis.cells.iter().enumerate() {
+        text += &format!("{place:<width$}");
+        for column in block {
+            text += &format!("  {:>1$}", column.cells[row], column.width());
+        }
         text.push('\n');
     }
     text
 }
 
-/// Closed form, average and interval in percent.
-fn cell(point: &Point) -> String {
-    let drawn = match point.half_width_95 {
-        Some(_) => format!("{}±{}", percent(point.sampled, 3), percent(point.half_width_95, 3)),
-        None => percent(point.sampled, 3),
-    };
-    let mark = if point.agrees == Some(false) { "≠" } else { " " };
-    let (closed_form, room) = (percent(point.closed_form, 3), CURVE - 10);
-    format!("{closed_form:>9}{mark}{drawn:>room$}")
+/// A label in its room; columns are counted as characters, which all of ours take one of.
+fn cut(label: &str) -> String {
+    let label = plain_text(label);
+    if label.width() <= LABEL {
+        return label;
+    }
+    label.chars().take(LABEL - 1).chain(['…']).collect()
 }
 
-/// Average and interval of runs in percent.
-fn run_cell(point: &Point) -> String {
-    let average = percent(point.sampled, 1);
-    let interval = point.half_width_95.map(|_| format!("±{}", percent(point.half_width_95, 1)));
-    format!("{:>RUN_CURVE$}", average + &interval.unwrap_or_default())
-}
-
-fn percent(share: Option<f64>, decimals: usize) -> String {
-    share.map_or_else(|| MISSING.into(), |share| format!("{:.decimals$}", share * 100.0))
-}
-
-pub(super) fn tally_text(tally: Tally) -> String {
-    format!(
-        "{} reproduced, {} same direction, {} not reproduced",
-        tally.reproduced, tally.same_direction, tally.not_reproduced
-    )
-}
-
-fn claim_text(claim: &Claim, columns: usize) -> String {
+fn claim_text(claim: &Claim, columns: usize, with_note: bool) -> String {
     let margin = " ".repeat(INDENT);
-    let id = format!("  {}", plain_text(&claim.id));
+    let id = format!("  {} ", plain_text(&claim.id));
     let mut text = wrapped(&format!("{id:<INDENT$}"), &claim.statement, columns);
-    let (paper, ours) = (claim.paper_text(), claim.ours_text());
-    text += &format!("{margin}paper {paper:<12} ours {ours:<10} {}\n", claim.verdict.text());
-    if let Some(note) = &claim.note {
+    let interval = claim.interval_text().map_or_else(String::new, |text| format!(" ({text})"));
+    let ours = format!("ours {}{interval}", claim.ours_text());
+    let paper = format!("paper {}", claim.paper_text());
+    text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", claim.verdict.text());
+    let note = claim.note.as_deref().filter(|_| with_note);
+    if let Some(note) = note {
         text += &wrapped(&margin, note, columns);
+    }
+    if claim.verdict == Verdict::NotReproduced {
+        let why = claim.explanation_text().unwrap_or("not explained in its file");
+        text += &wrapped(&format!("{margin}why: "), why, columns);
     }
     text
 }
@@ -161,19 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_one_width() {
-        let point = Point {
-            x: 0.0,
-            on_axis: true,
-            closed_form: Some(1.0),
-            sampled: Some(1.0),
-            half_width_95: Some(0.000_03),
-            agrees: Some(true),
-        };
-        assert_eq!(cell(&point), "  100.000 100.000±0.003");
-        let drawn = Point { closed_form: None, agrees: None, sampled: Some(0.5), ..point };
-        assert_eq!(cell(&drawn), "        –  50.000±0.003");
-        let wrong = Point { agrees: Some(false), ..point };
-        assert_eq!(cell(&wrong), "  100.000≠100.000±0.003");
+    fn long_labels_are_cut() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut("a label of twenty-five ch").width(), LABEL);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Number, Value};
 
-use super::figure::{Cell, Grid};
+use super::figure::{Cell, Grid, Heading};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::escape;
 
@@ -16,8 +16,8 @@ pub(crate) fn counters(comparison: &Comparison<'_>, id: &str) -> String {
     if names.is_empty() {
         return "<p class=\"lead\">These results hold no counters.</p>".to_string();
     }
-    let mut head = vec!["counter".to_string()];
-    head.extend(comparison.schemes.iter().map(|scheme| scheme.name.to_string()));
+    let mut head = vec![Heading::from("counter")];
+    head.extend(comparison.schemes.iter().map(|scheme| scheme.name.into()));
     let rows = names.iter().map(|name| {
         let mut row = vec![Cell::counter_name(name)];
         row.extend(comparison.schemes.iter().map(|scheme| cell(scheme, name)));

@@ -14,8 +14,46 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    /// A text; what begins with spaces belongs to the row above and is indented.
     pub fn text(text: &str) -> Self {
-        Self { shown: escape(text), full: text.to_string(), is_number: false }
+        let inner = text.trim_start_matches(' ');
+        let shown = if inner.len() < text.len() {
+            format!("<span class=\"sub\">{}</span>", escape(inner))
+        } else {
+            escape(text)
+        };
+        Self { shown, full: text.to_string(), is_number: false }
+    }
+
+    /// A text of one sentence or more, which may be broken.
+    pub fn prose(text: &str) -> Self {
+        Self { shown: format!("<div class=\"prose\">{}</div>", escape(text)), ..Self::text(text) }
+    }
+
+    /// Prose with a remark below it.
+    pub fn remarked(text: &str, remark: &str) -> Self {
+        if remark.is_empty() {
+            return Self::prose(text);
+        }
+        let shown = format!(
+            "<div class=\"prose\">{}<p class=\"remark\">{}</p></div>",
+            escape(text),
+            escape(remark)
+        );
+        Self { shown, full: format!("{text} ({remark})"), is_number: false }
+    }
+
+    /// A text that leads to another place of the page.
+    pub fn link(text: &str, anchor: &str) -> Self {
+        let shown = format!("<a href=\"#{}\">{}</a>", escape(anchor), escape(text));
+        Self { shown, full: text.to_string(), is_number: false }
+    }
+
+    /// A number as text, which is sorted by another value.
+    pub fn sorted_by(shown: &str, value: Option<f64>) -> Self {
+        let value = value.filter(|value| value.is_finite());
+        let full = value.map_or_else(String::new, |value| value.to_string());
+        Self { shown: escape(shown), full, is_number: true }
     }
 
     /// A counter's name, which may be broken after underscores.
@@ -34,9 +72,9 @@ impl Cell {
         Self { shown, full: name.to_string(), is_number: false }
     }
 
-    /// A word with a coloured dot.
-    pub fn verdict(text: &str, colour: &str) -> Self {
-        let shown = format!("<i class=\"dot f-{colour}\"></i>{}", escape(text));
+    /// A word with a sign on a coloured ground.
+    pub fn verdict(text: &str, sign: &str, colour: &str) -> Self {
+        let shown = format!("<span class=\"verdict v-{colour}\">{sign} {}</span>", escape(text));
         Self { shown, full: text.to_string(), is_number: false }
     }
 
@@ -82,9 +120,41 @@ impl Cell {
     }
 }
 
+/// What stands above a column.
+pub(crate) struct Heading {
+    shown: String,
+    /// What a saved file has instead: the same with the unit of the saved numbers.
+    full: Option<String>,
+}
+
+impl Heading {
+    /// A name, and the unit of what [`Cell`]s of this column save.
+    pub fn with_unit(name: &str, unit: &str) -> Self {
+        Self { shown: name.to_string(), full: Some(format!("{name} ({unit})")) }
+    }
+
+    fn html(&self, is_number: bool) -> String {
+        let class = if is_number { " class=\"n\"" } else { "" };
+        let full = self.full.as_ref();
+        let full = full.map_or(String::new(), |full| format!(" data-value=\"{}\"", escape(full)));
+        format!("<th scope=\"col\"{class}{full}>{}</th>", escape(&self.shown))
+    }
+}
+
+impl<T: Into<String>> From<T> for Heading {
+    fn from(name: T) -> Self {
+        Self { shown: name.into(), full: None }
+    }
+}
+
+/// Headings without units.
+pub(crate) fn headings<const N: usize>(names: [&str; N]) -> Vec<Heading> {
+    names.map(Heading::from).into()
+}
+
 /// A table: a heading per column and rows of cells.
 pub(crate) struct Grid {
-    pub head: Vec<String>,
+    pub head: Vec<Heading>,
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -98,10 +168,7 @@ impl Grid {
             .head
             .iter()
             .enumerate()
-            .map(|(column, name)| {
-                let class = if numeric(column) { " class=\"n\"" } else { "" };
-                format!("<th scope=\"col\"{class}>{}</th>", escape(name))
-            })
+            .map(|(column, heading)| heading.html(numeric(column)))
             .collect();
         let row = |row: &Vec<Cell>| {
             let cells: String = row
@@ -182,6 +249,22 @@ mod tests {
         let folded = linked(&pictures(13));
         assert!(folded.starts_with("<details class=\"more\"><summary>Show 13 pictures<"));
         assert_eq!(folded.matches("<figure/>").count(), 13);
+    }
+
+    #[test]
+    fn rows_below_others_are_indented() {
+        assert_eq!(
+            Cell::text("  mapped <twice>").html("td"),
+            "<td data-value=\"  mapped &lt;twice&gt;\"><span class=\"sub\">mapped &lt;twice&gt;</span></td>"
+        );
+        assert_eq!(Cell::text("mapped").html("td"), "<td data-value=\"mapped\">mapped</td>");
+    }
+
+    #[test]
+    fn units_are_in_saved_headings_only() {
+        let heading = Heading::with_unit("low", "%").html(true);
+        assert_eq!(heading, "<th scope=\"col\" class=\"n\" data-value=\"low (%)\">low</th>");
+        assert_eq!(Heading::from("low").html(false), "<th scope=\"col\">low</th>");
     }
 
     #[test]

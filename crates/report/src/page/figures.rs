@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::figure::{Cell, Figure, Grid};
+use super::figure::{Cell, Figure, Grid, Heading};
 use crate::RunResult;
 use crate::chart::{Bar, Bars, Row, Series, Stacked};
 use crate::comparison::{Comparison, SchemeRuns};
@@ -47,6 +47,7 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
         value: *value,
         colour: palette::of_scheme(scheme.name),
     });
+    let unit = if to_ideal { "share of 1" } else { "×" };
     let tick = if to_ideal { (100.0, " %") } else { (1.0, "×") };
     let chart = Bars { title: &title, bars: bars.collect(), format, tick, reference: 1.0 };
     let rows = comparison.schemes.iter().zip(&values).map(|(scheme, value)| {
@@ -72,7 +73,12 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
         caption: format!("{meaning}{whiskers}"),
         picture: chart.svg(),
         data: Grid {
-            head: ["scheme", "median", "least", "most"].map(String::from).to_vec(),
+            head: vec![
+                "scheme".into(),
+                Heading::with_unit("median", unit),
+                Heading::with_unit("least", unit),
+                Heading::with_unit("most", unit),
+            ],
             rows: rows.collect(),
         },
         title,
@@ -89,6 +95,8 @@ struct Stack {
     rows: Vec<Row>,
     format: fn(f64) -> String,
     unit: (f64, &'static str),
+    /// What the values of the rows count.
+    data_unit: &'static str,
 }
 
 impl Stack {
@@ -111,9 +119,10 @@ impl Stack {
         if most <= 0.0 {
             return None;
         }
-        let mut head = vec!["scheme".to_string()];
-        head.extend(self.series.iter().map(|series| series.label.clone()));
-        head.push("total".into());
+        let with_unit = |name: &str| Heading::with_unit(name, self.data_unit);
+        let mut head = vec![Heading::from("scheme")];
+        head.extend(self.series.iter().map(|series| with_unit(&series.label)));
+        head.push(with_unit("total"));
         let rows = self.rows.iter().map(|row| {
             let mut cells = vec![Cell::scheme(&row.label)];
             cells.extend(row.values.iter().map(|&value| Cell::value(value, self.format)));
@@ -127,6 +136,7 @@ impl Stack {
             rows: self.rows,
             format: self.format,
             unit: self.unit,
+            value_label: "",
         };
         Some(Figure {
             id: self.id,
@@ -197,6 +207,7 @@ fn cycles(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         rows,
         format: ratio,
         unit: (1.0, ""),
+        data_unit: "cycles per 1,000 instructions",
     }
     .figure()
 }
@@ -217,6 +228,7 @@ fn operating_system(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         rows,
         format: ratio,
         unit: (1.0, ""),
+        data_unit: "cycles per 1,000 instructions",
     }
     .figure()
 }
@@ -261,6 +273,7 @@ fn reference_stack(
         rows,
         format: ratio,
         unit: (1.0, ""),
+        data_unit: "references per walk",
     }
     .figure()
 }
@@ -341,6 +354,7 @@ fn byte_stack(
         rows,
         format: bytes,
         unit,
+        data_unit: "bytes",
     }
     .figure()
 }

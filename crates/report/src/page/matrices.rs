@@ -1,6 +1,6 @@
 //! Pairs of guest and host: one picture per figure, guests as rows, hosts as columns.
 
-use super::figure::{Cell, Figure, Grid};
+use super::figure::{Cell, Figure, Grid, Heading};
 use crate::chart::{Heat, HeatCell};
 use crate::comparison::{Comparison, Spread};
 use crate::format::MISSING;
@@ -107,7 +107,11 @@ fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
     let places = (0..pairs.guests.len())
         .flat_map(|guest| (0..columns.len()).map(move |column| (guest, column)));
     Grid {
-        head: ["guest", "host", "median", "least", "most"].map(String::from).to_vec(),
+        head: ["guest", "host"]
+            .map(Heading::from)
+            .into_iter()
+            .chain(["median", "least", "most"].map(|name| matrix.metric.heading(name)))
+            .collect(),
         rows: places.map(|(guest, column)| row(guest, column)).collect(),
     }
 }

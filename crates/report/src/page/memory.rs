@@ -1,18 +1,15 @@
-//! Physical memory: maps at some moments, how fragmented what is free is, and bloat over time.
+//! Physical memory: maps at some moments.
 
 use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid, linked};
-use crate::chart::{
-    Area, Axis, CellRun, Line, Lines, Maps, Picture, Series, coarse, common_scale, inner_squares,
-};
+use super::figure::{Cell, Figure, Grid, Heading, linked};
+use crate::MemoryMap;
+use crate::chart::{CellRun, Maps, Picture, Series, coarse, common_scale, inner_squares};
 use crate::comparison::{Comparison, SchemeRuns};
-use crate::format::{self, bytes, compact};
-use crate::palette;
+use crate::format::{bytes, compact};
 use crate::word::{BLOCK_CLASSES, with_unknown};
-use crate::{MemoryMap, MemorySample};
 
 /// Maps drawn per scheme.
 const MOST_MAPS: usize = 4;
@@ -22,11 +19,11 @@ const FRAME_BYTES: f64 = 4096.0;
 /// Everything there is about physical memory; nothing for results without it.
 pub(crate) fn memory(comparison: &Comparison<'_>, id: &str) -> String {
     let mut text = maps(comparison, id);
-    text.push_str(&over_time(comparison, id));
+    text.push_str(&super::memory_over_time::over_time(comparison, id));
     text
 }
 
-fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
+pub(super) fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
     if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
 }
 
@@ -199,9 +196,13 @@ fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: &str)
     };
     let blocks = classes(names(|map| &map.block_classes));
     let frames = names(|map| &map.frames);
-    let mut head = vec!["instructions".to_string()];
-    head.extend(blocks.iter().map(|one| format!("{} blocks", one.label)));
-    head.extend(frames.iter().map(|name| format!("{} memory", name.replace('_', " "))));
+    let mut head = vec![Heading::from("instructions")];
+    head.extend(blocks.iter().map(|one| Heading::from(format!("{} blocks", one.label))));
+    head.extend(
+        frames
+            .iter()
+            .map(|name| Heading::with_unit(&format!("{} memory", name.replace('_', " ")), "bytes")),
+    );
     let rows =
         stored().map(|map| {
             let mut row = vec![Cell::text(&heading(map))];
@@ -222,174 +223,4 @@ fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: &str)
         data: Grid { head, rows: rows.collect() },
         picture: Maps { title: &title, series, maps }.svg(),
     }
-}
-
-/// Indices of all schemes in one chart each, and bloat scheme by scheme.
-fn over_time(comparison: &Comparison<'_>, id: &str) -> String {
-    let schemes: Vec<&SchemeRuns<'_>> = comparison
-        .schemes
-        .iter()
-        .filter(|scheme| !scheme.first().series.memory.is_empty())
-        .collect();
-    if schemes.is_empty() {
-        return String::new();
-    }
-    let fails = samples(&schemes).any(|sample| sample.fragmentation_index_2m.is_some());
-    let always = if fails { "" } else { " At every sample 2MB could still be had." };
-    let unusable = format!(
-        "Share of free memory that lies in pieces smaller than 2MB (Linux: unusable index of order 9).{always}"
-    );
-    let indices: String = [
-        index_figure(
-            &schemes,
-            &format!("{id}-unusable-index"),
-            "Free memory unusable for 2MB pages",
-            &unusable,
-            |sample| sample.unusable_index_2m,
-        ),
-        index_figure(
-            &schemes,
-            &format!("{id}-fragmentation-index"),
-            "Why no 2MB can be had",
-            "Towards 0 %: little is free. Towards 100 %: what is free lies in small pieces (Linux: fragmentation index of order 9). No line: 2MB can be had.",
-            |sample| sample.fragmentation_index_2m,
-        ),
-    ]
-    .iter()
-    .flatten()
-    .map(Figure::html)
-    .collect();
-    format!(
-        "<h2>Memory over time</h2><div class=\"figures\">{indices}</div>{}",
-        bloat(comparison, &schemes, id)
-    )
-}
-
-fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s MemorySample> + 's {
-    schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
-}
-
-/// The chart of one index; none where no scheme ever has it.
-fn index_figure(
-    schemes: &[&SchemeRuns<'_>],
-    id: &str,
-    title: &str,
-    caption: &str,
-    index: fn(&MemorySample) -> Option<f64>,
-) -> Option<Figure> {
-    // An index is a share; anything else is not drawn.
-    let index = |sample: &MemorySample| index(sample).filter(|value| value.abs() <= 1.0);
-    let most = samples(schemes).filter_map(index).reduce(f64::max)?;
-    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
-    let line = |scheme: &&SchemeRuns<'_>| Line {
-        label: scheme.name.to_string(),
-        colour: palette::of_scheme(scheme.name),
-        points: scheme
-            .first()
-            .series
-            .memory
-            .iter()
-            .map(|sample| (sample.instruction, index(sample)))
-            .collect(),
-    };
-    let chart = Lines {
-        title,
-        lines: schemes.iter().map(line).collect(),
-        // A scale that makes something of a thousandth would mislead.
-        top: (last, most.clamp(0.1, 1.0)),
-        format: format::percent,
-        tick: (100.0, " %"),
-        axis: Axis::INSTRUCTIONS,
-        marks: false,
-    };
-    let rows = schemes.iter().flat_map(|scheme| {
-        scheme.first().series.memory.iter().map(move |sample| {
-            vec![
-                Cell::scheme(scheme.name),
-                Cell::value(Some(sample.instruction), compact),
-                Cell::value(index(sample), format::percent),
-            ]
-        })
-    });
-    Some(Figure {
-        id: id.to_string(),
-        name: format!("{} {title}", schemes[0].first().workload),
-        title: title.to_string(),
-        caption: caption.to_string(),
-        data: Grid {
-            head: ["scheme", "instructions", "share"].map(String::from).to_vec(),
-            rows: rows.collect(),
-        },
-        picture: chart.svg(),
-    })
-}
-
-/// Touched memory and what is mapped beyond it, one chart per scheme with the same axes.
-fn bloat(comparison: &Comparison<'_>, schemes: &[&SchemeRuns<'_>], id: &str) -> String {
-    let positive = |value: Option<f64>| value.filter(|v| v.is_finite()).unwrap_or(0.0).max(0.0);
-    let most = samples(schemes)
-        .map(|sample| positive(sample.mapped_bytes).max(positive(sample.touched_bytes)))
-        .fold(0.0, f64::max);
-    if most <= 0.0 {
-        return String::new();
-    }
-    let units = [(1024f64.powi(4), "TB"), (1024f64.powi(3), "GB"), (1024f64.powi(2), "MB")];
-    // Below ten of a unit its axis would have fractions.
-    let (unit, name) =
-        units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
-    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
-    let parts = |sample: &MemorySample| {
-        let (touched, mapped) = (positive(sample.touched_bytes), positive(sample.mapped_bytes));
-        let resident = touched.min(mapped);
-        [resident, mapped - resident, touched - resident]
-    };
-    // What is swapped out or unmapped is worth a colour only where there is any.
-    let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
-    let series: Vec<Series> = [
-        ("touched", "touched", "touched"),
-        ("untouched", "mapped, not touched yet", "untouched"),
-        ("gone", "touched, swapped out or unmapped", "mixed"),
-    ][..2 + usize::from(is_gone)]
-        .iter()
-        .map(|part| Series { key: part.0.into(), label: part.1.into(), colour: part.2 })
-        .collect();
-    let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
-        let memory = &scheme.first().series.memory;
-        let points = memory.iter().map(|sample| {
-            let parts = parts(sample).into_iter().take(series.len());
-            (sample.instruction, parts.map(|part| part / unit).collect())
-        });
-        let title = format!("Bloat: {}", scheme.name);
-        let chart = Area {
-            title: &title,
-            series: series.clone(),
-            samples: points.collect(),
-            top: (last, most / unit),
-        };
-        let rows = memory.iter().map(|sample| {
-            vec![
-                Cell::value(Some(sample.instruction), compact),
-                Cell::value(sample.touched_bytes, bytes),
-                Cell::value(sample.mapped_bytes, bytes),
-            ]
-        });
-        Figure {
-            id: format!("{id}-bloat-{index}"),
-            name: format!("{} {title}", scheme.first().workload),
-            title: scheme.name.to_string(),
-            caption: String::new(),
-            data: Grid {
-                head: ["instructions", "touched", "mapped"].map(String::from).to_vec(),
-                rows: rows.collect(),
-            },
-            picture: chart.svg(),
-        }
-        .html()
-    };
-    let figures: Vec<String> = schemes.iter().enumerate().map(one).collect();
-    format!(
-        "<h2>Bloat over time</h2><p class=\"lead\">Memory mapped, in {name}, and how much of it the program has touched so far.{}</p>{}",
-        seeds_note(comparison),
-        linked(&figures),
-    )
 }

@@ -8,8 +8,10 @@ mod counters;
 pub(crate) mod figure;
 mod figures;
 mod headline;
+mod interactive;
 mod matrices;
 mod memory;
+mod memory_over_time;
 mod pictures;
 
 pub(crate) use memory::single_map;
@@ -19,9 +21,10 @@ use crate::comparison::{Comparison, comparisons};
 use crate::format::escape;
 use crate::metric::{Metric, metrics};
 use crate::palette::COLOURS;
+use crate::sampled::{self, SampledRow};
 use crate::word::GLOSSARY;
 
-use figure::{Cell, Grid};
+use figure::{Cell, Grid, Heading};
 
 /// What the page says besides the results.
 #[derive(Clone, Debug, Default)]
@@ -57,11 +60,11 @@ pub(crate) fn document(title: &str, body: &str) -> String {
          <link rel=\"icon\" href=\"data:,\"/><title>{}</title><style>{}{}</style></head>\n<body><main>\n",
         escape(title),
         colour_rules(),
-        include_str!("style.css"),
+        interactive::STYLE,
     );
     page.push_str(body);
     page.push_str("</main>\n<div id=\"tip\" hidden=\"hidden\"></div>\n<script>");
-    page.push_str(include_str!("script.js"));
+    page.push_str(&interactive::script());
     page.push_str("</script>\n</body></html>\n");
     page
 }
@@ -130,6 +133,7 @@ fn section(comparison: &Comparison<'_>, index: usize, is_only: bool) -> String {
     }
     text.push_str(&about(comparison));
     text.push_str(&main_table(comparison, &metrics).scrolling("Main figures by scheme", "main"));
+    text.push_str(&sampled_table(comparison));
     text.push_str(&notes(comparison));
     text.push_str(&matrices::matrices(comparison, &id));
     text.push_str(&format!("<h2 id=\"{id}-figures\">Figures</h2>"));
@@ -169,8 +173,8 @@ fn about(comparison: &Comparison<'_>) -> String {
 
 fn main_table(comparison: &Comparison<'_>, metrics: &[Metric]) -> Grid {
     let shown: Vec<&Metric> = metrics.iter().filter(|metric| metric.is_main).collect();
-    let mut head = vec!["scheme".to_string()];
-    head.extend(shown.iter().map(|metric| metric.label.clone()));
+    let mut head = vec![Heading::from("scheme")];
+    head.extend(shown.iter().map(|metric| metric.heading(&metric.label)));
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let mut row = vec![Cell::scheme(scheme.name)];
         row.extend(
@@ -181,6 +185,26 @@ fn main_table(comparison: &Comparison<'_>, metrics: &[Metric]) -> Grid {
         row
     });
     Grid { head, rows: rows.collect() }
+}
+
+/// What the windows of a sampled trace say of the program, with confidence intervals.
+fn sampled_table(comparison: &Comparison<'_>) -> String {
+    let Some(caption) = sampled::caption(comparison) else {
+        return String::new();
+    };
+    let rows = sampled::rows(comparison);
+    let mut head = vec![Heading::from("scheme")];
+    head.extend(rows.iter().map(|row| Heading::from(row.label.to_string())));
+    let schemes = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
+        let cell = |row: &SampledRow| match row.values[index] {
+            Some(figure) => Cell::value(Some(figure.mean), |_| row.text(figure)),
+            None => Cell::missing(),
+        };
+        std::iter::once(Cell::scheme(scheme.name)).chain(rows.iter().map(cell)).collect()
+    });
+    let grid = Grid { head, rows: schemes.collect() };
+    let table = grid.scrolling("Estimates for the whole program by scheme", "main");
+    format!("<p class=\"lead\">{}.</p>{table}", escape(&caption))
 }
 
 /// Every note once, with the schemes it belongs to unless it belongs to all.
@@ -209,13 +233,15 @@ fn notes(comparison: &Comparison<'_>) -> String {
     format!("<aside class=\"notes\"><h3>Notes</h3><ul>{lines}</ul></aside>")
 }
 
+/// A command that can be copied.
+pub(crate) fn command(text: &str) -> String {
+    format!("<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>", escape(text))
+}
+
 pub(crate) fn run_again(mut versions: Vec<&str>, options: &ReportOptions) -> String {
     let mut text = "<section id=\"again\"><h2>Run it again</h2>".to_string();
     if !options.command.is_empty() {
-        text.push_str(&format!(
-            "<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
-            escape(&options.command)
-        ));
+        text.push_str(&command(&options.command));
     }
     versions.retain(|version| !version.is_empty());
     versions.sort_unstable();

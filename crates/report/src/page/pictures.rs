@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid, linked};
+use super::figure::{Cell, Figure, Grid, Heading, headings, linked};
 use crate::Region;
 use crate::chart::{Area, Series, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
@@ -66,8 +66,8 @@ fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: &
     });
     let title = format!("L2 TLB contents: {}", scheme.name);
     let chart = Area { title: &title, series: series.to_vec(), samples: points.collect(), top };
-    let mut head = vec!["instruction".to_string()];
-    head.extend(series.iter().map(|one| one.label.clone()));
+    let mut head = vec![Heading::from("instruction")];
+    head.extend(series.iter().map(|one| Heading::with_unit(&one.label, "entries")));
     let rows = samples.iter().map(|sample| {
         let mut row = vec![Cell::value(Some(sample.instruction), compact)];
         row.extend(
@@ -149,7 +149,7 @@ fn one_page(scheme: &str, region: &Region, id: &str) -> Figure {
         title,
         caption,
         data: Grid {
-            head: ["region", "filter bit", "holes", "allocated holes"].map(String::from).to_vec(),
+            head: headings(["region", "filter bit", "holes", "allocated holes"]),
             rows: rows.collect(),
         },
     }

@@ -46,11 +46,12 @@ pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
 
 fn table(section: &Section) -> String {
     let cell = |value: &Value| match value {
-        Value::Text(text) => Cell::text(text.trim()),
+        Value::Text(text) => Cell::text(text.trim_end()),
         Value::Number(number, write) => Cell::value(*number, write),
     };
     let rows = section.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    let grid = Grid { head: section.head.clone(), rows };
+    let head = section.head.iter().map(|name| name.as_str().into()).collect();
+    let grid = Grid { head, rows };
     format!(
         "<h2 id=\"{}\">{}</h2><p class=\"lead\">{}</p>{}",
         file_name(&section.title),

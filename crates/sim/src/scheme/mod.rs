@@ -186,7 +186,7 @@ impl Scheme {
     }
 
     /// Whether its hardware has direct segments.
-    pub(crate) fn has_segments(&self) -> bool {
+    pub fn has_segments(&self) -> bool {
         self.policy.split(':').next() == Some("segment")
     }
 
@@ -201,7 +201,7 @@ impl Scheme {
 
     /// The policy with the comparison's own options for perforated pages, superpages or segments,
     /// which come last and so win.
-    pub(crate) fn policy_text(&self, memory: &MemoryState) -> String {
+    pub fn policy_text(&self, memory: &MemoryState) -> String {
         let options = if self.has_segments() {
             &memory.segment
         } else if self.policy.starts_with("perforated") {

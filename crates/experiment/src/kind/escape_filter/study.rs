@@ -1,0 +1,201 @@
+//! One program over one set of faulty frames.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_os::{FaultMap, SegmentState};
+use perforate_sim::{
+    Composition, Machine, MemoryState, Past, RunOptions, SimError, Simulation, SystemOptions,
+    Workload, open_workload,
+};
+use perforate_types::{
+    AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
+};
+
+use crate::kind::case_study::Random;
+
+/// Seed of workload and memory, whatever the seed of the faulty frames is.
+const SEED: u64 = 1;
+/// What the host has besides the guest's memory, for its tables and for pages that escaped. So
+/// little that the guest's segment fits only where faulty frames are.
+const HOST_EXTRA_MB: u64 = 64;
+
+/// The instructions of a program, decoded once for all runs. Before them every page is touched that
+/// they touch, and one of each area that was mapped: the paper's programs ran for minutes, so that
+/// next to no page was touched the first time.
+pub struct Tape {
+    chunks: Vec<Chunk>,
+    has_events: bool,
+    /// Before measuring starts.
+    warmup: u64,
+}
+
+impl Tape {
+    /// Reads the program's first instructions.
+    ///
+    /// # Errors
+    /// No such workload, or a trace that is damaged.
+    pub fn read(name: &str, instructions: u64, guest: &MemoryState) -> Result<Self, SimError> {
+        let workload = Workload { name: name.into(), skip: 0, instructions: Some(instructions) };
+        let mut source = open_workload(&workload, guest, SEED)?;
+        let (mut chunks, mut chunk) = (Vec::new(), Chunk::default());
+        while source.next_chunk(&mut chunk)? {
+            chunks.push(std::mem::take(&mut chunk));
+        }
+        let touches = touches(&mut chunks);
+        let decoded: usize = chunks.iter().map(|chunk| chunk.instructions.len()).sum();
+        let warmup = (touches.instructions.len() + decoded / 2) as u64;
+        chunks.insert(0, touches);
+        Ok(Self { chunks, has_events: source.metadata().has_events, warmup })
+    }
+}
+
+/// What the program finds mapped, and a read of each page.
+fn touches(chunks: &mut [Chunk]) -> Chunk {
+    let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
+    let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
+    let mut touches = Chunk::default();
+    let Some(first) = chunks.first_mut() else { return touches };
+    let at_start = first.events.iter().take_while(|(at, _)| *at == 0).count();
+    for (_, event) in first.events.drain(..at_start) {
+        if let ProgramEvent::Map { start, permissions, backing: Backing::Anonymous, .. } = event
+            && permissions.write
+        {
+            pages.insert(start.page());
+        }
+        touches.push_event(event);
+    }
+    let Some(&instruction) = first.instructions.first() else { return touches };
+    for page in pages {
+        let access = MemoryAccess { address: page.address(), size: 8, kind: AccessKind::Read };
+        touches.push(Instruction { ip: instruction.ip, ..Instruction::default() }, &[access]);
+    }
+    touches
+}
+
+/// What one run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Instructions and cycles of the measured half.
+    pub instructions: u64,
+    pub cycles: u64,
+    /// The host's segment at the end.
+    pub segment: SegmentState,
+    /// First-level TLB misses, instruction fetches not counted.
+    pub misses: f64,
+    /// Pages that were in no TLB and that the segments of the mode translated, and those of which
+    /// the host's segment alone did not, as they escaped or pass for it.
+    pub by_segments: f64,
+    pub walked: f64,
+}
+
+/// Everything that the runs of a program have in common.
+pub struct Study<'a> {
+    pub machine: &'a Machine,
+    pub composition: Composition,
+    pub guest: &'a MemoryState,
+    pub tape: &'a Tape,
+    pub check: bool,
+}
+
+impl Study<'_> {
+    /// Where the host's segment lies without faulty frames, if there is one.
+    ///
+    /// # Errors
+    /// Out of memory, or a disagreement with the oracle.
+    pub fn place(&self) -> Result<Option<SegmentState>, SimError> {
+        let mut run = self.simulation(&[], true)?;
+        run.run(&self.tape.chunks[0])?;
+        Ok(host_segment(&run))
+    }
+
+    /// Runs the program over a host with these faulty frames; `None` if the host has no segment at
+    /// the end.
+    ///
+    /// # Errors
+    /// Out of memory, or a disagreement with the oracle.
+    pub fn run(
+        &self,
+        faulty: &[u64],
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Option<Outcome>, SimError> {
+        let mut run = self.simulation(faulty, false)?;
+        for (index, chunk) in self.tape.chunks.iter().enumerate() {
+            run.run(chunk)?;
+            progress((index + 1) as f64 / self.tape.chunks.len() as f64);
+        }
+        let Some(segment) = host_segment(&run) else { return Ok(None) };
+        let instructions = run.instructions() - self.tape.warmup;
+        let mut counters = Counters::default();
+        run.system().record(instructions, &mut counters);
+        let get = |name| counters.get(name).unwrap_or_default();
+        let (by_segments, walked) = if self.composition.own.has_segments() {
+            (get("misses_in_both_segments"), get("misses_in_guest_segment_only"))
+        } else {
+            let by_host = get("misses_in_host_segment_only");
+            (by_host, get("walks") - by_host)
+        };
+        let misses = get("l1_tlb_misses");
+        let cycles = run.cycles().expect("a timed run");
+        Ok(Some(Outcome { instructions, cycles, segment, misses, by_segments, walked }))
+    }
+
+    fn simulation(&self, faulty: &[u64], functional: bool) -> Result<Simulation, SimError> {
+        let system = SystemOptions {
+            check: self.check,
+            implicit_maps: !self.tape.has_events,
+            counts_only: false,
+        };
+        let options = RunOptions { functional, system, warmup: self.tape.warmup };
+        let memory = self.memory(faulty)?;
+        Simulation::new(self.machine, self.composition, &memory, SEED, options)
+    }
+
+    fn memory(&self, faulty: &[u64]) -> Result<MemoryState, SimError> {
+        let host_bytes = self.guest.memory_bytes + (HOST_EXTRA_MB << 20);
+        let host = MemoryState::parse(Some(&host_bytes.to_string()), None, None)?;
+        let faulty = Some(faulty.to_vec()).filter(|frames| !frames.is_empty());
+        let host =
+            host.with_past(Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() })?;
+        Ok(MemoryState { host: Some(Box::new(host)), ..self.guest.clone() })
+    }
+
+    /// The frames that the host's segment has wherever it begins: a run as long as the guest's
+    /// memory may begin `HOST_EXTRA_MB` earlier or later, if that avoids faulty frames.
+    ///
+    /// # Errors
+    /// There are none, as the segment is too small.
+    pub fn frames(&self, segment: &SegmentState) -> Result<Range<u64>, String> {
+        let margin = HOST_EXTRA_MB << 20 >> 12;
+        let first = segment.frame.number();
+        let frames = first + margin..(first + segment.pages).saturating_sub(margin);
+        if frames.is_empty() {
+            let least = 2 * HOST_EXTRA_MB;
+            return Err(format!("the guest has too little memory: take more than {least}M"));
+        }
+        Ok(frames)
+    }
+}
+
+/// The host's segment now.
+fn host_segment(run: &Simulation) -> Option<SegmentState> {
+    let hypervisor = run.system().hypervisor().expect("the program runs in a virtual machine");
+    hypervisor.kernel().segment(hypervisor.space())
+}
+
+/// The set of so many different frames with this seed, evenly.
+///
+/// # Errors
+/// There are fewer frames.
+pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec<u64>, String> {
+    let all = frames.end - frames.start;
+    if all < count as u64 {
+        return Err(format!("{count} faulty frames cannot be among {all}"));
+    }
+    let mut random = Random((count as u64) << 32 ^ seed);
+    let mut chosen = BTreeSet::new();
+    while chosen.len() < count {
+        chosen.insert(frames.start + random.below(all));
+    }
+    Ok(chosen.into_iter().collect())
+}

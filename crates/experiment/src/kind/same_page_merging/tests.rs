@@ -1,0 +1,112 @@
+//! Small heaps, checked by the oracle, against what follows from their contents.
+
+use super::*;
+
+fn settings(texts: &[(&str, &str)]) -> Settings {
+    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+}
+
+/// Two heaps of 64MB, read a little, checked.
+fn small(more: &[(&str, &str)]) -> Settings {
+    let mut all = settings(&[
+        ("heap", "64M"),
+        ("memory", "512M"),
+        ("reads", "20k"),
+        ("warmup", "5k"),
+        ("slice", "1k"),
+        ("check", "true"),
+    ]);
+    all.0.extend(settings(more).0);
+    all
+}
+
+fn measure(settings: &Settings, subject: &str, seed: u64) -> Measurement {
+    let measured = SamePageMerging.measure(settings, &[subject.into()], seed, &mut |_| ());
+    measured.unwrap().remove(0)
+}
+
+/// Half of the 32,768 pages are zero, in runs that lie in half of the regions: these are zero all
+/// over, and one frame of zeros is left of them.
+#[test]
+fn zero_pages_in_half_of_the_regions() {
+    let settings = small(&[("contents", "zero=50%,regions=50%,run=512")]);
+    for (subject, broken, perforated) in [("4k", 0.0, 0.0), ("thp", 1.0, 0.0)] {
+        let figures = measure(&settings, subject, 3);
+        let zero_pages = figures["pages_merged"];
+        // Which regions are zero is drawn: 64 throws with probability one half.
+        assert!((18.0 * 512.0..46.0 * 512.0).contains(&zero_pages), "{zero_pages}");
+        assert_eq!(figures["memory_bytes"], f64::from(128 << 20));
+        let saved = figures["free_bytes_after"] - figures["free_bytes_before"];
+        let tables = figures["page_table_bytes_after"] - figures["page_table_bytes_before"];
+        // All merged pages but the one that is left, less tables for what is broken.
+        let frames = (saved + tables) / 4096.0;
+        assert!((zero_pages - 2.0..=zero_pages).contains(&frames), "{frames} of {zero_pages}");
+        assert_eq!(figures["large_pages_broken"] > 0.0, broken > 0.0, "{subject}");
+        assert_eq!(figures["perforated_pages_after"] > 0.0, perforated > 0.0, "{subject}");
+    }
+}
+
+/// Conventional large pages break where perforated ones are punched, for the same saving.
+#[test]
+fn perforated_pages_are_punched_where_others_break() {
+    let settings = small(&[]);
+    let (large, perforated) = (measure(&settings, "thp", 1), measure(&settings, "perforated", 1));
+    assert_eq!(large["pages_merged"], perforated["pages_merged"]);
+    assert!(large["pages_merged"] > 0.0);
+    let broken = large["large_pages_broken"];
+    let share = broken / large["large_pages_before"];
+    assert!((0.2..0.6).contains(&share), "40 % of the regions have equal pages: {share}");
+    assert_eq!(perforated["large_pages_broken"], 0.0);
+    let punched = perforated["perforated_pages_after"] - perforated["perforated_pages_before"];
+    assert_eq!(punched, broken);
+    for figures in [&large, &perforated] {
+        for pattern in ["uniform", "skewed"] {
+            let get = |figure: &str| figures[&format!("{pattern}_{figure}")];
+            assert!(get("walks_after") > get("walks_before"), "{pattern}");
+            assert!(get("cycles_after") > get("cycles_before"), "{pattern}");
+        }
+        assert!(figures["merging_operating_system_cycles"] > 0.0);
+    }
+}
+
+#[test]
+fn the_same_alone_and_together() {
+    let settings = small(&[("timing", "false")]);
+    let subjects = ["thp".to_string(), "perforated".to_string()];
+    let mut heard = Vec::new();
+    let together = SamePageMerging.measure(&settings, &subjects, 2, &mut |part| heard.push(part));
+    let together = together.unwrap();
+    assert_eq!(together[0], measure(&settings, "thp", 2));
+    assert_eq!(together[1], measure(&settings, "perforated", 2));
+    assert_ne!(together[0], measure(&settings, "thp", 3));
+    assert!(!together[0].contains_key("uniform_cycles_before"));
+    assert!(heard.is_sorted() && heard.last() == Some(&1.0), "{heard:?}");
+}
+
+/// 16 % of 2,641,920 pages, two takers of each content.
+#[test]
+fn the_pool_follows_from_the_takers() {
+    let study = study(&Settings::default(), 7).unwrap();
+    assert_eq!(study.contents.distinct, 2 * 1290 * 512 * 16 / 100 / 2);
+    assert_eq!((study.contents.seed, study.contents.run), (7, 16));
+    let none = contents("zero=5%", 1, 2, 1).unwrap();
+    assert_eq!((none.distinct, none.duplicate), (0, 0.0));
+}
+
+#[test]
+fn settings_are_checked() {
+    assert_eq!(SamePageMerging.check(&Settings::default(), "perforated"), Ok(()));
+    for (texts, subject, word) in [
+        ([("heap", "3M")], "thp", "heap"),
+        ([("takers", "0")], "thp", "from 1"),
+        ([("contents", "zero=200%")], "thp", "contents"),
+        ([("contents", "zero=2%,distinct=5")], "thp", "takers"),
+        ([("timing", "1")], "thp", "timing"),
+        ([("machine", "none")], "thp", "none"),
+        ([("slice", "0")], "thp", "slice"),
+        ([("reads", "5")], "2m", "2m"),
+    ] {
+        let problem = SamePageMerging.check(&settings(&texts), subject).unwrap_err();
+        assert!(problem.contains(word) && !problem.contains('\n'), "{problem}");
+    }
+}

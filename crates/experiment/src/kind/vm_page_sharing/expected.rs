@@ -1,0 +1,39 @@
+//! The closed form of what merging saves.
+
+use perforate_os::{ContentDistribution, KsmConfig};
+
+use crate::kind::case_study::places_hit;
+
+/// Frames that become free when equal pages of `pages` are merged. Of the zero pages one in every
+/// `max_page_sharing` stays. Runs of r pages begin at any content of the pool, so that each of D
+/// contents is hit by a run with the probability r/D: D·(1 − (1 − r/D)^runs) of them stay.
+pub fn saved_pages(contents: &ContentDistribution, pages: u64) -> f64 {
+    let limit = KsmConfig::default().max_page_sharing as f64;
+    let zero = contents.zero * pages as f64;
+    let drawn = contents.duplicate * pages as f64;
+    let run = contents.run as f64;
+    let (pool, runs) = (contents.distinct as f64, drawn / run);
+    let kept = if drawn == 0.0 { 0.0 } else { run * places_hit(pool / run, runs) };
+    (zero - (zero / limit).ceil()) + (drawn - kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(text: &str) -> ContentDistribution {
+        text.parse().unwrap()
+    }
+
+    /// Of 1024 pages 512 are zero: two of them stay. 4 draws out of 2 contents leave
+    /// 2·(1 − 1/16) = 1.875.
+    #[test]
+    fn savings_by_hand() {
+        assert_eq!(saved_pages(&contents("zero=50%"), 1024), 510.0);
+        let saved = saved_pages(&contents("duplicate=50%,distinct=2"), 8);
+        assert!((saved - (4.0 - 1.875)).abs() < 1e-9, "{saved}");
+        // In runs of 2 of 4 contents: 2 runs, each content is missed with the probability 1/4.
+        let saved = saved_pages(&contents("duplicate=50%,distinct=4,run=2"), 8);
+        assert!((saved - (4.0 - 3.0)).abs() < 1e-9, "{saved}");
+    }
+}

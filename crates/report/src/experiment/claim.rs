@@ -1,0 +1,157 @@
+//! Claims of the papers and what became of them.
+
+use serde::Deserialize;
+
+use super::record::or_default;
+use super::show::Show;
+use crate::format::MISSING;
+
+/// A paper's number beside ours.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Claim {
+    pub id: String,
+    pub statement: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub source: String,
+    /// `exact`, `close` or `trend`.
+    #[serde(default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub show: Show,
+    pub paper: Option<f64>,
+    /// Upper end of a range.
+    pub paper_high: Option<f64>,
+    /// `=`, `≤`, `≥` or `range`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub relation: String,
+    pub ours: Option<f64>,
+    pub ours_low: Option<f64>,
+    pub ours_high: Option<f64>,
+    /// Least and greatest over the places of a range.
+    pub ours_least: Option<f64>,
+    pub ours_greatest: Option<f64>,
+    pub verdict: Verdict,
+    pub note: Option<String>,
+    pub explanation: Option<String>,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Reproduced,
+    SameDirection,
+    NotReproduced,
+}
+
+impl Verdict {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::SameDirection => "same direction",
+            Self::NotReproduced => "not reproduced",
+        }
+    }
+
+    /// Name of its colour.
+    pub fn colour(self) -> &'static str {
+        match self {
+            Self::Reproduced => "perforated",
+            Self::SameDirection => "bitmap",
+            Self::NotReproduced => "hole",
+        }
+    }
+
+    /// A sign that says the same without the colour.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Reproduced => "✓",
+            Self::SameDirection => "≈",
+            Self::NotReproduced => "✗",
+        }
+    }
+}
+
+impl Claim {
+    /// The paper's number with its relation, or its range.
+    pub fn paper_text(&self) -> String {
+        let paper = self.show.text_or_missing(self.paper);
+        match (self.relation.as_str(), self.paper_high) {
+            ("range", Some(high)) | ("=" | "", Some(high)) => {
+                format!("{paper} to {}", self.show.text(high))
+            }
+            ("=" | "" | "range", None) => paper,
+            (relation, _) => format!("{relation} {paper}"),
+        }
+    }
+
+    /// Our number: the median, or least and greatest for a range.
+    pub fn ours_text(&self) -> String {
+        match (self.ours_least, self.ours_greatest) {
+            (Some(least), Some(greatest)) => {
+                format!("{} to {}", self.show.text(least), self.show.text(greatest))
+            }
+            _ => self.show.text_or_missing(self.ours),
+        }
+    }
+
+    /// The interval around our number as text; none where there is none or where it says no more.
+    pub fn interval_text(&self) -> Option<String> {
+        interval_text(self.show, self.ours_low, self.ours_high)
+    }
+
+    /// What tables are sorted by: ours, or the least of a range.
+    pub fn ours_shown(&self) -> Option<f64> {
+        self.ours_least.or(self.ours).map(|value| self.show.shown(value))
+    }
+
+    /// A remark on how the claim was read.
+    pub fn note_text(&self) -> Option<&str> {
+        self.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// Why it is as it is, as the experiment's file says.
+    pub fn explanation_text(&self) -> Option<&str> {
+        self.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())
+    }
+}
+
+/// “least – greatest”, where these are known and look different.
+pub(super) fn interval_text(show: Show, low: Option<f64>, high: Option<f64>) -> Option<String> {
+    let (low, high) = (show.text_or_missing(low), show.text_or_missing(high));
+    (low != high && low != MISSING && high != MISSING).then(|| format!("{low} – {high}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(more: &str) -> Claim {
+        let text = format!(
+            r#"{{"id":"P-C1","statement":"s","verdict":"reproduced","show":"gain"{more}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn relations_ranges_and_missing_values_are_said() {
+        assert_eq!(claim(r#","paper":1.594,"relation":"=""#).paper_text(), "+59.4 %");
+        assert_eq!(claim(r#","paper":1.2,"relation":"≥""#).paper_text(), "≥ +20.0 %");
+        let range = r#","paper":1.02,"paper_high":1.115,"relation":"range","ours_least":1.01,"ours_greatest":1.2"#;
+        assert_eq!(claim(range).paper_text(), "+2.00 % to +11.5 %");
+        assert_eq!(claim(range).ours_text(), "+1.00 % to +20.0 %");
+        assert_eq!(claim(r#","paper":null"#).paper_text(), MISSING);
+        assert_eq!(claim("").ours_text(), MISSING);
+    }
+
+    #[test]
+    fn intervals_that_say_no_more_are_left_out() {
+        let interval = |more| claim(more).interval_text();
+        assert_eq!(
+            interval(r#","ours":1.5,"ours_low":1.4,"ours_high":1.6"#).as_deref(),
+            Some("+40.0 % – +60.0 %")
+        );
+        assert_eq!(interval(r#","ours":1.5,"ours_low":1.5,"ours_high":1.5"#), None);
+        assert_eq!(interval(r#","ours":1.5,"ours_low":1.4"#), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! How values of experiments are written: as percentages, gains, factors or plain numbers.
+
+use serde::Deserialize;
+
+use crate::format::{MISSING, compact, exact, times};
+
+/// How a curve's values are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Show {
+    /// A share of the whole; 0.5 is written “50.00 %”.
+    Percent,
+    /// A change of a quotient; 1.5 is written “+50.0 %”.
+    Gain,
+    /// A quotient; 1.5 is written “1.50×”.
+    Ratio,
+    /// Anything else.
+    #[default]
+    Number,
+}
+
+impl Show {
+    /// The value as charts and CSV files have it: in percent where it is written in percent.
+    pub fn shown(self, value: f64) -> f64 {
+        match self {
+            Self::Percent => value * 100.0,
+            Self::Gain => (value - 1.0) * 100.0,
+            Self::Ratio | Self::Number => value,
+        }
+    }
+
+    /// The value as text.
+    pub fn text(self, value: f64) -> String {
+        self.writer()(self.shown(value))
+    }
+
+    /// The value as text, “–” where there is none.
+    pub fn text_or_missing(self, value: Option<f64>) -> String {
+        let value = value.filter(|value| value.is_finite());
+        value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
+    }
+
+    /// Writes what [`Show::shown`] gives.
+    pub fn writer(self) -> fn(f64) -> String {
+        match self {
+            Self::Percent => percent,
+            Self::Gain => gain,
+            Self::Ratio => times,
+            Self::Number => number,
+        }
+    }
+
+    /// Unit of what [`Show::shown`] gives, behind a tick.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Percent | Self::Gain => " %",
+            Self::Ratio => "×",
+            Self::Number => "",
+        }
+    }
+
+    /// The same unit in the heading of a column; none for plain numbers.
+    pub fn unit(self) -> Option<&'static str> {
+        match self {
+            Self::Percent => Some("%"),
+            Self::Gain => Some("gain in %"),
+            Self::Ratio => Some("×"),
+            Self::Number => None,
+        }
+    }
+}
+
+/// Percent with the digits that papers print, and one more.
+fn percent(percent: f64) -> String {
+    match percent.abs() {
+        size if size >= 99_999.5 => format!("{} %", compact(percent)),
+        0.0 => "0 %".into(),
+        size if size < 0.005 => format!("{percent:.0e} %"),
+        _ => format!("{percent:.2} %"),
+    }
+}
+
+fn gain(percent: f64) -> String {
+    match percent.abs() {
+        size if size >= 99_999.5 => format!("{} %", compact(percent)),
+        size if size < 0.005 => "0 %".into(),
+        size if size < 9.995 => format!("{percent:+.2} %"),
+        _ => format!("{percent:+.1} %"),
+    }
+}
+
+/// Whole numbers in groups of three, others with four digits.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return MISSING.to_owned();
+    }
+    if value.fract() == 0.0 && size < 1e15 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return sign.to_owned() + &exact(&(size as u64).into());
+    }
+    match size {
+        _ if !(1e-4..1e15).contains(&size) => format!("{value:.3e}"),
+        _ if size >= 1000.0 => number(value.round()),
+        _ => {
+            let digits = 3 - size.log10().floor() as i32;
+            let text = format!("{value:.*}", digits.max(0) as usize);
+            let text = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+            text.trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_have_a_digit_more_than_the_paper() {
+        assert_eq!(Show::Percent.text(0.933), "93.30 %");
+        assert_eq!(Show::Percent.text(0.0), "0 %");
+        assert_eq!(Show::Percent.text(-0.000_3), "-0.03 %");
+        assert_eq!(Show::Percent.text(2.6e-13), "3e-11 %");
+    }
+
+    #[test]
+    fn gains_have_a_sign_and_start_at_one() {
+        assert_eq!(Show::Gain.text(1.594), "+59.4 %");
+        assert_eq!(Show::Gain.text(0.688), "-31.2 %");
+        assert_eq!(Show::Gain.text(0.95), "-5.00 %");
+        assert_eq!(Show::Gain.text(1.0), "0 %");
+    }
+
+    #[test]
+    fn other_numbers() {
+        assert_eq!(Show::Ratio.text(2.4), "2.40×");
+        for (value, text) in [
+            (17.0, "17"),
+            (2_097_152.0, "2,097,152"),
+            (-2048.0, "-2,048"),
+            (0.1, "0.1"),
+            (1.048_72, "1.049"),
+            (12.345, "12.35"),
+            (9_999.9, "10,000"),
+            (1.5e-9, "1.500e-9"),
+            (1e300, "1.000e300"),
+        ] {
+            assert_eq!(Show::Number.text(value), text);
+        }
+        assert_eq!(Show::Number.text_or_missing(Some(f64::NAN)), MISSING);
+    }
+}

@@ -1,0 +1,124 @@
+//! Counting verdicts, in all and paper by paper.
+
+use std::collections::BTreeMap;
+
+use super::ExperimentResult;
+use super::claim::{Claim, Verdict};
+
+/// How many claims have which verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Reproduced within the tolerance.
+    pub reproduced: usize,
+    /// In the same direction only.
+    pub same_direction: usize,
+    /// Not reproduced.
+    pub not_reproduced: usize,
+}
+
+impl Tally {
+    pub(super) fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+        let mut tally = Self::default();
+        for claim in claims {
+            match claim.verdict {
+                Verdict::Reproduced => tally.reproduced += 1,
+                Verdict::SameDirection => tally.same_direction += 1,
+                Verdict::NotReproduced => tally.not_reproduced += 1,
+            }
+        }
+        tally
+    }
+
+    /// All claims.
+    pub fn total(&self) -> usize {
+        self.reproduced + self.same_direction + self.not_reproduced
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!(
+            "{} reproduced, {} same direction, {} not reproduced",
+            self.reproduced, self.same_direction, self.not_reproduced
+        )
+    }
+}
+
+/// The claims of one paper.
+pub(super) struct PaperTally {
+    /// What the paper is about.
+    pub name: String,
+    pub tally: Tally,
+    /// Distinct ids, and those of which every claim is reproduced. Claims that name nothing but a section
+    /// of their paper have no id.
+    pub ids: usize,
+    pub whole_ids: usize,
+}
+
+/// One line for each paper that has claims, in the order of their letters.
+pub(super) fn papers(results: &[ExperimentResult]) -> Vec<PaperTally> {
+    let mut found: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
+    for claim in claims(results) {
+        found.entry(prefix(&claim.id)).or_default().push(claim);
+    }
+    found
+        .into_iter()
+        .map(|(prefix, claims)| {
+            let (ids, whole_ids) = count_ids(claims.iter().copied());
+            let tally = Tally::of(claims);
+            PaperTally { name: paper_name(prefix), tally, ids, whole_ids }
+        })
+        .collect()
+}
+
+/// All claims of all experiments.
+pub(super) fn claims(results: &[ExperimentResult]) -> impl Iterator<Item = &Claim> {
+    results.iter().flat_map(|result| &result.claims)
+}
+
+/// Distinct ids, and those of which every claim is reproduced.
+pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> (usize, usize) {
+    let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
+    for claim in claims.into_iter().filter(|claim| claim.id.contains('-')) {
+        *whole.entry(&claim.id).or_insert(true) &= claim.verdict == Verdict::Reproduced;
+    }
+    (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
+}
+
+/// What stands before the hyphen of a claim's id, or before its section.
+fn prefix(id: &str) -> &str {
+    id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
+}
+
+fn paper_name(prefix: &str) -> String {
+    match prefix {
+        "P" => "P: perforated pages".into(),
+        "G" => "G: gap-tolerant superpages".into(),
+        "D" => "D: direct segments in virtual machines".into(),
+        "" => "others".into(),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_whole_where_all_its_claims_are_reproduced() {
+        let claim = |id: &str, verdict: &str| -> Claim {
+            let text = format!(r#"{{"id":"{id}","statement":"s","verdict":"{verdict}"}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        let claims = [
+            claim("P-C1", "reproduced"),
+            claim("P-C2", "reproduced"),
+            claim("P-C2", "same_direction"),
+            claim("P-C3", "not_reproduced"),
+        ];
+        assert_eq!(count_ids(&claims), (3, 1));
+        let tally = Tally::of(&claims);
+        assert_eq!(tally.text(), "2 reproduced, 1 same direction, 1 not reproduced");
+        assert_eq!(tally.total(), 4);
+        assert_eq!(prefix("P-C1"), "P");
+        assert_eq!(prefix("odd"), "");
+    }
+}

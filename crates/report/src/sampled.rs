@@ -1,0 +1,72 @@
+//! Figures of sampled traces with their confidence intervals, the same for the terminal and the
+//! page. With several seeds they are those of the first.
+
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format;
+use crate::result::{Sampled, SampledFigure};
+
+/// One figure of every scheme.
+pub(crate) struct SampledRow {
+    pub label: &'static str,
+    /// In the comparison's order.
+    pub values: Vec<Option<SampledFigure>>,
+    /// Whether it is a count of the whole program.
+    is_count: bool,
+}
+
+impl SampledRow {
+    /// A value with its interval as text.
+    pub fn text(&self, figure: SampledFigure) -> String {
+        let decimals = format::decimals(figure.mean) + 1;
+        let write = |value| match self.is_count {
+            true => format::compact(value),
+            false => format::ratio_with(value, decimals),
+        };
+        let half = figure.half_width_95.map(|half| format!(" ± {}", write(half)));
+        write(figure.mean) + &half.unwrap_or_default()
+    }
+}
+
+const FIGURES: [(&str, &str); 4] = [
+    ("cycles_per_instruction", "CPI"),
+    ("l2_tlb_mpki", "L2 TLB MPKI"),
+    ("walks_per_kilo_instruction", "walks PKI"),
+    ("translation_cycles_per_kilo_instruction", "translation cycles PKI"),
+];
+const EXTRAPOLATED: [(&str, &str); 2] =
+    [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
+
+fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {
+    scheme.first().sampled.as_ref()
+}
+
+/// All rows; none where no trace was sampled.
+pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
+    let row = |is_count: bool, name: &str, label: &'static str| {
+        let figure = |scheme: &SchemeRuns<'_>| {
+            let sampled = sampled(scheme)?;
+            let figures = if is_count { &sampled.extrapolated } else { &sampled.figures };
+            figures.get(name).copied()
+        };
+        let values = comparison.schemes.iter().map(figure).collect();
+        SampledRow { label, values, is_count }
+    };
+    let figures = FIGURES.iter().map(|(name, label)| row(false, name, label));
+    let counts = EXTRAPOLATED.iter().map(|(name, label)| row(true, name, label));
+    figures.chain(counts).filter(|row| row.values.iter().any(Option::is_some)).collect()
+}
+
+/// What the rows are, in a line.
+pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
+    let sampled = comparison.schemes.iter().find_map(sampled)?;
+    let interval = match sampled.windows {
+        1 => "one window has no confidence interval",
+        _ => "± half of the 95% confidence interval",
+    };
+    Some(format!(
+        "Whole program from {} windows ({} of {} instructions), {interval}",
+        sampled.windows,
+        format::compact(sampled.instructions_counted),
+        format::compact(sampled.instructions_represented),
+    ))
+}

@@ -1,0 +1,260 @@
+//! The pages in a real browser, wide and narrow: everything is used once, nothing overlaps.
+//!
+//! Further pages are checked where `PERFORATE_PAGES` names their files, separated by colons.
+//! Needs chromium; without it the test says so and ends.
+
+mod document;
+mod records;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use perforate_report::{ReportOptions, experiments_html, html, read_experiments, read_results};
+
+const WIDTHS: [u32; 2] = [1280, 400];
+/// A browser that says nothing for so long has stopped; a page takes seconds.
+const LONGEST_SILENCE: Duration = Duration::from_secs(120);
+/// What each width must have used at least once on the pages made here.
+const USED: [&str; 10] =
+    ["charts", "texts", "switches", "sorts", "filters", "verdicts", "tips", "keys", "csv", "svg"];
+
+fn options(title: &str) -> ReportOptions {
+    ReportOptions { title: title.into(), command: "perforate".into() }
+}
+
+/// Pages with every form of chart and table.
+fn own_pages() -> Vec<(String, String)> {
+    let runs = read_results(include_str!("data/sample.jsonl")).unwrap();
+    let experiments = read_experiments(&records::all()).unwrap();
+    let single = read_experiments(&records::lines().text()).unwrap();
+    vec![
+        ("compare.html".into(), html(&runs, &options("A comparison"))),
+        ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
+        ("single.html".into(), experiments_html(&single, &options("One experiment"))),
+    ]
+}
+
+/// The pages that were asked for; names keep them apart.
+fn other_pages() -> Vec<(String, String)> {
+    let named = std::env::var("PERFORATE_PAGES").unwrap_or_default();
+    let files = named.split(':').filter(|name| !name.is_empty());
+    let page = |(index, file): (usize, &str)| {
+        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        (format!("other-{index}.html"), text)
+    };
+    files.enumerate().map(page).collect()
+}
+
+/// The page with scripts that use it and tell what they found.
+fn with_checks(page: &str) -> String {
+    let early = format!("<script>{}</script>", include_str!("browser/early.js"));
+    let check = format!("<script>{}</script>", include_str!("browser/check.js"));
+    let page = page.replacen("<head>", &format!("<head>{early}"), 1);
+    let end = page.rfind("</body>").expect("a page has an end");
+    format!("{}{check}{}", &page[..end], &page[end..])
+}
+
+fn browser() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut places =
+        std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    places.find(|place| place.is_file())
+}
+
+/// The browser with a profile of its own.
+fn command(browser: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .args(["--enable-logging=stderr", "--no-first-run"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()));
+    command
+}
+
+/// The frame page with these pages, written to `name`.
+fn write_frame(folder: &Path, name: &str, pages: &[(String, String)], widths: &[u32]) {
+    let wanted: Vec<serde_json::Value> = pages
+        .iter()
+        .flat_map(|(page, _)| {
+            widths.iter().map(move |width| serde_json::json!({"page": page, "width": width}))
+        })
+        .collect();
+    let wanted = serde_json::Value::from(wanted).to_string();
+    let frame = include_str!("browser/frame.html").replacen("WANTED", &wanted, 1);
+    fs::write(folder.join(name), frame).unwrap();
+}
+
+/// What the console says of the frame page until it has come to its end.
+struct Console {
+    findings: Vec<Vec<String>>,
+    /// Messages of the pages themselves.
+    others: Vec<String>,
+}
+
+impl Console {
+    /// Opens the frame page and listens; ends the browser at the page's end.
+    fn of(browser: &Path, folder: &Path, page: &str) -> Self {
+        // With a port for debuggers the browser stays until it is ended.
+        let mut running = command(browser, folder)
+            .args(["--window-size=1280,1000", "--remote-debugging-port=0"])
+            .arg(format!("file://{}", folder.join(page).display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the browser starts");
+        let lines = listen(running.stderr.take().expect("it is piped"));
+        let mut console = Self { findings: Vec::new(), others: Vec::new() };
+        let mut is_ended = false;
+        while let Ok(line) = lines.recv_timeout(LONGEST_SILENCE) {
+            let text =
+                line.split_once("] \"").and_then(|(_, rest)| rest.rsplit_once("\", source: "));
+            let Some((text, _)) = text.filter(|_| line.contains("CONSOLE")) else { continue };
+            match text.split('\t').collect::<Vec<_>>().as_slice() {
+                ["finding", "end"] => {
+                    is_ended = true;
+                    break;
+                }
+                ["finding", words @ ..] => {
+                    console.findings.push(words.iter().copied().map(String::from).collect());
+                }
+                _ => console.others.push(text.to_owned()),
+            }
+        }
+        running.kill().expect("the browser ends");
+        running.wait().expect("the browser ends");
+        assert!(is_ended, "no end: {:?} {:?}", console.findings.last(), console.others);
+        console
+    }
+}
+
+/// Lines as they come.
+fn listen(messages: ChildStderr) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(messages).lines() {
+            if !line.is_ok_and(|line| send.send(line).is_ok()) {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// What using these pages at these widths brings up; nothing where there is no browser.
+fn look(pages: &[(String, String)], widths: &[u32]) -> Option<Console> {
+    let browser = browser()?;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, page) in pages {
+        fs::write(folder.path().join(name), with_checks(page)).unwrap();
+    }
+    write_frame(folder.path(), "frame.html", pages, widths);
+    Some(Console::of(&browser, folder.path(), "frame.html"))
+}
+
+/// Not captured by the test harness, so that it is seen.
+fn say_skipped() {
+    let text = b"SKIPPED: no chromium, so no page was looked at in a browser\n";
+    std::io::stderr().write_all(text).expect("messages can be written");
+}
+
+#[test]
+fn pages_work_in_a_browser() {
+    let pages: Vec<(String, String)> = own_pages().into_iter().chain(other_pages()).collect();
+    let Some(console) = look(&pages, &WIDTHS) else { return say_skipped() };
+    let mut used: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for line in &console.findings {
+        match line.as_slice() {
+            [page, width, text] if text.starts_with("counts ") => {
+                for (name, count) in text.split(' ').filter_map(|word| word.split_once('=')) {
+                    let count: u64 = count.parse().unwrap();
+                    *used.entry((width.clone(), name.to_owned())).or_default() += count;
+                    assert!(name != "charts" || count > 0, "{page}: no charts");
+                }
+            }
+            [page, width, text] => wrong.push(format!("{page} at {width} pixels: {text}")),
+            other => wrong.push(format!("{other:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
+    for (width, name) in WIDTHS.iter().flat_map(|width| USED.map(|name| (width, name))) {
+        let key = (width.to_string(), name.to_owned());
+        assert!(used.get(&key).is_some_and(|&count| count > 0), "no {name} at {width} pixels");
+    }
+    assert!(console.others.is_empty(), "{:?}", console.others);
+}
+
+/// A page that is wrong in one way, and what is to be said of it.
+const BROKEN: [(&str, &str, &str); 9] = [
+    ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
+    ("startTips();", "startTips(); missing();", "script error"),
+    ("startTips();", "console.error(1); startTips();", "console: 1"),
+    ("startTips();", "", "no value at the pointer"),
+    ("startLegends();", "", "a switch does nothing"),
+    ("startTables();", "", "a table does not sort"),
+    (
+        "const csv = (table) =>",
+        "const csv = (table) => \"\"; const unused = (table) =>",
+        "CSV is not",
+    ),
+    (
+        "</svg>",
+        "<text x=\"9\" y=\"90\">one</text><text x=\"9\" y=\"91\">two</text></svg>",
+        "texts overlap",
+    ),
+    (
+        "</main>",
+        "<figure id=\"bare\"><svg class=\"chart\" viewBox=\"0 0 9 9\"></svg></figure></main>",
+        "a chart without marks",
+    ),
+];
+
+#[test]
+fn what_is_broken_is_found() {
+    let page = own_pages().pop().expect("there are pages").1;
+    let broken = |(index, (from, to, _)): (usize, &(&str, &str, &str))| {
+        assert!(page.contains(from), "{from}");
+        (format!("broken-{index}.html"), page.replacen(from, to, 1))
+    };
+    let pages: Vec<(String, String)> = BROKEN.iter().enumerate().map(broken).collect();
+    let Some(console) = look(&pages, &[1280]) else { return say_skipped() };
+    for (index, (_, to, expected)) in BROKEN.iter().enumerate() {
+        let name = format!("broken-{index}.html");
+        let said = |line: &Vec<String>| line[0] == name && line[2].contains(expected);
+        assert!(console.findings.iter().any(said), "{to}: {:#?}", console.findings);
+    }
+}
+
+#[test]
+fn pages_can_be_photographed() {
+    let Some(browser) = browser() else { return say_skipped() };
+    let folder = tempfile::tempdir().unwrap();
+    // A folder in which pages and pictures are kept, to be looked at.
+    let keep = std::env::var_os("PERFORATE_SCREENSHOTS").map(PathBuf::from);
+    for (name, page) in own_pages().iter().chain(&other_pages()) {
+        fs::write(folder.path().join(name), page).unwrap();
+        let picture = folder.path().join(name).with_extension("png");
+        let screenshot = format!("--screenshot={}", picture.display());
+        command(&browser, folder.path())
+            .args(["--window-size=1280,1000", &screenshot])
+            .arg(format!("file://{}", folder.path().join(name).display()))
+            .output()
+            .expect("the browser starts");
+        let bytes = fs::read(&picture).unwrap_or_default();
+        // Width and height follow signature and name of the first chunk.
+        assert!(bytes.starts_with(b"\x89PNG"), "{name}: no picture");
+        assert_eq!(bytes[16..20], 1280u32.to_be_bytes(), "{name}");
+        assert!(bytes.len() > 20_000, "{name}: {} bytes are an empty page", bytes.len());
+        if let Some(keep) = &keep {
+            fs::copy(&picture, keep.join(name).with_extension("png")).unwrap();
+            fs::write(keep.join(name), page).unwrap();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Records of made-up experiments, with every form of chart and axis, and the edge cases.
+
+#![allow(dead_code, reason = "no test uses all of them")]
+
+use serde_json::{Value, json};
+
+/// Records of one experiment, written line by line.
+pub struct Records {
+    name: String,
+    lines: Vec<String>,
+}
+
+impl Records {
+    /// An experiment whose first record has these fields besides its name.
+    pub fn new(name: &str, fields: Value) -> Self {
+        let mut header = json!({
+            "record": "experiment", "experiment": name, "title": format!("Title of {name}"),
+            "source": "X §1", "notes": [], "axis_label": "", "axis_form": "number", "curves": [],
+            "charts": [], "seeds": 1, "seed": 1, "quick": false, "stand_ins": [],
+            "warmup": null, "config": {"name": name}, "version": "9.9",
+        });
+        merge(&mut header, fields);
+        Self { name: name.into(), lines: vec![header.to_string()] }
+    }
+
+    fn add(mut self, record: &str, fields: Value) -> Self {
+        let mut line = json!({"record": record, "experiment": self.name});
+        merge(&mut line, fields);
+        self.lines.push(line.to_string());
+        self
+    }
+
+    pub fn point(self, fields: Value) -> Self {
+        let mut all = json!({"on_axis": true});
+        merge(&mut all, fields);
+        self.add("point", all)
+    }
+
+    pub fn claim(self, id: &str, verdict: &str, fields: Value) -> Self {
+        let mut all = json!({
+            "id": id, "statement": format!("Statement of {id}"), "source": "X §2",
+            "kind": "close", "curve": "a", "show": "gain", "paper": 1.594, "relation": "=",
+            "ours": 1.553, "verdict": verdict, "note": null, "explanation": null,
+        });
+        merge(&mut all, fields);
+        self.add("claim", all)
+    }
+
+    pub fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+}
+
+fn merge(into: &mut Value, fields: Value) {
+    let (Value::Object(into), Value::Object(fields)) = (into, fields) else {
+        panic!("records are objects")
+    };
+    into.extend(fields);
+}
+
+fn curves(names: &[&str], show: &str) -> Value {
+    names.iter().map(|name| json!({"name": name, "label": name, "show": show})).collect()
+}
+
+/// Lines over a share with intervals, and one claim of each verdict and a range.
+pub fn lines() -> Records {
+    let names = ["4k", "thp", "perforated", "perforated-dispersed"];
+    let mut records = Records::new(
+        "perforated/fig7",
+        json!({
+            "title": "Speed over the share of holes", "axis_label": "holes", "axis_form": "share",
+            "curves": curves(&names, "gain"), "seeds": 3, "seed": 7, "notes": ["A note."],
+            "warmup": "10M instructions, found from misses",
+            "charts": [{"title": "Gain over 4KB pages", "form": "lines",
+                "value_label": "speed gained over 4KB pages", "curves": names}],
+        }),
+    );
+    for (number, name) in names.into_iter().enumerate() {
+        for step in 0..=9 {
+            let x = f64::from(step) / 10.0;
+            let value = 1.0 + number as f64 * (0.8 - x) / 2.0;
+            // A point of a claim that is not on the axis is on the line, too.
+            records = records.point(json!({
+                "curve": name, "x": x, "on_axis": step != 3, "value": value, "low": value - 0.04,
+                "high": value + 0.06, "confidence": 0.75, "runs": 3,
+            }));
+        }
+    }
+    records
+        .claim("P-C7", "reproduced", json!({"ours_low": 1.54, "ours_high": 1.561}))
+        .claim("P-C7", "reproduced", json!({"paper": 1.2, "relation": "≥"}))
+        .claim("P-C8", "same_direction", json!({"paper": 1.0, "relation": "≤", "note": "Noted."}))
+        .claim("P-C9", "not_reproduced", json!({"explanation": "Memory is faster here."}))
+        .claim(
+            "P-C11",
+            "reproduced",
+            json!({"show": "percent", "relation": "range", "paper": 0.932, "paper_high": 0.999,
+                "ours": null, "ours_least": 0.94, "ours_greatest": 0.995}),
+        )
+}
+
+/// Bars over named places with intervals, a missing value, losses, and stand-ins.
+pub fn bars() -> Records {
+    let names = ["4k+4k", "2m+2m", "vmm-direct"];
+    let places = [["gups", "GUPS"], ["mcf", "mcf → route"], ["graph", "graph500"]];
+    let mut records = Records::new(
+        "direct/fig11",
+        json!({
+            "title": "Overhead of virtualization", "axis_label": "workload",
+            "axis_form": "places", "places": places, "curves": curves(&names, "gain"),
+            "seeds": 5, "stand_ins": [["mcf", "a route planner"], ["omnetpp", "an event queue"]],
+            "charts": [{"title": "Overhead", "form": "bars", "value_label": "overhead",
+                "curves": names}],
+        }),
+    );
+    for (row, [place, _]) in places.into_iter().enumerate() {
+        for (column, name) in names.into_iter().enumerate() {
+            let value = 1.3 + row as f64 * 0.4 - column as f64 * 0.35;
+            let value = (row != 1 || column != 1).then_some(value);
+            records = records.point(json!({
+                "curve": name, "place": place, "value": value,
+                "low": value.map(|value| value - 0.05), "high": value.map(|value| value + 0.03),
+                "confidence": 0.9375, "runs": 5,
+            }));
+        }
+    }
+    records.claim("D-C2", "not_reproduced", json!({"ours": null, "explanation": ""})).claim(
+        "D-C3",
+        "reproduced",
+        json!({"show": "ratio", "paper": 3.6, "ours": 3.5}),
+    )
+}
+
+/// Stacks of plain numbers, and lines over sizes that span many powers.
+pub fn stacks() -> Records {
+    let names = ["tables", "bitmap", "shadow"];
+    let mut records = Records::new(
+        "gtsm/table1",
+        json!({
+            "title": "Memory for translation", "axis_label": "memory in MB",
+            "curves": curves(&names, "number"),
+            "charts": [
+                {"title": "Page tables", "form": "stacked", "value_label": "KB", "curves": names},
+                {"title": "Over sizes", "form": "lines", "value_label": "KB", "curves": names},
+            ],
+        }),
+    );
+    for (number, name) in names.into_iter().enumerate() {
+        for power in 6..=13 {
+            let x = 2f64.powi(power);
+            let value = x * [2.0, 0.25, 0.004][number];
+            records = records.point(json!({"curve": name, "x": x, "value": value, "runs": 1}));
+        }
+    }
+    records.claim(
+        "G-C1",
+        "reproduced",
+        json!({"show": "number", "paper": 2_097_152, "ours": 2_097_152, "kind": "exact"}),
+    )
+}
+
+/// Closed forms beside draws; one of them disagrees.
+pub fn closed_forms() -> Records {
+    let mut records = Records::new(
+        "gtsm/fig3",
+        json!({
+            "title": "Blocks without a retired frame", "axis_label": "retired frames",
+            "axis_form": "share", "curves": curves(&["2m"], "percent"),
+            "charts": [{"title": "Blocks", "form": "lines", "value_label": "share", "curves": ["2m"]}],
+        }),
+    );
+    for (x, value) in [(0.0, 1.0), (0.01, 0.25), (0.02, 0.001)] {
+        records = records.point(json!({
+            "curve": "2m", "x": x, "value": value, "drawn": value, "drawn_half_width_95": 0.001,
+            "draws": 2_000_000, "agrees": x < 0.02,
+        }));
+    }
+    records
+}
+
+/// Twenty curves over 25 places with long labels, as bars and as lines.
+pub fn many() -> Records {
+    let names: Vec<String> = (0..20).map(|index| format!("design-{index}")).collect();
+    let places: Vec<[String; 2]> = (0..25)
+        .map(|index| [format!("p{index}"), format!("a workload with a long name {index}")])
+        .collect();
+    let label = |name: &String| format!("{name} with dispersed unallocated holes");
+    let headers: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"name": name, "label": label(name), "show": "ratio"}))
+        .collect();
+    let chart = |form: &str| {
+        json!({"title": format!("Everything as {form}"), "form": form, "value_label": "speed",
+            "curves": names})
+    };
+    let mut records = Records::new(
+        "perforated/many",
+        json!({
+            "title": "Twenty designs", "axis_label": "workload", "axis_form": "places",
+            "places": places, "curves": headers,
+            "charts": [chart("bars"), chart("lines"), chart("stacked")],
+        }),
+    );
+    for (row, [place, _]) in places.iter().enumerate() {
+        for (column, name) in names.iter().enumerate() {
+            let value = 1.0 + (row * 7 + column * 3 % 11) as f64 / 50.0;
+            records = records.point(json!({"curve": name, "place": place, "value": value}));
+        }
+    }
+    records
+}
+
+/// An experiment of which nothing was measured.
+pub fn empty() -> Records {
+    Records::new(
+        "direct/empty",
+        json!({
+            "axis_form": "places", "places": [["a", "A"]], "curves": curves(&["a"], "ratio"),
+            "charts": [{"title": "Nothing", "form": "bars", "value_label": "", "curves": ["a"]}],
+        }),
+    )
+    .claim("D-C9", "not_reproduced", json!({"ours": null, "paper": null, "show": "number"}))
+}
+
+/// All of the above as one results file.
+pub fn all() -> String {
+    let records = [lines(), bars(), stacks(), closed_forms(), many(), empty()];
+    records.map(|records| records.text()).join("\n")
+}

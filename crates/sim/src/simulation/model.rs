@@ -1,0 +1,60 @@
+//! What the run loop hands translated accesses to.
+
+use perforate_timing::Core;
+use perforate_types::{Instruction, PhysicalAddress, Steps};
+
+/// Consumes translated accesses: the timing model, or nothing in functional mode.
+pub(super) trait Model {
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps);
+    fn begin(&mut self, instruction: &Instruction);
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
+    fn finish(&mut self, instruction: &Instruction);
+    /// Cycles so far, and those of translations.
+    fn cycles(&self) -> (u64, u64);
+}
+
+impl Model for Core {
+    #[inline]
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps) {
+        Core::fetch(self, address, slot, steps);
+    }
+    #[inline]
+    fn begin(&mut self, instruction: &Instruction) {
+        Core::begin(self, instruction);
+    }
+    #[inline]
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+        Core::load(self, address, size, slot, steps);
+    }
+    #[inline]
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+        Core::store(self, address, size, slot, steps);
+    }
+    #[inline]
+    fn finish(&mut self, instruction: &Instruction) {
+        Core::finish(self, instruction);
+    }
+    fn cycles(&self) -> (u64, u64) {
+        (Core::cycles(self), self.translation_cycles())
+    }
+}
+
+/// No clock.
+pub(super) struct Functional;
+
+impl Model for Functional {
+    #[inline]
+    fn fetch(&mut self, _: PhysicalAddress, _: u32, _: &Steps) {}
+    #[inline]
+    fn begin(&mut self, _: &Instruction) {}
+    #[inline]
+    fn load(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    #[inline]
+    fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    #[inline]
+    fn finish(&mut self, _: &Instruction) {}
+    fn cycles(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether a run had settled when measuring began.
+
+mod mser;
+mod slices;
+
+use serde::Serialize;
+
+pub(crate) use slices::{Course, Slices};
+
+/// A transient that changes a figure by a smaller share is not worth a remark.
+const WORTH_SAYING: f64 = 0.01;
+
+/// The warm-up of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Warmup {
+    /// Instructions before measuring started.
+    pub instructions: u64,
+    /// Whether the user said how many.
+    pub stated: bool,
+    /// Whether they were detected in a run before.
+    pub detected: bool,
+    /// How many would have been enough under every scheme of the comparison; none where the
+    /// measured part is too short to tell, or does not settle.
+    pub suggested_instructions: Option<u64>,
+}
+
+/// What a run's slices are made of.
+pub(crate) fn figure_name(functional: bool) -> &'static str {
+    if functional { "L2 TLB misses per instruction" } else { "cycles per instruction" }
+}
+
+/// Instructions after which all runs are steady, if all are.
+pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
+    let after = |course: &Course| match course {
+        Course::Steady { after, .. } => Some(*after),
+        Course::Short | Course::Unsteady { .. } => None,
+    };
+    courses.iter().map(after).collect::<Option<Vec<u64>>>()?.into_iter().max()
+}
+
+/// Says so where the measured part of a run begins with a transient, or never settles; named after
+/// the scheme of which that is most true.
+pub(crate) fn note(
+    warmup: u64,
+    figure: &str,
+    courses: &[(String, Course)],
+    suggested: Option<u64>,
+) -> Option<String> {
+    let change = |course: &Course| match course {
+        Course::Steady { change, .. } | Course::Unsteady { change } => *change,
+        Course::Short => 0.0,
+    };
+    let least = |course: &Course| change(course).abs() >= WORTH_SAYING;
+    let size = |course: &Course| change(course).abs();
+    let worst = |is_kind: fn(&Course) -> bool| {
+        let kind = courses.iter().filter(|(_, course)| is_kind(course) && least(course));
+        kind.max_by(|one, other| size(&one.1).total_cmp(&size(&other.1)))
+    };
+    if let Some((scheme, course)) = worst(|course| matches!(course, Course::Unsteady { .. })) {
+        return Some(format!(
+            "{figure} of {scheme} do not settle in the measured part (MSER-5): those of its last \
+             batches differ from the mean by {:+.1}%; figures are means over a part that changes",
+            change(course) * 100.0
+        ));
+    }
+    let (scheme, course) = worst(|course| matches!(course, Course::Steady { .. }))?;
+    let suggested = suggested?;
+    Some(format!(
+        "the first {} instructions after the warm-up still differ (MSER-5): without them, {figure} \
+         of {scheme} change by {:+.1}%; try --warmup {suggested}",
+        suggested - warmup,
+        change(course) * 100.0
+    ))
+}
+
+/// Says where a warm-up of so many instructions comes from that was to be detected.
+pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
+    if detected {
+        return format!(
+            "warm-up: {warmup} instructions, after which {figure} have settled under every scheme \
+             (MSER-5)"
+        );
+    }
+    format!(
+        "warm-up: a fifth, {warmup} instructions; none was detected, as {figure} do not settle \
+         under every scheme, or the run is too short (MSER-5)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn courses(courses: &[Course]) -> Vec<(String, Course)> {
+        let names = ["4k", "thp", "ideal"];
+        names.iter().map(|name| name.to_string()).zip(courses.iter().copied()).collect()
+    }
+
+    #[test]
+    fn the_longest_transient_of_all_schemes_counts() {
+        let steady = |after, change| Course::Steady { after, change };
+        let found = [steady(0, 0.0), steady(500, -0.04), steady(300, -0.06)];
+        assert_eq!(settled_after(&found), Some(500));
+        let note = note(1000, figure_name(false), &courses(&found), Some(1500)).unwrap();
+        assert_eq!(
+            note,
+            "the first 500 instructions after the warm-up still differ (MSER-5): without them, \
+             cycles per instruction of ideal change by -6.0%; try --warmup 1500"
+        );
+    }
+
+    #[test]
+    fn small_changes_are_not_worth_a_remark_and_unsteady_runs_are_said_so() {
+        let small = [Course::Steady { after: 500, change: 0.009 }, Course::Short];
+        assert_eq!(note(0, "x", &courses(&small), None), None);
+        assert_eq!(settled_after(&small), None, "too short to tell");
+        let unsteady = [Course::Steady { after: 0, change: 0.0 }, Course::Unsteady { change: 0.2 }];
+        assert_eq!(settled_after(&unsteady), None);
+        let note = note(0, figure_name(true), &courses(&unsteady), None).unwrap();
+        assert!(note.starts_with("L2 TLB misses per instruction of thp do not settle"), "{note}");
+    }
+}

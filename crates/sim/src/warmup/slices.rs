@@ -1,0 +1,133 @@
+//! The measured part of a run in equal slices.
+
+use crate::stretches::Tally;
+use crate::warmup::mser::{self, BATCH};
+
+/// Instructions of a slice at first.
+const FIRST_INTERVAL: u64 = 100;
+/// Where there are as many slices, two become one: 32 to 63 whole batches in the end.
+const MOST: usize = 64 * BATCH;
+/// Fewer batches say nothing.
+const LEAST_BATCHES: usize = 20;
+
+/// Counts of equal slices: cycles, or misses of the L2 TLB where there is no clock.
+pub(crate) struct Slices {
+    timed: bool,
+    interval: u64,
+    next: u64,
+    /// The count when the running slice began.
+    before: u64,
+    counts: Vec<u64>,
+}
+
+/// What the slices say of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Course {
+    /// Too few instructions to say anything.
+    Short,
+    /// Steady after so many instructions; without them the figure changes by this share.
+    Steady { after: u64, change: f64 },
+    /// The best cut would be in the second half, so that there is no steady state to be sure of.
+    Unsteady { change: f64 },
+}
+
+impl Slices {
+    pub(crate) fn new(timed: bool) -> Self {
+        let counts = Vec::new();
+        Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before: 0, counts }
+    }
+
+    /// Measuring begins; the count begins at 0.
+    pub(crate) fn start(&mut self, done: u64) {
+        self.next = done.saturating_add(self.interval);
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn reach(&mut self, now: &Tally) {
+        if now.instructions < self.next {
+            return;
+        }
+        let count = if self.timed { now.cycles } else { now.l2_tlb_misses };
+        self.counts.push(count - self.before);
+        self.before = count;
+        if self.counts.len() == MOST {
+            self.counts = self.counts.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
+            self.interval *= 2;
+        }
+        self.next = now.instructions.saturating_add(self.interval);
+    }
+
+    /// Where the run became steady. What follows the last whole batch is left out.
+    pub(crate) fn course(&self) -> Course {
+        let batches: Vec<u64> =
+            self.counts.chunks_exact(BATCH).map(|batch| batch.iter().sum()).collect();
+        if batches.len() < LEAST_BATCHES {
+            return Course::Short;
+        }
+        let cut = mser::cut(&batches);
+        let mean = |batches: &[u64]| batches.iter().sum::<u64>() as f64 / batches.len() as f64;
+        let (whole, rest) = (mean(&batches), mean(&batches[cut..]));
+        let change = if whole > 0.0 { rest / whole - 1.0 } else { 0.0 };
+        if cut > batches.len() / 2 {
+            return Course::Unsteady { change };
+        }
+        Course::Steady { after: (cut * BATCH) as u64 * self.interval, change }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slices of a run of which the count after so many instructions is known, measured from
+    /// instruction 7.
+    fn slices(instructions: u64, cycles: impl Fn(u64) -> u64) -> Slices {
+        let mut slices = Slices::new(true);
+        slices.start(7);
+        while slices.next() <= 7 + instructions {
+            let done = slices.next() - 7;
+            slices.reach(&Tally {
+                instructions: slices.next(),
+                cycles: cycles(done),
+                ..Tally::default()
+            });
+        }
+        slices
+    }
+
+    #[test]
+    fn slices_stay_equal_while_they_grow() {
+        // 320 slices of 100 would be too many from 32,000 on, 320 of 200 from 64,000 on.
+        let found = slices(70_000, |done| 3 * done);
+        assert_eq!(found.interval, 400);
+        assert_eq!(found.counts, vec![1200; 175]);
+    }
+
+    /// 3 cycles an instruction, twice that in the first 8,000 of 64,000 less one slice.
+    #[test]
+    fn a_transient_ends_where_the_figure_settles() {
+        let found = slices(63_900, |done| 3 * done + 3 * done.min(8_000));
+        assert_eq!(found.interval, 200);
+        let Course::Steady { after, change } = found.course() else { panic!() };
+        assert_eq!(after, 8_000);
+        // 63 batches of 1000 instructions, 8 of them at 6 cycles: (63 × 3) ÷ (63 × 3 + 8 × 3) − 1.
+        assert!((change - (189.0 / 213.0 - 1.0)).abs() < 1e-12, "{change}");
+        assert_eq!(
+            slices(63_900, |done| 3 * done).course(),
+            Course::Steady { after: 0, change: 0.0 }
+        );
+    }
+
+    #[test]
+    fn a_change_in_the_second_half_and_a_short_run_are_told() {
+        let late = slices(63_900, |done| 3 * done.min(50_000) + done);
+        assert!(matches!(late.course(), Course::Unsteady { change } if change < -0.5));
+        assert_eq!(slices(9_999, |done| done).course(), Course::Short);
+        assert!(matches!(slices(10_000, |done| done).course(), Course::Steady { after: 0, .. }));
+        assert!(matches!(slices(63_900, |_| 0).course(), Course::Steady { after: 0, change: 0.0 }));
+    }
+}
