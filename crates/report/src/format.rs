@@ -65,6 +65,7 @@ pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
 
 /// A factor, as in “1.62×”.
 pub(crate) fn times(value: f64) -> String {
+    let value = if value.abs() < 0.005 { 0.0 } else { value }; // no “-0.00×”
     if value.abs() < 99_999.5 { format!("{value:.2}×") } else { format!("{}×", compact(value)) }
 }
 

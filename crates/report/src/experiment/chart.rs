@@ -40,12 +40,12 @@ pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
 }
 
 fn figure(result: &ExperimentResult, chart: &Chart, id: &str, index: usize) -> Option<Figure> {
-    let names = result.curves.iter().map(|curve| curve.name.as_str());
-    let looks = palette::of_curves(names);
+    let series = series(result);
+    let looks = palette::of_curves(series.iter().map(|curve| curve.name.as_str()));
     let drawn = |name: &String| {
-        let number = result.curves.iter().position(|curve| curve.name == *name)?;
+        let curve = result.curves.iter().find(|curve| curve.name == *name)?;
+        let number = series.iter().position(|one| one.label == curve.label)?;
         let (colour, round) = looks[number];
-        let curve = &result.curves[number];
         let has_values = curve.points.iter().any(|point| point.known().is_some());
         has_values.then_some(Drawn { curve, look: Look { colour, number, round } })
     };
@@ -65,6 +65,18 @@ fn figure(result: &ExperimentResult, chart: &Chart, id: &str, index: usize) -> O
         picture,
         data: canvas.data(),
     })
+}
+
+/// One curve for each label in the experiment's charts: what has one label looks the same in all of
+/// them.
+fn series(result: &ExperimentResult) -> Vec<&Curve> {
+    let mut series: Vec<&Curve> = Vec::new();
+    for name in result.charts().iter().flat_map(|chart| chart.curves.clone()) {
+        let curve = result.curves.iter().find(|curve| curve.name == name);
+        let is_new = |curve: &&Curve| series.iter().all(|one| one.label != curve.label);
+        series.extend(curve.filter(is_new));
+    }
+    series
 }
 
 impl Canvas<'_> {

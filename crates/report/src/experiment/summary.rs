@@ -111,11 +111,16 @@ pub(super) fn cells_with(claim: &Claim, statement: Cell) -> Vec<Cell> {
     ]
 }
 
+/// What is said where a file explains nothing, as its full run has nothing to explain.
+const COARSE: &str = "<p><em>Not explained in its file: this run is a coarse one, too short for this \
+                      number.</em></p>";
+
 /// Every claim with this verdict and what its file says about it.
 fn explanations(results: &[ExperimentResult], verdict: Verdict) -> String {
     let item = |result: &ExperimentResult, claim: &Claim| {
         let why = match (claim.explanation_text().or(claim.note_text()), verdict) {
             (Some(text), _) => format!("<p>{}</p>", escape(text)),
+            (None, _) if result.header.quick => COARSE.into(),
             (None, Verdict::NotReproduced) => "<p><em>Not explained in its file.</em></p>".into(),
             // It may speak for itself.
             (None, _) => String::new(),

@@ -26,22 +26,38 @@ pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String
     let tally = Tally::of(claims(results));
     if tally.total() > 0 {
         text += &format!("\nclaims: {}, of {}\n", tally.text(), tally.total());
-        for paper in papers(results) {
-            text += &wrapped("  ", &paper_text(&paper), columns);
-        }
+        text += &tallies(&papers(results));
+        text += &unexplained(results).map_or_else(String::new, |line| wrapped("", &line, columns));
     }
     text
 }
 
-fn paper_text(paper: &PaperTally) -> String {
-    format!(
-        "{}: {}, of {}; {} of {} ids wholly reproduced",
-        paper.name,
-        paper.tally.text(),
-        paper.tally.total(),
-        paper.whole_ids,
-        paper.ids
-    )
+/// Verdicts by paper.
+fn tallies(papers: &[PaperTally]) -> String {
+    let row = |cells: [&str; 6]| {
+        let [paper, all, reproduced, direction, not, ids] = cells;
+        format!("  {paper:<40}{all:>6}{reproduced:>12}{direction:>11}{not:>6}{ids:>13}\n")
+    };
+    let mut text = row(["", "claims", "reproduced", "direction", "not", "ids wholly"]);
+    for PaperTally { name, tally, ids, whole_ids } in papers {
+        let counts = [tally.total(), tally.reproduced, tally.same_direction, tally.not_reproduced]
+            .map(|count| count.to_string());
+        let [all, reproduced, direction, not] = counts.each_ref().map(String::as_str);
+        text += &row([name, all, reproduced, direction, not, &format!("{whole_ids} of {ids}")]);
+    }
+    text
+}
+
+/// Says so where a full run differs from a paper and its file has no explanation.
+fn unexplained(results: &[ExperimentResult]) -> Option<String> {
+    let full = results.iter().filter(|result| !result.header.quick);
+    let claims = full.flat_map(|result| &result.claims);
+    let lacks = |claim: &&Claim| {
+        claim.verdict == Verdict::NotReproduced
+            && claim.explanation_text().or(claim.note_text()).is_none()
+    };
+    let count = claims.filter(lacks).count();
+    (count > 0).then(|| format!("not reproduced and not explained in their file: {count}"))
 }
 
 fn one(result: &ExperimentResult, columns: usize, in_full: bool) -> String {

@@ -77,7 +77,7 @@ pub(super) fn claims(results: &[ExperimentResult]) -> impl Iterator<Item = &Clai
 /// Distinct ids, and those of which every claim is reproduced.
 pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> (usize, usize) {
     let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
-    for claim in claims.into_iter().filter(|claim| claim.id.contains('-')) {
+    for claim in claims.into_iter().filter(|claim| claim.id.contains("-C")) {
         *whole.entry(&claim.id).or_insert(true) &= claim.verdict == Verdict::Reproduced;
     }
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
