@@ -231,8 +231,8 @@ fn a_table_for_the_terminal() {
         "          paper ≥ +20.0 %       ours +55.3 %                    reproduced\n",
         "          why: Memory is faster here.\n",
         "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
-        "  P: perforated pages: 3 reproduced, 1 same direction, 1 not reproduced, of 5; 2 of 4 ids \
-         wholly\n",
+        "                                          claims  reproduced  direction   not   ids wholly\n",
+        "  P: perforated pages                          5           3          1     1       2 of 4\n",
         "20.00 %  0 % (-4.00 % – +6.00 %)",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
