@@ -66,7 +66,7 @@ pub(super) fn draw_axis(
         let x = scale.place(value);
         svg.line(if value == 0.0 { "axis" } else { "grid" }, (x, top), (x, bottom));
         let text = tick_text(value * tick.0, step * tick.0, tick.1);
-        svg.text(x, bottom + 15.0, TICK, Anchor::Middle, Ink::Muted, &text);
+        svg.tick_label(x, bottom + 15.0, TICK, &text);
     }
     22.0
 }

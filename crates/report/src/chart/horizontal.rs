@@ -112,7 +112,7 @@ impl Spread<'_> {
         let middle = |index: usize| self.place(index as f64);
         if names.iter().all(|name| text_width(name, TICK) + 6.0 <= room) {
             for (index, name) in names.iter().enumerate() {
-                svg.text(middle(index), floor + 16.0, TICK, Anchor::Middle, Ink::Muted, name);
+                svg.tick_label(middle(index), floor + 16.0, TICK, name);
             }
             return 16.0;
         }
@@ -140,7 +140,7 @@ fn draw_level(svg: &mut Svg, floor: f64, labels: &[(f64, String)]) {
         if x - half < free_from {
             continue;
         }
-        svg.text(*x, floor + 16.0, TICK, Anchor::Middle, Ink::Muted, text);
+        svg.tick_label(*x, floor + 16.0, TICK, text);
         free_from = x + half + 8.0;
     }
 }
@@ -151,7 +151,7 @@ fn draw_ticks(svg: &mut Svg, scale: &Scale, floor: f64, axis: &Axis<'_>) {
         let x = scale.place(tick);
         svg.line("axis", (x, floor), (x, floor + 4.0));
         let text = tick_text(tick * factor, scale.step() * factor, suffix);
-        svg.text(x, floor + 16.0, TICK, Anchor::Middle, Ink::Muted, &text);
+        svg.tick_label(x, floor + 16.0, TICK, &text);
     }
 }
 

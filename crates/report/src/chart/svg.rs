@@ -93,6 +93,12 @@ impl Svg {
         self.body.push_str(markup);
     }
 
+    /// Writes a tick's label below `x`, moved aside where it would leave the chart.
+    pub fn tick_label(&mut self, x: f64, y: f64, size: f64, text: &str) {
+        let half = (text_width(text, size) / 2.0).min(WIDTH / 2.0);
+        self.text(x.clamp(half, WIDTH - half), y, size, Anchor::Middle, Ink::Muted, text);
+    }
+
     pub fn text(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, ink: Ink, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
