@@ -122,6 +122,15 @@ pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     text
 }
 
+/// Where bars are drawn: on a terminal, and nowhere in a pipe.
+fn draw_target() -> ProgressDrawTarget {
+    if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
 /// A progress bar on a terminal, nothing in a pipe.
 pub struct Bar(ProgressBar);
 
@@ -133,12 +142,7 @@ impl Bar {
 
     /// A bar over what is counted in this unit.
     pub fn of(text: &str, unit: &str) -> Self {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let bar = ProgressBar::with_draw_target(Some(0), draw_target());
         let template = format!(
             "{{msg}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left"
         );
@@ -177,12 +181,7 @@ impl ShareBar {
 
     /// A bar over parts that are called so.
     pub fn new(unit: &'static str) -> Self {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(Self::STEPS), target);
+        let bar = ProgressBar::with_draw_target(Some(Self::STEPS), draw_target());
         let style = ProgressStyle::with_template("{wide_bar} {percent} %, {msg}, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.tick();

@@ -19,12 +19,7 @@ pub fn run(
     experiments: &[Experiment],
     options: &RunOptions,
 ) -> Result<(), Failure> {
-    let folder = match (&options.out, options.json) {
-        (None, true) => None,
-        (out, _) => {
-            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
-        }
-    };
+    let folder = folder(options.out.as_deref(), options.json)?;
     let wanted = options.wanted();
     let experiments: Vec<Experiment> =
         experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
@@ -50,6 +45,14 @@ pub fn run(
     let Some(folder) = folder else { return Ok(()) };
     let points = format!("points:  {}, of which {kept} were measured before\n", plan.len());
     write_files(&folder, &lines, options.json, &points)
+}
+
+/// The folder for results; none where lines alone are wanted.
+pub fn folder(out: Option<&Path>, json: bool) -> Result<Option<ResultFolder>, Failure> {
+    match (out, json) {
+        (None, true) => Ok(None),
+        (out, _) => ResultFolder::prepare(out.unwrap_or(Path::new(RESULT_FOLDER))).map(Some),
+    }
 }
 
 fn measure(plan: &Plan, store: &mut Store, options: &RunOptions) -> Result<(), Failure> {

@@ -6,15 +6,15 @@ use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, bu
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
-use super::run::{POINTS, lines, write_files};
+use super::run::{POINTS, folder, lines, write_files};
 use crate::failure::Failure;
-use crate::output::{RESULT_FOLDER, ResultFolder, print, write_text};
+use crate::output::{ResultFolder, print, write_text};
 
 /// What a part is part of.
 const PART: &str = "part.json";
 
 /// What was run to get a part.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     experiments: Vec<String>,
     index: usize,
@@ -52,12 +52,7 @@ pub fn write(
 
 /// Joins parts: what they measured together is what one run would have.
 pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let folder = match (&arguments.out, arguments.json) {
-        (None, true) => None,
-        (out, _) => {
-            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
-        }
-    };
+    let folder = folder(arguments.out.as_deref(), arguments.json)?;
     let parts: Vec<Part> =
         arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let whole = agree(arguments, &parts)?;
@@ -104,7 +99,7 @@ fn read(folder: &Path) -> Result<Part, Failure> {
 fn agree<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, Failure> {
     let first = &parts[0];
     for (path, part) in arguments.parts.iter().zip(parts) {
-        let same = Part { index: first.index, ..clone(part) };
+        let same = Part { index: first.index, ..part.clone() };
         if same != *first {
             return Err(Failure::Parts(format!(
                 "{} and {} are parts of different runs: other experiments, options, number of \
@@ -115,8 +110,4 @@ fn agree<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, 
         }
     }
     Ok(first)
-}
-
-fn clone(part: &Part) -> Part {
-    Part { experiments: part.experiments.clone(), build: part.build.clone(), ..*part }
 }
