@@ -1,6 +1,6 @@
 //! What came of an experiment: curves with medians and intervals, and verdicts on its claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
@@ -90,7 +90,7 @@ impl Outcome {
                 .collect();
             for (number, seed) in seeds(&experiment).enumerate() {
                 let measured = measured(&experiment, &formulas, &place, seed, plan, store)?;
-                figures.add(&measured);
+                figures.add(&formulas, &measured);
                 let value = formulas.evaluator(|reference| {
                     let figures =
                         measured.get(&(reference.subject.clone(), reference.state.clone()));
@@ -107,7 +107,7 @@ impl Outcome {
                 curve.places.push(column);
             }
         }
-        figures.check(&experiment).map_err(wrong)?;
+        figures.check().map_err(wrong)?;
         Ok(Self { experiment, curves })
     }
 
@@ -206,32 +206,25 @@ fn drawn(
 /// Names of figures that were asked for and of those there are: a name that no measurement has is a
 /// mistake, and not a missing value.
 #[derive(Default)]
-struct Figures(std::collections::BTreeSet<String>);
+struct Figures {
+    asked: BTreeSet<String>,
+    known: BTreeSet<String>,
+}
 
 impl Figures {
-    fn add(&mut self, measured: &Measured<'_>) {
-        for figures in measured.values() {
-            for name in figures.keys() {
-                if !self.0.contains(name) {
-                    self.0.insert(name.clone());
-                }
+    fn add(&mut self, formulas: &Formulas, measured: &Measured<'_>) {
+        self.asked.extend(formulas.references().into_iter().map(|reference| reference.figure));
+        for name in measured.values().flat_map(|figures| figures.keys()) {
+            if !self.known.contains(name) {
+                self.known.insert(name.clone());
             }
         }
     }
 
-    fn check(&self, experiment: &Experiment) -> Result<(), String> {
-        for place in experiment.places() {
-            for reference in Formulas::at(experiment, &place)?.references() {
-                if !self.0.contains(&reference.figure) {
-                    let known = self.0.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-                    let figure = reference.figure;
-                    return Err(format!(
-                        "no measurement has a figure {figure:?}; there are {known}"
-                    ));
-                }
-            }
-        }
-        Ok(())
+    fn check(&self) -> Result<(), String> {
+        let Some(figure) = self.asked.difference(&self.known).next() else { return Ok(()) };
+        let known = self.known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        Err(format!("no measurement has a figure {figure:?}; there are {known}"))
     }
 }
 

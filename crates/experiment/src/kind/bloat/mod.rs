@@ -33,7 +33,7 @@ mod touched;
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, Scheme};
 
-use super::case_study::{CHECK, bounded, files, is_checked, machine};
+use super::case_study::{CHECK, bounded, inputs, is_checked, machine};
 use super::{Kind, Measurement, Setting, Settings};
 use study::Study;
 
@@ -101,7 +101,7 @@ impl Kind for Bloat {
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["machine"])
+        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {

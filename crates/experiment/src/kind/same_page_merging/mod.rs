@@ -13,7 +13,7 @@ mod tests;
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryState, Scheme};
 
-use super::case_study::{CHECK, bounded, files, heap_regions, is_checked, machine};
+use super::case_study::{CHECK, bounded, heap_regions, inputs, is_checked, machine};
 use super::{Kind, Measurement, Setting, Settings};
 use study::Study;
 
@@ -69,7 +69,7 @@ impl Kind for SamePageMerging {
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["machine"])
+        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
