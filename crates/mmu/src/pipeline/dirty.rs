@@ -6,7 +6,7 @@ use perforate_types::{
 
 use super::Mmu;
 use crate::{
-    GapTolerantRadix, MmuConfig, PerforatedVariant, TlbConfig, TlbGeometry, VirtualizationConfig,
+    GapTolerantRadix, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
     WalkCacheConfig, allow,
 };
 
@@ -33,7 +33,7 @@ fn unit() -> Mmu {
     };
     let mode = GapTolerance::SINGLE_4M;
     let dimension = Box::new(GapTolerantRadix::new(mode));
-    let mut mmu = Mmu::new(&config, dimension, PerforatedVariant::Filtered).unwrap();
+    let mut mmu = Mmu::new(&config, dimension).unwrap();
     let page = VirtualPage::new(0);
     for level in [4, 3, 2] {
         let frame = Frame::new(0x10 + u64::from(level));

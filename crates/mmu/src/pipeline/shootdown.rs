@@ -5,7 +5,7 @@ use std::ops::Range;
 use perforate_types::{Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::{RegisteredRun, Sabotage};
+use crate::RegisteredRun;
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -30,12 +30,10 @@ impl Mmu {
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => {
                 host.invalidate(*shootdown);
-                if self.sabotage != Some(Sabotage::KeepCombinedEntries) {
-                    self.data.flush();
-                    self.instruction.flush();
-                    self.l2.flush();
-                    self.caches.flush();
-                }
+                self.data.flush();
+                self.instruction.flush();
+                self.l2.flush();
+                self.caches.flush();
             }
         }
     }
@@ -48,54 +46,32 @@ impl Mmu {
         self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
     }
 
-    /// Applies what the hypervisor did to the shadow tables. Their entries are cached under the
-    /// guest's address spaces.
-    ///
-    /// # Panics
-    /// In a unit without shadow tables.
-    pub fn apply_shadow(&mut self, update: &Update) {
-        match update {
-            Update::Change(change) => {
-                let shadow = self.dimension.shadow_mut();
-                shadow.expect("the unit has shadow tables").apply_shadow(change);
-            }
-            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
-        }
-    }
-
     fn invalidate(&mut self, shootdown: Shootdown) {
+        if self.has_unit
+            && let Some(unit) = self.dimension.beside_l2_mut()
+        {
+            unit.invalidate(shootdown);
+        }
         match shootdown {
             Shootdown::Page { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipL1Invalidation) {
-                    self.data.invalidate_page(space, page);
-                    self.instruction.invalidate_page(space, page);
-                }
+                self.data.invalidate_page(space, page);
+                self.instruction.invalidate_page(space, page);
                 self.l2.invalidate_page(space, page);
-                if self.sabotage != Some(Sabotage::KeepStaleRun) {
-                    self.l2.invalidate_run(space, page);
-                }
+                self.l2.invalidate_run(space, page);
                 self.caches.invalidate(space, page);
             }
             Shootdown::Large { space, page, size } => {
-                if self.sabotage == Some(Sabotage::KeepStaleFilter)
-                    && self.l2.holds_perforated(space, page)
-                {
-                    return;
-                }
                 let first = page.align_down(size).number();
                 self.invalidate_tlbs(space, &(first..first + size.pages()));
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipBitmapInvalidation) {
-                    self.l2.invalidate_bitmap(space, page);
-                }
+                self.l2.invalidate_bitmap(space, page);
             }
             Shootdown::Superpage { space, page, mode } => {
-                self.invalidate_tlbs(space, &(page.number()..page.number() + mode.entry_pages()));
-                if self.sabotage != Some(Sabotage::StaleGapTolerantEntry) {
-                    self.caches.invalidate_superpage(space, page, mode);
-                }
+                let pages = mode.entry_pages();
+                self.invalidate_tlbs(space, &(page.number()..page.number() + pages));
+                self.caches.invalidate_range(space, page, pages);
             }
             Shootdown::Space { space } => {
                 self.data.invalidate_space(space);

@@ -1,14 +1,17 @@
 //! The x86-64 four-level page table: written by mapping changes, read by walks.
 
+use std::any::TypeId;
+
 use perforate_types::{
     AccessKind, Frame, GapTolerance, Level, MappingChange, PageSize, PageTableEntry, Permissions,
     PhysicalAddress, Purpose, SpaceId, VirtualPage,
 };
 
-use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
+use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
+use crate::coalescing::{Run, RunRequest};
 use crate::gap_tolerant::table_entry;
-use crate::walk_cache::{Directory, WalkStart};
-use crate::{Node, Run, RunRequest, TableMemory, Walker};
+use crate::walk::{Directory, WalkStart};
+use crate::{Dimension, Mark, Node, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 
 /// Level of the root node.
 const ROOT: Level = 4;
@@ -197,7 +200,7 @@ impl Radix {
 
     /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
     #[inline]
-    pub(crate) fn mark(
+    pub(crate) fn mark_entry(
         &mut self,
         address: PhysicalAddress,
         entry: PageTableEntry,
@@ -208,6 +211,16 @@ impl Radix {
             self.memory.set_entry(address, marked);
         }
         marked
+    }
+
+    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in (1..=ROOT).rev() {
+            let Some(address) = self.entry_address(space, page, level) else { return };
+            let entry = self.memory.entry(address);
+            if entry.is_present() {
+                self.mark_entry(address, entry, false);
+            }
+        }
     }
 
     /// Finds where a walk starts: a walk-cache hit, or the root.
@@ -273,9 +286,9 @@ impl Radix {
                 let has_holes = level == 2 && entry.filter() != 0;
                 let dirtied =
                     request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
-                return Ok(Descent::Leaf(level, self.mark(address, entry, dirtied)));
+                return Ok(Descent::Leaf(level, self.mark_entry(address, entry, dirtied)));
             }
-            self.mark(address, entry, false);
+            self.mark_entry(address, entry, false);
             node = walker.locate(entry.frame())?;
             fill(request, level, Directory::Ordinary, node, walker);
             level -= 1;
@@ -367,47 +380,52 @@ impl Dimension for Radix {
         Ok(self.descend(&request, start, 1, walker)?.reach())
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
-        let (level, address) = self.leaf(space, page)?;
-        let (size, entry) = (leaf_size(level), self.memory.entry(address));
-        let frame = entry.leaf_frame(size).add(page.index_in(size) as u64);
-        Some((frame, allow::of_leaf(entry.permissions(), entry.is_dirty())))
-    }
-
-    fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (level, address) = self.leaf(space, page)?;
         Some(Descent::Leaf(level, self.memory.entry(address)).reach())
     }
 
-    /// A window lies in one node.
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        match mark {
+            Mark::Accessed => self.mark_accessed(space, page),
+            Mark::Dirty => {
+                if let Some((_, address)) = self.leaf(space, page) {
+                    let entry = self.memory.entry(address);
+                    self.mark_entry(address, entry, true);
+                }
+            }
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::Runs => Some(Capability::Runs(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => None,
+        }
+    }
+}
+
+/// A window lies in one node.
+impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);
         let node = entry.map(PhysicalAddress::page);
         request.longest(|page| {
             let entry = self.memory.entry(entry_in(node?, 1, page));
             let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
-            entry.is_present().then(|| (entry.frame(), allows))
+            entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
         })
-    }
-
-    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in (1..=ROOT).rev() {
-            let Some(address) = self.entry_address(space, page, level) else { return };
-            let entry = self.memory.entry(address);
-            if entry.is_present() {
-                self.mark(address, entry, false);
-            }
-        }
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        if let Some((_, address)) = self.leaf(space, page) {
-            let entry = self.memory.entry(address);
-            self.mark(address, entry, true);
-        }
-    }
-
-    fn memory(&self) -> &TableMemory {
-        &self.memory
     }
 }

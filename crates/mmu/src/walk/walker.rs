@@ -3,10 +3,9 @@
 
 use perforate_types::{Action, Frame, GuestFrame, PhysicalAddress, Purpose, Steps, Unit};
 
-use crate::WalkCaches;
-use crate::dimension::WalkFault;
-use crate::l2_tlb::L2Tlb;
 use crate::nested::Host;
+use crate::tlb::L2Tlb;
+use crate::{WalkCaches, WalkFault};
 
 /// A page-table node: its frame as its own dimension counts frames, and where that lies in the
 /// machine. The two differ in guests only.
