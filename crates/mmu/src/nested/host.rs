@@ -118,7 +118,7 @@ impl Host {
 
     /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
     /// the tables above it stay as they are.
-    pub(crate) fn invalidate(&mut self, shootdown: Shootdown) {
+    pub fn invalidate(&mut self, shootdown: Shootdown) {
         self.tlb.flush();
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.invalidate(shootdown);

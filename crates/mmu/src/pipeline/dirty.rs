@@ -69,7 +69,7 @@ fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
 fn a_cached_gap_tolerant_entry_knows_that_it_is_dirty() {
     type Forget = fn(&mut Mmu);
     let ways: [Forget; 3] =
-        [|mmu| mmu.evict_page(VirtualPage::new(0)), Mmu::flush_first_level, |_| ()];
+        [|mmu| mmu.evict_page(SPACE, VirtualPage::new(0)), Mmu::flush_first_level, |_| ()];
     for (way, forget) in ways.into_iter().enumerate() {
         let mut mmu = unit();
         access(&mut mmu, AccessKind::Read, 0);

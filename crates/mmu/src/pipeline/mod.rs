@@ -279,7 +279,22 @@ impl Mmu {
         let walk_request = self.walk_request(request, false);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
-        let entry = entry_of(&reach);
+        let found = self.through_walked(request, &reach, steps)?;
+        if self.has_unit {
+            self.fill_unit(walk_request, &reach, steps);
+        }
+        Ok(found)
+    }
+
+    /// Fills what a walk has found, and translates through it.
+    #[inline(always)]
+    fn through_walked(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        let entry = entry_of(reach);
         if reach.filter != 0 {
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
             if self.variant == PerforatedVariant::Naive {
@@ -290,15 +305,11 @@ impl Mmu {
         self.allow(request, entry.allows())?;
         let slot = match self.coalescing {
             Some(coalescing) if reach.size == PageSize::Size4K => {
-                self.fill_coalesced(coalescing, request, &reach, steps)
+                self.fill_coalesced(coalescing, request, reach, steps)
             }
             _ => self.fill_l2(request, Purpose::Page, entry, steps),
         };
-        let found = self.through_regular(request, entry, slot, steps)?;
-        if self.has_unit {
-            self.fill_unit(walk_request, &reach, steps);
-        }
-        Ok(found)
+        self.through_regular(request, entry, slot, steps)
     }
 
     /// Fills the run around a page, or the page alone.

@@ -34,6 +34,7 @@ impl Mmu {
                 self.instruction.flush();
                 self.l2.flush();
                 self.caches.flush();
+                self.flush_unit();
             }
         }
     }
@@ -82,6 +83,14 @@ impl Mmu {
         }
     }
 
+    fn flush_unit(&mut self) {
+        if self.has_unit
+            && let Some(unit) = self.dimension.beside_l2_mut()
+        {
+            unit.flush();
+        }
+    }
+
     /// Forgets what the TLBs have of these 4KB pages.
     fn invalidate_tlbs(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.data.invalidate_range(space, pages);
@@ -97,6 +106,7 @@ impl Mmu {
             self.instruction.flush();
             self.l2.flush_virtual();
             self.caches.flush();
+            self.flush_unit();
         }
         self.space = space;
     }
@@ -107,6 +117,7 @@ impl Mmu {
         self.instruction.flush();
         self.l2.flush();
         self.caches.flush();
+        self.flush_unit();
         if let Some(host) = self.dimension.host_mut() {
             host.flush();
         }
@@ -119,13 +130,13 @@ impl Mmu {
     }
 
     /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
-    pub fn evict_page(&mut self, page: VirtualPage) {
-        self.l2.invalidate_page(self.space, page);
-        self.l2.invalidate_run(self.space, page);
+    pub fn evict_page(&mut self, space: SpaceId, page: VirtualPage) {
+        self.l2.invalidate_page(space, page);
+        self.l2.invalidate_run(space, page);
     }
 
     /// Forgets the bitmap entry that covers `page`.
-    pub fn evict_bitmap(&mut self, page: VirtualPage) {
-        self.l2.invalidate_bitmap(self.space, page);
+    pub fn evict_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
+        self.l2.invalidate_bitmap(space, page);
     }
 }

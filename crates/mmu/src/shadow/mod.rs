@@ -119,7 +119,7 @@ impl OverHost for Shadow {
 #[cfg(test)]
 mod tests {
     use perforate_types::{
-        PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
+        Frame, PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
     };
 
     use super::*;

@@ -1,7 +1,7 @@
 //! What all tests share: a unit with one address space, and short names for changes.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, PerforatedVariant, TlbConfig,
+    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, TlbConfig,
     TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
@@ -95,8 +95,7 @@ pub fn tables(mode: GapTolerance, changes: &[MappingChange]) -> GapTolerantRadix
 /// A unit with these changes, and so many places for level-2 entries in the walk cache.
 pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[MappingChange]) -> Mmu {
     let dimension = Box::new(tables(mode, changes));
-    let mut mmu =
-        Mmu::new(&config(level2_entries), dimension, PerforatedVariant::Filtered).unwrap();
+    let mut mmu = Mmu::new(&config(level2_entries), dimension).unwrap();
     mmu.switch(SPACE);
     mmu
 }
