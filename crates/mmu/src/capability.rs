@@ -10,9 +10,7 @@ use perforate_types::{Counters, Frame, Purpose, Shootdown, SpaceId, Steps, Virtu
 
 use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
-use crate::{
-    Dimension, PageFault, PerforatedVariant, Reach, WalkFault, WalkRequest, Walker,
-};
+use crate::{Dimension, PageFault, PerforatedVariant, Reach, WalkFault, WalkRequest, Walker};
 use perforate_types::AccessKind;
 
 /// Which capability is asked for.

@@ -5,8 +5,8 @@
 //! so that another page drives out the one before; the second level holds 64.
 
 use perforate_mmu::{
-    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault,
-    Radix, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
+    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
+    TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Action, Frame, MappingChange, PageSize, Permissions, Shootdown, SpaceId, Steps,

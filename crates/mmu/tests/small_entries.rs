@@ -7,9 +7,7 @@
 //! for a 2MB page, 4 for a 4KB page.
 
 use perforate_mmu::{L2Contents, WalkCacheConfig};
-use perforate_mmu::{
-    Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig,
-};
+use perforate_mmu::{Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig};
 use perforate_types::{
     AccessKind, Action, Frame, MappingChange, PageSize, Permissions, SpaceId, Steps, Unit, Update,
     VirtualPage,

@@ -38,7 +38,11 @@ impl L2Tlb {
     /// it leaves the run clean: dirty is only the one page ([`Self::mark_dirty`]).
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_up_run(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
+    pub(crate) fn look_up_run(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(u32, L2Entry)> {
         let (slot, entry, index) = self.find_run(space, page)?;
         let run = entry.pages_of_run();
         if !run.covers(index) {

@@ -50,11 +50,7 @@ pub struct Host {
 
 impl Host {
     /// A host whose virtual machine is the address space `space`.
-    pub fn new(
-        config: &MmuConfig,
-        dimension: Box<dyn Dimension>,
-        space: SpaceId,
-    ) -> Self {
+    pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);

@@ -6,8 +6,8 @@ use perforate_types::{
 
 use super::Mmu;
 use crate::{
-    GapTolerantRadix, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
-    WalkCacheConfig, allow,
+    GapTolerantRadix, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+    allow,
 };
 
 const SPACE: SpaceId = SpaceId(0);

@@ -103,10 +103,7 @@ impl Mmu {
     ///
     /// # Errors
     /// A geometry that cannot exist.
-    pub fn new(
-        config: &MmuConfig,
-        dimension: Box<dyn Dimension>,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
             data: L1Tlb::new(config.l1(false)),

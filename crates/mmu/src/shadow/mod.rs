@@ -124,8 +124,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
-        WalkCacheConfig, allow,
+        Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
     };
 
     const SPACE: SpaceId = SpaceId(0);

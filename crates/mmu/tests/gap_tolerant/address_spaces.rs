@@ -1,8 +1,8 @@
 //! What all tests share: a unit with one address space, and short names for changes.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, TlbConfig,
-    TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, Level, MappingChange, PageSize, Permissions,

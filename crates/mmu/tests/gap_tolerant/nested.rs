@@ -6,8 +6,8 @@
 //! whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, Radix,
-    TlbGeometry, VirtualizationConfig,
+    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
+    VirtualizationConfig,
 };
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, MappingChange, PageSize, Purpose, Shootdown,
@@ -224,7 +224,10 @@ fn a_store_dirties_the_entries_of_guest_and_host() {
         let nested = mmu.dimension();
         let host = nested.host().unwrap().look_at(GuestFrame::new(frame)).unwrap();
         let both = nested.look_at(SPACE, page(16)).unwrap();
-        (both.allows & perforate_mmu::allow::DIRTY != 0, host.allows & perforate_mmu::allow::DIRTY != 0)
+        (
+            both.allows & perforate_mmu::allow::DIRTY != 0,
+            host.allows & perforate_mmu::allow::DIRTY != 0,
+        )
     };
     load(&mut mmu, 16);
     // The guest's tables are written in the host's first entry; the data of block 1 are in it too.

@@ -7,8 +7,8 @@ use crate::tables::{
     guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story, table,
 };
 use perforate_mmu::{
-    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, Reach,
-    RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
+    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, Reach, RegisteredRun,
+    TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress, Purpose,

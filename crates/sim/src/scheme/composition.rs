@@ -194,7 +194,10 @@ mod tests {
         let message = Composition::find("perforated-naive+perforated").err().unwrap().to_string();
         assert!(message.contains("perforated-naive+perforated: guest and host share one TLB"));
         for pair in ["perforated-naive+thp", "thp+perforated-on-demand"] {
-            assert!(Composition::find(pair).is_ok(), "{pair}: only one of them has perforated pages");
+            assert!(
+                Composition::find(pair).is_ok(),
+                "{pair}: only one of them has perforated pages"
+            );
         }
         let (pairs, left_out) = Composition::pairs("all", "all").unwrap();
         let hosts = ALL.len() + HOSTS_ONLY.len();
