@@ -231,7 +231,7 @@ fn a_failing_frame_moves_its_superpage_or_makes_base_pages() {
     assert_eq!(machine.kernel.work().frames_migrated, 1024);
     // B-blocks 0 and 2 to 31 of slice 0 are too few, and slice 1 is spoilt: 4KB pages then.
     retire(&mut machine, (0..33).map(|block| 2048 + block * 32));
-    assert_eq!(hard_fault(&mut machine, 1024 + 7), HardFault::Demoted);
+    assert_eq!(hard_fault(&mut machine, 1024 + 7), HardFault::Split);
     assert_eq!(machine.counter("base_pages"), 1024);
     assert_ne!(machine.frame(BASE + 7 * PAGE), Some(1024 + 7));
     assert_eq!(machine.frame(BASE + 8 * PAGE), Some(1024 + 8));
