@@ -65,7 +65,7 @@ pub(crate) struct SharedBlock {
 }
 
 /// State of one extent.
-pub(crate) trait Extent: Any {
+pub(crate) trait Extent: Any + Send {
     /// The mechanism that maps it.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
