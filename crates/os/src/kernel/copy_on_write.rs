@@ -38,9 +38,7 @@ impl Kernel {
             return Ok(());
         }
         match mechanism.detacher(space) {
-            Some(detacher) => {
-                space.detach_with(detacher, page, copies, permissions, &mut effects)
-            }
+            Some(detacher) => space.detach_with(detacher, page, copies, permissions, &mut effects),
             None => {
                 mechanism.break_up(space, first, &mut effects)?;
                 self.make_writable(id, page, attributes, updates)

@@ -58,11 +58,7 @@ impl Kernel {
     /// Swaps out the extents of other sizes than 2MB in a region of which all pages can go; returns
     /// whether there were any. As they go as a whole it takes no frame for a node: memory may have
     /// none left.
-    fn swap_extents_out(
-        &mut self,
-        (id, number): SpaceRegion,
-        updates: &mut Vec<Update>,
-    ) -> bool {
+    fn swap_extents_out(&mut self, (id, number): SpaceRegion, updates: &mut Vec<Update>) -> bool {
         let Ok(space) = self.space(id) else { return false };
         let mut is_any = false;
         for first in space.wide_within(&pages_of(number)) {
