@@ -1,0 +1,103 @@
+//! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
+//! patches, moves, forks, shared memory and shared perforated pages, merged and promoted pages,
+//! swap, failing frames and context switches, with every translation compared with the oracle and
+//! the kernel's records counted anew now and then. And the proof that this would find a bug:
+//! planted defects are caught.
+//!
+//! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
+//! `cargo test` runs a short storm of each scheme. The long ones, 7.5 million events: `cargo test
+//! --release -p perforate-sim --test all storm -- --ignored --nocapture`; `STORM_SEEDS` and
+//! `STORM_EVENTS` make them longer still.
+
+use crate::storms::occupied::occupied;
+use crate::storms::{
+    CHECKED_EVERY, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
+};
+use perforate_sim::{Scheme, SimError, scheme};
+
+/// Events of one storm, where `STORM_EVENTS` does not say otherwise.
+const EVENTS: u64 = 12_000;
+/// Short and long: storms of each scheme, where `STORM_SEEDS` does not say otherwise.
+const SEEDS: [u64; 2] = [4, 30];
+/// The same over occupied memory.
+const OCCUPIED_SEEDS: [u64; 2] = [2, 6];
+
+fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<(), SimError> {
+    let _replay = Replay { scheme: scheme.name.into(), seed };
+    rage(&mut Storm::new(scheme.into(), seed, defect), seed)
+}
+
+fn rage(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
+    for event in 0..number("STORM_EVENTS", EVENTS) {
+        storm.system.at_instruction(event);
+        storm.step()?;
+        if event % CHECKED_EVERY == 0 {
+            storm.system.kernel().check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+    }
+    assert_map_adds_up(storm.system.kernel(), seed);
+    Ok(())
+}
+
+#[test]
+fn every_scheme_agrees_with_the_oracle() {
+    check_every_scheme(SEEDS[0]);
+}
+
+#[test]
+#[ignore = "a long storm, minutes even with --release"]
+fn every_scheme_agrees_with_the_oracle_in_a_long_storm() {
+    check_every_scheme(SEEDS[1]);
+    check_occupied_memory(OCCUPIED_SEEDS[1]);
+}
+
+fn check_every_scheme(storms: u64) {
+    let seeds = seeds(storms);
+    let mut events = 0;
+    for scheme in scheme::ALL {
+        for &seed in &seeds {
+            run(scheme, seed, None)
+                .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
+            events += number("STORM_EVENTS", EVENTS);
+        }
+    }
+    eprintln!("{events} events, {} storms of each of {} schemes", seeds.len(), scheme::ALL.len());
+}
+
+/// The same over memory that begins as a snapshot says.
+#[test]
+fn every_scheme_agrees_with_the_oracle_on_occupied_memory() {
+    check_occupied_memory(OCCUPIED_SEEDS[0]);
+}
+
+fn check_occupied_memory(storms: u64) {
+    for scheme in scheme::ALL {
+        for seed in seeds(storms) {
+            let _replay = Replay { scheme: scheme.name.into(), seed };
+            let mut storm = Storm::over((*scheme).into(), seed, Some(occupied(seed)), None);
+            let kernel = storm.system.kernel();
+            kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
+            rage(&mut storm, seed)
+                .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
+        }
+    }
+}
+
+/// Whether a planted defect is caught within 60 seeds.
+fn is_caught(scheme: &str, defect: Defect) -> bool {
+    let scheme = Scheme::find(scheme).unwrap();
+    (0..60).any(|seed| match run(scheme, seed, Some(defect)) {
+        Ok(()) => false,
+        Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
+        Err(error) => panic!("seed {seed}: {error}"),
+    })
+}
+
+#[test]
+fn planted_defects_are_caught() {
+    for &(defect, schemes) in PLANTED {
+        for scheme in schemes.iter().filter(|name| !name.contains('+')) {
+            assert!(is_caught(scheme, defect), "{defect:?} in {scheme}");
+        }
+    }
+}
