@@ -26,7 +26,6 @@ use crate::radix::Radix;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 use entry::LoadedEntry;
 pub use entry::{GapTolerantEntry, added_storage_bytes};
-pub(crate) use layout::table_entry;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).
@@ -65,7 +64,9 @@ pub struct Superpage {
 impl GapTolerantRadix {
     /// No address spaces yet.
     pub fn new(mode: GapTolerance) -> Self {
-        Self { mode, radix: Radix::with_directories(mode), cached: Vec::new() }
+        let find_entry =
+            move |memory: &TableMemory, node, page| layout::table_entry(memory, mode, node, page);
+        Self { mode, radix: Radix::with_directories(Box::new(find_entry)), cached: Vec::new() }
     }
 
     /// Frames of a page-directory node.

@@ -3,26 +3,30 @@
 use std::any::TypeId;
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, Level, MappingChange, PageSize, PageTableEntry, Permissions,
+    AccessKind, Frame, Level, MappingChange, PageSize, PageTableEntry, Permissions,
     PhysicalAddress, Purpose, SpaceId, VirtualPage,
 };
 
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
 use crate::coalescing::{Run, RunRequest};
-use crate::gap_tolerant::table_entry;
 use crate::walk::{Directory, WalkStart};
 use crate::{Dimension, Mark, Node, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 
 /// Level of the root node.
 const ROOT: Level = 4;
 
+/// Finds the entry of the level-1 node that covers a page in a level-2 node; `None` where an entry of
+/// another kind takes its place.
+pub(crate) type FindEntry =
+    Box<dyn Fn(&TableMemory, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
+
 /// Ordinary page tables with 4KB, 2MB and 1GB leaves.
 #[derive(Default)]
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
-    /// How level-2 nodes are laid out where they may hold gap-tolerant entries.
-    directories: Option<GapTolerance>,
+    /// Where entries lie in level-2 nodes that are laid out in another way.
+    directories: Option<FindEntry>,
     /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
     /// are mapped in runs.
     latest: Option<(SpaceId, u64, Frame)>,
@@ -68,17 +72,16 @@ impl Radix {
         Self::default()
     }
 
-    /// Tables whose level-2 nodes have places for gap-tolerant entries, to which it is blind: it
-    /// writes, finds and walks what lies beneath level-1 nodes.
-    pub(crate) fn with_directories(mode: GapTolerance) -> Self {
-        Self { directories: Some(mode), ..Self::default() }
+    /// Tables whose level-2 nodes are laid out in another way and hold other entries as well, to
+    /// which it is blind: it writes, finds and walks what lies beneath level-1 nodes.
+    pub(crate) fn with_directories(find_entry: FindEntry) -> Self {
+        Self { directories: Some(find_entry), ..Self::default() }
     }
 
-    /// Where the entry of `level` for `page` lies in `node`; `None` where a gap-tolerant entry
-    /// takes its place.
+    /// Where the entry of `level` for `page` lies in `node`; `None` where another takes its place.
     fn entry_of(&self, node: Frame, level: Level, page: VirtualPage) -> Option<PhysicalAddress> {
-        match self.directories {
-            Some(mode) if level == 2 => table_entry(&self.memory, mode, node, page),
+        match &self.directories {
+            Some(find_entry) if level == 2 => find_entry(&self.memory, node, page),
             _ => Some(entry_in(node, level, page)),
         }
     }

@@ -70,9 +70,9 @@ impl<'a> Walker<'a> {
         self.steps.beside(self.purpose(purpose), action);
     }
 
-    /// Reads simulated memory.
+    /// Reads simulated memory, at an address of the machine.
     #[inline]
-    pub(crate) fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
+    pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
@@ -105,8 +105,11 @@ impl<'a> Walker<'a> {
     /// Where a table of this dimension lies in the machine. The walker sets accessed bits in
     /// tables, so the host must allow writing them, as x86-64 has it where nested tables have
     /// accessed and dirty bits.
+    ///
+    /// # Errors
+    /// [`WalkFault::Host`] where the host has it nowhere.
     #[inline(always)]
-    pub(crate) fn locate(&mut self, frame: Frame) -> Result<Node, WalkFault> {
+    pub fn locate(&mut self, frame: Frame) -> Result<Node, WalkFault> {
         match &mut self.host {
             None => Ok(Node { frame, located: frame }),
             Some(host) => {
