@@ -8,8 +8,11 @@
 //! | `layout.rs` | where entries lie in a page directory |
 //! | `entry.rs` | the 16 bytes of an entry |
 //! | `decode.rs` | finding a B-block with prefix sums |
+//! | `dirty.rs` | tests of what copies know of dirty bits |
 
 mod decode;
+#[cfg(test)]
+mod dirty;
 mod entry;
 mod layout;
 mod walk;

@@ -1,7 +1,7 @@
 //! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
 
 use perforate_types::{
-    AccessKind, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
+    AccessKind, Action, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
 };
 
 use super::GapTolerantRadix;
@@ -75,7 +75,7 @@ impl GapTolerantRadix {
             first = first.with_accessed(true);
             self.mark(request.space, request.page, Mark::Dirty);
         }
-        walker.selected(true);
+        walker.note(Purpose::Page, Action::Select);
         self.reach(request, &loaded, first)
     }
 
@@ -92,7 +92,7 @@ impl GapTolerantRadix {
             self.keep(slot, request, loaded);
             walker.filled(Purpose::Level2, slot);
         }
-        walker.selected(false);
+        walker.note(Purpose::Level2, Action::Select);
         self.reach(request, &loaded, first)
     }
 

@@ -1,11 +1,10 @@
 //! A unit beside the second-level TLB.
 
-use perforate_types::{Counters, PageSize, Purpose, Steps};
+use perforate_types::{PageSize, Purpose, Steps};
 
 use super::{Case, Found, Mmu, PageFault, Request};
-use crate::capability::BesideCounters;
 use crate::nested::entry_of;
-use crate::{Reach, WalkRequest, Walker, segment};
+use crate::{Reach, WalkRequest, Walker};
 
 impl Mmu {
     #[inline(always)]
@@ -35,21 +34,6 @@ impl Mmu {
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.fill(request, reach, &mut walker);
-        }
-    }
-
-    /// Figures of the unit. Those of direct segments are 0 where there is none: every result has
-    /// them.
-    pub(super) fn record_unit(&self, out: &mut Counters) {
-        let translations = self.counters.beside_translations;
-        let counted = BesideCounters { translations, ..BesideCounters::default() };
-        if let Some(unit) = self.dimension.beside_l2() {
-            unit.record(&counted, out);
-        }
-        for name in segment::COUNTERS {
-            if out.get(name).is_none() {
-                out.count(name, 0);
-            }
         }
     }
 }

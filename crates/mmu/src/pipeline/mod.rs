@@ -1,8 +1,6 @@
 //! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
 mod beside;
-#[cfg(test)]
-mod dirty;
 mod holes;
 mod shootdown;
 
@@ -11,8 +9,9 @@ use perforate_types::{
     Steps, Unit, VirtualAddress, VirtualPage,
 };
 
+use crate::capability::BesideCounters;
 use crate::coalescing::Coalescing;
-use crate::counters::MmuCounters;
+use crate::counters::{self, MmuCounters};
 use crate::nested::{Host, entry_of, variant_of};
 use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
 use crate::{
@@ -436,11 +435,20 @@ impl Mmu {
         self.dimension.as_mut()
     }
 
+    /// What the first level knows of data.
+    #[cfg(test)]
+    pub(crate) fn data_tlb(&mut self) -> &mut L1Tlb {
+        &mut self.data
+    }
+
     /// Figures of the unit and its tables.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
         let contents = self.l2.contents();
-        self.record_unit(out);
+        if let Some(unit) = self.dimension.beside_l2() {
+            let translations = self.counters.beside_translations;
+            unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);
+        }
         for (name, value) in [
             ("l2_tlb_entries_empty", contents.empty),
             ("l2_tlb_entries_4k", contents.page_4k),
@@ -454,5 +462,6 @@ impl Mmu {
         ] {
             out.count(name, value);
         }
+        counters::complete(out);
     }
 }

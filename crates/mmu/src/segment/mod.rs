@@ -114,7 +114,7 @@ impl Dimension for Segmented {
     /// A page that the segment translates takes one check and no reference (D Table II).
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
         if let Some(reach) = self.find(request.space, request.page) {
-            walker.check();
+            walker.note(Purpose::Page, Action::Check);
             return Ok(reach);
         }
         self.paging.walk(request, walker)

@@ -81,17 +81,11 @@ impl<'a> Walker<'a> {
         self.steps.fell_on_padding();
     }
 
-    /// Notes that a B-block was found in the selection of a gap-tolerant entry: one just read, or
-    /// one that the walk cache held.
+    /// Notes what else was done, after everything before it. The purpose is that of the dimension
+    /// itself, host or not.
     #[inline]
-    pub(crate) fn selected(&mut self, cached: bool) {
-        let purpose = if cached { Purpose::Page } else { Purpose::Level2 };
-        self.steps.then(self.purpose(purpose), Action::Select);
-    }
-
-    /// Notes a check of a direct segment.
-    pub(crate) fn check(&mut self) {
-        self.steps.then(self.purpose(Purpose::Page), Action::Check);
+    pub fn note(&mut self, purpose: Purpose, action: Action) {
+        self.steps.then(self.purpose(purpose), action);
     }
 
     /// Notes a table that a walk cache knew, where somebody checks the places of tables.

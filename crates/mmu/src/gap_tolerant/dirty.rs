@@ -4,10 +4,9 @@ use perforate_types::{
     AccessKind, Frame, GapTolerance, MappingChange, Permissions, SpaceId, Steps, VirtualPage,
 };
 
-use super::Mmu;
 use crate::{
-    GapTolerantRadix, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
-    allow,
+    GapTolerantRadix, Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
+    WalkCacheConfig, allow,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -59,7 +58,7 @@ fn access(mmu: &mut Mmu, kind: AccessKind, page: u64) {
 
 /// Whether the first level knows the leaf behind a page dirty.
 fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
-    let hit = mmu.data.look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
+    let hit = mmu.data_tlb().look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
     hit.allows & allow::DIRTY != 0
 }
 
