@@ -96,12 +96,24 @@ pub struct BesideCounters {
     pub in_host_only: u64,
 }
 
+/// What is done with a [`BesideL2`] unit; the same as long as it exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BesideUse {
+    /// It is looked up.
+    pub looked_up: bool,
+    /// It has entries, which walks fill.
+    pub filled: bool,
+}
+
 /// A unit that is looked up together with the second-level TLB after a miss in the first level.
 /// What it translates goes into the first level as a 4KB entry, and the second level is not asked.
 /// It may have entries of its own, which are filled after a walk of the page tables.
 ///
 /// The nested walker asks the unit of a host before the cached entries of guest-physical addresses.
 pub trait BesideL2 {
+    /// What is to be done with it.
+    fn used(&self) -> BesideUse;
+
     /// The reach around a page that the unit translates now. Nothing is changed by asking.
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
@@ -177,6 +189,11 @@ impl dyn Dimension + '_ {
             Capability::BesideL2(unit) => Some(unit),
             _ => None,
         }
+    }
+
+    /// What is to be done with a unit beside the second-level TLB; nothing where there is none.
+    pub(crate) fn beside_use(&self) -> BesideUse {
+        self.beside_l2().map(BesideL2::used).unwrap_or_default()
     }
 
     /// A unit beside the second-level TLB, to be looked up.

@@ -24,7 +24,7 @@ mod tlb;
 mod walk;
 
 pub use capability::{
-    BesideCounters, BesideL2, Capability, CapabilityMut, Holes, OverHost, Runs, Wanted,
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost, Runs, Wanted,
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{

@@ -62,5 +62,5 @@ pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotReques
 pub use system::{System, SystemOptions};
 pub use virtual_machine::HostMemoryOptions;
 pub use warmup::Warmup;
-pub use wiring::{Direct, Side, Wiring};
+pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};

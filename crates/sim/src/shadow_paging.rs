@@ -113,7 +113,7 @@ impl System {
 
     fn publish_shadow(&mut self) {
         for update in self.shadow_updates.drain(..) {
-            self.wiring.deliver(Side::Shadow, &update, &mut self.mmu);
+            self.connections.deliver(Side::Shadow, &update, &mut self.mmu);
         }
     }
 }

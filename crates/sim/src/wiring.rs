@@ -19,6 +19,7 @@ impl Side {
     ///
     /// # Panics
     /// If the unit has no such side.
+    #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {
             (Self::Own, _) | (Self::Shadow, Update::Shootdown(_)) => mmu.apply(update),
@@ -31,9 +32,8 @@ impl Side {
     }
 }
 
-/// The connections of a system. As they stand, everything is passed on as it is; whoever watches or
-/// alters what passes implements the one concerned, as the tests do that prove that the oracle sees
-/// defects.
+/// Somebody between operating systems and hardware, who may watch or alter what passes, as the tests
+/// do that prove that the oracle sees defects. What is not implemented passes as it is.
 pub trait Wiring: Send {
     /// Takes the tables of one side, before they are put together with others.
     fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
@@ -51,7 +51,29 @@ pub trait Wiring: Send {
     }
 }
 
-/// The connections of every run.
-pub struct Direct;
+/// The connections of a system: direct ones, unless there is somebody between.
+pub(crate) struct Connections(pub(crate) Option<Box<dyn Wiring>>);
 
-impl Wiring for Direct {}
+impl Connections {
+    pub(crate) fn tables(&mut self, side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        match &mut self.0 {
+            None => tables,
+            Some(wiring) => wiring.tables(side, tables),
+        }
+    }
+
+    pub(crate) fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        match &mut self.0 {
+            None => dimension,
+            Some(wiring) => wiring.behind_tlbs(dimension),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
+        match &mut self.0 {
+            None => side.deliver(update, mmu),
+            Some(wiring) => wiring.deliver(side, update, mmu),
+        }
+    }
+}

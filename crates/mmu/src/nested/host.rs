@@ -7,7 +7,7 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::capability::Holes;
+use crate::capability::{BesideUse, Holes};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
     Dimension, HostFault, Mark, MmuConfig, PerforatedVariant, Reach, VirtualizationConfig,
@@ -37,8 +37,8 @@ pub(super) struct Located {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
-    /// Whether a unit of the host is to be asked before cached entries.
-    has_unit: bool,
+    /// What is done with a unit of the host's, which is asked before cached entries.
+    unit: BesideUse,
     caches: WalkCaches,
     tlb: NestedTlb,
     /// The virtual machine in the host's kernel.
@@ -57,7 +57,7 @@ impl Host {
         Self {
             caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
             variant: variant_of(dimension.as_ref()),
-            has_unit: dimension.beside_l2().is_some(),
+            unit: dimension.beside_use(),
             dimension,
             tlb: NestedTlb::new(nested_tlb),
             space,
@@ -144,21 +144,22 @@ impl Host {
         asks(self.variant, filter, index)
     }
 
-    /// Whether a unit of the host translates a guest-physical page, asked without effect.
+    /// The reach around a guest-physical page that a unit of the host's translates, asked without
+    /// effect.
     pub(super) fn unit_finds(&self, page: GuestFrame) -> Option<Reach> {
-        if !self.has_unit {
+        if !self.unit.looked_up {
             return None;
         }
         self.dimension.beside_l2()?.find(self.space, host_page(page))
     }
 
-    /// Whether the host has a unit that translates besides its tables.
-    pub(super) fn has_unit(&self) -> bool {
-        self.has_unit
+    /// What is done with a unit of the host's.
+    pub(super) fn unit(&self) -> BesideUse {
+        self.unit
     }
 
     fn through_unit(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
-        if !self.has_unit {
+        if !self.unit.looked_up {
             return None;
         }
         let unit = self.dimension.beside_l2_mut()?;
@@ -194,7 +195,7 @@ impl Host {
         let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
         let entry = entry_of(&reach);
         self.fill(wanted, entry, l2, steps);
-        if self.has_unit {
+        if self.unit.filled {
             self.fill_unit(request, &reach, l2, steps);
         }
         Ok(reach)

@@ -16,7 +16,7 @@ use perforate_types::{
 };
 
 use crate::capability::{
-    BesideCounters, BesideL2, Capability, CapabilityMut, Holes, OverHost, Wanted,
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost, Wanted,
 };
 use crate::{
     Dimension, HostFault, Mark, PageFault, PerforatedVariant, Reach, TableMemory, WalkFault,
@@ -44,7 +44,7 @@ pub struct Nested {
     variant: PerforatedVariant,
     guest_has_holes: bool,
     host_has_holes: bool,
-    guest_has_unit: bool,
+    guest_unit: BesideUse,
     found: Found,
     counters: BesideCounters,
 }
@@ -59,7 +59,7 @@ impl Nested {
             variant: variant_of(with_holes),
             guest_has_holes,
             host_has_holes: host.dimension().holes().is_some(),
-            guest_has_unit: guest.beside_l2().is_some(),
+            guest_unit: guest.beside_use(),
             found: Found { block: Frame::new(0), allows: 0, filter: 0 },
             counters: BesideCounters::default(),
             guest,
@@ -121,9 +121,12 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// The guest's unit beside the second-level TLB.
-    fn guest_unit(&self) -> Option<&dyn BesideL2> {
-        if self.guest_has_unit { self.guest.beside_l2() } else { None }
+    /// The reach around a page that a unit of the guest's translates.
+    fn guest_unit_finds(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        if !self.guest_unit.looked_up {
+            return None;
+        }
+        self.guest.beside_l2()?.find(space, page)
     }
 
     fn has_holes(&self) -> bool {
@@ -131,7 +134,7 @@ impl Nested {
     }
 
     fn has_unit(&self) -> bool {
-        self.guest_has_unit || self.host.has_unit()
+        self.guest_unit.looked_up || self.host.unit().looked_up
     }
 
     fn fill_guest_unit(&mut self, request: WalkRequest, leaf: &Reach, walker: &mut Walker<'_>) {
@@ -142,7 +145,7 @@ impl Nested {
 
     /// Counts a page found in no TLB by the units that translate it.
     fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
-        let in_guest = self.guest_unit().is_some_and(|unit| unit.find(space, page).is_some());
+        let in_guest = self.guest_unit_finds(space, page).is_some();
         let in_host = self.host.unit_finds(guest_frame(guest)).is_some();
         self.counters.in_guest_only += u64::from(in_guest && !in_host);
         self.counters.in_host_only += u64::from(in_host && !in_guest);
@@ -205,6 +208,8 @@ impl Dimension for Nested {
         };
         if self.has_unit() {
             self.count(request.space, request.page, leaf.frame_of(request.page));
+        }
+        if self.guest_unit.filled {
             self.fill_guest_unit(request, &leaf, walker);
         }
         Ok(reach)
@@ -300,11 +305,14 @@ impl Holes for Nested {
 
 /// The units of both at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
+    /// One of them alone translates nothing, but helps its own walks. They are filled by those.
+    fn used(&self) -> BesideUse {
+        let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
+        BesideUse { looked_up, filled: false }
+    }
+
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        if !self.host.has_unit() {
-            return None;
-        }
-        let guest = self.guest_unit()?.find(space, page)?;
+        let guest = self.guest_unit_finds(space, page)?;
         let in_place = guest.frame_of(page);
         let host = self.host.unit_finds(guest_frame(in_place))?;
         Some(intersect(&guest, in_place, &host))
@@ -323,7 +331,6 @@ impl BesideL2 for Nested {
         Some(found)
     }
 
-    /// The walk has filled the unit of each dimension with its own reach.
     fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}
 
     fn invalidate(&mut self, shootdown: Shootdown) {
@@ -340,7 +347,7 @@ impl BesideL2 for Nested {
 
     fn record(&self, counted: &BesideCounters, out: &mut Counters) {
         let counted = BesideCounters { translations: counted.translations, ..self.counters };
-        let unit = self.guest_unit().or_else(|| self.host.dimension().beside_l2());
+        let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
         if let Some(unit) = unit {
             unit.record(&counted, out);
         }

@@ -9,7 +9,7 @@ use perforate_types::{
     Steps, Unit, VirtualAddress, VirtualPage,
 };
 
-use crate::capability::BesideCounters;
+use crate::capability::{BesideCounters, BesideUse};
 use crate::coalescing::Coalescing;
 use crate::counters::{self, MmuCounters};
 use crate::nested::{Host, entry_of, variant_of};
@@ -63,8 +63,8 @@ pub struct Mmu {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
     coalescing: Option<Coalescing>,
-    /// Whether a unit is to be looked up beside the second-level TLB.
-    has_unit: bool,
+    /// What is done with a unit beside the second-level TLB.
+    unit: BesideUse,
     space: SpaceId,
     tagged: bool,
     counters: MmuCounters,
@@ -110,7 +110,7 @@ impl Mmu {
             l2: L2Tlb::new(&config.tlb),
             caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
             variant: variant_of(dimension.as_ref()),
-            has_unit: dimension.beside_l2().is_some(),
+            unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
             space: SpaceId::default(),
@@ -242,7 +242,7 @@ impl Mmu {
         request: Request,
         steps: &mut Steps,
     ) -> Result<(Found, bool), PageFault> {
-        if self.has_unit
+        if self.unit.looked_up
             && let Some(reach) = self.look_up_unit(request, steps)
         {
             return self.through_unit(request, &reach, steps).map(|found| (found, false));
@@ -276,7 +276,7 @@ impl Mmu {
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
         let found = self.through_walked(request, &reach, steps)?;
-        if self.has_unit {
+        if self.unit.filled {
             self.fill_unit(walk_request, &reach, steps);
         }
         Ok(found)

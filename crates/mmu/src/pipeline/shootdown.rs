@@ -48,9 +48,7 @@ impl Mmu {
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {
-        if self.has_unit
-            && let Some(unit) = self.dimension.beside_l2_mut()
-        {
+        if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.invalidate(shootdown);
         }
         match shootdown {
@@ -84,9 +82,7 @@ impl Mmu {
     }
 
     fn flush_unit(&mut self) {
-        if self.has_unit
-            && let Some(unit) = self.dimension.beside_l2_mut()
-        {
+        if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.flush();
         }
     }

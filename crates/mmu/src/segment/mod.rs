@@ -9,7 +9,7 @@ use perforate_types::{
     Steps, VirtualPage,
 };
 
-use crate::capability::{BesideCounters, BesideL2, Capability, CapabilityMut, Wanted};
+use crate::capability::{BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Wanted};
 use crate::{
     Dimension, Mark, Reach, TableMemory, VirtualizationConfig, WalkFault, WalkRequest, Walker,
     allow,
@@ -153,6 +153,10 @@ impl Dimension for Segmented {
 /// Registers are no copies of entries: they change with the mapping and are neither filled nor
 /// invalidated.
 impl BesideL2 for Segmented {
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: false }
+    }
+
     /// 2MB or 1GB where nothing in it can escape (D §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let registers = self.registers(space)?;

@@ -6,7 +6,7 @@ use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
-use crate::wiring::{Side, Wiring};
+use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, SimError};
 
 /// What the hypervisor did.
@@ -135,7 +135,7 @@ impl System {
                 source,
             })?;
         }
-        self.wiring.deliver(Side::Host, update, &mut self.mmu);
+        self.connections.deliver(Side::Host, update, &mut self.mmu);
         self.follow_host(index);
         Ok(())
     }
@@ -199,14 +199,14 @@ impl Composition {
         (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),
         machine: &Machine,
         check: bool,
-        wiring: &mut dyn Wiring,
+        connections: &mut Connections,
     ) -> Box<dyn Dimension> {
         let config = &machine.virtualization;
         let own = (self.own.dimension)(kernel, self.own.variant, config);
-        let own = wiring.tables(Side::Own, own);
+        let own = connections.tables(Side::Own, own);
         let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
         let host = (scheme.dimension)(hypervisor.kernel(), scheme.variant, config);
-        let host = wiring.tables(Side::Host, host);
+        let host = connections.tables(Side::Host, host);
         let mut host = Host::new(&machine.mmu(), host, hypervisor.space());
         if check {
             host.note_located();

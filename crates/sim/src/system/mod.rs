@@ -10,7 +10,7 @@ use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, Vi
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
-use crate::wiring::{Direct, Side, Wiring};
+use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
 
@@ -45,7 +45,7 @@ pub struct System {
     pub(crate) kernel: Kernel,
     pub(crate) hypervisor: Option<Hypervisor>,
     pub(crate) mmu: Mmu,
-    pub(crate) wiring: Box<dyn Wiring>,
+    pub(crate) connections: Connections,
     oracles: Option<Oracles>,
     pub(crate) updates: Vec<Update>,
     /// Of the shadow tables, under shadow paging.
@@ -78,10 +78,10 @@ impl System {
         seed: u64,
         options: SystemOptions,
     ) -> Result<Self, SimError> {
-        Self::wired(machine, composition.into(), memory, seed, options, Box::new(Direct))
+        Self::wired(machine, composition.into(), memory, seed, options, None)
     }
 
-    /// The same with other connections between operating systems and hardware.
+    /// The same with somebody between operating systems and hardware.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -91,8 +91,9 @@ impl System {
         memory: &MemoryState,
         seed: u64,
         options: SystemOptions,
-        mut wiring: Box<dyn Wiring>,
+        wiring: Option<Box<dyn Wiring>>,
     ) -> Result<Self, SimError> {
+        let mut connections = Connections(wiring);
         let scheme = composition.name();
         composition.own.check_machine(machine)?;
         composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
@@ -106,9 +107,9 @@ impl System {
         let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let sides = (&kernel, hypervisor.as_ref());
-        let dimension = composition.dimension(sides, machine, options.check, wiring.as_mut());
+        let dimension = composition.dimension(sides, machine, options.check, &mut connections);
         let mmu = composition.mmu(machine);
-        let mmu = Mmu::new(&mmu, wiring.behind_tlbs(dimension)).map_err(|error| {
+        let mmu = Mmu::new(&mmu, connections.behind_tlbs(dimension)).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
         let tables = GuestTables::new(kernel.hole_bitmap());
@@ -117,7 +118,7 @@ impl System {
             kernel,
             hypervisor,
             mmu,
-            wiring,
+            connections,
             oracles: options.check.then(|| Oracles::new(virtual_machine)),
             updates: Vec::new(),
             shadow_updates: Vec::new(),
@@ -236,7 +237,7 @@ impl System {
                     source,
                 })?;
             }
-            self.wiring.deliver(Side::Own, update, &mut self.mmu);
+            self.connections.deliver(Side::Own, update, &mut self.mmu);
             if shadows {
                 self.follow_guest(index);
             }

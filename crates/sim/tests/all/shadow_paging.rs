@@ -7,8 +7,8 @@ use crate::storms::{Defect, Defective};
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_os::{FrameClass, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Comparison, Composition, Direct, Exits, HostMemoryOptions, Machine, MemoryState, RunResult,
-    SimError, System, SystemOptions, Wiring, Workload, compare,
+    Comparison, Composition, Exits, HostMemoryOptions, Machine, MemoryState, RunResult, SimError,
+    System, SystemOptions, Wiring, Workload, compare,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -43,19 +43,19 @@ fn system_on(
     pair: &str,
     memory: &MemoryState,
     seed: u64,
-    wiring: Box<dyn Wiring>,
+    wiring: Option<Box<dyn Wiring>>,
 ) -> System {
     let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
     let pair = Composition::find(pair).unwrap();
     System::wired(machine, pair, memory, seed, options, wiring).unwrap()
 }
 
-fn system_with(machine: &Machine, pair: &str, wiring: Box<dyn Wiring>) -> System {
+fn system_with(machine: &Machine, pair: &str, wiring: Option<Box<dyn Wiring>>) -> System {
     system_on(machine, pair, &MemoryState::parse(Some("256M"), None, None).unwrap(), 1, wiring)
 }
 
 fn system(machine: &Machine, pair: &str) -> System {
-    system_with(machine, pair, Box::new(Direct))
+    system_with(machine, pair, None)
 }
 
 fn default_system(pair: &str) -> System {
@@ -167,7 +167,7 @@ fn entries_that_stay_are_caught() {
     let touched = || {
         let machine = Machine::load(Machine::DEFAULT).unwrap();
         let wiring = Defective::new(Defect::KeepShadowEntries);
-        let mut system = system_with(&machine, "4k+shadow-4k", wiring);
+        let mut system = system_with(&machine, "4k+shadow-4k", Some(wiring));
         system.event(&map(0, 8, Permissions::READ_WRITE)).unwrap();
         access(&mut system, AccessKind::Write, 0);
         access(&mut system, AccessKind::Write, 1);
@@ -224,7 +224,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     let small = HostMemoryOptions { memory: Some("12M"), swap: Some("64M"), ..Default::default() };
     let host = if random.below(2) == 0 { small } else { HostMemoryOptions::default() };
     let memory = MemoryState::parse(Some("24M"), None, None).unwrap().over(&host).unwrap();
-    let mut system = system_on(&machine, pair, &memory, seed, Box::new(Direct));
+    let mut system = system_on(&machine, pair, &memory, seed, None);
     let contents = "zero=5%,duplicate=50%,distinct=20".parse().unwrap();
     system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;
     let mut processes = vec![ProcessId(0)];

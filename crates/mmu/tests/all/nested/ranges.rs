@@ -4,8 +4,8 @@
 use std::any::TypeId;
 
 use perforate_mmu::{
-    BesideCounters, BesideL2, Capability, CapabilityMut, Case, Dimension, Host, Mark, Mmu, Nested,
-    Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host, Mark,
+    Mmu, Nested, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     AccessKind, Action, Counters, Frame, MappingChange, PhysicalAddress, Purpose, Shootdown,
@@ -88,6 +88,10 @@ impl Dimension for Ranged {
 }
 
 impl BesideL2 for Ranged {
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: true }
+    }
+
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (_, allows) = self.held.filter(|held| held.0 == space && self.range.holds(page))?;
         let index = page.number() - self.range.first;

@@ -11,7 +11,7 @@ mod virtualized;
 use perforate_mmu::{TlbGeometry, allow};
 use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Composition, Direct, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
+    Composition, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
     SystemOptions, Wiring,
 };
 use perforate_types::{
@@ -138,10 +138,7 @@ impl Storm {
             machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
-        let wiring: Box<dyn Wiring> = match defect {
-            Some(defect) => Defective::new(defect),
-            None => Box::new(Direct),
-        };
+        let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
         let mut system =
             System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
