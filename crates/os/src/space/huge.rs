@@ -1,8 +1,8 @@
 //! Operations on 1GB pages.
 
-use perforate_types::{Frame, MappingChange, PageSize, Permissions, VirtualPage};
+use perforate_types::{Frame, PageSize, Permissions, TableOperation, VirtualPage};
 
-use super::{AddressSpace, Effects, GIGABYTE_REGIONS, Large, first_of_gigabyte};
+use super::{AddressSpace, Effects, GIGABYTE_PAGES, GIGABYTE_REGIONS, Large, first_of_gigabyte};
 use crate::OsError;
 use crate::memory::blocks_of_huge;
 
@@ -23,7 +23,8 @@ impl AddressSpace {
         self.huge.insert(number, Large { block, permissions });
         self.usage.huge_pages += 1;
         let (space, frame) = (self.id, block);
-        effects.change(MappingChange::Map { space, page, size: SIZE, frame, permissions });
+        self.tell_mapped((page.number(), GIGABYTE_PAGES), frame, permissions, effects);
+        effects.table(TableOperation::Map { space, page, size: SIZE, frame, permissions });
         Ok(())
     }
 
@@ -34,6 +35,7 @@ impl AddressSpace {
 
     /// Unmaps a 1GB page; the references to its frames are now the caller's.
     pub(crate) fn unmap_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Frame {
+        self.tell_unmapped(first_of_gigabyte(number), GIGABYTE_PAGES, effects);
         let huge = self.take_huge(number, effects);
         self.tables.detach_huge(first_of_gigabyte(number));
         self.tables.prune(first_of_gigabyte(number), effects);
@@ -54,7 +56,8 @@ impl AddressSpace {
         huge.permissions = permissions;
         let page = VirtualPage::new(first_of_gigabyte(number));
         let space = self.id;
-        effects.change(MappingChange::Protect { space, page, size: SIZE, permissions });
+        self.tell_protected((page.number(), GIGABYTE_PAGES), permissions, effects);
+        effects.table(TableOperation::Protect { space, page, size: SIZE, permissions });
         self.shootdown_large(page.number(), SIZE, effects);
     }
 
@@ -74,10 +77,11 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// Clears the entry of a 1GB page. What becomes of its pages the caller says.
     fn take_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         let huge = self.huge.remove(&number).expect("1GB page");
         let page = VirtualPage::new(first_of_gigabyte(number));
-        effects.change(MappingChange::Unmap { space: self.id, page, size: SIZE });
+        effects.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
         self.shootdown_large(page.number(), SIZE, effects);
         self.usage.huge_pages -= 1;
         huge

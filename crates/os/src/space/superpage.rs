@@ -6,11 +6,13 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, GapTolerance, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{
+    Frame, GapTolerance, Permissions, Shootdown, SuperpageOperation, VirtualPage,
+};
 
 use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Mapping, Pages, Present, Region, first_of, region_of, regions_of,
+    AddressSpace, Effects, Mapping, PAGES, Pages, Present, Region, first_of, region_of, regions_of,
 };
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Selected};
@@ -124,7 +126,9 @@ impl AddressSpace {
         assert!(before.is_none(), "mapped twice");
         self.usage.superpage_pages += self.mode().entry_pages();
         let Superpage { place: Selected { slice, second, selection }, permissions } = superpage;
-        effects.change(MappingChange::MapSuperpage {
+        self.tell_superpage_mapped(page, superpage, effects);
+        effects.ledger.done.pages_mapped += 1;
+        effects.format(SuperpageOperation::Map {
             space: self.id,
             page: VirtualPage::new(page),
             mode: self.mode(),
@@ -136,8 +140,25 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// The pages of a superpage entry are mapped: B-blocks beside one another are one run.
+    fn tell_superpage_mapped(&self, page: u64, superpage: Superpage, effects: &mut Effects<'_>) {
+        let Superpage { place, permissions } = superpage;
+        let block_frames = self.mode().block_frames();
+        let mut blocks = place.blocks(self.mode()).peekable();
+        let mut first_page = page;
+        while let Some(first) = blocks.next() {
+            let mut pages = block_frames;
+            while blocks.next_if_eq(&first.add(pages)).is_some() {
+                pages += block_frames;
+            }
+            self.tell_mapped((first_page, pages), first, permissions, effects);
+            first_page += pages;
+        }
+    }
+
     /// Unmaps the superpage entry at `page`; the references to its frames are now the caller's.
     pub(crate) fn unmap_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
+        self.tell_unmapped(page, self.mode().entry_pages(), effects);
         let superpage = self.take_superpage(page, effects);
         self.tables.prune(page, effects);
         superpage
@@ -151,6 +172,7 @@ impl AddressSpace {
         place: Selected,
         effects: &mut Effects<'_>,
     ) -> Superpage {
+        self.tell_unmapped(page, self.mode().entry_pages(), effects);
         let old = self.take_superpage(page, effects);
         let moved = self.map_superpage(page, Superpage { place, ..old }, effects);
         moved.expect("the directory is there");
@@ -169,8 +191,10 @@ impl AddressSpace {
             return;
         }
         superpage.permissions = permissions;
+        self.tell_protected((page, self.mode().entry_pages()), permissions, effects);
+        effects.ledger.done.pages_protected += 1;
         let (space, mode, page) = (self.id, self.mode(), VirtualPage::new(page));
-        effects.change(MappingChange::ProtectSuperpage { space, page, mode, permissions });
+        effects.format(SuperpageOperation::Protect { space, page, mode, permissions });
         effects.shootdown(Shootdown::Superpage { space, page, mode });
     }
 
@@ -205,7 +229,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Opens a region with these 4KB pages.
+    /// Opens a region with these 4KB pages, which were mapped before.
     fn open_with(
         &mut self,
         number: u64,
@@ -214,22 +238,23 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         self.usage.leaf_nodes += 1;
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         self.tables.attach_region(first_of(number));
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         for (page, (frame, permissions)) in pages {
-            self.map_page(page, frame, permissions, effects).expect("the node is there");
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
         }
         self.close_pages_if_empty(number, effects);
     }
 
-    /// Unmaps the entry but leaves the nodes above it.
+    /// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
     fn take_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
         let superpage = self.superpages.remove(&page).expect("superpage");
         let (space, mode) = (self.id, self.mode());
         let first = VirtualPage::new(page);
-        effects.change(MappingChange::UnmapSuperpage { space, page: first, mode });
+        effects.ledger.done.pages_unmapped += 1;
+        effects.format(SuperpageOperation::Unmap { space, page: first, mode });
         effects.shootdown(Shootdown::Superpage { space, page: first, mode });
         self.usage.superpage_pages -= mode.entry_pages();
         self.tables.detach_region(page);
