@@ -5,8 +5,7 @@ mod machine;
 use machine::{BASE, MB, Machine, fork, page, protect, switch};
 use perforate_os::HoleContent;
 use perforate_types::{
-    MappingChange as C, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown as S, SpaceId,
-    Update,
+    PageSize, Permissions, ProcessId, ProgramEvent, Shootdown as S, SpaceId, TableOperation, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -14,7 +13,7 @@ const RW: Permissions = Permissions::READ_WRITE;
 const P4K: PageSize = PageSize::Size4K;
 
 fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
-    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
+    TableOperation::Protect { space: SPACE, page: page(address), size, permissions }.into()
 }
 
 fn page_down(address: u64) -> Update {

@@ -7,7 +7,8 @@ use perforate_os::{
     HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout, parse_policy,
 };
 use perforate_types::{
-    AccessKind, Advice, Frame, GapTolerance, MappingChange, Permissions, Update, VirtualAddress,
+    AccessKind, Advice, Frame, GapTolerance, Permissions, SuperpageOperation, Update,
+    VirtualAddress,
 };
 
 const PAGE: u64 = 4096;
@@ -38,7 +39,7 @@ fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
 
 fn superpages_told(machine: &Machine) -> usize {
     let is_superpage =
-        |update: &&Update| matches!(update, Update::Change(MappingChange::MapSuperpage { .. }));
+        |update: &&Update| matches!(update, Update::Change(SuperpageOperation::Map { .. }));
     machine.updates.iter().filter(is_superpage).count()
 }
 
@@ -140,7 +141,7 @@ fn pairs_by_algorithm_1() {
     machine.map(BASE, 126 * MB);
     machine.write(BASE);
     let told = machine.updates.iter().find_map(|update| match *update {
-        Update::Change(MappingChange::MapSuperpage { slice, second, selection, .. }) => {
+        Update::Change(SuperpageOperation::Map { slice, second, selection, .. }) => {
             Some((slice.number(), second.number(), selection))
         }
         _ => None,
@@ -152,12 +153,8 @@ fn pairs_by_algorithm_1() {
     for entry in 1..63 {
         machine.write(BASE + entry * 2 * MB);
         for update in &machine.updates {
-            if let Update::Change(MappingChange::MapSuperpage {
-                page,
-                slice,
-                second,
-                selection,
-                ..
+            if let Update::Change(SuperpageOperation::Map {
+                page, slice, second, selection, ..
             }) = *update
                 && slice != second
             {

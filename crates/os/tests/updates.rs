@@ -7,8 +7,8 @@ use machine::expected::{bitmap_down, large_down, page_down, protected, punched, 
 use machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HoleSet, MappingChange as C, PageSize, Permissions,
-    ProgramEvent, Shootdown as S, SpaceId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProgramEvent,
+    Shootdown as S, SpaceId, TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -18,16 +18,16 @@ const P2M: PageSize = PageSize::Size2M;
 
 fn add(level: u8, address: u64, frame: u64, holes: bool) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
-    C::AddTable { space: SPACE, level, page, frame, holes }.into()
+    TableOperation::AddNode { space: SPACE, level, page, frame, branch }.into()
 }
 
 fn mapped(address: u64, size: PageSize, frame: u64) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
-    C::Map { space: SPACE, page, size, frame, permissions: RW }.into()
+    TableOperation::Map { space: SPACE, page, size, frame, permissions: RW }.into()
 }
 
 fn unmapped(address: u64, size: PageSize) -> Update {
-    C::Unmap { space: SPACE, page: page(address), size }.into()
+    TableOperation::Unmap { space: SPACE, page: page(address), size }.into()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_partial_unmap_splits_a_conventional_large_page() {
     machine.event(unmap(BASE + 0x1000, 2 * MB - 0x3000));
     // Sub-pages 0, 510 and 511 stay.
     let node = match machine.updates[2] {
-        Update::Change(C::AddTable { frame, .. }) => frame.number(),
+        Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
     };
     assert_eq!(
@@ -136,7 +136,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
     let free = machine.counter("free_bytes");
     machine.event(unmap(BASE + 0x1000, 0x2000));
     let node = match machine.updates[0] {
-        Update::Change(C::AddTable { frame, .. }) => frame.number(),
+        Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
     };
     // The first hole of 256KB region 0 changes the filter, the second does not.

@@ -2,7 +2,7 @@
 
 use perforate_types::{
     CHUNK_FRAMES, Frame, GT_PDE_BYTES, GapTolerance, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, SLICE_BLOCKS, SUPERPAGE_BLOCKS, VirtualPage,
+    PhysicalAddress, SUPERPAGE_BLOCKS, VirtualPage,
 };
 
 use super::decode::PrefixSums;
@@ -42,8 +42,7 @@ impl GapTolerantEntry {
     /// An entry of `mode` for these slices; of a single one they are the same.
     ///
     /// # Panics
-    /// If a slice is not aligned, the two of a pair are not in one chunk of 128MB, a single entry has
-    /// two, or there are not as many B-blocks selected as virtual blocks.
+    /// If a slice is not aligned, or the two of a pair are not in one chunk of 128MB.
     pub(super) fn new(
         mode: GapTolerance,
         [slice, second]: [Frame; 2],
@@ -55,10 +54,6 @@ impl GapTolerantEntry {
         }
         let chunk = |slice: Frame| slice.number() / CHUNK_FRAMES;
         assert_eq!(chunk(slice), chunk(second), "{slice:?} and {second:?} are in two chunks");
-        assert!(mode.is_paired() || slice == second, "a single entry has one slice");
-        let whole = mode.is_paired() && slice == second;
-        let wanted = if whole { SLICE_BLOCKS } else { SUPERPAGE_BLOCKS };
-        assert_eq!(selection.count_ones(), wanted, "B-blocks of {selection:#x}");
         let leaf = PageTableEntry::leaf(slice, PageSize::Size2M, permissions);
         let offset = if mode.is_paired() { second.number() % CHUNK_FRAMES / SLICE_UNIT } else { 0 };
         let first = PageTableEntry::from_bits(leaf.bits() | offset << OFFSET_B_SHIFT);

@@ -15,8 +15,8 @@ mod layout;
 mod walk;
 
 use perforate_types::{
-    FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SpaceId,
-    SuperpageOperation, TableOperation, VirtualPage,
+    FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
+    SUPERPAGE_BLOCKS, SpaceId, SuperpageOperation, TableOperation, VirtualPage,
 };
 
 use crate::dimension::{Dimension, Reach, Superpage, WalkFault, WalkRequest, allow};
@@ -115,7 +115,11 @@ impl GapTolerantRadix {
                 permissions,
             } => {
                 self.assert_fits(page, mode);
+                assert!(mode.is_paired() || slice == second, "a single entry has one slice");
                 let entry = GapTolerantEntry::new(mode, [slice, second], selection, permissions);
+                let is_whole = slice == second && entry.is_self_paired(mode);
+                let wanted = if is_whole { SLICE_BLOCKS } else { SUPERPAGE_BLOCKS };
+                assert_eq!(selection.count_ones(), wanted, "B-blocks of {selection:#x}");
                 self.map_superpage(space, page, entry);
             }
             SuperpageOperation::Unmap { space, page, mode } => {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perforate_types::{
-    HoleSet, Level, MappingChange, PageSize, Shootdown, SpaceId, Update, VirtualPage,
+    HoleSet, Level, PageSize, PerforatedOperation, SegmentOperation, Shootdown, SpaceId,
+    SuperpageOperation, TableOperation, Update, VirtualPage,
 };
 
 /// Which nodes exist and what hangs below them.
@@ -65,8 +66,8 @@ impl Inspector {
             // A hole that is mapped anew at once is shot down after both changes.
             let again = matches!(
                 (change, updates.get(place + 1)),
-                (MappingChange::UnmapHole { page, .. },
-                 Some(Update::Change(MappingChange::MapHole { page: same, .. }))) if page == same
+                (PerforatedOperation::UnmapHole { page, .. },
+                 Some(Update::Change(PerforatedOperation::MapHole { page: same, .. }))) if page == same
             );
             let mut follows: Vec<Shootdown> = Vec::new();
             for update in &updates[place + 1 + usize::from(again)..] {
@@ -81,11 +82,12 @@ impl Inspector {
 
     fn filter_of(&self, change: &MappingChange) -> Option<u8> {
         let (space, page) = match *change {
-            MappingChange::Punch { space, page } | MappingChange::Patch { space, page } => {
+            PerforatedOperation::Punch { space, page }
+            | PerforatedOperation::Patch { space, page } => {
                 (space, page.align_down(PageSize::Size2M))
             }
-            MappingChange::Unmap { space, page, size: PageSize::Size2M }
-            | MappingChange::Protect { space, page, size: PageSize::Size2M, .. } => (space, page),
+            TableOperation::Unmap { space, page, size: PageSize::Size2M }
+            | TableOperation::Protect { space, page, size: PageSize::Size2M, .. } => (space, page),
             _ => return None,
         };
         let first = page.number();
@@ -111,7 +113,7 @@ impl Inspector {
 
     fn apply(&mut self, change: &MappingChange) {
         match *change {
-            MappingChange::AddTable { space, level, page, frame, holes } => {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
                 assert_eq!(page.number() % covered(level), 0, "first page");
                 self.parent(space, level, page, holes);
                 let key = (space, level, page.number(), holes);
@@ -128,7 +130,7 @@ impl Inspector {
                     self.attach(space, level + 1, page, Leaf::Node);
                 }
             }
-            MappingChange::RemoveTable { space, level, page, holes } => {
+            TableOperation::RemoveNode { space, level, page, branch } => {
                 let first = page.number();
                 assert!(self.nodes.remove(&(space, level, first, holes)).is_some(), "no node");
                 let end = first + covered(level);
@@ -140,37 +142,37 @@ impl Inspector {
                     self.detach(space, level + 1, page, Leaf::Node);
                 }
             }
-            MappingChange::Map { space, page, size, .. } => {
+            TableOperation::Map { space, page, size, .. } => {
                 self.leaf_node(space, level_of(size), page, false);
                 self.attach(space, level_of(size), page, Leaf::Page);
             }
-            MappingChange::Unmap { space, page, size } => {
+            TableOperation::Unmap { space, page, size } => {
                 self.detach(space, level_of(size), page, Leaf::Page);
                 let first = page.number();
                 self.holes.retain(|&(of, hole)| {
                     of != space || !(first..first + size.pages()).contains(&hole)
                 });
             }
-            MappingChange::Perforate { space, page, holes, .. } => {
+            PerforatedOperation::Perforate { space, page, holes, .. } => {
                 self.leaf_node(space, 2, page, false);
                 self.leaf_node(space, 1, page, true);
                 self.attach(space, 2, page, Leaf::Page);
                 self.holes.extend(holes.iter().map(|i| (space, page.number() + i as u64)));
             }
-            MappingChange::Punch { space, page } => {
+            PerforatedOperation::Punch { space, page } => {
                 self.leaf_node(space, 1, page, true);
                 self.holes.insert((space, page.number()));
             }
-            MappingChange::Patch { space, page } => {
+            PerforatedOperation::Patch { space, page } => {
                 self.holes.remove(&(space, page.number()));
             }
-            MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. }
-            | MappingChange::Protect { .. }
-            | MappingChange::MapHole { .. }
-            | MappingChange::UnmapHole { .. } => {}
-            MappingChange::MapSuperpage { space, page, mode, .. } => {
+            SegmentOperation::Set { .. }
+            | SegmentOperation::Clear { .. }
+            | SegmentOperation::Escape { .. }
+            | TableOperation::Protect { .. }
+            | PerforatedOperation::MapHole { .. }
+            | PerforatedOperation::UnmapHole { .. } => {}
+            SuperpageOperation::Map { space, page, mode, .. } => {
                 self.leaf_node(space, 2, page, false);
                 let region = page.align_down(PageSize::Size2M).number();
                 let end = page.number() + mode.entry_pages();
@@ -179,10 +181,10 @@ impl Inspector {
                 assert!(!beside.into_iter().any(is_node), "a node in the place of {page:?}");
                 self.attach(space, 2, page, Leaf::Superpage);
             }
-            MappingChange::UnmapSuperpage { space, page, .. } => {
+            SuperpageOperation::Unmap { space, page, .. } => {
                 self.detach(space, 2, page, Leaf::Superpage);
             }
-            MappingChange::ProtectSuperpage { space, page, .. } => {
+            SuperpageOperation::Protect { space, page, .. } => {
                 assert!(self.entries.get(&(space, 2, page.number())) == Some(&Leaf::Superpage));
             }
         }
@@ -207,13 +209,13 @@ impl Inspector {
 /// A change of the segment registers or of the escape filter is followed by the flush of its
 /// address space; only escapes may come between.
 fn check_mode_switch(change: &MappingChange, after: &[Update]) {
-    let (MappingChange::Segment { space, .. }
-    | MappingChange::ClearSegment { space }
-    | MappingChange::Escape { space, .. }) = *change
+    let (SegmentOperation::Set { space, .. }
+    | SegmentOperation::Clear { space }
+    | SegmentOperation::Escape { space, .. }) = *change
     else {
         return;
     };
-    let is_escape = |update: &&Update| matches!(update, Update::Change(MappingChange::Escape { space: of, .. }) if *of == space);
+    let is_escape = |update: &&Update| matches!(update, Update::Change(SegmentOperation::Escape { space: of, .. }) if *of == space);
     let next = after.iter().find(|update| !is_escape(update));
     let flush = Update::Shootdown(Shootdown::Space { space });
     assert_eq!(next, Some(&flush), "{change:?} is not followed by its flush");
@@ -222,23 +224,23 @@ fn check_mode_switch(change: &MappingChange, after: &[Update]) {
 /// The shootdowns that must follow a change.
 fn needed(change: &MappingChange, filter: Option<u8>, filter_changed: bool) -> Vec<Shootdown> {
     match *change {
-        MappingChange::Unmap { space, page, size: PageSize::Size4K }
-        | MappingChange::Protect { space, page, size: PageSize::Size4K, .. }
-        | MappingChange::UnmapHole { space, page } => vec![Shootdown::Page { space, page }],
-        MappingChange::Unmap { space, page, size }
-        | MappingChange::Protect { space, page, size, .. } => match filter {
+        TableOperation::Unmap { space, page, size: PageSize::Size4K }
+        | TableOperation::Protect { space, page, size: PageSize::Size4K, .. }
+        | PerforatedOperation::UnmapHole { space, page } => vec![Shootdown::Page { space, page }],
+        TableOperation::Unmap { space, page, size }
+        | TableOperation::Protect { space, page, size, .. } => match filter {
             None | Some(0) => vec![Shootdown::Large { space, page, size }],
             Some(_) => vec![Shootdown::Space { space }],
         },
-        MappingChange::Punch { space, page } | MappingChange::Patch { space, page } => {
+        PerforatedOperation::Punch { space, page } | PerforatedOperation::Patch { space, page } => {
             let mut list = vec![Shootdown::Page { space, page }, Shootdown::Bitmap { space, page }];
             if filter_changed {
                 list.push(Shootdown::Large { space, page, size: PageSize::Size2M });
             }
             list
         }
-        MappingChange::UnmapSuperpage { space, page, mode }
-        | MappingChange::ProtectSuperpage { space, page, mode, .. } => {
+        SuperpageOperation::Unmap { space, page, mode }
+        | SuperpageOperation::Protect { space, page, mode, .. } => {
             vec![Shootdown::Superpage { space, page, mode }]
         }
         _ => Vec::new(),

@@ -14,8 +14,9 @@ use perforate_os::{
     parse_policy,
 };
 use perforate_types::{
-    AccessKind, Advice, Backing, Counters, Frame, MappingChange, Permissions, ProcessId,
-    ProgramEvent, Shootdown, SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Counters, Frame, PerforatedOperation, Permissions, ProcessId,
+    ProgramEvent, SegmentOperation, Shootdown, SpaceId, SuperpageOperation, TableOperation,
+    ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
 pub const MB: u64 = 1 << 20;
@@ -258,20 +259,28 @@ impl Machine {
 }
 
 fn count(update: &Update, told: &mut Work) {
-    use MappingChange as C;
     let counter = match update {
         Update::Change(
-            C::Map { .. } | C::MapHole { .. } | C::Perforate { .. } | C::MapSuperpage { .. },
+            TableOperation::Map { .. }
+            | PerforatedOperation::MapHole { .. }
+            | PerforatedOperation::Perforate { .. }
+            | SuperpageOperation::Map { .. },
         ) => &mut told.pages_mapped,
-        Update::Change(C::Unmap { .. } | C::UnmapHole { .. } | C::UnmapSuperpage { .. }) => {
-            &mut told.pages_unmapped
+        Update::Table(
+            TableOperation::Unmap { .. }
+            | PerforatedOperation::UnmapHole { .. }
+            | SuperpageOperation::Unmap { .. },
+        ) => &mut told.pages_unmapped,
+        Update::Table(TableOperation::Protect { .. } | SuperpageOperation::Protect { .. }) => {
+            &mut told.pages_protected
         }
-        Update::Change(C::Protect { .. } | C::ProtectSuperpage { .. }) => &mut told.pages_protected,
-        Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
-        Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
-        Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
-        Update::Change(C::Segment { .. } | C::ClearSegment { .. }) => &mut told.segments_switched,
-        Update::Change(C::Escape { .. }) => &mut told.pages_escaped,
+        Update::Change(PerforatedOperation::Punch { .. }) => &mut told.subpages_punched,
+        Update::Change(PerforatedOperation::Patch { .. }) => &mut told.subpages_patched,
+        Update::Table(TableOperation::AddNode { .. } | TableOperation::RemoveNode { .. }) => return,
+        Update::Change(SegmentOperation::Set { .. } | SegmentOperation::Clear { .. }) => {
+            &mut told.segments_switched
+        }
+        Update::Change(SegmentOperation::Escape { .. }) => &mut told.pages_escaped,
         Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
         Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
         Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
