@@ -79,7 +79,7 @@ fn thp_copies_a_region_into_a_whole_block() {
     assert_eq!((done.pages_scanned, done.regions_collapsed), (512, 1));
     assert!(done.ended_full_scan);
     let mut expected = unmaps(0..400);
-    expected.push(remove(1, BASE, false));
+    expected.push(remove(1, BASE, 0));
     let (space, frame) = (SPACE, Frame::new(30 * 512));
     let (size, permissions) = (PageSize::Size2M, Permissions::READ_WRITE);
     expected.push(TableOperation::Map { space, page: page(BASE), size, frame, permissions }.into());
@@ -297,7 +297,7 @@ fn what_is_not_in_place_becomes_holes() {
     let names = ["promoted_in_place", "frames_copied", "zeroed_bytes", "holes_left"];
     assert_eq!(counters(&machine, names), [1, 0, PAGE, 2]);
     let mut expected = unmaps((0..512).filter(|subpage| ![10, 40].contains(subpage)));
-    expected.push(remove(1, BASE, false));
+    expected.push(remove(1, BASE, 0));
     let length = expected.len();
     assert_eq!(machine.updates[..length], expected);
     let node = match machine.updates[length] {

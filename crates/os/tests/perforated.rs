@@ -56,7 +56,7 @@ fn punch_and_patch() {
             page_down(address),
             bitmap_down(address),
             large_down(address),
-            remove(1, BASE, true),
+            remove(1, BASE, HOLE_BRANCH),
         ]
     );
     assert_eq!(machine.frame(address), Some(block + 70));

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{BASE, MB, Machine, fork, protect, remap, switch, unmap};
+use machine::{BASE, MB, Machine, fork, operation, protect, remap, switch, unmap};
 use perforate_os::{
     HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout, parse_policy,
 };
@@ -39,7 +39,7 @@ fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
 
 fn superpages_told(machine: &Machine) -> usize {
     let is_superpage =
-        |update: &&Update| matches!(update, Update::Change(SuperpageOperation::Map { .. }));
+        |update: &&Update| matches!(operation(update), Some(SuperpageOperation::Map { .. }));
     machine.updates.iter().filter(is_superpage).count()
 }
 
@@ -140,9 +140,9 @@ fn pairs_by_algorithm_1() {
     retire(&mut machine, [3 * 512, 9 * 512 + 8]);
     machine.map(BASE, 126 * MB);
     machine.write(BASE);
-    let told = machine.updates.iter().find_map(|update| match *update {
-        Update::Change(SuperpageOperation::Map { slice, second, selection, .. }) => {
-            Some((slice.number(), second.number(), selection))
+    let told = machine.updates.iter().find_map(|update| match operation(update) {
+        Some(SuperpageOperation::Map { slice, second, selection, .. }) => {
+            Some((slice.number(), second.number(), *selection))
         }
         _ => None,
     });
@@ -153,9 +153,8 @@ fn pairs_by_algorithm_1() {
     for entry in 1..63 {
         machine.write(BASE + entry * 2 * MB);
         for update in &machine.updates {
-            if let Update::Change(SuperpageOperation::Map {
-                page, slice, second, selection, ..
-            }) = *update
+            if let Some(&SuperpageOperation::Map { page, slice, second, selection, .. }) =
+                operation(update)
                 && slice != second
             {
                 assert!(pair.replace((page, slice, second, selection)).is_none(), "one pair");

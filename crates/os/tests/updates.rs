@@ -7,7 +7,7 @@ use machine::expected::{bitmap_down, large_down, page_down, protected, punched, 
 use machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProgramEvent,
+    AccessKind, Advice, Backing, Frame, HOLE_BRANCH, HoleSet, PageSize, Permissions, ProgramEvent,
     Shootdown as S, SpaceId, TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
@@ -16,7 +16,7 @@ const RW: Permissions = Permissions::READ_WRITE;
 const P4K: PageSize = PageSize::Size4K;
 const P2M: PageSize = PageSize::Size2M;
 
-fn add(level: u8, address: u64, frame: u64, holes: bool) -> Update {
+fn add(level: u8, address: u64, frame: u64, branch: u8) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
     TableOperation::AddNode { space: SPACE, level, page, frame, branch }.into()
 }
@@ -41,10 +41,10 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
     assert_eq!(
         machine.updates,
         [
-            add(4, 0, 14848, false),
-            add(3, 0, 14849, false),
-            add(2, 0, 14850, false),
-            add(1, BASE, 14851, false),
+            add(4, 0, 14848, 0),
+            add(3, 0, 14849, 0),
+            add(2, 0, 14850, 0),
+            add(1, BASE, 14851, 0),
             mapped(BASE + 0x1000, P4K, 15872),
         ]
     );
@@ -58,10 +58,10 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
             page_down(BASE + 0x1000),
             unmapped(BASE + 0x3000, P4K),
             page_down(BASE + 0x3000),
-            remove(1, BASE, false),
-            remove(2, 0, false),
-            remove(3, 0, false),
-            remove(4, 0, false),
+            remove(1, BASE, 0),
+            remove(2, 0, 0),
+            remove(3, 0, 0),
+            remove(4, 0, 0),
         ]
     );
     assert_eq!(machine.kernel.zones().free_frames(), 16384);
@@ -119,7 +119,7 @@ fn a_partial_unmap_splits_a_conventional_large_page() {
         [
             unmapped(BASE, P2M),
             large_down(BASE),
-            add(1, BASE, node, false),
+            add(1, BASE, node, 0),
             mapped(BASE, P4K, block),
             mapped(BASE + 510 * 4096, P4K, block + 510),
             mapped(BASE + 511 * 4096, P4K, block + 511),
@@ -143,7 +143,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
     assert_eq!(
         machine.updates,
         [
-            add(1, BASE, node, true),
+            add(1, BASE, node, HOLE_BRANCH),
             punched(BASE + 0x1000),
             page_down(BASE + 0x1000),
             bitmap_down(BASE + 0x1000),
@@ -159,7 +159,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
     machine.event(unmap(BASE, 2 * MB));
     assert_eq!(
         machine.updates[..3],
-        [unmapped(BASE, P2M), S::Space { space: SPACE }.into(), remove(1, BASE, true)]
+        [unmapped(BASE, P2M), S::Space { space: SPACE }.into(), remove(1, BASE, HOLE_BRANCH)]
     );
     assert_eq!(machine.counter("page_table_bytes"), 0);
 }

@@ -4,7 +4,7 @@
 use crate::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use crate::tables::{
     BLOCK, BLOCK_1G, DATA, DATA_1G, FIRST, GUEST, MACHINE, access, apply, apply_host, config,
-    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story, table,
+    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
     Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,

@@ -9,7 +9,7 @@ use super::page;
 const SPACE: SpaceId = SpaceId(0);
 const P2M: PageSize = PageSize::Size2M;
 
-pub fn remove(level: u8, address: u64, holes: bool) -> Update {
+pub fn remove(level: u8, address: u64, branch: u8) -> Update {
     TableOperation::RemoveNode { space: SPACE, level, page: page(address), branch }.into()
 }
 
