@@ -114,6 +114,16 @@ impl Oracles {
         Self { own: Oracle::new(), host, spurious: None }
     }
 
+    /// What is true of the first dimension.
+    pub(crate) fn own(&self) -> &Oracle {
+        &self.own
+    }
+
+    /// What is true of the second dimension, if there is one.
+    pub(crate) fn host(&self) -> Option<&Oracle> {
+        self.host.as_ref().map(|host| &host.oracle)
+    }
+
     /// Hears an update of the first dimension.
     pub(crate) fn hear(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, false);

@@ -5,7 +5,7 @@ mod modes;
 mod population;
 
 use perforate_mmu::{Mmu, PageFault, Translated};
-use perforate_oracle::Disagreement;
+use perforate_oracle::{Disagreement, Oracle};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, Work};
 use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
 
@@ -181,6 +181,16 @@ impl System {
     /// Where tables of the guest lay that the last translation looked for; with the oracle only.
     pub(crate) fn located_tables(&self) -> &[(GuestFrame, Frame)] {
         &self.located
+    }
+
+    /// What is true of the operating system's mapping, if every translation is checked.
+    pub fn oracle(&self) -> Option<&Oracle> {
+        self.oracles.as_ref().map(Oracles::own)
+    }
+
+    /// What is true of the host's mapping, if there is one and every translation is checked.
+    pub fn host_oracle(&self) -> Option<&Oracle> {
+        self.oracles.as_ref().and_then(Oracles::host)
     }
 
     /// The operating system; the guest's when virtualized.
