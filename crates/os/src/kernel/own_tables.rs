@@ -1,38 +1,25 @@
 //! Page tables that a hypervisor keeps besides those of its address spaces: shadow tables.
 
-use perforate_types::{Frame, MappingChange, Update};
+use perforate_types::Frame;
 
-use super::Kernel;
+use super::Core;
 use crate::OsError;
 
-impl Kernel {
-    /// A frame for a table of the kernel's own. It counts as a page table and stays where it is.
-    ///
-    /// # Errors
-    /// If there is no free frame.
-    pub(crate) fn take_table(&mut self) -> Result<Frame, OsError> {
-        let frame = self.memory.allocate_nodes(0).map_err(|error| self.with_estimate(error))?;
-        self.own_tables.insert(frame);
-        Ok(frame)
-    }
+/// A frame for a table of the kernel's own. It counts as a page table and stays where it is.
+///
+/// # Errors
+/// If there is no free frame.
+pub(super) fn take(core: &mut Core) -> Result<Frame, OsError> {
+    let frame = core.memory.allocate_nodes(0).map_err(|error| core.with_estimate(error))?;
+    core.own_tables.insert(frame);
+    Ok(frame)
+}
 
-    /// Gives the frame of such a table back.
-    ///
-    /// # Panics
-    /// If it is none.
-    pub(crate) fn give_back_table(&mut self, frame: Frame) {
-        assert!(self.own_tables.remove(&frame), "{frame:?} holds no table of the kernel's own");
-        self.memory.free(frame, 0);
-    }
-
-    /// Counts a change of such tables as work done.
-    pub(crate) fn note_change(&mut self, change: &MappingChange) {
-        self.ledger.change(change);
-    }
-
-    /// Takes memory from programs if it is short, so that tables find room.
-    pub(crate) fn make_room_for_tables(&mut self, updates: &mut Vec<Update>) {
-        self.relieve(None, updates);
-        self.conclude(updates);
-    }
+/// Gives the frame of such a table back.
+///
+/// # Panics
+/// If it is none.
+pub(super) fn give_back(core: &mut Core, frame: Frame) {
+    assert!(core.own_tables.remove(&frame), "{frame:?} holds no table of the kernel's own");
+    core.memory.free(frame, 0);
 }

@@ -33,7 +33,9 @@ impl Present {
     /// The frame it is translated to.
     pub(crate) fn frame(self) -> Option<Frame> {
         match self {
-            Self::Page(frame, _) | Self::InPlace(frame, _) | Self::Detached(frame, _) => Some(frame),
+            Self::Page(frame, _) | Self::InPlace(frame, _) | Self::Detached(frame, _) => {
+                Some(frame)
+            }
             Self::Vacant => None,
         }
     }
@@ -291,8 +293,12 @@ pub(crate) trait Detacher: Sync {
 
     /// Attaches a page again. The caller holds the reference to the frame in its place; if the page
     /// was mapped, the reference to its frame, which is returned, is the caller's then.
-    fn attach(&self, space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>)
-    -> Option<Frame>;
+    fn attach(
+        &self,
+        space: &mut AddressSpace,
+        page: u64,
+        effects: &mut Effects<'_>,
+    ) -> Option<Frame>;
 
     /// Frame that the page has when attached.
     fn place_of(&self, space: &AddressSpace, page: u64) -> Frame;

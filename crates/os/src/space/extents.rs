@@ -122,7 +122,8 @@ impl AddressSpace {
 
     /// The page that `frame` is in place for.
     pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
-        let wide = self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
+        let wide =
+            self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
         wide.or_else(|| {
             self.regions.iter().find_map(|(number, region)| {
                 Some(first_of(number) + region.mapping.extent()?.offset_of(frame)?)
@@ -140,11 +141,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// If memory for tables runs out; nothing has changed then.
-    pub(crate) fn break_up(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    pub(crate) fn break_up(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let (first, extent) = self.extent_at(page).expect("an extent");
         extent.mechanism().break_up(self, first, effects)
     }

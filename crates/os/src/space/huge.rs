@@ -124,7 +124,13 @@ impl Mechanism for HugePages {
         space.insert_wide(first, Box::new(huge));
         space.usage.huge_pages += 1;
         let Huge { run: frame, permissions } = huge;
-        effects.change(MappingChange::Map { space: space.id, page, size: SIZE, frame, permissions });
+        effects.change(MappingChange::Map {
+            space: space.id,
+            page,
+            size: SIZE,
+            frame,
+            permissions,
+        });
         Ok(())
     }
 

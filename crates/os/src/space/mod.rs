@@ -24,7 +24,7 @@ mod superpage;
 mod tables;
 mod vacate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter::successors;
 use std::ops::Range;
 
@@ -140,8 +140,6 @@ pub(crate) struct AddressSpace {
     wide: BTreeMap<u64, Box<dyn Extent>>,
     /// The mechanism for 2MB pages of which a page is detached; without one they are split.
     holes: Option<&'static dyn Mechanism>,
-    /// Where superpages were tried while fragmentation is injected, by first page.
-    pub tried_superpages: BTreeSet<u64>,
     usage: Usage,
     reclaimed: Reclaimed,
     segment: Option<Box<Segment>>,
@@ -164,7 +162,6 @@ impl AddressSpace {
             regions: NumberMap::default(),
             wide: BTreeMap::new(),
             holes,
-            tried_superpages: BTreeSet::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
             segment: None,

@@ -301,7 +301,8 @@ impl AddressSpace {
 
     /// Unmaps the entry but leaves the nodes above it.
     fn take_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
-        let superpage = *self.take_wide(page).into_any().downcast::<Superpage>().expect("superpage");
+        let superpage =
+            *self.take_wide(page).into_any().downcast::<Superpage>().expect("superpage");
         let (space, mode) = (self.id, superpage.mode);
         let first = VirtualPage::new(page);
         effects.change(MappingChange::UnmapSuperpage { space, page: first, mode });
