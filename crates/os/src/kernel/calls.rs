@@ -359,7 +359,8 @@ impl Kernel {
     ) -> Result<(), OsError> {
         segment::with_segment(&self.core, space)?;
         self.operation(updates, |kernel, updates| {
-            segment::dissolve(&mut kernel.core, space, updates)
+            let (found, mut effects) = kernel.core.parts(space, updates)?;
+            found.dissolve_segment(&mut effects)
         })
     }
 

@@ -8,7 +8,7 @@ use perforate_types::{Frame, HoleSet, Update};
 use super::compaction::Compaction;
 use super::{Core, migration};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner, Run, WantedRun};
-use crate::space::RegionPlace;
+use crate::space::{Departure, RegionPlace, pages_of};
 use crate::{OsError, OtherUse};
 
 /// Frames of a 2MB block.
@@ -165,6 +165,11 @@ impl Compaction {
             let _ = space.split_large(number, &HoleSet::FULL, &mut effects);
             return false;
         };
+        let pages = pages_of(number);
+        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+            effects.memory.free(to, BLOCK_ORDER);
+            return false;
+        }
         let from = space.move_large(number, to, &mut effects);
         effects.memory.free(from, BLOCK_ORDER);
         core.ledger.migrated(BLOCK_FRAMES);

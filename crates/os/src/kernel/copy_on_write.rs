@@ -5,7 +5,7 @@ use perforate_types::{Permissions, SpaceId, Update};
 
 use super::Core;
 use crate::OsError;
-use crate::space::{AddressSpace, Attributes, Effects};
+use crate::space::{AddressSpace, Attributes, Departure, Effects};
 
 /// A write to a page that is mapped read-only although its area may be written: the frame is
 /// copied if others map it too, else it only gets its permissions back.
@@ -18,6 +18,7 @@ pub(super) fn make_writable(
 ) -> Result<(), OsError> {
     let permissions = attributes.effective();
     let (space, mut effects) = core.parts(id, updates)?;
+    space.leave_overlay(&space.unit_of(page), Departure::Remapped, &mut effects)?;
     let present = space.find(page).expect("present");
     let frame = present.frame().expect("present");
     let copies = !attributes.is_shared() && effects.memory.is_shared(frame);

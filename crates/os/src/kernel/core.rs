@@ -12,11 +12,11 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
 use super::contents::PageContents;
 use super::counters::{FaultCounts, Peak};
-use super::{KernelConfig, Ledger, SpaceRegion};
+use super::{KernelConfig, Ledger, SpacePage, SpaceRegion};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Mechanism, PerforatedPages, index_of, pages_of,
-    region_of,
+    AddressSpace, Area, Attributes, Effects, Mechanism, Overlay, PerforatedPages, index_of,
+    pages_of, region_of,
 };
 use crate::{BlockUse, Fragmentation, OsError, OtherUse, Perforated, Policy};
 
@@ -137,6 +137,20 @@ impl Core {
         })
     }
 
+    /// Whether a switch to or from the address space touches registers of its overlay.
+    pub(super) fn has_registers(&self, space: SpaceId) -> bool {
+        self.space(space).ok().and_then(AddressSpace::overlay).is_some_and(Overlay::is_in_registers)
+    }
+
+    /// The address space and page whose overlay keeps this frame.
+    pub(super) fn kept_page(&self, frame: Frame) -> Option<SpacePage> {
+        (0..self.spaces.len()).find_map(|slot| {
+            let id = SpaceId(slot as u16);
+            let overlay = self.space(id).ok()?.overlay()?;
+            Some((id, overlay.page_of(frame)?))
+        })
+    }
+
     /// Free memory, in frames.
     pub(super) fn free_frames(&self) -> u64 {
         self.memory.zones().free_frames()
@@ -168,7 +182,7 @@ impl Core {
         // What is swapped comes back as 4KB pages.
         let region = pages_of(number);
         let untouched = space.region(number).is_none()
-            && !space.meets_segment(&region)
+            && !space.is_claimed(&region)
             && !space.any_swapped(region);
         Ok(untouched && self.wants_large(&area.attributes))
     }

@@ -20,9 +20,9 @@ pub(super) struct FaultCounts {
     pub copy_on_write: u64,
     /// The page was mapped already.
     pub spurious: u64,
-    /// Touches of pages of a direct segment: false positives of the hardware's filter, and touches
+    /// Touches of pages of an overlay, a direct segment: false positives of the hardware's filter, and touches
     /// while the registers were cleared.
-    pub segment: u64,
+    pub overlay: u64,
     /// Accesses that are not allowed.
     pub segmentation: u64,
     /// Extents that moved since one of their frames failed.
@@ -86,7 +86,7 @@ pub(super) fn write(
     out.count("hole_faults", core.faults.hole);
     out.count("copy_on_write_faults", core.faults.copy_on_write);
     out.count("spurious_faults", core.faults.spurious);
-    out.count("segment_faults", core.faults.segment);
+    out.count("segment_faults", core.faults.overlay);
     out.count("segfaults", core.faults.segmentation);
     let peak = core.peak_now();
     out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
@@ -140,7 +140,7 @@ impl Core {
             reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
             superpage_pages: sum.superpage_pages + usage.superpage_pages,
-            segment_pages: sum.segment_pages + usage.segment_pages,
+            overlay_pages: sum.overlay_pages + usage.overlay_pages,
         })
     }
 }

@@ -6,7 +6,7 @@ use perforate_types::{Advice, ProgramEvent, SpaceId, Update};
 
 use super::first_touch::Context;
 use super::populate::{POPULATE_READ, POPULATE_WRITE, populate};
-use super::{Kernel, areas, processes, range, reclaim, remap, segment};
+use super::{Kernel, areas, processes, range, reclaim, remap};
 use crate::OsError;
 use crate::space::{Attributes, LargePageAdvice};
 
@@ -44,12 +44,7 @@ impl Kernel {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                segment::protect(core, id, &pages, (permissions, accessible), updates)?;
-                core.parts(id, updates)?.0.areas.change(pages.clone(), |attributes| {
-                    attributes.permissions = permissions;
-                    attributes.accessible = accessible;
-                });
-                range::protect(core, id, pages, updates)
+                range::protect(core, id, pages, (permissions, accessible), updates)
             }
             ProgramEvent::Advise { start, length, advice } => {
                 self.advise(id, areas::page_range(start, length)?, advice, updates)

@@ -4,7 +4,7 @@ use perforate_types::{AccessKind, Backing, SpaceId, Update};
 
 use super::first_touch::{Backers, Context, Touch};
 use super::ksm::Ksm;
-use super::{Core, FaultOutcome, areas, copy_on_write, segment, single_page, swap};
+use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
 use crate::space::Present;
 
@@ -31,9 +31,9 @@ pub(super) fn serve(
     }
     core.ledger.clears = area.attributes.backing != Backing::File;
     let (present, is_open) = core.space(id)?.look_up(page);
-    if present.is_none() && segment::touch(core, id, page, updates)? {
+    if present.is_none() && touch_overlay(core, id, page, updates)? {
         core.ledger.first_touch();
-        core.faults.segment += 1;
+        core.faults.overlay += 1;
         core.touch(id, page);
         return Ok(FaultOutcome::Mapped);
     }
@@ -75,6 +75,17 @@ pub(super) fn serve(
         }
     }
     Ok(FaultOutcome::Mapped)
+}
+
+/// Whether the overlay has a page without a table entry, and served its touch.
+fn touch_overlay(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    updates: &mut Vec<Update>,
+) -> Result<bool, OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.touch_overlay(page, &mut effects)
 }
 
 /// The program may not do that.

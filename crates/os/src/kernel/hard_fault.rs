@@ -4,7 +4,9 @@
 use perforate_types::{Frame, SpaceId, Update};
 
 use super::processes::Processes;
-use super::{Core, migration, reservation, segment};
+use super::{Core, migration, reservation};
+use crate::OsError;
+use crate::space::Departure;
 
 /// What became of a failing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +56,11 @@ fn move_away(
     if core.memory.zones().is_free(frame) {
         return HardFault::WasFree;
     }
-    if let Some((space, page)) = segment::page_of(core, frame) {
-        let escaped = segment::escape_elsewhere(core, space, page, updates);
-        return if escaped.is_ok() { HardFault::Escaped } else { HardFault::Uncorrected };
+    if let Some((space, page)) = core.kept_page(frame) {
+        return match replace_kept_frame(core, space, page, updates) {
+            Ok(()) => HardFault::Escaped,
+            Err(_) => HardFault::Uncorrected,
+        };
     }
     if migration::migrate(core, frame, updates) {
         return HardFault::Moved;
@@ -72,6 +76,18 @@ fn move_away(
         Some((space, page)) => take_out_of_extent(core, space, page, frame, updates),
         None => HardFault::Uncorrected,
     }
+}
+
+/// Gives a page that an overlay keeps another frame.
+fn replace_kept_frame(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let mechanism = space.overlay().expect("it keeps the page").mechanism();
+    mechanism.replace_frame(space, page, &mut effects)
 }
 
 /// The page of an extent that `frame` is in place for. Frames fail seldom: all mappings are
@@ -96,7 +112,10 @@ fn take_out_of_extent(
         return HardFault::Uncorrected;
     };
     let (first, extent) = space.extent_at(page).expect("it was found there");
-    let mechanism = extent.mechanism();
+    let (mechanism, pages) = (extent.mechanism(), first..first + extent.pages());
+    if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+        return HardFault::Uncorrected;
+    }
     if mechanism.relocate(space, first, &mut effects) {
         core.faults.extents_relocated += 1;
         return HardFault::Relocated;

@@ -4,6 +4,7 @@ use perforate_types::{Frame, SpaceId, Update};
 
 use super::Core;
 use crate::memory::Owner;
+use crate::space::Departure;
 
 /// Records anew what frames hold, if a frame may have lost the one of its mappings that was
 /// recorded: after a fork, mostly. Page faults do without, as all mappings are looked through.
@@ -45,6 +46,10 @@ fn migrate_page(
         }
         _ => return false,
     };
+    let page_alone = page..page + 1;
+    if space.leave_overlay(&page_alone, Departure::Remapped, &mut effects).is_err() {
+        return false;
+    }
     let Ok(to) = effects.memory.allocate_page() else { return false };
     let old = space.remap(page, to, permissions, &mut effects);
     effects.memory.release(old);

@@ -4,7 +4,7 @@ use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
 use super::{Core, migration, subpage};
 use crate::memory::complement;
-use crate::space::{Present, page_at, region_of};
+use crate::space::{Departure, Present, page_at, pages_of, region_of};
 
 /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
 /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
@@ -30,8 +30,11 @@ pub(super) fn patch_holes(
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
     let (space, mut effects) = core.parts(id, updates).expect("it was just looked at");
-    space.protect_perforated(number, permissions, &mut effects);
-    true
+    let left = space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects);
+    if left.is_ok() {
+        space.protect_perforated(number, permissions, &mut effects);
+    }
+    left.is_ok()
 }
 
 fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Permissions> {

@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
 
 use super::first_touch::{Backers, Context, Touch};
 use super::reclaim::Reclaim;
-use super::{Core, segment, single_page, swap};
+use super::{Core, single_page, swap};
 use crate::OsError;
 use crate::space::{Area, Present, page_at, pages_of, regions_of, subpages_of};
 
@@ -72,9 +72,9 @@ fn populate_page(
     let core = &mut *context.core;
     let &Touch { space: id, page, area } = touch;
     core.ledger.clears = area.attributes.backing != Backing::File;
-    let is_there = core.space(id)?.segment_frame(page).is_some();
-    if is_there
-        || (core.space(id)?.find(page).is_none() && segment::touch(core, id, page, updates)?)
+    let (space, mut effects) = core.parts(id, updates)?;
+    if space.overlay_frame(page).is_some()
+        || (space.find(page).is_none() && space.touch_overlay(page, &mut effects)?)
     {
         core.touch(id, page);
         return Ok(());

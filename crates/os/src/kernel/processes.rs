@@ -6,9 +6,9 @@ use perforate_types::{ProcessId, SpaceId, Update};
 
 use super::first_touch::Backers;
 use super::reclaim::Reclaim;
-use super::{Core, range, segment};
+use super::{Core, range};
 use crate::OsError;
-use crate::space::ALL_PAGES;
+use crate::space::{ALL_PAGES, Departure};
 
 /// Living processes.
 pub(super) struct Processes {
@@ -35,7 +35,7 @@ impl Processes {
     /// Another process runs now; one that no fork made starts empty.
     pub(super) fn switch(&mut self, core: &mut Core, process: ProcessId) -> Result<(), OsError> {
         let before = self.current;
-        let had_registers = segment::has_registers(core, before);
+        let had_registers = core.has_registers(before);
         self.current = match self.spaces.get(&process) {
             Some(&space) => space,
             None => {
@@ -45,8 +45,7 @@ impl Processes {
             }
         };
         let is_other = self.current != before;
-        let with_registers =
-            is_other && (had_registers || segment::has_registers(core, self.current));
+        let with_registers = is_other && (had_registers || core.has_registers(self.current));
         core.ledger.done.context_switches += u64::from(is_other);
         core.ledger.done.segment_registers_loaded += u64::from(with_registers);
         Ok(())
@@ -66,7 +65,8 @@ impl Processes {
         if self.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
-        segment::dissolve(core, parent, updates)?;
+        let (space, mut effects) = core.parts(parent, updates)?;
+        space.leave_overlay(&ALL_PAGES, Departure::Forked, &mut effects)?;
         self.exit(core, backers, child, updates)?;
         // The child's tables are as large as the parent's, and a fork cannot wait half-way.
         let tables = core.space(parent)?.table_frames();

@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SpaceId, Update};
+use perforate_types::{HoleSet, Permissions, SpaceId, Update};
 
-use super::{Core, segment};
+use super::Core;
 use crate::OsError;
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Part, Present, allowed, covers, first_of, page_at,
-    subpages_of,
+    AddressSpace, Area, Attributes, Departure, Effects, Part, Present, allowed, covers, effective,
+    first_of, page_at, subpages_of,
 };
 
 /// Unmaps all pages of a range and gives up their frames; areas stay.
@@ -19,7 +19,8 @@ pub(super) fn unmap(
     pages: Range<u64>,
     updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    segment::leave(core, id, &pages, updates)?;
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.leave_overlay(&pages, Departure::Unmapped, &mut effects)?;
     core.contents.forget(id, &pages);
     let (space, mut effects) = core.parts(id, updates)?;
     space.forget_reclaimed(&pages, &mut effects.memory.swap);
@@ -35,8 +36,26 @@ pub(super) fn unmap(
     Ok(())
 }
 
-/// Gives the mappings of a range the permissions that their areas have now.
+/// Gives a range other permissions; `accessible` is false where nothing is allowed (PROT_NONE).
 pub(super) fn protect(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    (permissions, accessible): (Permissions, bool),
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let departure = Departure::Protected(effective(permissions, accessible));
+    space.leave_overlay(&pages, departure, &mut effects)?;
+    space.areas.change(pages.clone(), |attributes| {
+        attributes.permissions = permissions;
+        attributes.accessible = accessible;
+    });
+    protect_mappings(core, id, pages, updates)
+}
+
+/// Gives the mappings of a range the permissions that their areas have now.
+pub(super) fn protect_mappings(
     core: &mut Core,
     id: SpaceId,
     pages: Range<u64>,

@@ -22,7 +22,9 @@ use perforate_types::{HoleSet, SpaceId, Update};
 use super::deferral::Deferral;
 use super::{Core, SpaceRegion, reservation, swap};
 use crate::OsError;
-use crate::space::{AddressSpace, Mapping, Present, page_at, pages_of, regions_of, subpages_of};
+use crate::space::{
+    AddressSpace, Departure, Mapping, Present, page_at, pages_of, regions_of, subpages_of,
+};
 
 /// State and figures of reclaim.
 #[derive(Default)]
@@ -170,12 +172,13 @@ pub(super) fn take_out(
         |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
     let whole = !(0..HoleSet::SUBPAGES).any(stays);
     let pages = if whole { HoleSet::FULL } else { *pages };
-    space.drop_subpages(number, &pages, &mut effects).is_ok()
+    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).is_ok()
+        && space.drop_subpages(number, &pages, &mut effects).is_ok()
 }
 
 /// The mapped pages of a region that are private anonymous memory of nobody else and have no
 /// permissions of their own, which swap would not remember. What a 2MB page translates in
-/// place stays together; what lies in a direct segment stays.
+/// place stays together; what an overlay keeps stays.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {
@@ -198,7 +201,7 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
             };
             let stays = stays.unwrap_or_else(|| core.memory.is_shared(frame));
             let own = present.permissions();
-            let stays = stays || space.in_segment(page_at(number, index));
+            let stays = stays || space.is_kept(page_at(number, index));
             if !stays && own.execute == allowed.execute && own.user == allowed.user {
                 pages.insert(index);
             }

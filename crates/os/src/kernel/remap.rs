@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
-use super::{Core, areas, range, segment};
+use super::{Core, areas, range};
 use crate::OsError;
-use crate::space::{AddressSpace, Effects, Present, covers, first_of, page_at, subpages_of};
+use crate::space::{
+    AddressSpace, Departure, Effects, Present, covers, first_of, page_at, subpages_of,
+};
 
 /// Moves a mapping, grows it or shrinks it.
 pub(super) fn remap(
@@ -36,9 +38,8 @@ pub(super) fn remap(
         let length_bytes = (to.end - to.start) << 12;
         return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
     }
-    if core.space(id)?.meets_segment(&from) {
-        segment::dissolve(core, id, updates)?;
-    }
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.leave_overlay(&from, Departure::Moved, &mut effects)?;
     areas::unmap(core, id, to.clone(), updates)?;
     let length = (from.end - from.start).min(to.end - to.start);
     let moved = from.start..from.start + length;

@@ -4,7 +4,7 @@ use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
 
 use super::{Core, contents, sharing, swap};
 use crate::OsError;
-use crate::space::{Present, region_of};
+use crate::space::{Departure, Present, region_of};
 
 /// What becomes of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn punch(
     }
     let (space, mut effects) = core.parts(id, updates)?;
     let place = (id, VirtualPage::new(page));
-    let present = space.find(page).filter(|_| !space.in_segment(page));
+    let present = space.find(page).filter(|_| !space.is_kept(page));
     let detacher = space.detacher(page);
     let (detacher, permissions) = match (present, detacher) {
         (Some(Present::InPlace(_, permissions)), Some(detacher)) => (detacher, permissions),
@@ -38,6 +38,7 @@ pub(super) fn punch(
         }
         _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
     };
+    space.leave_overlay(&(page..page + 1), Departure::Remapped, &mut effects)?;
     let frame = present.and_then(Present::frame).expect("it is mapped");
     let others_map_it = effects.memory.is_shared(frame);
     let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
@@ -76,6 +77,7 @@ pub(super) fn patch(
     if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
         return Err(OsError::NotHole { space, page });
     }
+    found.leave_overlay(&(page.number()..page.number() + 1), Departure::Remapped, &mut effects)?;
     let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
     let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
     let area = found.areas.find(page.number());

@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
 use super::reclaim::{self, Reclaim};
 use super::{Core, SpaceRegion, single_page};
 use crate::OsError;
-use crate::space::{Area, page_at, pages_of, regions_of, subpages_of};
+use crate::space::{Area, Departure, page_at, pages_of, regions_of, subpages_of};
 
 impl Reclaim {
     /// Swaps out the next region of the clock in which there is anything to swap.
@@ -81,6 +81,9 @@ fn write_extents_out(
             continue;
         }
         let Ok((space, mut effects)) = core.parts(id, updates) else { return is_any };
+        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+            continue;
+        }
         mechanism.unmap(space, first, &mut effects).release(effects.memory);
         set_swapped(core, id, pages, updates);
         is_any = true;

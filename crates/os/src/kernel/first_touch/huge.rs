@@ -24,7 +24,7 @@ impl Backer for HugePages {
         if !touch.may_be_large(core)?
             || !area.spans(&pages)
             || !core.space(id)?.is_gigabyte_empty(page)
-            || core.space(id)?.meets_segment(&pages)
+            || core.space(id)?.is_claimed(&pages)
             || sharing::others_map_any(core, id, area, &pages)
             || core.is_any_fragmented(regions_of(&pages))
         {

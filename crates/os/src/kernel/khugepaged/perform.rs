@@ -7,7 +7,7 @@ use super::super::{Core, SpaceRegion};
 use super::plan::{Plan, Source};
 use super::region::{Census, census as census_of};
 use crate::memory::complement;
-use crate::space::{Entries, Large, page_at};
+use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
 /// Does what the plan says; where memory is too short for that, everything stays as it is but
 /// for what compaction has moved already, and `false` is returned.
@@ -62,6 +62,7 @@ fn replace(
     updates: &mut Vec<Update>,
 ) -> Option<Entries> {
     let (space, mut effects) = core.parts(id, updates).ok()?;
+    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).ok()?;
     let node = match holes.is_empty() {
         true => None,
         false => Some(space.take_hole_node(&mut effects).ok()?),

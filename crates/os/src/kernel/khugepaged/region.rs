@@ -129,7 +129,7 @@ fn pages_and_area<'a>(
     let wanted = core.wants_large(&area.attributes)
         && !area.attributes.is_shared()
         && area.spans(&region)
-        && !space.meets_segment(&region);
+        && !space.is_claimed(&region);
     wanted.then_some((pages, area))
 }
 

@@ -7,7 +7,7 @@ use perforate_types::{Frame, Permissions, SpaceId, Update};
 use super::{Ksm, candidate};
 use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
-use crate::space::{Effects, Present};
+use crate::space::{Departure, Effects, Present};
 
 /// 2MB pages split and sub-pages punched so far.
 fn broken(effects: &Effects<'_>) -> (u64, u64) {
@@ -51,6 +51,7 @@ impl Ksm {
         let frame = to.unwrap_or(own);
         let (space, mut effects) = core.parts(id, updates)?;
         let effects = &mut effects;
+        space.leave_overlay(&(page..page + 1), Departure::Remapped, effects)?;
         let (split_before, punched_before) = broken(effects);
         let was_whole = space.extent_at(page).is_some_and(|(_, extent)| extent.is_whole());
         if !present.has_own_entry() && space.detacher(page).is_none() {

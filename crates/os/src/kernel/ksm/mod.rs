@@ -223,12 +223,12 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
     candidate(core, place).is_some()
 }
 
-/// A mapped page of private anonymous memory outside direct segments, and its frame.
+/// A mapped page of private anonymous memory that no overlay keeps, and its frame.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;
     let stays = space.extent_at(page).is_some_and(|(_, extent)| extent.stays_whole());
-    if stays || space.in_segment(page) {
+    if stays || space.is_kept(page) {
         return None;
     }
     let attributes = space.areas.find(page)?.attributes;

@@ -106,8 +106,17 @@ impl Segments {
         let cleared = length - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
-        let (is_active, paged) = (true, 0);
-        let segment = Segment { start, end, frame, permissions, is_active, escaped, paged };
+        let segment = Segment {
+            start,
+            end,
+            frame,
+            permissions,
+            is_active: true,
+            escaped,
+            paged: 0,
+            large_pages: self.large_pages,
+            most_escapes: self.rule.unwrap_or_default().faulty_pages,
+        };
         space.set_segment(segment, &mut effects);
         effects.ledger.bring_in(FirstTouch::Segment { cleared });
         effects.ledger.done.pages_swapped_in += swapped;

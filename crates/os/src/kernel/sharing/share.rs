@@ -22,7 +22,7 @@ pub(in crate::kernel) fn share_region(
 ) -> Result<(), OsError> {
     let number = region_of(page.number());
     let pages = pages_of(number);
-    if core.space(from)?.meets_segment(&pages) {
+    if core.space(from)?.is_claimed(&pages) {
         return Err(OsError::NotLarge { space: from, page });
     }
     let region = core.space(from)?.region(number);
@@ -56,7 +56,7 @@ pub(in crate::kernel) fn share_region(
         target.areas.insert(area.pages(), area.attributes);
     }
     // Areas of one 2MB page may allow different things.
-    let result = range::protect(core, to, pages.clone(), updates);
+    let result = range::protect_mappings(core, to, pages.clone(), updates);
     if result.is_err() {
         areas::unmap(core, to, pages, updates)?;
     }
