@@ -13,10 +13,10 @@ use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
     KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat, Work, balloon,
     contents, contiguous, contiguous_backing, counters, demotion, hard_fault, invariants,
-    memory_map, own_tables, segment, sharing, subpage,
+    memory_map, segment, sharing, subpage,
 };
 use crate::memory::FRAME_BYTES;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, Effects};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
     SegmentRule, Zones,
@@ -324,11 +324,7 @@ impl Kernel {
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        segment::with_segment(&self.core, space)?;
-        let (found, mut effects) = self.core.parts(space, updates)?;
-        found.activate_segment(&mut effects);
-        self.core.ledger.send();
-        Ok(())
+        self.switch_segment(space, updates, AddressSpace::activate_segment)
     }
 
     /// Clears the registers of a segment (BASE = LIMIT). Its memory stays where it is, and faults
@@ -341,9 +337,18 @@ impl Kernel {
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        self.switch_segment(space, updates, AddressSpace::deactivate_segment)
+    }
+
+    fn switch_segment(
+        &mut self,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+        switch: fn(&mut AddressSpace, &mut Effects<'_>),
+    ) -> Result<(), OsError> {
         segment::with_segment(&self.core, space)?;
         let (found, mut effects) = self.core.parts(space, updates)?;
-        found.deactivate_segment(&mut effects);
+        switch(found, &mut effects);
         self.core.ledger.send();
         Ok(())
     }
@@ -515,12 +520,15 @@ impl Kernel {
         contiguous_backing::back(core, compaction, id, pages, permissions, updates)
     }
 
-    /// A frame for a table of the kernel's own. It counts as a page table and stays where it is.
+    /// A frame for a table that belongs to no address space: a shadow table. It counts as a page table and stays where it is.
     ///
     /// # Errors
     /// If there is no free frame.
     pub(crate) fn take_table(&mut self) -> Result<Frame, OsError> {
-        own_tables::take(&mut self.core)
+        let core = &mut self.core;
+        let frame = core.memory.allocate_nodes(0).map_err(|error| core.with_estimate(error))?;
+        core.own_tables.insert(frame);
+        Ok(frame)
     }
 
     /// Gives the frame of such a table back.
@@ -528,7 +536,9 @@ impl Kernel {
     /// # Panics
     /// If it is none.
     pub(crate) fn give_back_table(&mut self, frame: Frame) {
-        own_tables::give_back(&mut self.core, frame);
+        let is_own = self.core.own_tables.remove(&frame);
+        assert!(is_own, "{frame:?} holds no table of the kernel's own");
+        self.core.memory.free(frame, 0);
     }
 
     /// Counts a change of such tables as work done.

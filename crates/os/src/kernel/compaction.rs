@@ -48,9 +48,8 @@ impl Kcompactd {
 }
 
 impl Compaction {
-    /// Background compaction of the whole memory, if a fault has woken kcompactd since its last
-    /// pass. After passes that emptied nothing it sleeps through some calls for it, as faults do without
-    /// their searches.
+    /// Compacts the whole memory if a fault has woken kcompactd since its last pass, and passes that
+    /// emptied nothing do not defer this one.
     pub(super) fn kcompactd_pass(
         &mut self,
         core: &mut Core,
@@ -68,12 +67,7 @@ impl Compaction {
         done
     }
 
-    /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,
-    /// those in which nothing stays are emptied into free frames of others, as long as there are
-    /// enough outside wholly free 2MB blocks. Holes of perforated pages are patched on the way.
-    ///
-    /// Linux ends where its two scanners meet. It also moves single pages out of blocks that
-    /// cannot be emptied; that makes no 2MB block and is left out.
+    /// Empties blocks in which nothing stays into free frames of others, from the lowest address on.
     pub(super) fn compact(
         &mut self,
         core: &mut Core,

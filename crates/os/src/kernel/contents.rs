@@ -90,11 +90,7 @@ impl PageContents {
     }
 }
 
-/// Contents of all pages that nothing else is said of are drawn from `distribution` from now
-/// on. To be called before programs write: what was written earlier is not remembered.
-///
-/// # Errors
-/// If the distribution contradicts itself.
+/// Draws the contents of all pages that nothing else is said of from `distribution`.
 pub(super) fn set_distribution(
     core: &mut Core,
     distribution: ContentDistribution,
@@ -108,12 +104,7 @@ pub(super) fn set_distribution(
     Ok(())
 }
 
-/// Says what is on a page, as a trace or snapshot with hashes knows it. Equal identities are
-/// equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
-///
-/// # Errors
-/// If nothing is mapped at `page`, or if it shares its frame, so that no content but the one
-/// it has is possible before a write has copied it.
+/// Gives a mapped page a content, unless it shares its frame.
 pub(super) fn set(
     core: &mut Core,
     space: SpaceId,

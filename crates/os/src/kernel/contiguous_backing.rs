@@ -10,12 +10,7 @@ use super::compaction::Compaction;
 use crate::OsError;
 use crate::space::{index_of, regions_of};
 
-/// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Like all
-/// memory of a program they may be moved later. Returns the first frame.
-///
-/// # Errors
-/// If there is no such run, and nothing is mapped then; or no memory for the tables of all pages,
-/// and some of them are mapped then.
+/// Maps pages where nothing is mapped yet to a run of contiguous frames; returns the first frame.
 pub(super) fn back(
     core: &mut Core,
     compaction: &mut Compaction,

@@ -39,10 +39,7 @@ pub(super) fn map(core: &Core) -> MemoryMap {
     uses.into_map(core.memory.end_frame())
 }
 
-/// What every frame holds at this moment, as a snapshot of a real machine would tell it.
-///
-/// # Errors
-/// If the memory is larger than a snapshot can be.
+/// The state of every frame at this moment.
 pub(super) fn occupancy(core: &Core) -> Result<Occupancy, OsError> {
     let mut uses = FrameUses::default();
     tell_uses(core, &mut uses);

@@ -38,7 +38,6 @@
 //! - `contiguous_backing`: guest memory that is contiguous in the host.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
-//! - `own_tables`: tables that a hypervisor keeps besides those of its address spaces.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
 //! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
@@ -68,7 +67,8 @@ mod khugepaged;
 mod ksm;
 mod memory_map;
 mod migration;
-mod own_tables;
+#[cfg(test)]
+mod overlay_tests;
 mod patching;
 mod populate;
 mod processes;

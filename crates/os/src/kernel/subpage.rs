@@ -17,6 +17,7 @@ pub enum HoleContent {
     Permissions(Permissions),
 }
 
+/// Punches a sub-page out as a hole.
 pub(super) fn punch(
     core: &mut Core,
     id: SpaceId,
@@ -64,6 +65,7 @@ pub(super) fn punch(
     }
 }
 
+/// Brings the data of a hole back in place.
 pub(super) fn patch(
     core: &mut Core,
     space: SpaceId,

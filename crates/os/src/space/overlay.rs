@@ -121,6 +121,20 @@ impl AddressSpace {
         self.overlay.as_deref()
     }
 
+    /// The overlay, for its mechanism.
+    pub(crate) fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
+        self.overlay.as_deref_mut()
+    }
+
+    /// Gives the address space an overlay.
+    ///
+    /// # Panics
+    /// If it has one.
+    pub(crate) fn set_overlay(&mut self, overlay: Box<dyn Overlay>) {
+        assert!(self.overlay.is_none(), "an address space has one overlay");
+        self.overlay = Some(overlay);
+    }
+
     /// Whether the overlay keeps the page.
     pub(crate) fn is_kept(&self, page: u64) -> bool {
         self.overlay().is_some_and(|overlay| overlay.keeps(page))

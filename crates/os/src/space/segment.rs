@@ -95,14 +95,13 @@ impl AddressSpace {
     }
 
     fn segment_mut(&mut self) -> Option<&mut Segment> {
-        self.overlay.as_deref_mut()?.as_any_mut().downcast_mut()
+        self.overlay_mut()?.as_any_mut().downcast_mut()
     }
 
     /// Gives the space a segment, whose pages that did not escape have no table entry; the frames of
     /// the run are the segment's, but for those of escaped pages.
     pub(crate) fn set_segment(&mut self, segment: Segment, effects: &mut Effects<'_>) {
-        assert!(self.overlay.is_none(), "an address space has one overlay");
-        self.overlay = Some(Box::new(Segment { is_active: false, ..segment }));
+        self.set_overlay(Box::new(Segment { is_active: false, ..segment }));
         self.activate_segment(effects);
     }
 

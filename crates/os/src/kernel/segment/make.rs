@@ -22,7 +22,7 @@ impl Segments {
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
         let core = &mut *context.core;
-        if core.space(id)?.segment().is_some() {
+        if core.space(id)?.overlay().is_some() {
             return Err(OsError::HasSegment { space: id });
         }
         let largest = largest_area(core, id, &rule);
@@ -48,7 +48,7 @@ impl Segments {
         let Some(rule) = self.rule else { return Ok(false) };
         let core = &mut *context.core;
         let &Touch { space: id, ref area, .. } = touch;
-        if core.space(id)?.segment().is_some() {
+        if core.space(id)?.overlay().is_some() {
             return Ok(false);
         }
         lies_inside(area, &rule)?;
