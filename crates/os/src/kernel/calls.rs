@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use perforate_types::{
-    Counters, Frame, MappingChange, Permissions, PhysicalAddress, ProcessId, SpaceId, Update,
+    Counters, Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update,
     VirtualPage,
 };
 
@@ -128,6 +128,12 @@ impl Kernel {
     /// What the kernel has done since it booted.
     pub fn work(&self) -> Work {
         self.core.ledger.total()
+    }
+
+    /// Translations added since it booted, those apart of sub-pages of a page that was there: so many
+    /// faults it takes to bring the same in by touching it.
+    pub fn pages_brought_in(&self) -> u64 {
+        self.core.ledger.pages_brought_in()
     }
 
     /// Compaction and claims so far.
@@ -541,9 +547,9 @@ impl Kernel {
         self.core.memory.free(frame, 0);
     }
 
-    /// Counts a change of such tables as work done.
-    pub(crate) fn note_change(&mut self, change: &MappingChange) {
-        self.core.ledger.change(change);
+    /// Counts an operation on such tables as work done.
+    pub(crate) fn note_operation(&mut self, operation: &TableOperation) {
+        self.core.ledger.table(operation);
     }
 
     /// Takes memory from programs if it is short, so that tables find room.

@@ -24,6 +24,7 @@ mod segment;
 mod segment_acts;
 mod superpage;
 mod tables;
+mod truth;
 mod vacate;
 
 use std::collections::BTreeMap;
@@ -31,8 +32,8 @@ use std::iter::successors;
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId,
-    Update, VirtualPage,
+    Frame, HoleSet, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId, TableOperation,
+    Truth, Update, VirtualPage,
 };
 
 use crate::kernel::Ledger;
@@ -69,9 +70,21 @@ pub(crate) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    pub(crate) fn change(&mut self, change: MappingChange) {
-        self.ledger.change(&change);
-        self.updates.push(Update::Change(change));
+    /// Says what is mapped where from now on.
+    pub(crate) fn truth(&mut self, truth: Truth) {
+        self.updates.push(Update::Truth(truth));
+    }
+
+    /// Writes page tables.
+    pub(crate) fn table(&mut self, operation: TableOperation) {
+        self.ledger.table(&operation);
+        self.updates.push(Update::Table(operation));
+    }
+
+    /// Writes what a mechanism has besides or instead of ordinary tables. The mechanism counts the
+    /// work itself.
+    pub(crate) fn format(&mut self, operation: impl Into<Update>) {
+        self.updates.push(operation.into());
     }
 
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
@@ -265,7 +278,7 @@ impl AddressSpace {
     fn open_leaf_node(
         &mut self,
         number: u64,
-        holes: bool,
+        branch: u8,
         effects: &mut Effects<'_>,
     ) -> Result<Frame, OsError> {
         let page = first_of(number);
@@ -273,7 +286,7 @@ impl AddressSpace {
         let node = self.allocate_leaf_node(effects);
         match node {
             Ok(frame) => {
-                self.add_leaf_node(number, frame, holes, effects);
+                self.add_leaf_node(number, frame, branch, effects);
                 self.tables.attach_region(page);
             }
             Err(_) => self.tables.prune(page, effects),
@@ -281,20 +294,20 @@ impl AddressSpace {
         node
     }
 
-    fn add_leaf_node(&self, number: u64, frame: Frame, holes: bool, effects: &mut Effects<'_>) {
+    fn add_leaf_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
         let page = first_page(number);
-        effects.change(MappingChange::AddTable { space: self.id, level: 1, page, frame, holes });
+        effects.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
     fn remove_leaf_node(
         &mut self,
         number: u64,
         frame: Frame,
-        holes: bool,
+        branch: u8,
         effects: &mut Effects<'_>,
     ) {
         let page = first_page(number);
-        effects.change(MappingChange::RemoveTable { space: self.id, level: 1, page, holes });
+        effects.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });
         effects.memory.free(frame, 0);
         self.usage.leaf_nodes -= 1;
     }
@@ -330,6 +343,9 @@ impl AddressSpace {
         effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
+
+/// Branch of the level-1 nodes of 4KB pages.
+const PAGES: u8 = 0;
 
 fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
     PageTableEntry::leaf(frame, PageSize::Size4K, permissions)

@@ -13,10 +13,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, SegmentOperation, Shootdown, VirtualPage};
 
 use super::{
-    AddressSpace, Effects, Mapping, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+    AddressSpace, Effects, Large, Mapping, first_of, page_at, pages_of, region_of, regions_of,
+    subpages_of,
 };
 use crate::OsError;
 use crate::memory::PhysicalMemory;
@@ -105,14 +106,18 @@ impl AddressSpace {
         self.activate_segment(effects);
     }
 
-    /// Sets the registers; everything cached for the address space dies.
+    /// Sets the registers, which maps the held pages; everything cached for the address space dies.
     pub(crate) fn activate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        let Some(segment) = self.segment_mut().filter(|segment| !segment.is_active) else {
-            return;
-        };
+        let Some(segment) = self.segment().filter(|segment| !segment.is_active) else { return };
+        for held in self.held_ranges() {
+            let (pages, frame) = (held.end - held.start, segment.run_frame(held.start));
+            self.tell_mapped((held.start, pages), frame, segment.permissions, effects);
+        }
+        let segment = self.segment_mut().expect("segment");
         segment.is_active = true;
-        effects.change(MappingChange::Segment {
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Set {
             space,
             page: VirtualPage::new(segment.start),
             pages: segment.end - segment.start,
@@ -120,19 +125,26 @@ impl AddressSpace {
             permissions: segment.permissions,
         });
         for &page in &segment.escaped {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
         }
         effects.shootdown(Shootdown::Space { space });
     }
 
-    /// Clears the registers; everything cached for the address space dies.
+    /// Clears the registers, which unmaps the held pages; everything cached for the address space
+    /// dies.
     pub(crate) fn deactivate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        if let Some(segment) = self.segment_mut().filter(|segment| segment.is_active) {
-            segment.is_active = false;
-            effects.change(MappingChange::ClearSegment { space });
-            effects.shootdown(Shootdown::Space { space });
+        if self.segment().is_none_or(|segment| !segment.is_active) {
+            return;
         }
+        for held in self.held_ranges() {
+            self.tell_unmapped(held.start, held.end - held.start, effects);
+        }
+        self.segment_mut().expect("segment").is_active = false;
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Clear { space });
+        effects.shootdown(Shootdown::Space { space });
     }
 
     /// Forgets the segment: pages in it that have a table entry are ordinary pages from now on.
@@ -189,7 +201,11 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let segment = self.segment().expect("segment");
         let (frame, permissions) = (segment.run_frame(page), segment.permissions);
-        self.map_page(page, frame, permissions, effects)?;
+        if segment.is_active {
+            self.write_page(page, frame, permissions, effects)?;
+        } else {
+            self.map_page(page, frame, permissions, effects)?;
+        }
         effects.memory.forget_owner(frame);
         self.segment_mut().expect("segment").paged += 1;
         Ok(())
@@ -203,7 +219,11 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let segment = self.segment().expect("segment");
         let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
-        self.map_large(number, block, permissions, effects)?;
+        if segment.is_active {
+            self.write_large(number, Large { block, permissions }, effects)?;
+        } else {
+            self.map_large(number, block, permissions, effects)?;
+        }
         self.segment_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
         Ok(())
     }
@@ -304,10 +324,15 @@ impl AddressSpace {
         let segment = self.segment_mut().expect("segment");
         segment.escaped.insert(page);
         segment.paged -= u64::from(is_paged);
-        if segment.is_active {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+        let (frame, is_active) = (segment.run_frame(page), segment.is_active);
+        if is_active && !is_paged {
+            self.tell_unmapped(page, 1, effects);
         }
-        segment.run_frame(page)
+        if is_active {
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
+        }
+        frame
     }
 
     /// A combined entry of 2MB may hold the page, not only one of its own.
