@@ -3,9 +3,9 @@
 
 use perforate_types::{Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, TableOperation};
 
+use super::perforated::Perforated;
 use super::{
-    AddressSpace, Effects, Entries, Large, Mapping, PAGES, Perforated, REGION_PAGES, first_of,
-    first_page,
+    AddressSpace, Effects, Entries, Large, Mapping, PAGES, REGION_PAGES, first_of, first_page,
 };
 use crate::OsError;
 use crate::memory::complement;
@@ -30,7 +30,7 @@ impl AddressSpace {
         large: Large,
         effects: &mut Effects<'_>,
     ) -> Entries {
-        let entries = self.take_pages(number, Mapping::Large(large), effects);
+        let entries = self.take_pages(number, Mapping::Extent(Box::new(large)), effects);
         self.usage.large_pages += 1;
         let Large { block, permissions } = large;
         self.tell_mapped((first_of(number), REGION_PAGES), block, permissions, effects);
@@ -56,7 +56,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Entries {
         let Large { block, permissions } = large;
-        let mapping = Mapping::Perforated(Box::new(Perforated::new(large, holes, node)));
+        let mapping = Mapping::Extent(Box::new(Perforated::new(large, holes, node)));
         let entries = self.take_pages(number, mapping, effects);
         self.add_leaf_node(number, node, HOLE_BRANCH, effects);
         self.usage.perforated_pages += 1;
