@@ -1,6 +1,6 @@
 //! A dimension: one address-space translation.
 
-use perforate_types::{MappingChange, SpaceId, VirtualPage};
+use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 
 use crate::capability::{Capability, CapabilityMut, Wanted};
 use crate::{Reach, TableMemory, WalkFault, Walker};
@@ -28,7 +28,7 @@ pub enum Mark {
     Dirty,
 }
 
-/// One address-space translation: it turns mapping changes into tables in simulated memory, and
+/// One address-space translation: it carries out operations on tables in simulated memory, and
 /// walks those tables. A scheme is a dimension behind the one TLB pipeline.
 ///
 /// What only some dimensions have is handed out as a [`Capability`]. One dimension that wraps
@@ -36,11 +36,12 @@ pub enum Mark {
 /// it cannot hide what it does not know of; one that composes two dimensions lists all capabilities,
 /// so that the compiler asks it about a new one.
 pub trait Dimension: Send {
-    /// Writes a mapping change into the tables.
+    /// Carries out an operation on the tables or registers.
     ///
     /// # Panics
-    /// If the change does not fit the tables, which is a bug of the operating system model.
-    fn apply(&mut self, change: &MappingChange);
+    /// If it is of another format or does not fit the tables, which is a bug of the operating system
+    /// model.
+    fn apply(&mut self, operation: &dyn FormatOperation);
 
     /// Walks to the leaf that covers the page, appending look-ups and reads to the steps, and sets
     /// accessed bits on the way; for a store, the dirty bit of the leaf too, if it allows stores.

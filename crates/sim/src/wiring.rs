@@ -18,15 +18,18 @@ impl Side {
     /// Brings an update of this side to the memory-management unit.
     ///
     /// # Panics
-    /// If the unit has no such side.
+    /// If the unit has no such side, or its tables cannot hold it.
     #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {
             (Self::Own, _) | (Self::Shadow, Update::Shootdown(_)) => mmu.apply(update),
             (Self::Host, _) => mmu.apply_host(update),
-            (Self::Shadow, Update::Change(change)) => {
+            (Self::Shadow, Update::Table(operation)) => {
                 let shadow: Option<&mut Shadow> = mmu.dimension_mut().part_mut();
-                shadow.expect("the unit has shadow tables").apply_shadow(change);
+                shadow.expect("the unit has shadow tables").apply_shadow(operation);
+            }
+            (Self::Shadow, Update::Truth(_) | Update::Format(_)) => {
+                panic!("shadow tables cannot hold {update:?}")
             }
         }
     }

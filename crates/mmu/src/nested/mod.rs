@@ -11,7 +11,7 @@ mod register;
 use std::any::TypeId;
 
 use perforate_types::{
-    AccessKind, Counters, Frame, MappingChange, PageSize, Purpose, Shootdown, SpaceId, Steps,
+    AccessKind, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
     VirtualPage,
 };
 
@@ -194,8 +194,8 @@ fn intersect(guest: &Reach, in_place: Frame, host: &Reach) -> Reach {
 }
 
 impl Dimension for Nested {
-    fn apply(&mut self, change: &MappingChange) {
-        self.guest.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.guest.apply(operation);
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {

@@ -5,8 +5,8 @@ mod escape_filter;
 use std::any::TypeId;
 
 use perforate_types::{
-    Action, Counters, Frame, MappingChange, PageSize, Permissions, Purpose, Shootdown, SpaceId,
-    Steps, VirtualPage,
+    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
+    Shootdown, SpaceId, Steps, VirtualPage,
 };
 
 use crate::capability::{BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Wanted};
@@ -94,20 +94,31 @@ impl Segmented {
         let filter = self.empty.clone();
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
     }
+
+    /// Carries out an operation on the registers.
+    fn write(&mut self, operation: &SegmentOperation) {
+        match *operation {
+            SegmentOperation::Set { space, page, pages, frame, permissions } => {
+                assert!(pages > 0, "a segment needs a page");
+                self.set(space, (page, pages), frame, permissions);
+            }
+            SegmentOperation::Clear { space } => {
+                assert!(self.slot(space).take().is_some(), "{space:?} has no segment");
+            }
+            SegmentOperation::Escape { space, page } => {
+                let registers = self.slot(space).as_mut().expect("the segment is set");
+                assert!(registers.covers(page, PageSize::Size4K), "{page:?} is outside");
+                registers.filter.insert(page);
+            }
+        }
+    }
 }
 
 impl Dimension for Segmented {
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::Segment { space, page, pages, frame, permissions } => {
-                self.set(space, (page, pages), frame, permissions);
-            }
-            MappingChange::ClearSegment { space } => *self.slot(space) = None,
-            MappingChange::Escape { space, page } => {
-                let registers = self.slot(space).as_mut().expect("the segment is set");
-                registers.filter.insert(page);
-            }
-            _ => self.paging.apply(change),
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => self.paging.apply(operation),
         }
     }
 
@@ -207,7 +218,7 @@ mod tests {
     fn segmented() -> Segmented {
         let mut dimension =
             Segmented::new(Box::new(Radix::new()), &VirtualizationConfig::default());
-        dimension.apply(&MappingChange::Segment {
+        dimension.apply(&SegmentOperation::Set {
             space: SPACE,
             page: VirtualPage::new(512),
             pages: 1536,
@@ -236,12 +247,12 @@ mod tests {
         let reach = dimension.find(SPACE, VirtualPage::new(1030)).unwrap();
         assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
         let page = VirtualPage::new(1030);
-        dimension.apply(&MappingChange::Escape { space: SPACE, page });
+        dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
         assert!(dimension.find(SPACE, page).is_none());
         assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
         let beside = dimension.find(SPACE, VirtualPage::new(600)).unwrap();
         assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
-        dimension.apply(&MappingChange::ClearSegment { space: SPACE });
+        dimension.apply(&SegmentOperation::Clear { space: SPACE });
         assert!(dimension.registers(SPACE).is_none());
         assert!(dimension.find(SPACE, VirtualPage::new(600)).is_none());
     }

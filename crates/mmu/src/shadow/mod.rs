@@ -3,7 +3,9 @@
 
 use std::any::TypeId;
 
-use perforate_types::{AccessKind, GuestFrame, MappingChange, SpaceId, VirtualPage};
+use perforate_types::{
+    AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
+};
 
 use crate::capability::{Capability, CapabilityMut, OverHost, Wanted};
 use crate::nested::Host;
@@ -49,19 +51,19 @@ impl Shadow {
         self.host.mark(page, Mark::Dirty);
     }
 
-    /// Writes a change into the shadow tables. Their entries are cached under the guest's address
-    /// spaces.
+    /// Carries out an operation on the shadow tables. Their entries are cached under the guest's
+    /// address spaces.
     ///
     /// # Panics
     /// If it does not fit them, which is a bug of the hypervisor model.
-    pub fn apply_shadow(&mut self, change: &MappingChange) {
-        self.tables.apply(change);
+    pub fn apply_shadow(&mut self, operation: &TableOperation) {
+        self.tables.write(operation);
     }
 }
 
 impl Dimension for Shadow {
-    fn apply(&mut self, change: &MappingChange) {
-        self.guest.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.guest.apply(operation);
     }
 
     /// An ordinary walk. Where it ends without a leaf, the hypervisor is to look why.
@@ -130,15 +132,15 @@ mod tests {
     const SPACE: SpaceId = SpaceId(0);
     const PAGE: VirtualPage = VirtualPage::new(7);
 
-    fn map(frame: u64, permissions: Permissions) -> MappingChange {
+    fn map(frame: u64, permissions: Permissions) -> TableOperation {
         let (page, frame) = (PAGE, Frame::new(frame));
-        MappingChange::Map { space: SPACE, page, size: PageSize::Size4K, frame, permissions }
+        TableOperation::Map { space: SPACE, page, size: PageSize::Size4K, frame, permissions }
     }
 
-    fn tables(first: u64) -> impl Iterator<Item = MappingChange> {
+    fn tables(first: u64) -> impl Iterator<Item = TableOperation> {
         (1..=4).rev().map(move |level| {
             let (page, frame) = (VirtualPage::new(0), Frame::new(first + u64::from(level)));
-            MappingChange::AddTable { space: SPACE, level, page, frame, holes: false }
+            TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 }
         })
     }
 
@@ -209,7 +211,7 @@ mod tests {
         shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
         let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();
         assert_ne!(guest.allows & allow::DIRTY, 0);
-        let gone = MappingChange::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
+        let gone = TableOperation::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
         shadow_of(&mut mmu).apply_shadow(&gone);
         mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page: PAGE }));
         shadow_of(&mut mmu).apply_shadow(&map(300, Permissions::READ_WRITE));

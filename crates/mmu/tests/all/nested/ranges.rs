@@ -8,7 +8,7 @@ use perforate_mmu::{
     Mmu, Nested, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    AccessKind, Action, Counters, Frame, MappingChange, PhysicalAddress, Purpose, Shootdown,
+    AccessKind, Action, Counters, FormatOperation, Frame, PhysicalAddress, Purpose, Shootdown,
     SpaceId, Steps, Unit, VirtualPage,
 };
 
@@ -51,8 +51,8 @@ impl Ranged {
 }
 
 impl Dimension for Ranged {
-    fn apply(&mut self, change: &MappingChange) {
-        self.tables.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.tables.apply(operation);
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {

@@ -8,7 +8,7 @@ use perforate_mmu::{
     PerforatedVariant, Reach, Run, RunRequest, Runs, Superpage, TableMemory, WalkFault,
     WalkRequest, Walker, Wanted,
 };
-use perforate_types::{Frame, GapTolerance, MappingChange, SpaceId, VirtualPage};
+use perforate_types::{FormatOperation, Frame, GapTolerance, SpaceId, VirtualPage};
 
 use super::defects::Defect;
 
@@ -74,8 +74,8 @@ fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
 }
 
 impl Dimension for Tampered {
-    fn apply(&mut self, change: &MappingChange) {
-        self.inner.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.inner.apply(operation);
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
