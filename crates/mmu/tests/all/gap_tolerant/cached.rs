@@ -76,11 +76,9 @@ fn a_shootdown_ends_the_entry_and_what_came_of_it() {
         }
         assert_eq!(load(&mut mmu, 7).frame, Ok(32 + 7));
         assert_eq!(load(&mut mmu, 1023).frame, Ok(62 * 32 + 31));
-        for update in [
-            unmap_superpage(MODE, 0).into(),
-            gone(MODE, 0),
-            superpage(MODE, 0, 1 << 11, SELECTION).into(),
-        ] {
+        for update in
+            [unmap_superpage(MODE, 0), gone(MODE, 0), superpage(MODE, 0, 1 << 11, SELECTION)]
+        {
             mmu.apply(&update);
         }
         // A copy in the walk cache would still name the first slice.
@@ -133,12 +131,8 @@ fn a_region_changes_its_kind() {
     let mode = GapTolerance::SINGLE_1M;
     let mut mmu = unit(mode, 32, &[superpage(mode, 256, 0, SELECTION)]);
     assert_eq!(load(&mut mmu, 256).frame, Ok(8));
-    for update in [
-        unmap_superpage(mode, 256).into(),
-        gone(mode, 256),
-        table(1, 0, 0x30).into(),
-        map(256, 0x777).into(),
-    ] {
+    for update in [unmap_superpage(mode, 256), gone(mode, 256), table(1, 0, 0x30), map(256, 0x777)]
+    {
         mmu.apply(&update);
     }
     let outcome = load(&mut mmu, 256);
@@ -151,7 +145,7 @@ fn a_region_changes_its_kind() {
         unmap.into(),
         Shootdown::Page { space: SPACE, page }.into(),
         remove.into(),
-        superpage(mode, 256, 512, SELECTION).into(),
+        superpage(mode, 256, 512, SELECTION),
     ] {
         mmu.apply(&update);
     }
