@@ -1,8 +1,6 @@
 //! What each kind of change says is true now, by hand, apart from the tables it is written to.
 
-mod machine;
-
-use machine::{BASE, MB, Machine, page, protect, unmap};
+use crate::machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{HoleContent, KernelConfig, TableFormat};
 use perforate_types::{Frame, GapTolerance, PageRun, Permissions, SpaceId, Truth};
 
