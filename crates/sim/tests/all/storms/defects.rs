@@ -13,7 +13,7 @@ use perforate_types::{
 
 use super::tampered::Tampered;
 
-/// What goes wrong.
+/// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// A punch or patch leaves the cached bitmap entry alive.
