@@ -1,10 +1,9 @@
-//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and gap-tolerant
-//! level-2 entries, which are leaves (G §3.7).
+//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2
+//! entries that are leaves of a size of their own, where page tables have such (G §3.7).
 
-use perforate_types::{GapTolerance, PageSize, SpaceId, VirtualPage};
+use perforate_types::{PageSize, SpaceId, VirtualPage};
 
-use crate::gap_tolerant::LoadedEntry;
-use crate::set_associative::SetAssociative;
+use crate::tlb::SetAssociative;
 use crate::{Node, TlbGeometry, WalkCacheConfig};
 
 /// What a cached level-2 entry is: the table that it points to, or a leaf.
@@ -14,23 +13,8 @@ pub(crate) enum Directory {
     Ordinary,
     /// The level-1 node of a perforated page's holes, from the shadow entry (P §IV.B).
     Shadow,
-    /// None: it is a gap-tolerant entry (G §3.3).
-    GapTolerant,
-}
-
-/// What level-2 entries need besides where gap-tolerant ones are among them.
-struct Superpages {
-    mode: GapTolerance,
-    /// By slot of level 2; of use where the slot's key is one of a gap-tolerant entry.
-    entries: Box<[LoadedEntry]>,
-}
-
-impl Superpages {
-    /// Number of the entry that covers `page`, counted over the address space.
-    #[inline]
-    fn number(&self, page: VirtualPage) -> u64 {
-        page.number() / self.mode.entry_pages()
-    }
+    /// None: it is a leaf. Only its place is here; the dimension keeps what it says.
+    Leaf,
 }
 
 /// A level, fully associative. `None` where the machine has no such cache.
@@ -44,13 +28,14 @@ pub struct WalkCaches {
     first_slots: [usize; 3],
     /// Where each was hit last.
     latest: [usize; 3],
-    superpages: Option<Superpages>,
+    /// 4KB pages that a leaf covers; `None` where level-2 entries are no leaves.
+    leaf_pages: Option<u64>,
 }
 
-/// The gap-tolerant entry or the cached start of a walk that a look-up found.
+/// The leaf or the cached start of a walk that a look-up found.
 pub(crate) enum Cached {
-    /// A leaf, with its slot in the unit `WalkCache`.
-    Superpage(u32, LoadedEntry),
+    /// A leaf, by its slot in the unit `WalkCache`.
+    Leaf(u32),
     /// A node.
     Start(WalkStart),
 }
@@ -78,8 +63,9 @@ const fn number(page: VirtualPage, level: u8) -> u64 {
 }
 
 impl WalkCaches {
-    /// Empty caches; `mode` says whether and how page directories hold gap-tolerant entries.
-    pub fn new(config: &WalkCacheConfig, mode: Option<GapTolerance>) -> Self {
+    /// Empty caches; `leaf_pages` are the 4KB pages that a leaf of level 2 covers, if there are
+    /// leaves to be held.
+    pub fn new(config: &WalkCacheConfig, leaf_pages: Option<u64>) -> Self {
         let cache = |level| {
             let entries = config.entries(level);
             (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
@@ -87,12 +73,8 @@ impl WalkCaches {
         let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
-        let superpages = mode.map(|mode| {
-            let entries = vec![LoadedEntry::default(); level2].into();
-            Superpages { mode, entries }
-        });
         let first_slots = [0, level2, level2 + level3];
-        Self { caches, first_slots, latest: [0; 3], superpages }
+        Self { caches, first_slots, latest: [0; 3], leaf_pages }
     }
 
     /// Number of slots of all levels.
@@ -155,19 +137,23 @@ impl WalkCaches {
         Some(self.slot(level, slot))
     }
 
-    /// The gap-tolerant entry that covers `page`, or else the deepest cached start of a walk for it.
+    /// Key of the leaf that covers `page`, if leaves are held.
+    #[inline]
+    fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
+        Some(key(space, page.number() / self.leaf_pages?, Directory::Leaf))
+    }
+
+    /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
-        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &self.superpages) {
-            let superpage = key(space, superpages.number(page), Directory::GapTolerant);
+        if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
             let table = key(space, number(page, 2), Directory::Ordinary);
-            if let Some(slot) = cache.look_up_either(self.latest[0], 0, [superpage, table]) {
+            if let Some(slot) = cache.look_up_either(self.latest[0], 0, [leaf, table]) {
                 self.latest[0] = slot;
-                let (is_superpage, node) = (cache.key(slot) == superpage, cache.value(slot));
-                let entry = superpages.entries[slot];
+                let (is_leaf, node) = (cache.key(slot) == leaf, cache.value(slot));
                 let slot = self.slot(2, slot);
-                return Some(if is_superpage {
-                    Cached::Superpage(slot, entry)
+                return Some(if is_leaf {
+                    Cached::Leaf(slot)
                 } else {
                     Cached::Start(WalkStart { level: 1, node, slot })
                 });
@@ -176,29 +162,20 @@ impl WalkCaches {
         self.look_up_above(space, page).map(Cached::Start)
     }
 
-    /// Remembers the gap-tolerant entry that covers `page`, which was looked up in vain. Returns the
-    /// slot, or `None` where the machine caches no entries of level 2.
-    pub(crate) fn fill_superpage(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        entry: LoadedEntry,
-    ) -> Option<u32> {
-        let (cache, superpages) = (self.caches[0].as_mut()?, self.superpages.as_mut()?);
-        let key = key(space, superpages.number(page), Directory::GapTolerant);
-        let slot = cache.insert_absent(0, key, Node::default());
-        superpages.entries[slot] = entry;
+    /// Makes a place for the leaf that covers `page`, which was looked up in vain. Returns the slot,
+    /// or `None` where the machine caches no entries of level 2.
+    pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
+        let key = self.leaf_key(space, page)?;
+        let slot = self.caches[0].as_mut()?.insert_absent(0, key, Node::default());
         Some(self.slot(2, slot))
     }
 
-    /// Notes that the leaf that translates `page` is dirty now, if it is held here.
+    /// Notes that the leaf that translates `page` is written, if it is held here: that is a use of
+    /// its place.
     #[inline]
-    pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &mut self.superpages) {
-            let key = key(space, superpages.number(page), Directory::GapTolerant);
-            if let Some(slot) = cache.look_up_near(self.latest[0], 0, key) {
-                superpages.entries[slot].mark_dirty();
-            }
+    pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
+        if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
+            cache.look_up_near(self.latest[0], 0, key);
         }
     }
 
@@ -211,20 +188,14 @@ impl WalkCaches {
                 cache.invalidate(0, key(space, number, Directory::Shadow));
             }
         }
-        if let (Some(cache), Some(superpages)) = (&mut self.caches[0], &self.superpages) {
-            let number = superpages.number(page);
-            cache.invalidate(0, key(space, number, Directory::GapTolerant));
+        if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
+            cache.invalidate(0, key);
         }
     }
 
-    /// Forgets every entry that covers a page of the gap-tolerant entry of this mode at `page`.
-    pub(crate) fn invalidate_superpage(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        mode: GapTolerance,
-    ) {
-        for index in (0..mode.entry_pages()).step_by(PageSize::Size2M.pages() as usize) {
+    /// Forgets every entry that covers one of `pages` pages from `page` on.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, pages: u64) {
+        for index in (0..pages).step_by(PageSize::Size2M.pages() as usize) {
             self.invalidate(space, page.add(index));
         }
     }

@@ -9,8 +9,8 @@ use std::ops::Range;
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
-use crate::set_associative::SetAssociative;
-use crate::{Run, TlbConfig, TlbGeometry};
+use super::SetAssociative;
+use crate::{TlbConfig, TlbGeometry, allow};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
@@ -63,13 +63,12 @@ const KINDS: [EntryKind; 8] = [
 /// (8 bits) and first frame (40 bits), or 32 bits of bitmap. A run has the place of its first page in
 /// place of the filter, and its length less one in the highest bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct L2Entry(u64);
+pub(crate) struct L2Entry(pub(crate) u64);
 
 const ALLOWS_SHIFT: u32 = 3;
 const BITS_SHIFT: u32 = 8;
 const FRAME_SHIFT: u32 = 16;
 const FRAME_MASK: u64 = (1 << 40) - 1;
-const LENGTH_SHIFT: u32 = 56;
 
 impl L2Entry {
     /// An entry of a page, ordinary or perforated, or of a hole.
@@ -89,18 +88,12 @@ impl L2Entry {
         Self(u64::from(bits) << BITS_SHIFT | EntryKind::Bitmap as u64)
     }
 
-    /// An entry of a run of pages.
-    pub(crate) fn run(run: &Run, allows: u8) -> Self {
-        let entry = Self::page(EntryKind::Run, run.frame, allows, run.first as u8);
-        Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
-    }
-
     #[inline]
     pub(crate) fn kind(self) -> EntryKind {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// What may be done through a page's entry, as bits of [`crate::dimension::allow`].
+    /// What may be done through a page's entry, as bits of [`allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
@@ -110,15 +103,6 @@ impl L2Entry {
     #[inline]
     pub(crate) fn frame(self) -> Frame {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
-    }
-
-    /// The pages of a run.
-    fn pages_of_run(self) -> Run {
-        Run {
-            first: u64::from(self.filter()),
-            pages: (self.0 >> LENGTH_SHIFT) + 1,
-            frame: self.frame(),
-        }
     }
 
     /// Filter of a perforated page.
@@ -159,7 +143,7 @@ pub struct L2Contents {
 
 /// What a key in the shared array names; part of the key.
 #[derive(Clone, Copy)]
-enum Tag {
+pub(crate) enum Tag {
     Page4K = 0,
     Page2M = 1,
     Run = 2,
@@ -180,7 +164,7 @@ impl Tag {
         self.key_of(space, self.number(page))
     }
 
-    const fn key_of(self, space: SpaceId, number: u64) -> u64 {
+    pub(crate) const fn key_of(self, space: SpaceId, number: u64) -> u64 {
         number << 18 | (space.0 as u64) << 2 | self as u64
     }
 }
@@ -199,12 +183,12 @@ const fn huge_key(space: SpaceId, page: VirtualPage) -> u64 {
 
 /// The second-level TLB.
 pub(crate) struct L2Tlb {
-    shared: SetAssociative<L2Entry>,
+    pub(crate) shared: SetAssociative<L2Entry>,
     huge: Option<SetAssociative<L2Entry>>,
     /// Whether `shared` takes 2MB-grained entries.
     large: bool,
     /// Pages of a window of runs; 0 where the TLB does not coalesce.
-    window: u64,
+    pub(crate) window: u64,
 }
 
 impl L2Tlb {
@@ -253,46 +237,6 @@ impl L2Tlb {
         Some(((self.shared.slots() + slot) as u32, huge.value(slot)))
     }
 
-    /// The run of the window of `page`, and the place of the page in the window.
-    fn find_run(&self, space: SpaceId, page: VirtualPage) -> Option<(usize, L2Entry, u64)> {
-        let number = page.number() / self.window;
-        let slot = self.shared.find_key(number, Tag::Run.key_of(space, number))?;
-        Some((slot, self.shared.value(slot), page.number() % self.window))
-    }
-
-    /// The entry that a run is for `page`. It equals no entry that is held, so that a store through
-    /// it leaves the run clean: dirty is only the one page ([`Self::mark_dirty`]).
-    #[cold]
-    #[inline(never)]
-    fn look_up_run(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
-        let (slot, entry, index) = self.find_run(space, page)?;
-        let run = entry.pages_of_run();
-        if !run.covers(index) {
-            return None;
-        }
-        self.shared.touch(slot);
-        let frame = run.frame.add(index - run.first);
-        Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
-    }
-
-    /// Fills a run around `page`, which was looked up in vain. A run that is at least as long stays
-    /// in the window; then there is no place for another.
-    pub(crate) fn fill_run(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        run: &Run,
-        allows: u8,
-    ) -> Option<u32> {
-        let held = self.find_run(space, page).map(|(_, entry, _)| entry.pages_of_run());
-        if held.is_some_and(|held| held.pages >= run.pages) {
-            return None;
-        }
-        let number = page.number() / self.window;
-        let entry = L2Entry::run(run, allows);
-        Some(self.shared.insert(number, Tag::Run.key_of(space, number), entry) as u32)
-    }
-
     /// Looks up the 32 bits of bitmap that tell of `page`.
     pub(crate) fn look_up_bitmap(
         &mut self,
@@ -339,28 +283,12 @@ impl L2Tlb {
             _ => self.shared.value_mut(slot),
         };
         if *held == entry {
-            held.0 |= u64::from(crate::dimension::allow::DIRTY) << ALLOWS_SHIFT;
+            held.0 |= u64::from(allow::DIRTY) << ALLOWS_SHIFT;
         }
-    }
-
-    /// Whether an entry of a perforated page covers `page`.
-    pub(crate) fn holds_perforated(&mut self, space: SpaceId, page: VirtualPage) -> bool {
-        let slot = self.find(Tag::Page2M, space, page);
-        slot.is_some_and(|slot| self.shared.value(slot).kind() == EntryKind::Perforated)
     }
 
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.shared.invalidate(page.number(), Tag::Page4K.key(space, page));
-    }
-
-    /// Forgets the run that holds `page`, if there is one.
-    pub(crate) fn invalidate_run(&mut self, space: SpaceId, page: VirtualPage) {
-        if self.window != 0
-            && let Some((slot, entry, index)) = self.find_run(space, page)
-            && entry.pages_of_run().covers(index)
-        {
-            self.shared.clear_slot(slot);
-        }
     }
 
     pub(crate) fn invalidate_bitmap(&mut self, space: SpaceId, page: VirtualPage) {

@@ -1,13 +1,17 @@
 //! Shadow paging: tables that lead from guest-virtual to physical addresses, kept by the hypervisor
 //! and walked in one dimension (D §II.A).
 
+use std::any::TypeId;
+
 use perforate_types::{
-    AccessKind, FormatOperation, Frame, GuestFrame, SpaceId, TableOperation, VirtualPage,
+    AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
 };
 
-use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest};
-use crate::nested::{Host, host_page};
-use crate::{PageFault, Radix, Sabotage, TableMemory, Walker};
+use crate::capability::{Capability, CapabilityMut, OverHost, Wanted};
+use crate::nested::Host;
+use crate::{
+    Dimension, Mark, PageFault, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker,
+};
 
 /// The tables of a guest and of its host, which the hypervisor reads, and the shadow tables that it
 /// makes of them, which alone the hardware walks.
@@ -15,55 +19,44 @@ pub struct Shadow {
     guest: Box<dyn Dimension>,
     host: Host,
     tables: Radix,
-    sabotage: Option<Sabotage>,
 }
 
 impl Shadow {
     /// No shadow tables yet.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
-        Self { guest, host, tables: Radix::new(), sabotage: None }
+        Self { guest, host, tables: Radix::new() }
     }
 
     /// The guest's leaf for a page, as the hypervisor reads it in the guest's tables.
     pub fn guest_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.guest.look_at_leaf(space, page)
+        self.guest.look_at(space, page)
     }
 
     /// The host's leaf for a page of the guest's memory.
     pub fn host_leaf(&self, page: GuestFrame) -> Option<Reach> {
-        self.host.dimension().look_at_leaf(self.host.space(), host_page(page))
+        self.host.look_at(page)
     }
 
     /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf: the
     /// hardware sets those of the shadow tables only.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
-        self.guest.mark_accessed(space, page);
+        self.guest.mark(space, page, Mark::Accessed);
         if write {
-            self.guest.mark_dirty(space, page);
+            self.guest.mark(space, page, Mark::Dirty);
         }
     }
 
     /// Sets the dirty bit of the host's leaf: a shadow entry that allows stores leads there.
     pub fn mark_host(&mut self, page: GuestFrame) {
-        self.host.mark_dirty(page);
+        self.host.mark(page, Mark::Dirty);
     }
 
-    /// Carries out an operation on the shadow tables.
+    /// Carries out an operation on the shadow tables. Their entries are cached under the guest's
+    /// address spaces.
     ///
     /// # Panics
     /// If it does not fit them, which is a bug of the hypervisor model.
     pub fn apply_shadow(&mut self, operation: &TableOperation) {
-        if self.sabotage == Some(Sabotage::KeepShadowEntries) {
-            match *operation {
-                TableOperation::Unmap { .. } => return,
-                TableOperation::Map { space, page, size, .. }
-                    if self.tables.look_at(space, page).is_some() =>
-                {
-                    self.tables.write(&TableOperation::Unmap { space, page, size });
-                }
-                _ => {}
-            }
-        }
         self.tables.write(operation);
     }
 }
@@ -78,56 +71,62 @@ impl Dimension for Shadow {
         self.tables.walk(request, walker).map_err(|_| WalkFault::Shadow)
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.tables.look_at(space, page)
     }
 
-    /// A shadow entry may allow less than guest and host do.
-    fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
-        PageFault::Shadow
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        self.tables.mark_dirty(space, page);
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.tables.mark(space, page, mark);
     }
 
     fn memory(&self) -> &TableMemory {
         self.tables.memory()
     }
 
-    fn host(&self) -> Option<&Host> {
-        Some(&self.host)
+    /// The hardware knows nothing of what guest and host have besides page tables.
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::OverHost => Some(Capability::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            Wanted::Runs => self.tables.capability(wanted),
+            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
+        }
     }
 
-    fn host_mut(&mut self) -> Option<&mut Host> {
-        Some(&mut self.host)
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            Wanted::Runs => self.tables.capability_mut(wanted),
+            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
+        }
+    }
+}
+
+impl OverHost for Shadow {
+    fn host(&self) -> &Host {
+        &self.host
     }
 
-    fn shadow(&self) -> Option<&Shadow> {
-        Some(self)
+    fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
     }
 
-    fn shadow_mut(&mut self) -> Option<&mut Shadow> {
-        Some(self)
-    }
-
-    fn sabotage(&mut self, defect: Sabotage) {
-        self.sabotage = Some(defect);
-        self.guest.sabotage(defect);
-        self.host.dimension_mut().sabotage(defect);
+    /// A shadow entry may allow less than guest and host do.
+    fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
+        PageFault::Shadow
     }
 }
 
 #[cfg(test)]
 mod tests {
     use perforate_types::{
-        PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
+        Frame, PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
     };
 
     use super::*;
     use crate::{
-        Mmu, MmuConfig, PerforatedVariant, TlbConfig, TlbGeometry, VirtualizationConfig,
-        WalkCacheConfig, allow,
+        Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
     };
 
     const SPACE: SpaceId = SpaceId(0);
@@ -165,9 +164,9 @@ mod tests {
             walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },
             virtualization: VirtualizationConfig::default(),
         };
-        let host = Host::new(&config, Box::new(Radix::new()), PerforatedVariant::Filtered, SPACE);
+        let host = Host::new(&config, Box::new(Radix::new()), SPACE);
         let shadow = Shadow::new(Box::new(Radix::new()), host);
-        let mut mmu = Mmu::new(&config, Box::new(shadow), PerforatedVariant::Filtered).unwrap();
+        let mut mmu = Mmu::new(&config, Box::new(shadow)).unwrap();
         for change in tables(10).chain([map(7, Permissions::READ_WRITE)]) {
             mmu.apply(&change.into());
         }
@@ -175,6 +174,10 @@ mod tests {
             mmu.apply_host(&change.into());
         }
         mmu
+    }
+
+    fn shadow_of(mmu: &mut Mmu) -> &mut Shadow {
+        mmu.dimension_mut().part_mut().expect("the hardware walks shadow tables")
     }
 
     fn reads(steps: &Steps) -> (u8, u8) {
@@ -191,7 +194,7 @@ mod tests {
             (found.map(|found| found.physical.value()), reads(&steps))
         };
         assert_eq!(translate(&mut mmu, AccessKind::Read).0, Err(PageFault::Shadow));
-        let shadow = mmu.shadow().unwrap();
+        let shadow = shadow_of(&mut mmu);
         let (guest, host) = (
             shadow.guest_leaf(SPACE, PAGE).unwrap(),
             shadow.host_leaf(GuestFrame::new(7)).unwrap(),
@@ -199,20 +202,19 @@ mod tests {
         assert_eq!((guest.frame, host.frame), (Frame::new(7), Frame::new(300)));
         assert_eq!(guest.allows & allow::DIRTY, 0);
         for change in tables(200).chain([map(300, Permissions::READ)]) {
-            mmu.apply_shadow(&change.into());
+            shadow_of(&mut mmu).apply_shadow(&change);
         }
         let found = translate(&mut mmu, AccessKind::Read);
         assert_eq!(found, (Ok(300 << 12 | 5), (4, 0)), "one dimension, four levels");
         // A store to a clean page is the hypervisor's to see, whatever guest and host allow.
         assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Shadow));
-        mmu.shadow_mut().unwrap().mark_guest(SPACE, PAGE, true);
-        let guest = mmu.shadow().unwrap().guest_leaf(SPACE, PAGE).unwrap();
+        shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
+        let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();
         assert_ne!(guest.allows & allow::DIRTY, 0);
         let gone = TableOperation::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
-        let shootdown = Update::Shootdown(Shootdown::Page { space: SPACE, page: PAGE });
-        for update in [gone.into(), shootdown, map(300, Permissions::READ_WRITE).into()] {
-            mmu.apply_shadow(&update);
-        }
+        shadow_of(&mut mmu).apply_shadow(&gone);
+        mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page: PAGE }));
+        shadow_of(&mut mmu).apply_shadow(&map(300, Permissions::READ_WRITE));
         assert_eq!(translate(&mut mmu, AccessKind::Write), (Ok(300 << 12 | 5), (4, 0)));
         let beyond = VirtualAddress::new(1 << 40);
         let outside = mmu.translate(AccessKind::Read, beyond, &mut Steps::new());

@@ -1,16 +1,30 @@
 //! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
 
+mod escape_filter;
+
+use std::any::TypeId;
+
 use perforate_types::{
-    AccessKind, FormatOperation, Frame, GapTolerance, PageSize, Permissions, SegmentOperation,
-    SpaceId, TableOperation, VirtualPage,
+    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
+    Shootdown, SpaceId, Steps, VirtualPage,
 };
 
-use crate::dimension::{
-    Dimension, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
-};
+use crate::capability::{BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Wanted};
 use crate::{
-    EscapeFilter, PageFault, Run, RunRequest, Sabotage, TableMemory, VirtualizationConfig, Walker,
+    Dimension, Mark, Reach, TableMemory, VirtualizationConfig, WalkFault, WalkRequest, Walker,
+    allow,
 };
+pub use escape_filter::EscapeFilter;
+
+/// What is counted of segments alone: first-level misses that they translated, of two dimensions
+/// both (the same number under two names), and walks to pages in one of both only (D §VII: F_DD,
+/// F_GD, F_VD).
+pub(crate) const COUNTERS: [&str; 4] = [
+    "segment_translations",
+    "misses_in_both_segments",
+    "misses_in_guest_segment_only",
+    "misses_in_host_segment_only",
+];
 
 /// BASE, LIMIT and OFFSET of one address space, and its escape filter.
 struct Registers {
@@ -47,14 +61,13 @@ pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
     empty: EscapeFilter,
-    sabotage: Option<Sabotage>,
 }
 
 impl Segmented {
     /// Segments over `paging`, none of them set.
     pub fn new(paging: Box<dyn Dimension>, config: &VirtualizationConfig) -> Self {
         let empty = EscapeFilter::new(config.escape_filter_bits, config.escape_filter_functions);
-        Self { paging, registers: Vec::new(), empty, sabotage: None }
+        Self { paging, registers: Vec::new(), empty }
     }
 
     fn registers(&self, space: SpaceId) -> Option<&Registers> {
@@ -82,22 +95,6 @@ impl Segmented {
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
     }
 
-    /// Whether a planted defect drops an operation: one that maps inside a segment, and what is done
-    /// later to a page that was never mapped for it.
-    fn drops(&self, operation: &dyn FormatOperation) -> bool {
-        match operation.downcast_ref() {
-            Some(&TableOperation::Map { space, page, .. }) => {
-                let registers = self.registers(space);
-                registers.is_some_and(|registers| registers.covers(page, PageSize::Size4K))
-            }
-            Some(
-                &TableOperation::Unmap { space, page, .. }
-                | &TableOperation::Protect { space, page, .. },
-            ) => self.paging.look_at(space, page).is_none(),
-            _ => false,
-        }
-    }
-
     /// Carries out an operation on the registers.
     fn write(&mut self, operation: &SegmentOperation) {
         match *operation {
@@ -119,100 +116,95 @@ impl Segmented {
 
 impl Dimension for Segmented {
     fn apply(&mut self, operation: &dyn FormatOperation) {
-        if let Some(operation) = operation.downcast_ref() {
-            return self.write(operation);
-        }
-        if self.sabotage != Some(Sabotage::DropPagingInSegment) || !self.drops(operation) {
-            self.paging.apply(operation);
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => self.paging.apply(operation),
         }
     }
 
     /// A page that the segment translates takes one check and no reference (D Table II).
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        if let Some(reach) = self.segment(request.space, request.page) {
-            walker.check();
+        if let Some(reach) = self.find(request.space, request.page) {
+            walker.note(Purpose::Page, Action::Check);
             return Ok(reach);
         }
         self.paging.walk(request, walker)
     }
 
-    fn walk_hole(
-        &mut self,
-        request: WalkRequest,
-        walker: &mut Walker<'_>,
-    ) -> Result<Reach, WalkFault> {
-        self.paging.walk_hole(request, walker)
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.find(space, page).or_else(|| self.paging.look_at(space, page))
     }
 
-    fn read_bitmap(
-        &mut self,
-        request: WalkRequest,
-        block: Frame,
-        walker: &mut Walker<'_>,
-    ) -> Result<[u64; 8], WalkFault> {
-        self.paging.read_bitmap(request, block, walker)
-    }
-
-    fn has_holes(&self) -> bool {
-        self.paging.has_holes()
-    }
-
-    fn gap_tolerance(&self) -> Option<GapTolerance> {
-        self.paging.gap_tolerance()
-    }
-
-    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
-        self.paging.look_at_superpage(space, page)
-    }
-
-    fn has_segments(&self) -> bool {
-        true
-    }
-
-    fn segment_is_set(&self, space: SpaceId) -> bool {
-        self.registers(space).is_some()
-    }
-
-    fn segment(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        let registers = self.registers(space)?;
-        let ignores_filter = self.sabotage == Some(Sabotage::IgnoreEscapeFilter);
-        let translates = registers.covers(page, PageSize::Size4K)
-            && (ignores_filter || !registers.filter.contains(page));
-        translates.then(|| registers.reach(page))
-    }
-
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
-        if let Some(reach) = self.segment(space, page) {
-            return Some((reach.frame.add(page.index_in(reach.size) as u64), reach.allows));
-        }
-        self.paging.look_at(space, page)
-    }
-
-    /// Entries are of pages that the segment does not translate.
-    fn run_around(&self, request: &RunRequest) -> Run {
-        self.paging.run_around(request)
-    }
-
-    fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault {
-        self.paging.blame(request, kind)
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        self.paging.mark_dirty(space, page);
+    /// A segment has no such bits.
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.paging.mark(space, page, mark);
     }
 
     fn memory(&self) -> &TableMemory {
         self.paging.memory()
     }
 
-    fn perforated_pages(&self) -> Vec<PerforatedPage> {
-        self.paging.perforated_pages()
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => self.paging.capability(wanted),
+        }
     }
 
-    fn sabotage(&mut self, defect: Sabotage) {
-        self.sabotage = Some(defect);
-        self.paging.sabotage(defect);
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => self.paging.capability_mut(wanted),
+        }
     }
+}
+
+/// Registers are no copies of entries: they change with the mapping and are neither filled nor
+/// invalidated.
+impl BesideL2 for Segmented {
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: false }
+    }
+
+    /// 2MB or 1GB where nothing in it can escape (D §III).
+    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let registers = self.registers(space)?;
+        let translates =
+            registers.covers(page, PageSize::Size4K) && !registers.filter.contains(page);
+        translates.then(|| registers.reach(page))
+    }
+
+    /// Beside the second-level TLB a check in vain costs nothing; a host's comes first, and costs a
+    /// step wherever a segment is set (D Table I).
+    fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Option<Reach> {
+        let found = self.find(space, page);
+        if found.is_some() || purpose.is_host() && self.registers(space).is_some() {
+            steps.then(purpose, Action::Check);
+        }
+        found
+    }
+
+    fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}
+
+    fn invalidate(&mut self, _: Shootdown) {}
+
+    fn flush(&mut self) {}
+
+    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+        let BesideCounters { translations, in_guest_only, in_host_only } = *counted;
+        let values = [translations, translations, in_guest_only, in_host_only];
+        COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+    }
+
+    fn reset_counters(&mut self) {}
 }
 
 #[cfg(test)]
@@ -239,26 +231,29 @@ mod tests {
     #[test]
     fn base_is_inside_and_limit_is_not() {
         let dimension = segmented();
-        assert!(dimension.segment(SPACE, VirtualPage::new(511)).is_none());
-        assert!(dimension.segment(SPACE, VirtualPage::new(2048)).is_none());
-        assert!(dimension.segment(SpaceId(1), VirtualPage::new(512)).is_none());
-        assert_eq!(dimension.look_at(SPACE, VirtualPage::new(512)).unwrap().0, Frame::new(1024));
-        assert_eq!(dimension.look_at(SPACE, VirtualPage::new(2047)).unwrap().0, Frame::new(2559));
+        assert!(dimension.find(SPACE, VirtualPage::new(511)).is_none());
+        assert!(dimension.find(SPACE, VirtualPage::new(2048)).is_none());
+        assert!(dimension.find(SpaceId(1), VirtualPage::new(512)).is_none());
+        for (page, frame) in [(512, 1024), (2047, 2559)] {
+            let page = VirtualPage::new(page);
+            let found = dimension.look_at(SPACE, page).unwrap();
+            assert_eq!(found.frame_of(page), Frame::new(frame));
+        }
     }
 
     #[test]
     fn the_reach_is_large_until_a_page_escapes() {
         let mut dimension = segmented();
-        let reach = dimension.segment(SPACE, VirtualPage::new(1030)).unwrap();
+        let reach = dimension.find(SPACE, VirtualPage::new(1030)).unwrap();
         assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
         let page = VirtualPage::new(1030);
         dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
-        assert!(dimension.segment(SPACE, page).is_none());
+        assert!(dimension.find(SPACE, page).is_none());
         assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
-        let beside = dimension.segment(SPACE, VirtualPage::new(600)).unwrap();
+        let beside = dimension.find(SPACE, VirtualPage::new(600)).unwrap();
         assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
         dimension.apply(&SegmentOperation::Clear { space: SPACE });
-        assert!(!dimension.segment_is_set(SPACE));
-        assert!(dimension.segment(SPACE, VirtualPage::new(600)).is_none());
+        assert!(dimension.registers(SPACE).is_none());
+        assert!(dimension.find(SPACE, VirtualPage::new(600)).is_none());
     }
 }

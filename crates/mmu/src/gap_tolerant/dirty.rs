@@ -5,9 +5,8 @@ use perforate_types::{
     TableOperation, VirtualPage,
 };
 
-use super::Mmu;
 use crate::{
-    GapTolerantRadix, MmuConfig, PerforatedVariant, TlbConfig, TlbGeometry, VirtualizationConfig,
+    GapTolerantRadix, Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
     WalkCacheConfig, allow,
 };
 
@@ -34,7 +33,7 @@ fn unit() -> Mmu {
     };
     let mode = GapTolerance::SINGLE_4M;
     let dimension = Box::new(GapTolerantRadix::new(mode));
-    let mut mmu = Mmu::new(&config, dimension, PerforatedVariant::Filtered).unwrap();
+    let mut mmu = Mmu::new(&config, dimension).unwrap();
     let page = VirtualPage::new(0);
     for level in [4, 3, 2] {
         let frame = Frame::new(0x10 + u64::from(level));
@@ -60,7 +59,7 @@ fn access(mmu: &mut Mmu, kind: AccessKind, page: u64) {
 
 /// Whether the first level knows the leaf behind a page dirty.
 fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
-    let hit = mmu.data.look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
+    let hit = mmu.data_tlb().look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
     hit.allows & allow::DIRTY != 0
 }
 
@@ -70,7 +69,7 @@ fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
 fn a_cached_gap_tolerant_entry_knows_that_it_is_dirty() {
     type Forget = fn(&mut Mmu);
     let ways: [Forget; 3] =
-        [|mmu| mmu.evict_page(VirtualPage::new(0)), Mmu::flush_first_level, |_| ()];
+        [|mmu| mmu.evict_page(SPACE, VirtualPage::new(0)), Mmu::flush_first_level, |_| ()];
     for (way, forget) in ways.into_iter().enumerate() {
         let mut mmu = unit();
         access(&mut mmu, AccessKind::Read, 0);

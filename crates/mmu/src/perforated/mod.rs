@@ -1,19 +1,23 @@
 //! Perforated pages (P §IV): 2MB mappings with 4KB holes, a filter in the page-directory entry,
 //! shadow entries that lead to the holes, and a bitmap per physical block.
 
+mod holes;
+
+use std::any::TypeId;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
-    AccessKind, FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry,
-    PerforatedOperation, Permissions, PhysicalAddress, Purpose, SpaceId, TableOperation,
+    FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry, PerforatedOperation,
+    Permissions, PhysicalAddress, SpaceId, TableOperation,
     VirtualPage,
 };
 
-use crate::dimension::{Dimension, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
-use crate::radix::{Descent, Radix, entry_in, fill};
-use crate::walk_cache::Directory;
-use crate::{PerforatedVariant, TableMemory, Walker};
+use crate::capability::{Capability, CapabilityMut, Wanted};
+use crate::radix::{Radix, entry_in};
+use crate::{
+    Dimension, Mark, PerforatedVariant, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow,
+};
 
 /// Sub-pages per filter bit.
 const REGION: usize = 64;
@@ -23,6 +27,21 @@ const REGION: usize = 64;
 struct OwnHoles {
     holes: HoleSet,
     allocated: HoleSet,
+}
+
+/// A perforated page as its tables hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerforatedPage {
+    /// Address space.
+    pub space: SpaceId,
+    /// First page.
+    pub page: VirtualPage,
+    /// Hole filter in the page-directory entry.
+    pub filter: u8,
+    /// This address space's holes.
+    pub holes: HoleSet,
+    /// Those of them that are mapped somewhere.
+    pub allocated: HoleSet,
 }
 
 /// Page tables with perforated pages.
@@ -74,9 +93,9 @@ impl PerforatedRadix {
         self.bitmaps.add(block.number() / 8)
     }
 
-    fn is_own_hole(&self, space: SpaceId, page: VirtualPage) -> bool {
-        let own = self.pages.get(&(space, page.align_down(PageSize::Size2M)));
-        own.is_some_and(|own| own.holes.contains(page.index_in(PageSize::Size2M)))
+    /// The holes of the page around `page`, if it has any.
+    fn own_holes(&self, space: SpaceId, page: VirtualPage) -> Option<&OwnHoles> {
+        self.pages.get(&(space, page.align_down(PageSize::Size2M)))
     }
 
     fn hole_node(&self, space: SpaceId, page: VirtualPage) -> Frame {
@@ -114,15 +133,16 @@ impl PerforatedRadix {
         }
     }
 
+    /// The entry of a sub-page in the hole node, and its place.
+    fn hole_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
+        let address = entry_in(self.hole_node(space, page), 1, page);
+        (address, self.radix.memory().entry(address))
+    }
+
     /// [`allow::DIRTY`] if a sub-page that is no hole was written through its entry in the hole
     /// node, where another sharer's bit leads.
     fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
-        let first = page.align_down(PageSize::Size2M);
-        if !self.pages.contains_key(&(space, first)) {
-            return 0;
-        }
-        let address = entry_in(self.hole_node(space, first), 1, page);
-        let entry = self.radix.memory().entry(address);
+        let (_, entry) = self.hole_entry(space, page);
         if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
     }
 
@@ -281,6 +301,15 @@ impl PerforatedRadix {
         self.radix.memory_mut().clear_frame(node);
     }
 
+    /// The perforated pages, in order of address space and address, for pictures and tests.
+    pub fn perforated_pages(&self) -> Vec<PerforatedPage> {
+        let picture = |(&(space, page), own): (&(SpaceId, VirtualPage), &OwnHoles)| {
+            let filter = self.large_entry(space, page).1.filter();
+            PerforatedPage { space, page, filter, holes: own.holes, allocated: own.allocated }
+        };
+        self.pages.iter().map(picture).collect()
+    }
+
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
         if self.pages.contains_key(&(space, page)) {
             let asked = self.asked_regions(self.large_entry(space, page).1.filter());
@@ -306,77 +335,47 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    fn walk_hole(
-        &mut self,
-        request: WalkRequest,
-        walker: &mut Walker<'_>,
-    ) -> Result<Reach, WalkFault> {
-        let (level, node) = self.radix.start_walk(&request, Directory::Shadow, walker)?;
-        let holes = if level == 1 {
-            node
-        } else {
-            let above = self.radix.descend(&request, (level, node), 3, walker)?;
-            let Descent::Node(directory) = above else { return Err(WalkFault::NotMapped) };
-            // A guest's shadow node is a page of its own: the host may have it anywhere.
-            let shadow = walker.locate(directory.frame.add(1))?;
-            let place = (2, request.page);
-            let (address, entry) = self.radix.read(shadow, place, Purpose::Shadow, walker)?;
-            self.radix.mark(address, entry, false);
-            let holes = walker.locate(entry.frame())?;
-            fill(&request, 2, Directory::Shadow, holes, walker);
-            holes
+    /// Of a page with holes a part of 4KB: this space's hole, or a sub-page in place.
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let Some(own) = self.own_holes(space, page) else {
+            return self.radix.look_at(space, page);
         };
-        let (address, entry) = self.radix.read(holes, (1, request.page), Purpose::Hole, walker)?;
-        let dirtied = request.write && entry.permissions().allow(AccessKind::Write);
-        Ok(Descent::Leaf(1, self.radix.mark(address, entry, dirtied)).reach())
-    }
-
-    fn read_bitmap(
-        &mut self,
-        _: WalkRequest,
-        block: Frame,
-        walker: &mut Walker<'_>,
-    ) -> Result<[u64; 8], WalkFault> {
-        let line = self.bitmap_line(block);
-        let located = walker.locate(line.page())?.located;
-        walker.read(Purpose::Bitmap, located.address().add(line.offset(PageSize::Size4K)));
-        let word = |region: u64| self.radix.memory().word(line.add(region * 8));
-        Ok(std::array::from_fn(|region| word(region as u64)))
-    }
-
-    fn has_holes(&self) -> bool {
-        true
-    }
-
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
-        if !self.is_own_hole(space, page) {
-            let (frame, allows) = self.radix.look_at(space, page)?;
-            return Some((frame, allows | self.dirty_in_place(space, page)));
+        if !own.holes.contains(page.index_in(PageSize::Size2M)) {
+            let reach = self.radix.look_at(space, page)?;
+            let allows = reach.allows | self.dirty_in_place(space, page);
+            return Some(Reach::of_page(reach.frame_of(page), allows));
         }
-        let entry = self.radix.memory().entry(entry_in(self.hole_node(space, page), 1, page));
+        let (_, entry) = self.hole_entry(space, page);
         let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
-        entry.is_present().then(|| (entry.frame(), allows))
+        entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
     }
 
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        if self.is_own_hole(space, page) {
-            let address = entry_in(self.hole_node(space, page), 1, page);
-            let entry = self.radix.memory().entry(address);
-            self.radix.mark(address, entry, true);
-        } else {
-            self.radix.mark_dirty(space, page);
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        let own = self.own_holes(space, page);
+        if own.is_none_or(|own| !own.holes.contains(page.index_in(PageSize::Size2M))) {
+            return self.radix.mark(space, page, mark);
         }
+        let (address, entry) = self.hole_entry(space, page);
+        self.radix.mark_entry(address, entry, mark == Mark::Dirty);
     }
 
     fn memory(&self) -> &TableMemory {
         self.radix.memory()
     }
 
-    fn perforated_pages(&self) -> Vec<PerforatedPage> {
-        let picture = |(&(space, page), own): (&(SpaceId, VirtualPage), &OwnHoles)| {
-            let filter = self.large_entry(space, page).1.filter();
-            PerforatedPage { space, page, filter, holes: own.holes, allocated: own.allocated }
-        };
-        self.pages.iter().map(picture).collect()
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::Holes => Some(Capability::Holes(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Holes => Some(CapabilityMut::Holes(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => None,
+        }
     }
 }

@@ -8,10 +8,13 @@
 //! walk has just read, 32 in four lines. Accessed bits are neither asked for nor set: Linux makes
 //! entries with the bit set, and nothing here clears it.
 
+mod entries;
+mod fill;
+
 use perforate_types::{Frame, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
-use crate::dimension::Reach;
+use crate::Reach;
 
 /// How the second-level TLB coalesces 4KB pages, `tlb.l2_coalescing` of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +67,7 @@ pub struct Run {
 impl Run {
     /// Whether it has the page at this place of the window.
     #[inline]
-    pub(crate) const fn covers(&self, index: u64) -> bool {
+    pub const fn covers(&self, index: u64) -> bool {
         index.wrapping_sub(self.first) < self.pages
     }
 }
@@ -94,14 +97,14 @@ impl RunRequest {
     }
 
     /// The longest run around the page, given what the tables say of a page of the window.
-    pub(crate) fn longest(&self, look_at: impl Fn(VirtualPage) -> Option<(Frame, u8)>) -> Run {
+    pub fn longest(&self, look_at: impl Fn(VirtualPage) -> Option<Reach>) -> Run {
         let own = self.page.number() % self.window;
         let start = self.page.number() - own;
         let continues = |index: u64| {
-            let found = look_at(VirtualPage::new(start + index));
-            found.is_some_and(|(frame, allows)| {
-                frame.number() + own == self.frame.number() + index
-                    && (allows ^ self.allows) & self.compared == 0
+            let page = VirtualPage::new(start + index);
+            look_at(page).is_some_and(|found| {
+                found.frame_of(page).number() + own == self.frame.number() + index
+                    && (found.allows ^ self.allows) & self.compared == 0
             })
         };
         let before = (0..own).rev().take_while(|&index| continues(index)).count() as u64;
@@ -132,7 +135,7 @@ mod tests {
         };
         let run = request.longest(|page| {
             let (frame, allows) = window[(page.number() - 0x1000) as usize]?;
-            Some((Frame::new(frame), allows))
+            Some(Reach::of_page(Frame::new(frame), allows))
         });
         (run.first, run.pages, run.frame.number())
     }
@@ -159,7 +162,7 @@ mod tests {
             compared: u8::MAX,
             window: 8,
         };
-        let run = request.longest(|page| Some((Frame::new(page.number() % 8), 1)));
+        let run = request.longest(|page| Some(Reach::of_page(Frame::new(page.number() % 8), 1)));
         assert_eq!((run.first, run.pages), (5, 1), "frame 5 is not 1");
     }
 }

@@ -1,25 +1,35 @@
 //! The x86-64 four-level page table: written by operations on tables, read by walks.
 
+mod walk;
+
+use std::any::TypeId;
+
 use perforate_types::{
-    AccessKind, FormatOperation, Frame, GapTolerance, Level, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, TableOperation, VirtualPage,
+    FormatOperation, Frame, Level, PageSize, PageTableEntry, Permissions, PhysicalAddress, SpaceId,
+    TableOperation, VirtualPage,
 };
 
-use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
-use crate::gap_tolerant::table_entry;
-use crate::walk_cache::{Directory, WalkStart};
-use crate::{Node, Run, RunRequest, TableMemory, Walker};
+use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
+use crate::coalescing::{Run, RunRequest};
+use crate::walk::Directory;
+use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
+pub(crate) use walk::{Descent, fill};
 
 /// Level of the root node.
 const ROOT: Level = 4;
+
+/// Finds the entry of the level-1 node that covers a page in a level-2 node; `None` where an entry of
+/// another kind takes its place.
+pub(crate) type FindEntry =
+    Box<dyn Fn(&TableMemory, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
 
 /// Ordinary page tables with 4KB, 2MB and 1GB leaves.
 #[derive(Default)]
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
-    /// How level-2 nodes are laid out where they may hold gap-tolerant entries.
-    directories: Option<GapTolerance>,
+    /// Where entries lie in level-2 nodes that are laid out in another way.
+    directories: Option<FindEntry>,
     /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
     /// are mapped in runs.
     latest: Option<(SpaceId, u64, Frame)>,
@@ -43,16 +53,6 @@ const fn leaf_size(level: Level) -> PageSize {
     }
 }
 
-/// What a read of an entry of `level` is for.
-const fn purpose(level: Level) -> Purpose {
-    match level {
-        4 => Purpose::Level4,
-        3 => Purpose::Level3,
-        2 => Purpose::Level2,
-        _ => Purpose::Level1,
-    }
-}
-
 /// Address of the entry for `page` in the node of `level` at `node`.
 pub(crate) const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
     let index = page.number() >> (9 * (level as u32 - 1)) & 511;
@@ -65,17 +65,16 @@ impl Radix {
         Self::default()
     }
 
-    /// Tables whose level-2 nodes have places for gap-tolerant entries, to which it is blind: it
-    /// writes, finds and walks what lies beneath level-1 nodes.
-    pub(crate) fn with_directories(mode: GapTolerance) -> Self {
-        Self { directories: Some(mode), ..Self::default() }
+    /// Tables whose level-2 nodes are laid out in another way and hold other entries as well, to
+    /// which it is blind: it writes, finds and walks what lies beneath level-1 nodes.
+    pub(crate) fn with_directories(find_entry: FindEntry) -> Self {
+        Self { directories: Some(find_entry), ..Self::default() }
     }
 
-    /// Where the entry of `level` for `page` lies in `node`; `None` where a gap-tolerant entry
-    /// takes its place.
+    /// Where the entry of `level` for `page` lies in `node`; `None` where another takes its place.
     fn entry_of(&self, node: Frame, level: Level, page: VirtualPage) -> Option<PhysicalAddress> {
-        match self.directories {
-            Some(mode) if level == 2 => table_entry(&self.memory, mode, node, page),
+        match &self.directories {
+            Some(find_entry) if level == 2 => find_entry(&self.memory, node, page),
             _ => Some(entry_in(node, level, page)),
         }
     }
@@ -225,7 +224,7 @@ impl Radix {
 
     /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
     #[inline]
-    pub(crate) fn mark(
+    pub(crate) fn mark_entry(
         &mut self,
         address: PhysicalAddress,
         entry: PageTableEntry,
@@ -238,115 +237,14 @@ impl Radix {
         marked
     }
 
-    /// Finds where a walk starts: a walk-cache hit, or the root.
-    #[inline(always)]
-    pub(crate) fn start_walk(
-        &self,
-        request: &WalkRequest,
-        directory: Directory,
-        walker: &mut Walker<'_>,
-    ) -> Result<(Level, Node), WalkFault> {
-        let found = walker.caches.look_up(request.space, request.page, directory);
-        self.start_at(request, found, walker)
-    }
-
-    /// Where a walk starts, given what the walk caches have.
-    #[inline(always)]
-    pub(crate) fn start_at(
-        &self,
-        request: &WalkRequest,
-        found: Option<WalkStart>,
-        walker: &mut Walker<'_>,
-    ) -> Result<(Level, Node), WalkFault> {
-        if let Some(start) = found {
-            walker.looked_up(Some(start.slot));
-            walker.located_before(start.node);
-            return Ok((start.level, start.node));
-        }
-        walker.looked_up(None);
-        let root = self.root(request.space).ok_or(WalkFault::NotMapped)?;
-        Ok((ROOT, walker.locate(root)?))
-    }
-
-    /// Reads the entry of `level` for `page` in `node` as the walker does; also tells where the
-    /// dimension itself has it.
-    #[inline]
-    pub(crate) fn read(
-        &mut self,
-        node: Node,
-        (level, page): (Level, VirtualPage),
-        purpose: Purpose,
-        walker: &mut Walker<'_>,
-    ) -> Result<(PhysicalAddress, PageTableEntry), WalkFault> {
-        walker.read(purpose, entry_in(node.located, level, page));
-        let address = entry_in(node.frame, level, page);
-        let entry = self.memory.entry(address);
-        if entry.is_present() { Ok((address, entry)) } else { Err(WalkFault::NotMapped) }
-    }
-
-    /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
-    /// is known.
-    #[inline(always)]
-    pub(crate) fn descend(
-        &mut self,
-        request: &WalkRequest,
-        (mut level, mut node): (Level, Node),
-        until: Level,
-        walker: &mut Walker<'_>,
-    ) -> Result<Descent, WalkFault> {
-        while level >= until {
-            let (address, entry) =
-                self.read(node, (level, request.page), purpose(level), walker)?;
-            if level == 1 || entry.is_large() {
-                let has_holes = level == 2 && entry.filter() != 0;
-                let dirtied =
-                    request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
-                return Ok(Descent::Leaf(level, self.mark(address, entry, dirtied)));
+    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in (1..=ROOT).rev() {
+            let Some(address) = self.entry_address(space, page, level) else { return };
+            let entry = self.memory.entry(address);
+            if entry.is_present() {
+                self.mark_entry(address, entry, false);
             }
-            self.mark(address, entry, false);
-            node = walker.locate(entry.frame())?;
-            fill(request, level, Directory::Ordinary, node, walker);
-            level -= 1;
         }
-        Ok(Descent::Node(node))
-    }
-}
-
-/// Where a descent ended.
-pub(crate) enum Descent {
-    /// At a leaf of this level.
-    Leaf(Level, PageTableEntry),
-    /// At this node, whose entries were not read.
-    Node(Node),
-}
-
-impl Descent {
-    /// The leaf's reach.
-    ///
-    /// # Panics
-    /// If the descent ended at a node.
-    pub(crate) fn reach(&self) -> Reach {
-        let Self::Leaf(level, entry) = self else { panic!("the walk ended above the leaf") };
-        let size = leaf_size(*level);
-        Reach {
-            size,
-            frame: entry.leaf_frame(size),
-            allows: allow::of_leaf(entry.permissions(), entry.is_dirty()),
-            filter: if size == PageSize::Size2M { entry.filter() } else { 0 },
-        }
-    }
-}
-
-/// Fills a walk cache with a non-leaf entry just read.
-pub(crate) fn fill(
-    request: &WalkRequest,
-    level: Level,
-    directory: Directory,
-    node: Node,
-    walker: &mut Walker<'_>,
-) {
-    if let Some(slot) = walker.caches.fill(request.space, request.page, level, directory, node) {
-        walker.filled(purpose(level), slot);
     }
 }
 
@@ -363,47 +261,52 @@ impl Dimension for Radix {
         Ok(self.descend(&request, start, 1, walker)?.reach())
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
-        let (level, address) = self.leaf(space, page)?;
-        let (size, entry) = (leaf_size(level), self.memory.entry(address));
-        let frame = entry.leaf_frame(size).add(page.index_in(size) as u64);
-        Some((frame, allow::of_leaf(entry.permissions(), entry.is_dirty())))
-    }
-
-    fn look_at_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (level, address) = self.leaf(space, page)?;
         Some(Descent::Leaf(level, self.memory.entry(address)).reach())
     }
 
-    /// A window lies in one node.
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        match mark {
+            Mark::Accessed => self.mark_accessed(space, page),
+            Mark::Dirty => {
+                if let Some((_, address)) = self.leaf(space, page) {
+                    let entry = self.memory.entry(address);
+                    self.mark_entry(address, entry, true);
+                }
+            }
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::Runs => Some(Capability::Runs(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => None,
+        }
+    }
+}
+
+/// A window lies in one node.
+impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);
         let node = entry.map(PhysicalAddress::page);
         request.longest(|page| {
             let entry = self.memory.entry(entry_in(node?, 1, page));
             let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
-            entry.is_present().then(|| (entry.frame(), allows))
+            entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
         })
-    }
-
-    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in (1..=ROOT).rev() {
-            let Some(address) = self.entry_address(space, page, level) else { return };
-            let entry = self.memory.entry(address);
-            if entry.is_present() {
-                self.mark(address, entry, false);
-            }
-        }
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        if let Some((_, address)) = self.leaf(space, page) {
-            let entry = self.memory.entry(address);
-            self.mark(address, entry, true);
-        }
-    }
-
-    fn memory(&self) -> &TableMemory {
-        &self.memory
     }
 }

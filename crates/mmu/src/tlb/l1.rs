@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 
-use crate::TlbGeometry;
-use crate::dimension::allow;
-use crate::set_associative::SetAssociative;
+use super::SetAssociative;
+use crate::{TlbGeometry, allow};
 
 /// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
 #[derive(Clone, Copy, Default)]

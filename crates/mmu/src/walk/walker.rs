@@ -3,10 +3,9 @@
 
 use perforate_types::{Action, Frame, GuestFrame, PhysicalAddress, Purpose, Steps, Unit};
 
-use crate::WalkCaches;
-use crate::dimension::WalkFault;
-use crate::l2_tlb::L2Tlb;
 use crate::nested::Host;
+use crate::tlb::L2Tlb;
+use crate::{WalkCaches, WalkFault};
 
 /// A page-table node: its frame as its own dimension counts frames, and where that lies in the
 /// machine. The two differ in guests only.
@@ -71,9 +70,9 @@ impl<'a> Walker<'a> {
         self.steps.beside(self.purpose(purpose), action);
     }
 
-    /// Reads simulated memory.
+    /// Reads simulated memory, at an address of the machine.
     #[inline]
-    pub(crate) fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
+    pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
@@ -82,17 +81,11 @@ impl<'a> Walker<'a> {
         self.steps.fell_on_padding();
     }
 
-    /// Notes that a B-block was found in the selection of a gap-tolerant entry: one just read, or
-    /// one that the walk cache held.
+    /// Notes what else was done, after everything before it. The purpose is that of the dimension
+    /// itself, host or not.
     #[inline]
-    pub(crate) fn selected(&mut self, cached: bool) {
-        let purpose = if cached { Purpose::Page } else { Purpose::Level2 };
-        self.steps.then(self.purpose(purpose), Action::Select);
-    }
-
-    /// Notes a check of a direct segment.
-    pub(crate) fn check(&mut self) {
-        self.steps.then(self.purpose(Purpose::Page), Action::Check);
+    pub fn note(&mut self, purpose: Purpose, action: Action) {
+        self.steps.then(self.purpose(purpose), action);
     }
 
     /// Notes a table that a walk cache knew, where somebody checks the places of tables.
@@ -106,8 +99,11 @@ impl<'a> Walker<'a> {
     /// Where a table of this dimension lies in the machine. The walker sets accessed bits in
     /// tables, so the host must allow writing them, as x86-64 has it where nested tables have
     /// accessed and dirty bits.
+    ///
+    /// # Errors
+    /// [`WalkFault::Host`] where the host has it nowhere.
     #[inline(always)]
-    pub(crate) fn locate(&mut self, frame: Frame) -> Result<Node, WalkFault> {
+    pub fn locate(&mut self, frame: Frame) -> Result<Node, WalkFault> {
         match &mut self.host {
             None => Ok(Node { frame, located: frame }),
             Some(host) => {
