@@ -31,8 +31,13 @@ pub enum HostError {
     #[error("{0}")]
     Size(String),
     /// The requested processor cannot be used.
-    #[error("{0}; expected a processor that this process may run on")]
-    Processor(io::Error),
+    #[error("{number}: {source}; expected a processor we may run on")]
+    Processor {
+        /// Its number.
+        number: usize,
+        /// The operating system's error.
+        source: io::Error,
+    },
     /// The process of a benchmark ended or answered something unexpected.
     #[error("the benchmark's process ended or answered {answer:?}; expected a measurement")]
     Benchmark {

@@ -25,13 +25,13 @@ mod replay;
 mod temporary;
 
 // Shared with the plugin, which is compiled on its own.
+#[path = "../plugin/file_kind.rs"]
+mod file_kind;
 #[path = "../plugin/layout.rs"]
 mod layout;
 #[allow(dead_code)] // The plugin uses the rest.
 #[path = "../plugin/record.rs"]
 mod record;
-#[path = "../plugin/file_kind.rs"]
-mod file_kind;
 // Compiled here only for lints and tests; it calls functions that only the emulator has.
 #[cfg(test)]
 #[allow(dead_code)]

@@ -463,10 +463,7 @@ fn ending(status: ExitStatus) -> Ending {
 }
 
 /// The processes that executed instructions.
-fn processes(
-    replay: &Replay<TraceWriter>,
-    counts: &[ProcessCounts],
-) -> Vec<ProcessSummary> {
+fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<ProcessSummary> {
     let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
     recorded
         .map(|(number, counts)| {

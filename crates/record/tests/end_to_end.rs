@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use perforate_record::{
-    RecordError, Ending, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
+    Ending, RecordError, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
 };
 use perforate_trace::{Source, TraceReader};
 use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId};

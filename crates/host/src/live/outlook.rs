@@ -1,40 +1,63 @@
-//! How many more 2MB regions could be mapped large, if the kernel knew perforated pages.
+//! Number of further 2MB regions that could be mapped large if the kernel had perforated pages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use perforate_capture::native::Area;
-use perforate_capture::snapshot::{HostFiles, read_host};
 use perforate_os::{BlockReach, Occupancy, OsError, Policy, Survey};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-/// The blocks of a memory by what could be made of them, our 4KB pages moved out of the way.
+use crate::HostError;
+use crate::benchmark::AnonymousMemory;
+use crate::snapshot::{HostFiles, read_host};
+
+/// The blocks of the machine's memory by their possible use, with our 4KB pages moved away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// Blocks, where what our 4KB pages hold counts as free.
+    /// The blocks; frames of our 4KB pages count as free.
     pub survey: Survey,
-    /// Blocks in which our 4KB pages lie.
+    /// Blocks that contain our 4KB pages.
     pub with_ours: u64,
     /// 2MB regions of the request that are in 4KB pages.
     pub regions: u64,
-    /// What was taken to be so because Linux does not tell.
+    /// Assumptions about frames whose use the kernel does not tell.
     pub assumptions: Vec<String>,
 }
 
+/// The outlook in JSON.
+#[derive(Serialize)]
+pub(super) struct Record<'a> {
+    blocks: u64,
+    blocks_large: u64,
+    blocks_free: u64,
+    blocks_whole_if_moved: u64,
+    blocks_perforated_if_moved: u64,
+    blocks_too_fragmented: u64,
+    blocks_perforated_at_once: u64,
+    blocks_with_ours: u64,
+    regions_in_small_pages: u64,
+    regions_whole_if_moved: u64,
+    regions_perforated_if_moved: u64,
+    regions_perforated_at_once: u64,
+    assumptions: &'a [String],
+}
+
 impl Outlook {
-    /// This machine's memory at this moment, `area` being ours.
-    pub fn now(area: &Area, policy: &dyn Policy, regions: u64) -> Result<Self, String> {
-        let frames = area.frames().map_err(|error| format!("/proc/self/pagemap: {error}"))?;
-        // How often frames are mapped is not asked.
+    /// This machine's memory at this moment; `ours` is the memory of the request.
+    pub(super) fn now(
+        ours: &AnonymousMemory,
+        policy: &dyn Policy,
+        regions: u64,
+    ) -> Result<Self, HostError> {
+        let frames = ours.frames();
+        let frames = frames.map_err(HostError::system("/proc/self/pagemap"))?;
+        // Shared frames need not be counted.
         let files = HostFiles { counts: None, ..HostFiles::open(Path::new("/proc")) };
-        let host = read_host(files, &mut |_, _| {}).map_err(|error| error.to_string())?;
-        let memory = host.frames().map_err(|error| error.to_string())?;
+        let host = read_host(files, &mut |_, _| {})?;
         let ours = frames.into_iter().flatten().collect();
-        let found = Self::of(memory, &ours, policy, regions).map_err(|error| error.to_string())?;
+        let found = Self::of(host.frames()?, &ours, policy, regions)?;
         Ok(Self { assumptions: host.about.assumptions, ..found })
     }
 
-    /// Judges every block under the policy; `regions` of the request are in 4KB pages.
     fn of(
         memory: &Occupancy,
         ours: &BTreeSet<u64>,
@@ -46,24 +69,23 @@ impl Outlook {
         Ok(Self { survey, with_ours, regions, assumptions: Vec::new() })
     }
 
-    /// Blocks that the policy perforates once what is movable in them is moved: what stays is
-    /// holes.
+    /// Blocks that the policy perforates after movable frames are moved; the rest become holes.
     pub fn perforated_if_moved(&self) -> u64 {
         self.survey.count(BlockReach::PerforableNow) + self.survey.count(BlockReach::Perforable)
     }
 
-    /// Blocks in which too much stays.
-    pub fn neither(&self) -> u64 {
+    /// Blocks with too many immovable frames.
+    pub fn too_fragmented(&self) -> u64 {
         self.survey.count(BlockReach::Neither) + self.survey.count(BlockReach::Reclaimable)
     }
 
-    /// Regions of the request that could be perforated with nothing moved but our own pages. A
-    /// region's frames make room for what its new block holds, so blocks are what is short.
+    /// Regions of the request that could be perforated with only our own pages moved. A region's old
+    /// frames make room for the contents of its new block, so blocks are the limit.
     pub fn regions_at_once(&self) -> u64 {
         self.regions.min(self.survey.perforable_as_they_are)
     }
 
-    /// Regions that could be perforated where movable frames are moved too.
+    /// Regions that could be perforated with all movable frames moved.
     pub fn regions_if_moved(&self) -> u64 {
         self.regions.min(self.perforated_if_moved())
     }
@@ -74,22 +96,22 @@ impl Outlook {
         self.regions.min(whole + self.survey.count(BlockReach::Compactable))
     }
 
-    pub fn json(&self) -> Value {
-        json!({
-            "blocks": self.survey.memory_blocks,
-            "blocks_large": self.survey.count(BlockReach::Large),
-            "blocks_free": self.survey.count(BlockReach::Whole),
-            "blocks_whole_if_moved": self.survey.count(BlockReach::Compactable),
-            "blocks_perforated_if_moved": self.perforated_if_moved(),
-            "blocks_too_fragmented": self.neither(),
-            "blocks_perforated_at_once": self.survey.perforable_as_they_are,
-            "blocks_with_ours": self.with_ours,
-            "regions_in_small_pages": self.regions,
-            "regions_whole_if_moved": self.regions_whole(),
-            "regions_perforated_if_moved": self.regions_if_moved(),
-            "regions_perforated_at_once": self.regions_at_once(),
-            "assumptions": self.assumptions,
-        })
+    pub(super) fn record(&self) -> Record<'_> {
+        Record {
+            blocks: self.survey.memory_blocks,
+            blocks_large: self.survey.count(BlockReach::Large),
+            blocks_free: self.survey.count(BlockReach::Whole),
+            blocks_whole_if_moved: self.survey.count(BlockReach::Compactable),
+            blocks_perforated_if_moved: self.perforated_if_moved(),
+            blocks_too_fragmented: self.too_fragmented(),
+            blocks_perforated_at_once: self.survey.perforable_as_they_are,
+            blocks_with_ours: self.with_ours,
+            regions_in_small_pages: self.regions,
+            regions_whole_if_moved: self.regions_whole(),
+            regions_perforated_if_moved: self.regions_if_moved(),
+            regions_perforated_at_once: self.regions_at_once(),
+            assumptions: &self.assumptions,
+        }
     }
 }
 
@@ -119,14 +141,14 @@ mod tests {
         (0..5).for_each(|_| push(&[(Unmovable, 1), (Movable, 63)]));
         push(&[(Movable, 192)]);
         let memory = memory.finish().unwrap();
-        let policy = parse_policy(super::super::SELECTIVE).unwrap();
+        let policy = parse_policy("perforated:max-hole-share=25%,max-filter-bits=4").unwrap();
         let ours = (1224..1424).chain([7]).collect();
         let outlook = Outlook::of(&memory, &ours, policy.as_ref(), 3).unwrap();
         let count = |reach| outlook.survey.count(reach);
         assert_eq!(outlook.survey.memory_blocks, 6);
         assert_eq!((count(BlockReach::Large), count(BlockReach::Whole)), (1, 1));
         assert_eq!(count(BlockReach::Compactable), 1);
-        assert_eq!((outlook.perforated_if_moved(), outlook.neither()), (1, 2));
+        assert_eq!((outlook.perforated_if_moved(), outlook.too_fragmented()), (1, 2));
         assert_eq!((outlook.survey.perforable_as_they_are, outlook.with_ours), (1, 1));
         assert_eq!(outlook.regions_at_once(), 1);
         assert_eq!(outlook.regions_if_moved(), 1);

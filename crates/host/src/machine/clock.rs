@@ -28,7 +28,7 @@ pub fn clock_ghz() -> Option<f64> {
 pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
     let clock = std::thread::spawn(move || pin(processor).map(|()| clock_ghz()));
     let clock = clock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    clock.map_err(HostError::Processor)
+    clock.map_err(|source| HostError::Processor { number: processor, source })
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -1,29 +1,29 @@
-//! What is on pages, by hash: how many are zero, how many have the content of another.
+//! Contents of pages, by hash: how many are zero, and how many are copies.
 
 use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Hashes that are kept at most: 512MB of them. Beyond, every second content is left out.
-const MOST_HASHES: usize = 1 << 26;
+/// Upper limit of hashes kept: 512MB of them. Beyond it every second content is dropped.
+const MAX_HASHES: usize = 1 << 26;
 
 /// Contents of pages, as hashes.
 ///
-/// Where there are too many, a sample is kept: all pages of a share of the *contents*, chosen by
-/// hash, so that copies of one content stay together.
+/// If there are too many, a sample is kept: all pages of a share of the *contents*, chosen by hash, so
+/// that copies stay together.
 #[derive(Clone, Debug)]
 pub struct PageContents {
     hashes: Vec<u64>,
     zero: u64,
     pages: u64,
-    most: usize,
-    /// One content in 2^this is kept.
+    max: usize,
+    /// One content in 2^shift is kept.
     shift: u32,
 }
 
 impl Default for PageContents {
     fn default() -> Self {
-        Self { hashes: Vec::new(), zero: 0, pages: 0, most: MOST_HASHES, shift: 0 }
+        Self { hashes: Vec::new(), zero: 0, pages: 0, max: MAX_HASHES, shift: 0 }
     }
 }
 
@@ -39,7 +39,7 @@ impl PageContents {
         if self.keeps(hash) {
             self.hashes.push(hash);
         }
-        while self.hashes.len() > self.most {
+        while self.hashes.len() > self.max {
             self.shift += 1;
             let mask = self.mask();
             self.hashes.retain(|hash| hash & mask == 0);
@@ -64,20 +64,20 @@ impl PageContents {
         self.zero
     }
 
-    /// Of how many contents one is kept: 1 unless there were too many.
+    /// One content in so many is kept; 1 unless there were too many.
     pub fn sampled_one_in(&self) -> u64 {
         self.mask() + 1
     }
 
-    /// How many pages have each content that is kept and not zero, by hash.
+    /// Number of pages by hash, of the contents that are kept and not zero.
     pub fn by_hash(&self) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         self.hashes.iter().for_each(|&hash| *counts.entry(hash).or_default() += 1);
         counts
     }
 
-    /// Pages with the content of another, how many contents those are, and the copies of the most
-    /// frequent; zeros apart. Estimates where contents are sampled.
+    /// Number of pages that are copies, number of their contents, and copies of the most frequent one;
+    /// zero pages excluded. Estimates if contents are sampled.
     pub fn duplicates(&self) -> (u64, u64, u64) {
         let mut sorted = self.hashes.clone();
         sorted.sort_unstable();
@@ -119,7 +119,7 @@ mod tests {
     /// 4000 contents of four pages each, with room for 1000: one content in sixteen or so stays.
     #[test]
     fn a_sample_keeps_copies_together() {
-        let mut contents = PageContents { most: 1000, ..PageContents::default() };
+        let mut contents = PageContents { max: 1000, ..PageContents::default() };
         for number in 0..16_000 {
             contents.add(&page(1 + number % 4000));
         }

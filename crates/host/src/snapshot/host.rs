@@ -1,4 +1,4 @@
-//! A snapshot of a machine: what each frame of memory holds.
+//! A snapshot of a machine: the use of each frame of memory.
 //!
 //! The tables of flags and counts are read as streams, a section of memory (128MB) at a time: a
 //! terabyte of memory has 2GB of flags.
@@ -10,18 +10,21 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use perforate_os::{FrameState, HostSnapshot, Occupancy, OccupancyBuilder, OsError, SnapshotAbout};
+use perforate_record::process_memory::read_text;
 
-use crate::CaptureError;
-use crate::proc::{Entries, PageFlags, Zones, kernel_release, memory_ranges, text, wrong};
+use crate::HostError;
+use crate::proc::{
+    Entries, PageFlags, Zones, has_no_use, is_large_page, kernel_release, memory_ranges, state_of,
+};
 
 /// Frames of a section, the unit in which Linux describes memory on x86-64.
 const SECTION_FRAMES: usize = 1 << 15;
 const BLOCK_FRAMES: usize = 512;
 
-/// What of `/proc` a snapshot is made from; what is `None` could not be read.
+/// The files of `/proc` from which a snapshot is made; those that could not be read are `None`.
 #[derive(Default)]
 pub struct HostFiles {
-    /// Where the files lie, for messages.
+    /// Their folder, for messages.
     pub folder: PathBuf,
     /// `kpageflags`.
     pub flags: Option<Box<dyn Read>>,
@@ -41,62 +44,39 @@ pub struct HostFiles {
     pub frames: Option<u64>,
     /// When the files were read, if they are this machine's.
     pub taken_unix_seconds: u64,
-    /// Why something could not be read; a line each.
+    /// Files that could not be read: a line each, with the reason and the consequence.
     pub missing: Vec<String>,
 }
 
-/// What cannot be known without a file.
-const WITHOUT: [(&str, &str); 6] = [
-    (
-        "kpageflags",
-        "which frames are free and what the others hold is unknown: no picture, nothing about \
-         perforated pages, and no use as --memory-from",
-    ),
-    ("kpagecount", "how many frames are shared is unknown"),
-    ("buddyinfo", "the kernel's own count of free blocks is unknown"),
-    ("zoneinfo", "zones are unknown: the simulated memory has one"),
-    ("pagetypeinfo", "how many pageblocks are of which migrate type is unknown"),
-    ("iomem", "where there is no memory is taken from runs of 128MB without a flag"),
-];
+/// What a snapshot lacks without a file.
+fn consequence(name: &str) -> &'static str {
+    match name {
+        "kpageflags" => {
+            "which frames are free and what the others hold is unknown: no picture, nothing about \
+             perforated pages, and no use as --memory-from"
+        }
+        "kpagecount" => "how many frames are shared is unknown",
+        "buddyinfo" => "the kernel's own count of free blocks is unknown",
+        "zoneinfo" => "zones are unknown: the simulated memory has one",
+        "pagetypeinfo" => "how many pageblocks are of which migrate type is unknown",
+        _ => "where there is no memory is taken from runs of 128MB without a flag",
+    }
+}
 
 impl HostFiles {
-    /// Opens what can be read in a folder that is `/proc` or a copy of parts of it.
+    /// Opens the readable files in a folder that is `/proc` or a copy of parts of it.
     pub fn open(folder: &Path) -> Self {
         let mut files = Self { folder: folder.to_owned(), ..Self::default() };
-        let note = |missing: &mut Vec<String>, name: &str, error: &io::Error| {
-            let without = WITHOUT.iter().find(|known| known.0 == name).map_or("", |known| known.1);
-            let hint = match error.kind() {
-                io::ErrorKind::PermissionDenied => " (root may read it)",
-                _ => "",
-            };
-            missing.push(format!("{name} cannot be read: {error}{hint}; {without}"));
-        };
-        let stream = |missing: &mut Vec<String>, name: &str| {
-            // Opening it may succeed and reading it fail, if privileges were given up in between.
-            let opened = File::open(folder.join(name)).and_then(|file| {
-                let length = file.metadata()?;
-                Ok((file, length.is_file().then_some(length.len() / 8)))
-            });
-            match opened {
-                Ok((file, frames)) => Some((Box::new(file) as Box<dyn Read>, frames)),
-                Err(error) => {
-                    note(missing, name, &error);
-                    None
-                }
-            }
-        };
-        if let Some((input, frames)) = stream(&mut files.missing, "kpageflags") {
-            files.flags = Some(input);
-            files.frames = frames.filter(|&frames| frames > 0);
+        if let Some(file) = files.open_table("kpageflags") {
+            let length = file.metadata().ok().filter(|metadata| metadata.is_file());
+            files.frames = length.map(|metadata| metadata.len() / 8).filter(|frames| *frames > 0);
+            files.flags = Some(Box::new(file));
         }
-        files.counts = stream(&mut files.missing, "kpagecount").map(|(input, _)| input);
-        let whole = |missing: &mut Vec<String>, name: &str| {
-            text(folder.join(name)).map_err(|error| note(missing, name, &error)).ok()
-        };
-        files.buddyinfo = whole(&mut files.missing, "buddyinfo");
-        files.zoneinfo = whole(&mut files.missing, "zoneinfo");
-        files.pagetypeinfo = whole(&mut files.missing, "pagetypeinfo");
-        files.iomem = whole(&mut files.missing, "iomem");
+        files.counts = files.open_table("kpagecount").map(|file| Box::new(file) as Box<dyn Read>);
+        files.buddyinfo = files.read("buddyinfo");
+        files.zoneinfo = files.read("zoneinfo");
+        files.pagetypeinfo = files.read("pagetypeinfo");
+        files.iomem = files.read("iomem");
         files.release = kernel_release(folder);
         if folder == Path::new("/proc") {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -104,84 +84,111 @@ impl HostFiles {
         }
         files
     }
+
+    fn open_table(&mut self, name: &str) -> Option<File> {
+        let opened = File::open(self.folder.join(name));
+        self.note_missing(name, opened)
+    }
+
+    fn read(&mut self, name: &str) -> Option<String> {
+        let text = read_text(self.folder.join(name));
+        self.note_missing(name, text)
+    }
+
+    fn note_missing<T>(&mut self, name: &str, read: io::Result<T>) -> Option<T> {
+        let note = |error: io::Error| {
+            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+            let hint = if is_denied { " (root may read it)" } else { "" };
+            format!("{name} cannot be read: {error}{hint}; {}", consequence(name))
+        };
+        read.map_err(|error| self.missing.push(note(error))).ok()
+    }
+
+    /// Adds the zones to the description; false if there are no counts of free blocks.
+    fn read_zones(&self, about: &mut SnapshotAbout) -> bool {
+        let mut zones = Zones::default();
+        if let Some(text) = &self.zoneinfo {
+            zones.add_zoneinfo(text);
+            about.sources.push("zoneinfo".into());
+        }
+        let has_counts = self.buddyinfo.as_ref().is_some_and(|text| zones.add_buddyinfo(text));
+        if has_counts {
+            about.sources.push("buddyinfo".into());
+        }
+        if let Some(text) = &self.pagetypeinfo {
+            zones.add_pagetypeinfo(text);
+            about.sources.push("pagetypeinfo".into());
+        }
+        zones.0.sort_by_key(|zone| (zone.start_frame, zone.node));
+        about.zones = zones.0;
+        has_counts
+    }
+
+    /// Frames with memory; none if that is unknown, which is noted.
+    fn memory_ranges(&self, about: &mut SnapshotAbout) -> Option<Vec<Range<u64>>> {
+        let memory = memory_ranges(self.iomem.as_ref()?);
+        if memory.is_some() {
+            about.sources.push("iomem".into());
+        } else {
+            let without = consequence("iomem");
+            about.missing.push(format!("iomem hides addresses (from all but root); {without}"));
+        }
+        memory
+    }
 }
 
-/// Makes a snapshot; `progress` hears of the frames done and how many there are, if that is known.
+/// Makes a snapshot. `progress` is called with the number of frames read and of all frames, if that
+/// is known.
 ///
 /// # Errors
-/// If neither flags nor counts of free blocks can be read, or a file is not what it should be.
+/// If neither flags nor counts of free blocks can be read, or a file is damaged.
 pub fn read_host(
-    files: HostFiles,
+    mut files: HostFiles,
     progress: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<HostSnapshot, CaptureError> {
-    let HostFiles { folder, missing, .. } = files;
+) -> Result<HostSnapshot, HostError> {
     let mut about = SnapshotAbout {
-        kernel: files.release,
+        kernel: std::mem::take(&mut files.release),
         taken_unix_seconds: files.taken_unix_seconds,
-        missing,
+        missing: std::mem::take(&mut files.missing),
         ..SnapshotAbout::default()
     };
-    let mut zones = Zones::default();
-    let mut sources = Vec::new();
-    let mut note = |name: &str, known: bool| {
-        if known {
-            sources.push(name.to_owned());
-        }
-    };
-    note("zoneinfo", files.zoneinfo.as_deref().map(|text| zones.add_zoneinfo(text)).is_some());
-    let has_counts = files.buddyinfo.as_deref().is_some_and(|text| zones.add_buddyinfo(text));
-    note("buddyinfo", has_counts);
-    let types = files.pagetypeinfo.as_deref().map(|text| zones.add_pagetypeinfo(text));
-    note("pagetypeinfo", types.is_some());
-    let memory = files.iomem.as_deref().and_then(memory_ranges);
-    note("iomem", memory.is_some());
-    if files.iomem.is_some() && memory.is_none() {
-        let (_, without) = WITHOUT[5];
-        about.missing.push(format!("iomem hides addresses (from all but root); {without}"));
-    }
-    zones.0.sort_by_key(|zone| (zone.start_frame, zone.node));
-    about.zones = zones.0;
+    let has_counts = files.read_zones(&mut about);
+    let memory = files.memory_ranges(&mut about);
     let end = files.frames.or_else(|| {
         let ends = about.zones.iter().map(|zone| zone.start_frame + zone.spanned_frames);
         ends.max().filter(|&end| end > 0)
     });
-    let mut occupancy = None;
-    if let Some(flags) = files.flags {
-        let mut tables = Tables {
-            flags: Entries::new(flags, &folder.join("kpageflags"), SECTION_FRAMES),
-            counts: files
-                .counts
-                .map(|input| Entries::new(input, &folder.join("kpagecount"), SECTION_FRAMES)),
-            memory,
-            builder: OccupancyBuilder::default(),
-            mapped: 0,
-            shared: 0,
-        };
-        tables.read(&folder, &mut |done| progress(done, end))?;
-        note("kpageflags", true);
-        if tables.counts.is_some() {
-            note("kpagecount", true);
-            about.mapped_frames = Some(tables.mapped);
-            about.shared_frames = Some(tables.shared);
+    let occupancy = match files.flags.take() {
+        Some(flags) => {
+            let tables = Tables::new(flags, files.counts.take(), memory, &files.folder);
+            tables.read(&mut about, &mut |done| progress(done, end))?
         }
-        let made = tables.builder.finish().map_err(|error| too_large(&folder, &error))?;
-        let made = tell_flagless(&made, &mut about).map_err(|error| too_large(&folder, &error))?;
-        occupancy = (made.memory_frames() > 0).then_some(made);
-    }
+        None => None,
+    };
     if occupancy.is_none() && !has_counts {
         let problem = "neither kpageflags nor buddyinfo tells anything; expected /proc of a Linux \
                        machine, or copies of its files";
-        return Err(wrong(&folder, problem));
+        return Err(HostError::file(&files.folder, problem));
     }
-    about.sources = sources;
-    let mut snapshot = HostSnapshot { about, occupancy };
-    note_assumptions(&mut snapshot);
-    Ok(snapshot)
+    if let Some(occupancy) = &occupancy {
+        about.assumptions.extend(assumptions(occupancy));
+    }
+    Ok(HostSnapshot { about, occupancy })
 }
 
-/// Decides what frames without a flag are, zone by zone: both the free frames in lists of
-/// processors and plain memory of the kernel have none, and the kernel counts the former only.
-fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
+/// Assumptions about frames whose flags leave something open.
+fn assumptions(occupancy: &Occupancy) -> Vec<String> {
+    let slab = "slab is slab that can be shrunk under pressure, after the page cache: which of it can \
+                be is not told; whatever is moved, it stays";
+    let pinned = "pages that are pinned for I/O cannot be told from others of their kind and count as \
+                  movable";
+    let has_slab = occupancy.frames(FrameState::Reclaimable) > 0;
+    has_slab.then_some(slab).into_iter().chain([pinned]).map(str::to_owned).collect()
+}
+
+/// Decides the use of frames without a flag, zone by zone: free frames in lists of processors have
+/// none, nor has plain memory of the kernel. The kernel counts the former.
+fn decide_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
     let mut decided = Vec::new();
     let mut end = 0;
     let block = BLOCK_FRAMES as u64;
@@ -196,14 +203,14 @@ fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occ
             continue;
         }
         let (name, per_cpu) = (&zone.name, zone.per_cpu_frames);
-        let (state, what) = if 2 * per_cpu >= flagless {
+        let (state, decision) = if 2 * per_cpu >= flagless {
             (FrameState::PerCpu, "all count as free in such lists, as most are")
         } else {
             (FrameState::Unmovable, "all count as unmovable, as most are the kernel's")
         };
         about.assumptions.push(format!(
             "zone {name} of node {}: {flagless} frames have no flag and {per_cpu} free frames wait \
-             in lists of processors, which have none; {what}",
+             in lists of processors, which have none; {decision}",
             zone.node
         ));
         decided.push((first..end, state));
@@ -212,85 +219,88 @@ fn tell_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occ
     occupancy.replaced(FrameState::PerCpu, if decided.is_empty() { &outside } else { &decided })
 }
 
-fn too_large(folder: &Path, error: &OsError) -> CaptureError {
-    wrong(&folder.join("kpageflags"), error.to_string())
-}
-
-/// What is taken to be so because Linux does not tell.
-fn note_assumptions(snapshot: &mut HostSnapshot) {
-    let Some(occupancy) = &snapshot.occupancy else { return };
-    let mut notes = Vec::new();
-    if occupancy.frames(FrameState::Reclaimable) > 0 {
-        notes.push(
-            "slab is slab that can be shrunk under pressure, after the page cache: which of it \
-             can be is not told; whatever is moved, it stays"
-                .to_owned(),
-        );
-    }
-    notes.push(
-        "pages that are pinned for I/O cannot be told from others of their kind and count as \
-         movable"
-            .to_owned(),
-    );
-    snapshot.about.assumptions.extend(notes);
-}
-
-/// The tables with an entry for each frame.
+/// The tables with an entry for each frame, and what was read of them so far.
 struct Tables {
-    flags: Entries<Box<dyn Read>>,
-    counts: Option<Entries<Box<dyn Read>>>,
+    flags: Entries,
+    counts: Option<Entries>,
+    /// Path of the flags, for messages.
+    path: PathBuf,
     memory: Option<Vec<Range<u64>>>,
     builder: OccupancyBuilder,
-    mapped: u64,
-    shared: u64,
 }
 
 impl Tables {
-    fn read(&mut self, folder: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), CaptureError> {
-        let mut section: Vec<PageFlags> = Vec::with_capacity(SECTION_FRAMES);
-        let mut is_counted = true;
+    fn new(
+        flags: Box<dyn Read>,
+        counts: Option<Box<dyn Read>>,
+        memory: Option<Vec<Range<u64>>>,
+        folder: &Path,
+    ) -> Self {
+        let path = folder.join("kpageflags");
+        let entries = |input, path: &Path| Entries::new(input, path, SECTION_FRAMES);
+        Self {
+            flags: entries(flags, &path),
+            counts: counts.map(|input| entries(input, &folder.join("kpagecount"))),
+            path,
+            memory,
+            builder: OccupancyBuilder::default(),
+        }
+    }
+
+    /// Reads the tables to their end; none if there is no memory in them.
+    fn read(
+        mut self,
+        about: &mut SnapshotAbout,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<Occupancy>, HostError> {
+        let (mut mapped, mut shared) = (0, 0);
+        let (mut entries, mut section, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let start = self.builder.frames();
-            section.clear();
-            let entries = self.flags.next(start)?;
-            section.extend(entries.iter().map(|entry| PageFlags(u64::from_le_bytes(*entry))));
-            if section.is_empty() {
-                return Ok(());
+            self.flags.read_batch(&mut entries)?;
+            if entries.is_empty() {
+                break;
             }
-            self.add(start, &section).map_err(|error| too_large(folder, &error))?;
-            if is_counted && let Some(counts) = &mut self.counts {
-                let counts = counts.next(start)?;
-                // On other kernels and in copies it may be shorter than the other table.
-                is_counted = !counts.is_empty();
-                for count in counts {
-                    let count = u64::from_le_bytes(*count);
-                    self.mapped += u64::from(count > 0);
-                    self.shared += u64::from(count > 1);
-                }
+            section.clear();
+            section.extend(entries.iter().map(|entry| PageFlags::from_bits_retain(*entry)));
+            self.add(start, &section).map_err(|error| too_large(&self.path, &error))?;
+            // In copies, and on some kernels, it is shorter than the other table.
+            if let Some(table) = &mut self.counts {
+                table.read_batch(&mut counts)?;
+                mapped += counts.iter().filter(|count| **count > 0).count() as u64;
+                shared += counts.iter().filter(|count| **count > 1).count() as u64;
             }
             progress(self.builder.frames());
         }
+        about.sources.push("kpageflags".into());
+        if self.counts.is_some() {
+            about.sources.push("kpagecount".into());
+            (about.mapped_frames, about.shared_frames) = (Some(mapped), Some(shared));
+        }
+        let too_large = |error: OsError| too_large(&self.path, &error);
+        let occupancy = self.builder.finish().map_err(too_large)?;
+        let occupancy = decide_flagless(&occupancy, about).map_err(too_large)?;
+        Ok((occupancy.memory_frames() > 0).then_some(occupancy))
     }
 
     /// Adds the frames of a section, which begins at frame `start`.
     fn add(&mut self, start: u64, section: &[PageFlags]) -> Result<(), OsError> {
-        // Kernels up to 6.13 say NOPAGE where there is no memory, later ones nothing at all.
-        let is_empty = section.iter().all(|flags| flags.0 == 0);
-        let is_absent = is_empty
-            && match &self.memory {
-                Some(ranges) => !overlaps(ranges, start..start + section.len() as u64),
-                None => true,
-            };
-        if is_absent {
+        // Kernels up to 6.13 set NOPAGE where there is no memory, later ones no flag at all.
+        let is_empty = section.iter().all(|flags| flags.is_empty());
+        let is_memory = self
+            .memory
+            .as_ref()
+            .is_some_and(|ranges| overlaps(ranges, start..start + section.len() as u64));
+        if is_empty && !is_memory {
             return self.builder.push_run(FrameState::Absent, section.len() as u64);
         }
         for (number, block) in (0..).zip(section.chunks(BLOCK_FRAMES)) {
             let first = start + number * BLOCK_FRAMES as u64;
             let frames = first..first + block.len() as u64;
-            if PageFlags::is_large_page(block) {
+            if is_large_page(block) {
                 self.builder.push_run(FrameState::Large, block.len() as u64)?;
             } else if self.memory.as_ref().is_none_or(|ranges| covers(ranges, &frames)) {
-                block.iter().try_for_each(|flags| self.builder.push(flags.state()))?;
+                block.iter().try_for_each(|flags| self.builder.push(state_of(*flags)))?;
             } else {
                 self.add_at_edge(first, block)?;
             }
@@ -298,16 +308,20 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a block of which a part has no memory.
+    /// Adds a block that is partly without memory.
     fn add_at_edge(&mut self, first: u64, block: &[PageFlags]) -> Result<(), OsError> {
-        for (frame, flags) in (first..).zip(block) {
+        for (frame, &flags) in (first..).zip(block) {
             let is_memory =
                 self.memory.as_ref().is_none_or(|ranges| overlaps(ranges, frame..frame + 1));
-            let is_absent = !is_memory && flags.says_nothing();
-            self.builder.push(if is_absent { FrameState::Absent } else { flags.state() })?;
+            let is_absent = !is_memory && has_no_use(flags);
+            self.builder.push(if is_absent { FrameState::Absent } else { state_of(flags) })?;
         }
         Ok(())
     }
+}
+
+fn too_large(path: &Path, error: &OsError) -> HostError {
+    HostError::file(path, error.to_string())
 }
 
 /// The last range that begins before `frame`.

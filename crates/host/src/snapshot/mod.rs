@@ -1,8 +1,8 @@
 //! Snapshots of a machine's memory and of a process's, from `/proc`.
 //!
-//! Nothing is stopped or changed for them: what is read is read while the machine runs, so that
-//! parts are of slightly different moments. Files can also be copies from another machine. What
-//! cannot be read is said, with what that means.
+//! Nothing is stopped or changed: files are read while the machine runs, so that parts of a snapshot
+//! are of slightly different moments. The files can also be copies from another machine. A snapshot
+//! lists the files that could not be read, with the consequences.
 
 mod contents;
 mod host;

@@ -1,8 +1,8 @@
-//! A snapshot of a process: its areas, what is resident, in which sizes, with what contents.
+//! A snapshot of a process: its mappings, their resident memory, real page sizes and contents.
 //!
-//! Nothing is attached and nothing stopped: `smaps`, `pagemap` and `mem` are read while it runs.
-//! Pages that are gone by then, or that may not be read, are passed over. Only resident pages are
-//! read, so that nothing is brought in from swap.
+//! Nothing is attached or stopped: `smaps`, `pagemap` and `mem` are read while the process runs.
+//! Pages that have gone meanwhile, or that cannot be read, are skipped. Only resident pages are read,
+//! so that nothing is swapped in.
 
 mod reader;
 mod record;
@@ -12,36 +12,38 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use perforate_record::process_memory::read_text;
+
 use super::contents::PageContents;
-use crate::CaptureError;
-use crate::proc::{Area, areas, text, wrong};
+use crate::HostError;
+use crate::proc::{MappedArea, parse_areas};
 use reader::Reader;
 pub use record::{ProcessArea, ProcessContents, ProcessSnapshot, ProcessTotals};
 use summary::{add_up, guest_note, of_contents};
 
-/// What to look at.
+/// Options of a process's snapshot.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// The process.
+    /// Process ID.
     pub pid: u32,
-    /// `/proc`, or a folder like it.
+    /// `/proc`, or a folder with copies of its files.
     pub proc: PathBuf,
-    /// Whether pages are read and compared.
+    /// Read and compare the contents of pages.
     pub contents: bool,
 }
 
-/// Looks at a process; `progress` hears of the bytes done and how many there are. The contents of
-/// its pages come besides, if they were read.
+/// Makes a snapshot of a process. `progress` is called with the bytes examined and the number of all
+/// bytes. Also returns the contents of its pages, if they were read.
 ///
 /// # Errors
-/// If there is no such process, or its areas may not be read.
+/// If there is no such process, or its mappings cannot be read.
 pub fn read_process(
     options: &ProcessOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(ProcessSnapshot, PageContents), CaptureError> {
+) -> Result<(ProcessSnapshot, PageContents), HostError> {
     let folder = options.proc.join(options.pid.to_string());
     if !folder.is_dir() {
-        return Err(wrong(&folder, "there is no such process"));
+        return Err(HostError::file(&folder, "there is no such process"));
     }
     let mut missing = Vec::new();
     let (areas, has_sizes) = read_areas(&folder)?;
@@ -59,7 +61,7 @@ pub fn read_process(
         if guest == Some(place) {
             sinks.push(of_guest.insert(PageContents::default()));
         }
-        made.push(reader.look_into(area, has_sizes, &mut sinks));
+        made.push(reader.examine(area, has_sizes, &mut sinks));
         done = area.resident_bytes.saturating_add(done);
         progress(done, total);
     }
@@ -80,7 +82,12 @@ pub fn read_process(
     let snapshot = ProcessSnapshot {
         snapshot: "process",
         pid: options.pid,
-        program: text(folder.join("comm")).unwrap_or_default().trim().chars().take(64).collect(),
+        program: read_text(folder.join("comm"))
+            .unwrap_or_default()
+            .trim()
+            .chars()
+            .take(64)
+            .collect(),
         missing,
         notes,
         areas: made,
@@ -92,25 +99,25 @@ pub fn read_process(
     Ok((snapshot, all))
 }
 
-fn read_areas(folder: &Path) -> Result<(Vec<Area>, bool), CaptureError> {
+fn read_areas(folder: &Path) -> Result<(Vec<MappedArea>, bool), HostError> {
     let smaps = folder.join("smaps");
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied => "; root or the process's user may read it",
             _ => "",
         };
-        wrong(&smaps, format!("{error}{hint}"))
+        HostError::file(&smaps, format!("{error}{hint}"))
     };
-    let content = text(&smaps).or_else(|_| text(folder.join("maps"))).map_err(failed)?;
-    let (areas, has_sizes) = areas(&content);
+    let content = read_text(&smaps).or_else(|_| read_text(folder.join("maps"))).map_err(failed)?;
+    let (areas, has_sizes) = parse_areas(&content);
     if areas.is_empty() {
         let problem = "no areas: expected the maps of a process (kernel threads have none)";
-        return Err(wrong(&smaps, problem));
+        return Err(HostError::file(&smaps, problem));
     }
     Ok((areas, has_sizes))
 }
 
-/// Whether the process has a virtual machine open (KVM).
+/// True if the process has a KVM machine open.
 fn runs_virtual_machine(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder.join("fd")) else { return false };
     let mut links =
@@ -118,8 +125,8 @@ fn runs_virtual_machine(folder: &Path) -> bool {
     links.any(|link| link.to_string_lossy().starts_with("anon_inode:kvm-vm"))
 }
 
-/// The area with most resident memory: in a virtual machine's process, the guest's memory.
-fn largest(areas: &[Area]) -> Option<usize> {
+/// The mapping with most resident memory: in a virtual machine's process, the guest's memory.
+fn largest(areas: &[MappedArea]) -> Option<usize> {
     let memory = areas.iter().enumerate().filter(|(_, area)| area.is_memory());
     memory
         .max_by_key(|(_, area)| area.resident_bytes.saturating_add(area.hugetlb_bytes))

@@ -1,149 +1,153 @@
-//! Measuring: each row natively, with and without large pages in turn.
+//! Measures each row natively, with and without large pages alternately.
 
-use std::path::Path;
-
-use perforate_capture::native::{Job, Measured, Paging, Worker};
 use perforate_sim::Progress;
 
 use super::plan::Row;
-use super::spread::Spread;
-use crate::failure::Failure;
-use crate::output::Bar;
+use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
+use crate::{HostError, Reporter};
 
-/// Operations before anything is timed, and to find out how many to time.
+/// Operations before anything is timed, by which the number of timed ones is chosen.
 const FIRST_OPERATIONS: u64 = 200_000;
 
-/// How often and how long to measure.
+/// Number and length of measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Times that the processes are started anew, with new memory.
+    /// How often the processes are started, each time with new memory.
     pub rounds: u32,
-    /// Blocks of four runs (4KB, 2MB, 2MB, 4KB, or the other way round) in each round.
+    /// Blocks of four runs in each round.
     pub blocks: u32,
-    /// Nanoseconds that one run is to take.
+    /// Length of one run.
     pub run_nanoseconds: u64,
-    /// Processor to measure on.
-    pub processor: usize,
 }
 
-/// What a row took natively.
-#[derive(Clone, Debug, Default)]
-pub struct Measurement {
-    /// Nanoseconds per operation with 4KB pages, one value per run.
-    pub small_ns: Vec<f64>,
-    /// The same with large pages.
-    pub large_ns: Vec<f64>,
-    /// Time with 4KB pages ÷ time with large pages, one value per block.
-    pub ratios: Vec<f64>,
-    /// Share of the memory in 2MB pages where large pages were asked for: the least.
-    pub large_share: Option<f64>,
-    /// Share of groups of four small pages in consecutive frames, where frames may be known.
-    pub grouped_share: Option<f64>,
-    /// Misses in the data TLB per operation, with 4KB and with large pages.
-    pub tlb_misses: Option<(f64, f64)>,
-    /// Time that passed ÷ processor time, over all runs: over 1 where others had the processor.
-    pub waiting: f64,
-}
+impl Effort {
+    /// The default effort, with another number of blocks in all rounds together if one is given.
+    pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
+        let (all_blocks, rounds, run_nanoseconds) =
+            if is_quick { (3, 1, 60_000_000) } else { (6, 2, 200_000_000) };
+        let all_blocks = blocks.unwrap_or(all_blocks);
+        let rounds = rounds.min(all_blocks);
+        Self { rounds, blocks: all_blocks.div_ceil(rounds), run_nanoseconds }
+    }
 
-impl Measurement {
-    /// 4KB ÷ large.
-    pub fn ratio(&self) -> Option<Spread> {
-        Spread::of(&self.ratios)
+    /// The runs of all blocks of one round, and of all rounds.
+    fn runs(self) -> (u64, u64) {
+        let of_round = u64::from(self.blocks) * 4;
+        (of_round, of_round * u64::from(self.rounds))
     }
 }
 
-/// The four runs of a block: whether each has large pages.
-pub fn order(block: u32) -> [bool; 4] {
+/// The four runs of a block: true for those with large pages.
+pub(super) fn order(block: u32) -> [bool; 4] {
     if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
 }
 
-/// Measures one row. `program` with the words `first` is a worker.
-pub fn measure(
-    program: &Path,
-    first: &[&str],
+/// Native measurements of a row. Values with 4KB pages come before those with large pages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measurement {
+    /// Nanoseconds per operation, one value for each run.
+    pub nanoseconds: [Vec<f64>; 2],
+    /// Time with 4KB pages ÷ time with large pages, one value for each block.
+    pub ratios: Vec<f64>,
+    /// Share of the memory in 2MB pages where large pages were wanted; the lowest of all rounds.
+    pub large_share: Option<f64>,
+    /// Share of groups of four small pages in consecutive frames, if frames can be read.
+    pub grouped_share: Option<f64>,
+    wall_nanoseconds: u64,
+    processor_nanoseconds: u64,
+    operations: [u64; 2],
+    misses: [Option<u64>; 2],
+}
+
+impl Measurement {
+    fn add(&mut self, measured: &Measured, is_large: bool, operations: u64) -> f64 {
+        let which = usize::from(is_large);
+        let nanoseconds = measured.processor_nanoseconds as f64 / operations as f64;
+        self.nanoseconds[which].push(nanoseconds);
+        self.processor_nanoseconds += measured.processor_nanoseconds;
+        self.wall_nanoseconds += measured.wall_nanoseconds;
+        self.operations[which] += operations;
+        if let Some(misses) = measured.tlb_misses {
+            *self.misses[which].get_or_insert(0) += misses;
+        }
+        nanoseconds
+    }
+
+    /// Elapsed time ÷ processor time; over 1 if other programs had the processor meanwhile.
+    pub fn waiting(&self) -> f64 {
+        self.wall_nanoseconds as f64 / self.processor_nanoseconds.max(1) as f64
+    }
+
+    /// Misses in the data TLB per operation, if both kinds of runs have counters.
+    pub fn misses_per_operation(&self) -> Option<[f64; 2]> {
+        let of =
+            |which: usize| Some(self.misses[which]? as f64 / self.operations[which].max(1) as f64);
+        Some([of(0)?, of(1)?])
+    }
+}
+
+/// Measures one row.
+pub(super) fn measure(
+    worker: &WorkerCommand,
     row: &Row,
-    effort: &Effort,
-) -> Result<Measurement, Failure> {
-    let bar = Bar::of(&format!("measuring {}", row.name()), "runs");
-    let total = u64::from(effort.rounds) * u64::from(effort.blocks) * 4;
-    let mut sums = Sums::default();
+    effort: Effort,
+    processor: usize,
+    reporter: &mut dyn Reporter,
+) -> Result<Measurement, HostError> {
+    reporter.stage(&format!("measuring {}", row.name()), "runs");
+    let (runs_of_round, total) = effort.runs();
     let mut measurement = Measurement::default();
-    for _ in 0..effort.rounds {
+    for round in 0..u64::from(effort.rounds) {
         let start = |paging| {
-            let processor = Some(effort.processor);
             let Row { benchmark, bytes } = *row;
+            let processor = Some(processor);
             let job = Job { benchmark, bytes, paging, processor, recorded_operations: None };
-            Worker::start(program, first, &job)
+            Worker::start(worker, &job)
         };
-        let (mut small, mut large) = (start(Paging::Small)?, start(Paging::Large)?);
+        let mut workers = [start(Paging::Small)?, start(Paging::Large)?];
+        let [small, large] = &workers;
         let share = large.state.large_share;
         measurement.large_share = Some(measurement.large_share.map_or(share, |old| old.min(share)));
         measurement.grouped_share = small.state.grouped_share;
-        let slowest = small.run(FIRST_OPERATIONS)?.max_nanoseconds(large.run(FIRST_OPERATIONS)?);
-        let operations = operations(slowest, effort.run_nanoseconds);
-        for block in 0..effort.blocks {
-            let mut times = [0.0; 2];
-            for is_large in order(block) {
-                let worker = if is_large { &mut large } else { &mut small };
-                let measured = worker.run(operations)?;
-                let nanoseconds = measured.processor_nanoseconds as f64 / operations as f64;
-                times[usize::from(is_large)] += nanoseconds;
-                let list =
-                    if is_large { &mut measurement.large_ns } else { &mut measurement.small_ns };
-                list.push(nanoseconds);
-                sums.add(&measured, is_large, operations);
-                bar.show(Progress { done: sums.runs, total: Some(total) });
-            }
-            measurement.ratios.push(times[0] / times[1]);
-        }
+        let done_before = round * runs_of_round;
+        let mut report = |done| {
+            reporter.progress(Progress { done: done_before + done, total: Some(total) });
+        };
+        measure_round(&mut workers, effort, &mut measurement, &mut report)?;
     }
-    measurement.waiting = sums.wall as f64 / sums.processor.max(1) as f64;
-    measurement.tlb_misses = sums.misses();
     Ok(measurement)
 }
 
-/// Operations for a run of `wanted` nanoseconds where [`FIRST_OPERATIONS`] took `first`.
-fn operations(first: u64, wanted: u64) -> u64 {
+fn measure_round(
+    workers: &mut [Worker; 2],
+    effort: Effort,
+    measurement: &mut Measurement,
+    report: &mut dyn FnMut(u64),
+) -> Result<(), HostError> {
+    let mut slowest = 0;
+    for worker in workers.iter_mut() {
+        slowest = slowest.max(worker.run(FIRST_OPERATIONS)?.processor_nanoseconds);
+    }
+    let operations = operations_for(effort.run_nanoseconds, slowest);
+    let mut done = 0;
+    for block in 0..effort.blocks {
+        let mut times = [0.0; 2];
+        for is_large in order(block) {
+            let which = usize::from(is_large);
+            let measured = workers[which].run(operations)?;
+            times[which] += measurement.add(&measured, is_large, operations);
+            done += 1;
+            report(done);
+        }
+        measurement.ratios.push(times[0] / times[1]);
+    }
+    Ok(())
+}
+
+/// Operations of a run of `wanted` nanoseconds if [`FIRST_OPERATIONS`] took `first` nanoseconds.
+fn operations_for(wanted: u64, first: u64) -> u64 {
     let operations = u128::from(FIRST_OPERATIONS) * u128::from(wanted) / u128::from(first.max(1));
     (operations as u64).clamp(FIRST_OPERATIONS / 2, 1 << 32)
-}
-
-trait Slowest {
-    fn max_nanoseconds(self, other: Self) -> u64;
-}
-
-impl Slowest for Measured {
-    fn max_nanoseconds(self, other: Self) -> u64 {
-        self.processor_nanoseconds.max(other.processor_nanoseconds)
-    }
-}
-
-#[derive(Default)]
-struct Sums {
-    runs: u64,
-    processor: u64,
-    wall: u64,
-    operations: [u64; 2],
-    counted: [Option<u64>; 2],
-}
-
-impl Sums {
-    fn add(&mut self, measured: &Measured, is_large: bool, operations: u64) {
-        let which = usize::from(is_large);
-        self.runs += 1;
-        self.processor += measured.processor_nanoseconds;
-        self.wall += measured.wall_nanoseconds;
-        self.operations[which] += operations;
-        if let Some(misses) = measured.tlb_misses {
-            *self.counted[which].get_or_insert(0) += misses;
-        }
-    }
-
-    fn misses(&self) -> Option<(f64, f64)> {
-        let of =
-            |which: usize| Some(self.counted[which]? as f64 / self.operations[which].max(1) as f64);
-        of(0).zip(of(1))
-    }
 }
 
 #[cfg(test)]
@@ -154,26 +158,29 @@ mod tests {
     fn blocks_are_balanced() {
         assert_eq!(order(0), [false, true, true, false]);
         assert_eq!(order(3), [true, false, false, true]);
+        let effort = Effort::new(false, Some(5));
+        assert_eq!((effort.rounds, effort.blocks), (2, 3));
+        assert_eq!(Effort::new(false, Some(1)).runs(), (4, 4));
     }
 
     #[test]
-    fn runs_of_the_length_wanted() {
+    fn runs_have_the_wanted_length() {
         // 200,000 operations in 1 ms are 5 ns each: 20 ms are 4 million.
-        assert_eq!(operations(1_000_000, 20_000_000), 4_000_000);
-        assert_eq!(operations(u64::MAX, 1), 100_000);
-        assert_eq!(operations(0, u64::MAX), 1 << 32);
+        assert_eq!(operations_for(20_000_000, 1_000_000), 4_000_000);
+        assert_eq!(operations_for(1, u64::MAX), 100_000);
+        assert_eq!(operations_for(u64::MAX, 0), 1 << 32);
     }
 
     #[test]
     fn misses_need_counters_on_both_sides() {
         let measured =
             |tlb_misses| Measured { processor_nanoseconds: 10, wall_nanoseconds: 15, tlb_misses };
-        let mut sums = Sums::default();
-        sums.add(&measured(Some(50)), false, 100);
-        sums.add(&measured(None), true, 100);
-        assert_eq!(sums.misses(), None);
-        sums.add(&measured(Some(10)), true, 100);
-        assert_eq!(sums.misses(), Some((0.5, 0.05)));
-        assert_eq!((sums.runs, sums.wall, sums.processor), (3, 45, 30));
+        let mut measurement = Measurement::default();
+        measurement.add(&measured(Some(50)), false, 100);
+        measurement.add(&measured(None), true, 100);
+        assert_eq!(measurement.misses_per_operation(), None);
+        measurement.add(&measured(Some(10)), true, 100);
+        assert_eq!(measurement.misses_per_operation(), Some([0.5, 0.05]));
+        assert_eq!(measurement.waiting(), 1.5);
     }
 }

@@ -1,20 +1,23 @@
-//! What is measured: benchmarks and sizes around the reach of the machine's TLBs; and the
-//! assumptions under which it is predicted.
+//! The rows to measure, benchmarks and sizes around the reach of the machine's TLBs, and the
+//! assumptions under which they are predicted.
 
-use perforate_capture::native::{Benchmark, Prepared, Processor};
-use perforate_sim::Machine;
+use perforate_sim::{Machine, SimError};
+use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::benchmark::{Benchmark, Prepared};
+use crate::machine::Processor;
 
 /// One benchmark of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// The benchmark.
     pub benchmark: Benchmark,
+    /// Size of its memory.
     pub bytes: u64,
 }
 
 impl Row {
-    /// Name in tables.
+    /// Its name in tables.
     pub fn name(&self) -> String {
         let (shift, unit) = match self.bytes {
             bytes if bytes >= 1 << 30 => (30, "G"),
@@ -27,12 +30,12 @@ impl Row {
 
 /// The rows for a machine: the chase at half the second-level TLB's reach with 4KB pages, at four
 /// times that reach, and at the full size; the others at the full size.
-pub fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
+pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     let reach = machine.tlb.l2.entries as u64 * 4096;
-    let rounded = 1 << reach.ilog2(); // of what the machine has: at least a page
+    let rounded = 1 << reach.ilog2(); // machine files have at least one entry
     let mut sizes: Vec<u64> = [rounded / 2, rounded * 4, size_bytes]
         .into_iter()
-        .map(|bytes| bytes.clamp(Prepared::LEAST_BYTES, size_bytes))
+        .map(|bytes| bytes.clamp(Prepared::MIN_BYTES, size_bytes))
         .collect();
     sizes.dedup();
     let chases = sizes.into_iter().map(|bytes| Row { benchmark: Benchmark::Chase, bytes });
@@ -40,41 +43,38 @@ pub fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     chases.chain(others.map(|benchmark| Row { benchmark, bytes: size_bytes })).collect()
 }
 
-/// What is assumed of the machine where it cannot be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An assumption about the machine that cannot be checked from inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Assumption {
     /// Heading of its column.
+    #[serde(rename = "assumption")]
     pub name: &'static str,
-    /// Scheme that is simulated for 4KB pages.
-    pub small: &'static str,
-    /// Scheme that is simulated for large pages.
-    pub large: &'static str,
+    /// Schemes that are simulated for 4KB pages and for large pages.
+    pub schemes: [&'static str; 2],
 }
 
 /// No virtual machine.
-const NATIVE: Assumption = Assumption { name: "no VM", small: "4k", large: "thp" };
+const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
 /// Virtual machines, by the pages of the host.
 const VIRTUAL: [Assumption; 2] = [
-    Assumption { name: "VM, host 4KB", small: "4k+4k", large: "thp+4k" },
-    Assumption { name: "VM, host 2MB", small: "4k+thp", large: "thp+thp" },
+    Assumption { name: "VM, host 4KB", schemes: ["4k+4k", "thp+4k"] },
+    Assumption { name: "VM, host 2MB", schemes: ["4k+thp", "thp+thp"] },
 ];
 
-/// The assumptions to predict under: natively alone, or beside both for a virtual machine.
-pub fn assumptions(processor: &Processor) -> Vec<Assumption> {
+/// The assumptions for a processor: native, and in a virtual machine both kinds of hosts too.
+pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
     let virtual_machines = if processor.is_virtual { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
-/// The machine file asked for, or the one that describes this processor; and what differs.
-pub fn machine(
+/// The named machine file, or the one that describes this processor, with remarks on differences.
+pub(super) fn machine(
     named: Option<&str>,
     processor: &Processor,
-) -> Result<(Machine, Vec<String>), Failure> {
-    let numbers = processor.vendor.as_deref().zip(processor.family).zip(processor.model);
-    let own =
-        numbers.and_then(|((vendor, family), model)| Machine::of_processor(vendor, family, model));
+) -> Result<(Machine, Vec<String>), SimError> {
+    let Processor { vendor, family, model, .. } = processor;
     let mut remarks = Vec::new();
-    let machine = match (named, own) {
+    let machine = match (named, Machine::of_processor(vendor, *family, *model)) {
         (Some(name), _) => Machine::load(name)?,
         (None, Some(machine)) => machine,
         (None, None) => {
@@ -90,33 +90,30 @@ pub fn machine(
     Ok((machine, remarks))
 }
 
-/// Where the machine file says something else than the processor does.
+/// Differences between the machine file and the processor's own description.
 fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
-    let tlb = &machine.tlb;
-    let entries = |level, page| processor.data_tlb_entries(level, page).map(u64::from);
-    let bytes = |level| processor.data_cache_bytes(level);
+    let (tlb, cache) = (&machine.tlb, &machine.cache);
+    let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
     let compared = [
-        ("L1 TLB entries for 4KB", entries(1, 4), Some(tlb.l1_data_4k.entries as u64)),
-        ("L2 TLB entries for 4KB", entries(2, 4), Some(tlb.l2.entries as u64)),
-        ("bytes of L1 data cache", bytes(1), Some(machine.cache.l1d.size_bytes)),
-        ("bytes of L2 cache", bytes(2), Some(machine.cache.l2.size_bytes)),
-        ("bytes of L3 cache", bytes(3), machine.cache.llc.as_ref().map(|cache| cache.size_bytes)),
+        ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
+        ("L2 TLB entries for 4KB", processor.l2_tlb_entries, Some(tlb.l2.entries as u64)),
+        ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
+        ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
+        ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),
     ];
-    let differs = |(what, here, file): &(&str, Option<u64>, Option<u64>)| match (here, file) {
-        (Some(here), Some(file)) if here != file => Some(format!(
-            "{what}: {here} by the processor's own account, {file} in {}",
-            machine.name
-        )),
-        (Some(here), None) => Some(format!("{what}: {here} here, none in {}", machine.name)),
-        _ => None,
+    let name = &machine.name;
+    let remark = |(quantity, here, file): (&str, Option<u64>, Option<u64>)| match (here?, file) {
+        (here, Some(file)) if here == file => None,
+        (here, Some(file)) => {
+            Some(format!("{quantity}: {here} by the processor's own account, {file} in {name}"))
+        }
+        (here, None) => Some(format!("{quantity}: {here} here, none in {name}")),
     };
-    compared.iter().filter_map(differs).collect()
+    compared.into_iter().filter_map(remark).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use perforate_capture::native::{CacheSize, TlbSize, TlbUse};
-
     use super::*;
 
     #[test]
@@ -141,30 +138,28 @@ mod tests {
         assert_eq!(assumptions(&processor).len(), 3);
         assert_eq!(assumptions(&Processor::default()), [NATIVE]);
         for assumption in assumptions(&processor) {
-            let schemes = format!("{},{}", assumption.small, assumption.large);
+            let schemes = assumption.schemes.join(",");
             assert!(perforate_sim::Composition::list(&schemes).is_ok(), "{schemes}");
         }
     }
 
     #[test]
     fn the_processor_chooses_the_machine() {
-        let tlb = |entries| TlbSize { level: 2, holds: TlbUse::Data, page_kilobytes: 4, entries };
-        let cache = CacheSize { level: 3, is_for_instructions: false, size_bytes: 32 << 20 };
         let mut processor = Processor {
-            vendor: Some("AuthenticAMD".into()),
-            family: Some(25),
-            model: Some(17),
-            tlbs: vec![tlb(3072)],
-            caches: vec![cache],
+            vendor: "AuthenticAMD".into(),
+            family: 25,
+            model: 17,
+            l2_tlb_entries: Some(3072),
+            l3_cache_bytes: Some(32 << 20),
             ..Processor::default()
         };
         let (found, remarks) = machine(None, &processor).unwrap();
         assert_eq!((found.name.as_str(), remarks.len()), ("zen4-genoa", 0));
-        processor.tlbs = vec![tlb(2048)];
+        processor.l2_tlb_entries = Some(2048);
         let (_, remarks) = machine(None, &processor).unwrap();
         assert_eq!(remarks.len(), 1);
         assert!(remarks[0].starts_with("L2 TLB entries for 4KB: 2048 by"), "{remarks:?}");
-        processor.model = Some(200);
+        processor.model = 200;
         let (found, remarks) = machine(None, &processor).unwrap();
         assert_eq!(found.name, Machine::DEFAULT);
         assert!(remarks[0].contains("no machine file describes"), "{remarks:?}");

@@ -1,100 +1,113 @@
-//! Predicting: the same code recorded, and simulated under each assumption.
+//! Predictions: the same code recorded, and simulated under each assumption.
 
-use std::ffi::OsString;
-use std::path::Path;
-
-use perforate_capture::native::{Benchmark, Job, Paging};
-use perforate_capture::{CaptureError, Ending, RecordOptions, Region, Selection};
+use perforate_record::{
+    Ending, RecordError, RecordOptions, Region, Selection, TemporaryTrace, record,
+};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, Past, PastOptions, Progress, RunResult,
     SimError, Workload,
 };
+use serde::Serialize;
 
 use super::plan::{Assumption, Row};
-use crate::failure::Failure;
-use crate::output::Bar;
-use crate::record::TemporaryTrace;
+use super::spread::Spread;
+use super::verdict::Verdict;
+use crate::benchmark::{Benchmark, Job, Paging, WorkerCommand};
+use crate::{HostError, Reporter};
 
-/// How often each line is accessed at least, where caches can hold what is accessed: half of the
-/// accesses warm the caches up.
+/// Accesses to each line at least, if the caches can hold the benchmark's memory: half of them warm
+/// up the caches.
 const PASSES: u64 = 4;
-/// Memory beside the benchmark's.
+/// Simulated memory besides the benchmark's.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// What is simulated, and on what.
-pub struct Prediction<'a> {
-    pub machine: &'a Machine,
-    pub assumptions: &'a [Assumption],
-    /// What the simulated memory went through before, as `--age` of other commands; none: frames
-    /// follow each other as pages do.
-    pub age: Option<&'a str>,
-    /// Operations recorded at least; the first half warms up.
-    pub operations: u64,
-}
-
-/// Where the instructions of a row came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Source of a row's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The code that was measured, recorded.
+    /// A recording of the measured code.
     Recorded,
-    /// A synthetic workload with the same pattern, as there is no emulator here.
+    /// A synthetic workload with the same pattern, as there is no emulator.
     Synthetic,
 }
 
-impl Origin {
-    /// The name in JSON lines.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::Synthetic => "synthetic",
+/// Simulated nanoseconds per operation under one assumption, by the machine file's clock: with 4KB
+/// pages and with large pages.
+pub(super) type Times = [f64; 2];
+
+/// The prediction of a row under one assumption.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The assumption.
+    #[serde(flatten)]
+    pub assumption: Assumption,
+    /// Time with 4KB pages ÷ time with large pages.
+    pub ratio: f64,
+    /// Nanoseconds per operation with 4KB pages; absent for programs.
+    pub small_pages_ns: Option<f64>,
+    /// Nanoseconds per operation with large pages; absent for programs.
+    pub large_pages_ns: Option<f64>,
+    /// Agreement with the measurement.
+    pub verdict: Option<Verdict>,
+}
+
+impl Prediction {
+    pub(super) fn new(
+        assumption: Assumption,
+        [small, large]: Times,
+        has_operations: bool,
+        measured: Option<&Spread>,
+    ) -> Self {
+        let ratio = small / large;
+        let verdict = measured.filter(|_| ratio.is_finite());
+        Self {
+            assumption,
+            ratio,
+            small_pages_ns: has_operations.then_some(small),
+            large_pages_ns: has_operations.then_some(large),
+            verdict: verdict.map(|measured| Verdict::of(measured, ratio)),
         }
     }
 }
 
-/// What a row is predicted to take under one assumption.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Predicted {
-    /// Nanoseconds per operation with 4KB pages, by the machine file's clock.
-    pub small_ns: f64,
-    /// The same with large pages.
-    pub large_ns: f64,
+/// Records and simulates.
+pub(super) struct Predictor<'a> {
+    pub machine: &'a Machine,
+    pub assumptions: &'a [Assumption],
+    /// As [`Options::age`](super::Options::age).
+    pub age: Option<&'a str>,
+    /// As [`Options::operations`](super::Options::operations).
+    pub operations: u64,
+    pub worker: &'a WorkerCommand,
 }
 
-impl Predicted {
-    /// 4KB ÷ large.
-    pub fn ratio(&self) -> f64 {
-        self.small_ns / self.large_ns
-    }
-}
-
-impl Prediction<'_> {
-    /// Records the row's code and simulates it; one value for each assumption.
-    pub fn of_row(
+impl Predictor<'_> {
+    /// Records a row's code and simulates it.
+    pub fn predict_row(
         &self,
-        program: &Path,
-        first: &[&str],
         row: &Row,
-    ) -> Result<(Vec<Predicted>, Vec<RunResult>, Origin), Failure> {
+        reporter: &mut dyn Reporter,
+    ) -> Result<(Vec<Times>, Vec<RunResult>, Origin), HostError> {
         let mut trace = TemporaryTrace::new(format!("{}.trace", row.name().replace(' ', "-")))?;
         let operations = self.operations_of(row);
-        let (name, instructions, origin) = match record(program, first, row, operations, &trace) {
+        let (name, instructions, origin) = match self.record(row, operations, &trace, reporter) {
             Ok(count) => (trace.path().to_string_lossy().into_owned(), count, Origin::Recorded),
-            Err(CaptureError::EmulatorMissing | CaptureError::EmulatorWithoutPlugins { .. }) => {
+            Err(RecordError::EmulatorMissing | RecordError::EmulatorWithoutPlugins { .. }) => {
                 (synthetic(row), 4 * operations, Origin::Synthetic) // 3 others per access
             }
             Err(error) => return Err(error.into()),
         };
         let workload = Workload { name, skip: 0, instructions: Some(instructions) };
-        let bar = Bar::instructions(&format!("simulating {}", row.name()));
+        reporter.stage(&format!("simulating {}", row.name()), "instructions");
         let results = self.simulate(workload, row.bytes, &mut |progress| {
-            bar.show(progress);
+            reporter.progress(progress);
             trace.end_if_interrupted();
         })?;
         let operations = |result: &RunResult| result.counters.get("loads").unwrap_or_default();
         Ok((self.times(&results, operations), results, origin))
     }
 
-    /// Operations to record of a row: more where the caches have to be warmed up with it.
+    /// Operations of a row to record; more if they have to warm up the caches.
     fn operations_of(&self, row: &Row) -> u64 {
         let cache = &self.machine.cache;
         let largest = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -106,18 +119,46 @@ impl Prediction<'_> {
         }
     }
 
-    /// Simulates a workload that needs so much memory, under all assumptions; the first half of
-    /// its instructions, where their number is known, warms up.
+    /// Records operations of a row, between the worker's markers. Returns the number of
+    /// instructions.
+    fn record(
+        &self,
+        row: &Row,
+        operations: u64,
+        trace: &TemporaryTrace,
+        reporter: &mut dyn Reporter,
+    ) -> Result<u64, RecordError> {
+        let Row { benchmark, bytes } = *row;
+        let recorded_operations = Some(operations);
+        let paging = Paging::Large; // the simulated schemes choose the pages
+        let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
+        let options = RecordOptions {
+            selection: Selection { region: Some(Region::Markers), ..Selection::default() },
+            stop: trace.stop(),
+            prints_to_stderr: true,
+            ..RecordOptions::new(trace.path(), self.worker.words(&job))
+        };
+        reporter.stage(&format!("recording {}", row.name()), "instructions");
+        let summary = record(options, &mut |progress| {
+            let done = progress.instructions + progress.instructions_skipped;
+            reporter.progress(Progress { done, total: None });
+        })?;
+        match summary.ending {
+            Ending::Stopped => Err(RecordError::StoppedEarly),
+            _ => Ok(summary.instructions),
+        }
+    }
+
+    /// Simulates a workload that touches so much memory under all assumptions. The first half of its
+    /// instructions warms up, if their number is known.
     pub fn simulate(
         &self,
         workload: Workload,
         bytes: u64,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<RunResult>, Failure> {
-        let mut schemes: Vec<&str> = Vec::new();
-        for assumption in self.assumptions {
-            schemes.extend([assumption.small, assumption.large]);
-        }
+    ) -> Result<Vec<RunResult>, HostError> {
+        let schemes = self.assumptions.iter().flat_map(|assumption| assumption.schemes);
+        let schemes: Vec<&str> = schemes.collect();
         let warmup = workload.instructions.map(|instructions| instructions / 2);
         let comparison = Comparison {
             workload,
@@ -132,8 +173,8 @@ impl Prediction<'_> {
         Ok(perforate_sim::compare(&comparison, progress)?)
     }
 
-    /// Memory with room for so many bytes. Memory that aged is compacted by faults that want a 2MB
-    /// page, as here large pages are asked for with madvise; 4KB pages take what is free.
+    /// Memory with room for so many bytes. Faults that want a 2MB page compact aged memory, as the
+    /// benchmarks ask for large pages with madvise.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room }.to_string();
@@ -144,12 +185,12 @@ impl Prediction<'_> {
         memory.with_past(Past::parse(past)?)
     }
 
-    /// Times of the results per operation, for each assumption.
+    /// Times per operation from the results, for each assumption.
     pub fn times(
         &self,
         results: &[RunResult],
         operations: impl Fn(&RunResult) -> f64,
-    ) -> Vec<Predicted> {
+    ) -> Vec<Times> {
         let time = |scheme: &str| {
             let result = results.iter().find(|result| result.scheme == scheme);
             result.map_or(f64::NAN, |result| {
@@ -157,44 +198,7 @@ impl Prediction<'_> {
                 cycles / operations(result) / self.machine.core.frequency_ghz
             })
         };
-        let predicted = |assumption: &Assumption| Predicted {
-            small_ns: time(assumption.small),
-            large_ns: time(assumption.large),
-        };
-        self.assumptions.iter().map(predicted).collect()
-    }
-}
-
-/// Records the operations of a row, between the worker's markers. Returns how many instructions
-/// were recorded.
-fn record(
-    program: &Path,
-    first: &[&str],
-    row: &Row,
-    operations: u64,
-    trace: &TemporaryTrace,
-) -> Result<u64, CaptureError> {
-    let Row { benchmark, bytes } = *row;
-    let recorded_operations = Some(operations);
-    let paging = Paging::Large; // the simulated schemes choose the pages
-    let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
-    let words = first.iter().map(|word| (*word).to_owned()).chain(job.arguments());
-    let words = words.map(OsString::from);
-    let command = std::iter::once(program.as_os_str().to_owned()).chain(words).collect();
-    let options = RecordOptions {
-        selection: Selection { region: Some(Region::Markers), ..Selection::default() },
-        stop: trace.stop(),
-        prints_to_stderr: true,
-        ..RecordOptions::new(trace.path(), command)
-    };
-    let bar = Bar::of(&format!("recording {}", row.name()), "instructions");
-    let summary = perforate_capture::record(options, &mut |progress| {
-        let done = progress.instructions + progress.instructions_skipped;
-        bar.show(Progress { done, total: None });
-    })?;
-    match summary.ending {
-        Ending::Stopped => Err(CaptureError::StoppedEarly),
-        _ => Ok(summary.instructions),
+        self.assumptions.iter().map(|assumption| assumption.schemes.map(time)).collect()
     }
 }
 
@@ -213,39 +217,42 @@ fn synthetic(row: &Row) -> String {
 mod tests {
     use super::*;
 
+    static WORKER: WorkerCommand =
+        WorkerCommand { program: std::path::PathBuf::new(), arguments: Vec::new() };
+
+    fn predictor<'a>(machine: &'a Machine, assumptions: &'a [Assumption]) -> Predictor<'a> {
+        Predictor { machine, assumptions, age: None, operations: 100_000, worker: &WORKER }
+    }
+
     #[test]
     fn times_are_cycles_per_operation_over_the_clock() {
         let machine = Machine::load("zen4-genoa").unwrap();
         let assumptions = [
-            Assumption { name: "a", small: "4k", large: "thp" },
-            Assumption { name: "b", small: "4k+4k", large: "thp" },
+            Assumption { name: "a", schemes: ["4k", "thp"] },
+            Assumption { name: "b", schemes: ["4k+4k", "thp"] },
         ];
-        let prediction = Prediction {
-            machine: &machine,
-            assumptions: &assumptions,
-            age: None,
-            operations: 1000,
-        };
+        let predictor = predictor(&machine, &assumptions);
         let workload =
             Workload { name: "random:size=1M".into(), skip: 0, instructions: Some(10_000) };
-        let results = prediction.simulate(workload, 1 << 20, &mut |_| {}).unwrap();
+        let results = predictor.simulate(workload, 1 << 20, &mut |_| {}).unwrap();
         assert_eq!(results.len(), 3, "thp is simulated once");
-        let times = prediction.times(&results, |_| 100.0);
+        let times = predictor.times(&results, |_| 100.0);
         let cycles = |scheme: &str| {
             results.iter().find(|result| result.scheme == scheme).unwrap().cycles.unwrap() as f64
         };
-        assert_eq!(times[0].small_ns, cycles("4k") / 100.0 / 3.7);
-        assert_eq!(times[0].large_ns, times[1].large_ns);
-        assert_eq!(times[1].ratio(), times[1].small_ns / times[1].large_ns);
-        assert!(times[1].small_ns > 0.0);
+        assert_eq!(times[0][0], cycles("4k") / 100.0 / 3.7);
+        assert_eq!(times[0][1], times[1][1]);
+        assert!(times[1][0] > 0.0);
+        let predicted = Prediction::new(assumptions[1], times[1], false, None);
+        assert_eq!(predicted.ratio, times[1][0] / times[1][1]);
+        assert_eq!((predicted.small_pages_ns, predicted.verdict), (None, None));
     }
 
     #[test]
-    fn caches_are_warmed_up_where_they_can_be() {
+    fn caches_are_warmed_up_if_they_can_be() {
         let machine = Machine::load("zen4-genoa").unwrap(); // 32MB of L3
-        let prediction =
-            Prediction { machine: &machine, assumptions: &[], age: None, operations: 100_000 };
-        let operations = |benchmark, bytes| prediction.operations_of(&Row { benchmark, bytes });
+        let predictor = predictor(&machine, &[]);
+        let operations = |benchmark, bytes| predictor.operations_of(&Row { benchmark, bytes });
         assert_eq!(operations(Benchmark::Chase, 64 << 20), 4 << 20);
         assert_eq!(operations(Benchmark::Sequential, 1 << 20), 262_144);
         assert_eq!(operations(Benchmark::Chase, 1 << 20), 100_000);
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn synthetic_stand_ins_are_workloads() {
+    fn synthetic_substitutes_are_workloads() {
         for benchmark in Benchmark::ALL {
             let name = synthetic(&Row { benchmark, bytes: 1 << 20 });
             let workload = Workload { name: name.clone(), skip: 0, instructions: Some(1000) };

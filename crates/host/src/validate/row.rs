@@ -1,67 +1,96 @@
-//! One row: what was measured and predicted, and the verdicts.
+//! One row: measurements, predictions and verdicts.
 
-use perforate_capture::native::Benchmark;
-use serde_json::{Value, json};
+use std::ffi::OsString;
+
+use serde::Serialize;
 
 use super::measure::Measurement;
 use super::plan::{Assumption, Row};
-use super::predict::{Origin, Predicted};
+use super::predict::{Origin, Prediction, Times};
 use super::program::ProgramMeasurement;
 use super::spread::Spread;
-use super::verdict::Verdict;
+use crate::benchmark::Benchmark;
 
-/// One row: a benchmark or a program.
+/// One row: a benchmark or a program. Serialized as a line of JSON.
+#[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
+    /// Its name in tables.
+    #[serde(rename = "row")]
     pub name: String,
-    /// Time with 4KB pages ÷ time with large pages, measured.
+    /// Measured time with 4KB pages ÷ time with large pages.
+    #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// Nanoseconds per operation, measured; absent for programs.
-    pub small_ns: Option<Spread>,
-    pub large_ns: Option<Spread>,
-    /// One for each assumption.
-    pub predicted: Vec<Predicted>,
-    pub large_share: Option<f64>,
-    pub grouped_share: Option<f64>,
-    pub tlb_misses: Option<(f64, f64)>,
-    /// Time that passed ÷ processor time.
-    pub waiting: Option<f64>,
-    /// Time that passed, 4KB ÷ large; of programs.
+    /// The same of elapsed time; only of programs.
+    #[serde(rename = "measured_wall_ratio")]
     pub wall_ratio: Option<Spread>,
+    /// Measured nanoseconds per operation with 4KB pages; absent for programs.
+    #[serde(rename = "measured_small_pages_ns")]
+    pub small_ns: Option<Spread>,
+    /// Measured nanoseconds per operation with large pages; absent for programs.
+    #[serde(rename = "measured_large_pages_ns")]
+    pub large_ns: Option<Spread>,
+    /// Share of the memory in 2MB pages where large pages were wanted.
+    pub large_share: Option<f64>,
+    /// Share of groups of four small pages in consecutive frames.
+    pub grouped_share: Option<f64>,
+    /// Misses in the data TLB per operation, with 4KB and with large pages.
+    #[serde(rename = "tlb_misses_per_operation")]
+    pub tlb_misses: Option<[f64; 2]>,
+    /// Elapsed time ÷ processor time.
+    #[serde(rename = "wall_per_processor_time")]
+    pub waiting: Option<f64>,
+    /// Source of the simulated instructions.
+    #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// Whether each operation waits for the one before, so that times are latencies.
-    pub is_chase: bool,
-    /// Memory of a benchmark; 0 of programs.
-    pub bytes: u64,
+    /// One for each assumption.
+    pub predicted: Vec<Prediction>,
+    /// Remarks.
     pub notes: Vec<String>,
+    /// True if each operation depends on the one before, so that times are latencies.
+    #[serde(skip)]
+    pub is_chase: bool,
+    /// Memory of a benchmark; 0 for programs.
+    #[serde(skip)]
+    pub bytes: u64,
 }
 
 impl RowOutcome {
-    pub fn of_benchmark(
+    pub(super) fn of_benchmark(
         row: &Row,
         measured: Measurement,
-        predicted: Vec<Predicted>,
+        assumptions: &[Assumption],
+        times: Vec<Times>,
         origin: Origin,
     ) -> Self {
+        let ratio = Spread::of(&measured.ratios);
+        let [small, large] = &measured.nanoseconds;
         Self {
             name: row.name(),
-            ratio: measured.ratio(),
-            small_ns: Spread::of(&measured.small_ns),
-            large_ns: Spread::of(&measured.large_ns),
-            predicted,
+            ratio,
+            wall_ratio: None,
+            small_ns: Spread::of(small),
+            large_ns: Spread::of(large),
             large_share: measured.large_share,
             grouped_share: measured.grouped_share,
-            tlb_misses: measured.tlb_misses,
-            waiting: Some(measured.waiting),
-            wall_ratio: None,
+            tlb_misses: measured.misses_per_operation(),
+            waiting: Some(measured.waiting()),
             origin,
+            predicted: predictions(assumptions, times, true, ratio),
+            notes: Vec::new(),
             is_chase: row.benchmark == Benchmark::Chase,
             bytes: row.bytes,
-            notes: Vec::new(),
         }
     }
 
-    pub fn of_program(name: &str, measured: ProgramMeasurement, predicted: Vec<Predicted>) -> Self {
-        let plain: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
+    pub(super) fn of_program(
+        words: &[OsString],
+        measured: ProgramMeasurement,
+        assumptions: &[Assumption],
+        times: Vec<Times>,
+    ) -> Self {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let name = words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect();
+        let ratio = Spread::of(&measured.user_ratios);
         let mut notes = measured.notes;
         notes.push(format!(
             "the program: {:.2} s in user mode, {} MB; its ratio is of time in user mode, and the \
@@ -70,59 +99,33 @@ impl RowOutcome {
             measured.resident_bytes >> 20
         ));
         Self {
-            name: plain,
-            ratio: Spread::of(&measured.user_ratios),
+            name,
+            ratio,
+            wall_ratio: Spread::of(&measured.wall_ratios),
             small_ns: None,
             large_ns: None,
-            predicted,
             large_share: Some(measured.large_share),
             grouped_share: None,
             tlb_misses: None,
             waiting: None,
-            wall_ratio: Spread::of(&measured.wall_ratios),
             origin: Origin::Recorded,
+            predicted: predictions(assumptions, times, false, ratio),
+            notes,
             is_chase: false,
             bytes: 0,
-            notes,
         }
     }
+}
 
-    /// The verdict on the prediction under each assumption.
-    pub fn verdicts(&self) -> Vec<Option<Verdict>> {
-        let verdict = |predicted: &Predicted| {
-            let ratio = predicted.ratio();
-            self.ratio.filter(|_| ratio.is_finite()).map(|measured| Verdict::of(&measured, ratio))
-        };
-        self.predicted.iter().map(verdict).collect()
-    }
-
-    pub fn json(&self, assumptions: &[Assumption]) -> Value {
-        let columns = assumptions.iter().zip(&self.predicted).zip(self.verdicts());
-        let predicted: Vec<Value> = columns
-            .map(|((assumption, predicted), verdict)| {
-                json!({
-                    "assumption": assumption.name,
-                    "schemes": [assumption.small, assumption.large],
-                    "ratio": predicted.ratio(),
-                    "small_pages_ns": self.small_ns.map(|_| predicted.small_ns),
-                    "large_pages_ns": self.small_ns.map(|_| predicted.large_ns),
-                    "verdict": verdict.map(Verdict::key),
-                })
-            })
-            .collect();
-        json!({
-            "row": self.name,
-            "measured_ratio": self.ratio.as_ref().map(Spread::json),
-            "measured_wall_ratio": self.wall_ratio.as_ref().map(Spread::json),
-            "measured_small_pages_ns": self.small_ns.as_ref().map(Spread::json),
-            "measured_large_pages_ns": self.large_ns.as_ref().map(Spread::json),
-            "large_share": self.large_share,
-            "grouped_share": self.grouped_share,
-            "tlb_misses_per_operation": self.tlb_misses.map(|(small, large)| [small, large]),
-            "wall_per_processor_time": self.waiting,
-            "instructions_from": self.origin.key(),
-            "predicted": predicted,
-            "notes": self.notes,
-        })
-    }
+fn predictions(
+    assumptions: &[Assumption],
+    times: Vec<Times>,
+    has_operations: bool,
+    measured: Option<Spread>,
+) -> Vec<Prediction> {
+    let pairs = assumptions.iter().zip(times);
+    let predict = |(assumption, times): (&Assumption, Times)| {
+        Prediction::new(*assumption, times, has_operations, measured.as_ref())
+    };
+    pairs.map(predict).collect()
 }

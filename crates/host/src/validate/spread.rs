@@ -1,38 +1,33 @@
-//! Repeated measurements in three numbers.
+//! Repeated measurements summarised.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
-/// Least, median and most of some measurements.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Minimum, median and maximum of repeated measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    pub least: f64,
+    /// Minimum.
+    #[serde(rename = "least")]
+    pub min: f64,
+    /// Median; of an even number of values, the mean of the two in the middle.
     pub median: f64,
-    pub most: f64,
+    /// Maximum.
+    #[serde(rename = "most")]
+    pub max: f64,
 }
 
 impl Spread {
-    /// The spread of these values; absent without any, or where one is no number. The median of an
-    /// even number of values is the mean of the two in the middle.
+    /// The spread of these values; absent without any, or if one is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (least, most) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        };
-        sorted.iter().all(|value| value.is_finite()).then_some(Self { least, median, most })
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        sorted.iter().all(|value| value.is_finite()).then_some(Self { min, median, max })
     }
 
-    /// How far least and most lie apart, as a share of the median.
+    /// Distance of minimum and maximum, as a share of the median.
     pub fn width(&self) -> f64 {
-        (self.most - self.least) / self.median
-    }
-
-    pub fn json(&self) -> Value {
-        json!({ "least": self.least, "median": self.median, "most": self.most })
+        (self.max - self.min) / self.median
     }
 }
 
@@ -43,10 +38,10 @@ mod tests {
     #[test]
     fn three_numbers() {
         let spread = Spread::of(&[3.0, 1.0, 2.0]).unwrap();
-        assert_eq!(spread, Spread { least: 1.0, median: 2.0, most: 3.0 });
+        assert_eq!(spread, Spread { min: 1.0, median: 2.0, max: 3.0 });
         assert_eq!(spread.width(), 1.0);
         assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 8.0]).unwrap().median, 3.0);
-        assert_eq!(Spread::of(&[5.0]), Some(Spread { least: 5.0, median: 5.0, most: 5.0 }));
+        assert_eq!(Spread::of(&[5.0]), Some(Spread { min: 5.0, median: 5.0, max: 5.0 }));
         assert_eq!(Spread::of(&[]), None);
         assert_eq!(Spread::of(&[1.0, f64::NAN]), None);
         assert_eq!(Spread::of(&[1.0, f64::INFINITY]), None);

@@ -1,35 +1,30 @@
-//! Whether a prediction and a measurement agree. The limits stand here, and nothing else knows
-//! them.
+//! Agreement of a prediction with a measurement.
 
 use std::fmt;
 
+use serde::Serialize;
+
+use super::limits::{MAX_SPREAD, NO_EFFECT, TOLERANCE};
 use super::spread::Spread;
 
-/// A prediction this close to the measured median agrees.
-pub const TOLERANCE: f64 = 0.10;
-/// A ratio this close to 1 is no effect.
-pub const NO_EFFECT: f64 = 0.05;
-/// Measurements that lie further apart than this share of their median say nothing.
-pub const WIDEST: f64 = 0.50;
-
-/// What a prediction is worth beside a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Agreement of a predicted ratio with measured ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Within [`TOLERANCE`] of the measured median.
     Agrees,
-    /// Both say that large pages help, both that they harm, or both that they do neither; the size
-    /// differs.
+    /// Both show that large pages help, that they harm, or that they do neither; the size differs.
     SameDirection,
     /// They contradict each other.
     Disagrees,
-    /// The measurements lie too far apart to say.
+    /// The measurements spread too far.
     Noisy,
 }
 
 impl Verdict {
     /// Judges a predicted ratio by the measured ones.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
-        if measured.width() > WIDEST {
+        if measured.width() > MAX_SPREAD {
             return Self::Noisy;
         }
         let direction = |ratio: f64| match ratio - 1.0 {
@@ -37,22 +32,12 @@ impl Verdict {
             effect if effect > 0.0 => 1,
             _ => -1,
         };
-        if deviation(measured, predicted).abs() <= TOLERANCE {
+        if (predicted / measured.median - 1.0).abs() <= TOLERANCE {
             Self::Agrees
         } else if direction(measured.median) == direction(predicted) {
             Self::SameDirection
         } else {
             Self::Disagrees
-        }
-    }
-
-    /// The name in JSON lines.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::SameDirection => "same_direction",
-            Self::Disagrees => "disagrees",
-            Self::Noisy => "noisy",
         }
     }
 }
@@ -68,14 +53,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// By how much a prediction exceeds the measured median, as a share of it.
-pub fn deviation(measured: &Spread, predicted: f64) -> f64 {
-    predicted / measured.median - 1.0
-}
-
-/// The typical factor, less 1, by which predictions miss: e to the mean of |ln(predicted ÷
-/// measured)|, less 1. 0 without any.
-pub fn typical_miss(pairs: &[(f64, f64)]) -> f64 {
+/// The geometric mean of the factors by which predictions are off, less 1, from pairs of measured and
+/// predicted ratios. 0 without any.
+pub(super) fn typical_error(pairs: &[(f64, f64)]) -> f64 {
     if pairs.is_empty() {
         return 0.0;
     }
@@ -87,8 +67,8 @@ pub fn typical_miss(pairs: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    fn verdict(least: f64, median: f64, most: f64, predicted: f64) -> Verdict {
-        Verdict::of(&Spread { least, median, most }, predicted)
+    fn verdict(min: f64, median: f64, max: f64, predicted: f64) -> Verdict {
+        Verdict::of(&Spread { min, median, max }, predicted)
     }
 
     #[test]
@@ -111,17 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn wide_measurements_say_nothing() {
+    fn wide_spreads_give_no_verdict() {
         assert_eq!(verdict(1.0, 2.0, 2.1, 2.0), Verdict::Noisy);
         assert_eq!(verdict(1.5, 2.0, 2.5, 2.0), Verdict::Agrees, "half of the median is allowed");
     }
 
     #[test]
-    fn misses_in_both_directions_add_up() {
+    fn errors_in_both_directions_add_up() {
         // Twice too large and twice too small: a factor of 2 each.
-        assert!((typical_miss(&[(1.0, 2.0), (2.0, 1.0)]) - 1.0).abs() < 1e-12);
+        assert!((typical_error(&[(1.0, 2.0), (2.0, 1.0)]) - 1.0).abs() < 1e-12);
         // One right, one by a factor of 4: √4 = 2.
-        assert!((typical_miss(&[(3.0, 3.0), (1.0, 4.0)]) - 1.0).abs() < 1e-12);
-        assert_eq!(typical_miss(&[]), 0.0);
+        assert!((typical_error(&[(3.0, 3.0), (1.0, 4.0)]) - 1.0).abs() < 1e-12);
+        assert_eq!(typical_error(&[]), 0.0);
     }
 }

@@ -22,11 +22,7 @@ impl Table {
     /// # Errors
     /// If reading fails; [`io::ErrorKind::UnexpectedEof`] if the table ends before the range does.
     /// Entries before the failure have been passed to `act`.
-    pub fn for_each(
-        &self,
-        numbers: Range<u64>,
-        mut act: impl FnMut(u64, u64),
-    ) -> io::Result<()> {
+    pub fn for_each(&self, numbers: Range<u64>, mut act: impl FnMut(u64, u64)) -> io::Result<()> {
         let mut next = numbers.start;
         let batch = numbers.end.saturating_sub(next).min(BATCH_ENTRIES);
         let mut bytes = vec![0; 8 * batch as usize];

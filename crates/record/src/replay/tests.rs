@@ -1,7 +1,7 @@
 //! Replays of hand-written records.
 
-use super::*;
 use super::syscalls::number;
+use super::*;
 use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
 use perforate_types::{Instruction, ProcessId};

@@ -44,8 +44,8 @@ fn flags_become_states_and_counts_are_counted() {
     assert_eq!(snapshot.about.sources, ["kpageflags", "kpagecount"]);
 }
 
-/// 128MB with memory, 128MB without a flag, then memory again: absent, if iomem does not say
-/// otherwise. Newer kernels have no other word for it.
+/// 128MB with memory, 128MB without a flag, then memory again: absent unless iomem says otherwise.
+/// Newer kernels have no flag for it.
 #[test]
 fn sections_without_flags_have_no_memory() {
     let section = 1 << 15;
@@ -55,18 +55,18 @@ fn sections_without_flags_have_no_memory() {
     use FrameState::{Absent, Free, Unmovable};
     let guessed = read(files()).unwrap();
     assert_eq!(states(&guessed, &places), [Free, Free, Absent, Absent, Free, Unmovable]);
-    // Memory up to frame 32868 and from 65536 to 65635: 100 frames of the second section are used
-    // by somebody, and the last ones are none.
+    // Memory up to frame 32868 and from 65536 to 65635: 100 frames of the second section are in use,
+    // and the last ones do not exist.
     let iomem = "00000000-08063fff : System RAM\n10000000-10063fff : System RAM\n";
     let told = read(HostFiles { iomem: Some(iomem.into()), ..files() }).unwrap();
     assert_eq!(states(&told, &places), [Free, Free, Unmovable, Absent, Free, Absent]);
     assert_eq!(told.frames().unwrap().frames(Unmovable), 100);
 }
 
-/// Frames without a flag are free in lists of processors where most of them can be: zone DMA has 12
-/// such frames for 10 in its lists, Normal 1000 for 499.
+/// Frames without a flag count as free if most of a zone's can be in lists of processors: zone DMA
+/// has 12 such frames and 10 in its lists, Normal 1000 and 499.
 #[test]
-fn counts_of_a_zone_tell_what_frames_without_a_flag_are() {
+fn counts_of_a_zone_decide_frames_without_a_flag() {
     let runs = [(FREE, 500), (0, 12), (FREE, 512), (0, 1000), (FREE, 24)];
     let zone = |name: &str, start: u64, count: u64| {
         format!(
@@ -87,7 +87,7 @@ fn counts_of_a_zone_tell_what_frames_without_a_flag_are() {
 }
 
 #[test]
-fn without_flags_the_count_of_free_blocks_is_left() {
+fn without_flags_free_blocks_are_still_counted() {
     let buddyinfo = "Node 0, zone   Normal      5      0      0      0      0      0      0      0      0      2      1\n";
     let files = HostFiles { buddyinfo: Some(buddyinfo.into()), ..HostFiles::default() };
     let snapshot = read(files).unwrap();
@@ -108,7 +108,7 @@ fn tables_that_are_cut_off_are_refused() {
     assert!(error.contains("kpageflags: 4099 bytes; expected 8 for each frame"), "{error}");
 }
 
-/// A large page is told from smaller folios, and stays whole.
+/// A large page is distinguished from smaller folios.
 #[test]
 fn large_pages_are_found() {
     let folio = PROGRAM | 1 << 22;
@@ -120,7 +120,7 @@ fn large_pages_are_found() {
     assert_eq!(occupancy.frames(FrameState::Movable), 512);
 }
 
-/// The machine the test runs on, as far as it may be read.
+/// The machine that runs the test, as far as it can be read.
 #[test]
 fn this_machine_can_be_read() {
     let files = HostFiles::open(Path::new("/proc"));
@@ -135,94 +135,10 @@ fn this_machine_can_be_read() {
         assert!(!is_privileged || snapshot.about.missing.is_empty());
         return println!("skipped: kpageflags cannot be read");
     };
-    // Other programs run meanwhile: an eighth of what is free is more than they move at a time.
+    // Other programs run meanwhile; they allocate less than an eighth of the free memory.
     let difference = placed.frames().abs_diff(counted);
     assert!(difference < counted / 8 + 50_000, "{} by frame, {counted} by count", placed.frames());
     let memory: u64 = snapshot.about.zones.iter().map(|zone| zone.present_frames).sum();
     let found = snapshot.frames().unwrap().memory_frames();
     assert!(found.abs_diff(memory) < memory / 50, "{found} frames found, {memory} present");
-}
-
-mod hostile {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_answered(
-            flags in prop::collection::vec(any::<u8>(), 0..5000),
-            counts in prop::collection::vec(any::<u8>(), 0..5000),
-            iomem in "([0-9a-f]{1,6}-[0-9a-f]{1,6} : System RAM\n){0,4}",
-        ) {
-            let _ = read(HostFiles {
-                flags: Some(Box::new(Cursor::new(flags))),
-                counts: Some(Box::new(Cursor::new(counts))),
-                iomem: Some(iomem),
-                ..HostFiles::default()
-            });
-        }
-    }
-}
-/// Flags of a terabyte of memory, made while they are read: every block in another state.
-struct Terabyte {
-    frame: u64,
-}
-
-impl Terabyte {
-    const FRAMES: u64 = 1 << 28;
-}
-
-impl Read for Terabyte {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = (buffer.len() as u64 / 8).min(Self::FRAMES - self.frame);
-        for entry in buffer.as_chunks_mut::<8>().0.iter_mut().take(count as usize) {
-            let (block, index) = (self.frame / 512, self.frame % 512);
-            // Runs of 8 to 71 frames, of a kind that depends on the block.
-            let run = index / (8 + block.wrapping_mul(0x9e37_79b9) % 64);
-            let flags = [FREE, PROGRAM, CACHE, 1 << 7, FREE, CACHE, PROGRAM, 1 << 26];
-            *entry = flags[((run ^ block) % 8) as usize].to_le_bytes();
-            self.frame += 1;
-        }
-        Ok(8 * count as usize)
-    }
-}
-
-/// How long a terabyte takes: reading, keeping, and as the memory of a simulation.
-/// `cargo test --release -p perforate-capture a_terabyte -- --ignored --nocapture`
-#[test]
-#[ignore = "takes a minute and a gigabyte of memory"]
-fn a_terabyte() {
-    let timed = |what: &str, start: std::time::Instant| {
-        println!("{what}: {:.1} s", start.elapsed().as_secs_f64());
-    };
-    let start = std::time::Instant::now();
-    let files = HostFiles {
-        flags: Some(Box::new(Terabyte { frame: 0 })),
-        counts: Some(Box::new(Terabyte { frame: 0 })),
-        ..HostFiles::default()
-    };
-    let snapshot = read(files).unwrap();
-    timed("read", start);
-    assert_eq!(snapshot.frames().unwrap().memory_frames(), Terabyte::FRAMES);
-    let start = std::time::Instant::now();
-    let mut file = Vec::new();
-    snapshot.write_to(&mut file).unwrap();
-    timed("written", start);
-    println!("{} MB", file.len() >> 20);
-    let start = std::time::Instant::now();
-    let again = HostSnapshot::read_from(&mut file.as_slice()).unwrap();
-    timed("read again", start);
-    assert_eq!(again, snapshot);
-    let start = std::time::Instant::now();
-    let config = perforate_os::KernelConfig {
-        snapshot: Some(std::sync::Arc::new(again)),
-        ..perforate_os::KernelConfig::default()
-    };
-    let policy = perforate_os::parse_policy("thp").unwrap();
-    let kernel = perforate_os::Kernel::new(config, policy).unwrap();
-    timed("placed", start);
-    let start = std::time::Instant::now();
-    let placed = snapshot.placed_free().unwrap();
-    timed("counted", start);
-    assert_eq!(kernel.free_memory(), placed);
 }

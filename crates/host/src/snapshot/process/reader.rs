@@ -1,4 +1,4 @@
-//! Looking at the pages of areas, in `pagemap`, `kpageflags` and `mem`.
+//! Reads the pages of mappings from `pagemap`, `kpageflags` and `mem`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -6,33 +6,35 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use perforate_record::process_memory::{Mapping, PAGE_BYTES, PageEntry, PageMap, Table, frame};
+
 use super::ProcessOptions;
 use super::record::{ProcessArea, ProcessTotals};
-use crate::proc::{Area, Mapping, PAGE_BYTES, PageFlags, PageMap, Table};
+use crate::proc::{MappedArea, PageFlags};
 use crate::snapshot::PageContents;
 
 /// Pages of memory that are read at a time.
 const READ_PAGES: u64 = 256;
-/// Areas with more than this are not looked into.
-const MOST_AREA_BYTES: u64 = 1 << 40;
-/// Largest aligned run that is told apart: 2^9 pages are 2MB.
-const MOST_ORDER: u32 = 9;
+/// Larger mappings are not examined.
+const MAX_AREA_BYTES: u64 = 1 << 40;
+/// Largest aligned run that is counted separately: 2^9 pages are 2MB.
+const MAX_ORDER: u32 = 9;
 
-/// The files with an entry for each page or frame.
+/// The files with an entry for each page or frame, and the process's memory.
 pub(super) struct Reader {
     pagemap: Option<PageMap>,
     flags: Option<Table>,
     memory: Option<File>,
-    /// Whether any entry named its frame.
+    /// True once an entry had a frame.
     pub(super) has_frames: bool,
     batch: Vec<u8>,
     /// Resident pages that could not be read.
     pub(super) unreadable: u64,
-    /// Areas that are too large to be looked into.
+    /// Mappings that are too large to be examined.
     pub(super) too_large: u64,
 }
 
-/// Resident pages in a row.
+/// Consecutive resident pages in consecutive frames.
 struct RunOfPages {
     page: u64,
     frame: u64,
@@ -40,16 +42,15 @@ struct RunOfPages {
 }
 
 impl RunOfPages {
-    /// Whether this page in this frame is the next; frames are hidden from some, who see runs of
-    /// pages.
-    fn goes_on_with(&self, page: u64, frame: u64) -> bool {
+    /// True if this page in this frame continues the run. Hidden frames are all 0.
+    fn continues_with(&self, page: u64, frame: u64) -> bool {
         let next = if self.frame == 0 { 0 } else { self.frame + self.pages };
         self.page + self.pages == page && frame == next
     }
 }
 
 impl Reader {
-    /// Opens what can be; adds to `missing` what cannot, and what that means.
+    /// Opens the readable files; adds the others to `missing`, with the consequences.
     pub(super) fn open(options: &ProcessOptions, folder: &Path, missing: &mut Vec<String>) -> Self {
         let mut opened = |path: PathBuf, without: &str| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -61,8 +62,8 @@ impl Reader {
             opened(options.proc.join("kpageflags"), "folios and merged pages cannot be told");
         let memory = options.contents.then(|| opened(folder.join("mem"), "contents are unknown"));
         Self {
-            pagemap: pagemap.map(PageMap::of),
-            flags: flags.map(Table::of),
+            pagemap: pagemap.map(PageMap::new),
+            flags: flags.map(Table::new),
             memory: memory.flatten(),
             has_frames: false,
             batch: Vec::new(),
@@ -71,25 +72,25 @@ impl Reader {
         }
     }
 
-    /// Whether it can be told which pages are resident.
+    /// True if it is known which pages are resident.
     pub(super) fn knows_pages(&self) -> bool {
         self.pagemap.is_some()
     }
 
-    /// Whether flags of frames may be read.
+    /// True if flags of frames can be read.
     pub(super) fn knows_flags(&self) -> bool {
         self.flags.is_some()
     }
 
-    /// Whether pages are read.
+    /// True if contents of pages are read.
     pub(super) fn reads_memory(&self) -> bool {
         self.memory.is_some()
     }
 
-    /// Looks at the pages of an area; adds what is on them to each of `contents`.
-    pub(super) fn look_into(
+    /// Examines the pages of a mapping; adds their contents to each of `contents`.
+    pub(super) fn examine(
         &mut self,
-        area: &Area,
+        area: &MappedArea,
         has_sizes: bool,
         contents: &mut [&mut PageContents],
     ) -> ProcessArea {
@@ -102,7 +103,7 @@ impl Reader {
             large_bytes: area.large_bytes,
             ..ProcessTotals::default()
         };
-        if totals.mapped_bytes > MOST_AREA_BYTES {
+        if totals.mapped_bytes > MAX_AREA_BYTES {
             self.too_large += 1;
         } else if !has_sizes || totals.resident_bytes > 0 {
             let mut sizes = BTreeMap::new();
@@ -136,17 +137,18 @@ impl Reader {
         }
     }
 
-    /// Calls `act` with every run of resident pages in consecutive frames.
+    /// Calls `act` with every run.
     fn each_run(&mut self, addresses: &Range<u64>, act: &mut dyn FnMut(&mut Self, &RunOfPages)) {
         let Some(pagemap) = self.pagemap.take() else { return };
         let mut open: Option<RunOfPages> = None;
-        let read = pagemap.each(addresses, |page, entry| {
-            if !entry.is_present() {
+        // Pages that have gone meanwhile are skipped.
+        let _ = pagemap.for_each(addresses, |page, entry| {
+            if !entry.contains(PageEntry::PRESENT) {
                 return;
             }
-            let frame = entry.frame();
+            let frame = frame(entry);
             match &mut open {
-                Some(run) if run.goes_on_with(page, frame) => run.pages += 1,
+                Some(run) if run.continues_with(page, frame) => run.pages += 1,
                 _ => {
                     if let Some(run) = open.replace(RunOfPages { page, frame, pages: 1 }) {
                         act(self, &run);
@@ -154,29 +156,26 @@ impl Reader {
                 }
             }
         });
-        // What is gone by now is passed over.
-        drop(read);
         if let Some(run) = open {
             act(self, &run);
         }
         self.pagemap = Some(pagemap);
     }
 
-    /// How many frames of a run are parts of large folios, and how many are merged.
+    /// Numbers of a run's frames in large folios, and of merged ones.
     fn flags_of(&self, run: &RunOfPages) -> (u64, u64) {
         let Some(flags) = &self.flags else { return (0, 0) };
         let (mut folios, mut merged) = (0, 0);
-        let read = flags.each(run.frame..run.frame + run.pages, |_, entry| {
-            let flags = PageFlags(entry);
-            folios += u64::from(flags.is_in_large_folio());
-            merged += u64::from(flags.is_merged());
+        // A copy of the table may be too short.
+        let _ = flags.for_each(run.frame..run.frame + run.pages, |_, entry| {
+            let flags = PageFlags::from_bits_retain(entry);
+            folios += u64::from(flags.contains(PageFlags::THP));
+            merged += u64::from(flags.contains(PageFlags::KSM));
         });
-        // A copy of the table may be shorter than memory is.
-        drop(read);
         (folios, merged)
     }
 
-    /// Reads the pages of a run, as many as can be at a time, one by one where that fails.
+    /// Reads the pages of a run in batches, and one by one after a failure.
     fn read_pages(&mut self, run: &RunOfPages, contents: &mut [&mut PageContents]) {
         let Some(memory) = &self.memory else { return };
         let mut next = run.page;
@@ -202,14 +201,14 @@ impl Reader {
     }
 }
 
-/// Cuts a run into the largest pieces that are aligned in both addresses and frames, and counts the
+/// Splits a run into the largest pieces that are aligned in both addresses and frames, and adds the
 /// bytes of each size.
 fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
     let mut done = 0;
     while done < run.pages {
         let (page, frame) = (run.page + done, run.frame + done);
         let aligned = page.trailing_zeros().min(frame.trailing_zeros());
-        let order = aligned.min((run.pages - done).ilog2()).min(MOST_ORDER);
+        let order = aligned.min((run.pages - done).ilog2()).min(MAX_ORDER);
         *sizes.entry(label(order)).or_default() += PAGE_BYTES << order;
         done += 1 << order;
     }

@@ -1,10 +1,10 @@
-//! What a snapshot of a process says: the JSON object that is printed and kept.
+//! The JSON object of a process's snapshot.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One area; sizes in bytes.
+/// One mapping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessArea {
     /// First address.
@@ -13,7 +13,7 @@ pub struct ProcessArea {
     pub end: String,
     /// As in maps.
     pub permissions: String,
-    /// The file, `[heap]`, or nothing.
+    /// The file, a name such as `[heap]`, or empty.
     pub name: String,
     /// Sizes.
     #[serde(flatten)]
@@ -27,68 +27,68 @@ pub struct ProcessTotals {
     pub mapped_bytes: u64,
     /// In memory.
     pub resident_bytes: u64,
-    /// Of these, anonymous.
+    /// The anonymous part of it.
     pub anonymous_bytes: u64,
     /// In swap.
     pub swapped_bytes: u64,
-    /// Mapped by entries of 2MB or more, as the kernel counts.
+    /// Mapped by entries of 2MB or more, by the kernel's count.
     pub large_bytes: u64,
-    /// Resident memory by the largest aligned run of consecutive frames it lies in; absent where
-    /// frames are hidden.
+    /// Resident memory by the size of the largest aligned run of consecutive frames around it; absent
+    /// if frames are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
-    /// In large folios, if flags of frames may be read.
+    /// In large folios, if flags of frames can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folio_bytes: Option<u64>,
-    /// Merged by KSM, if flags of frames may be read.
+    /// Merged by KSM, if flags of frames can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_bytes: Option<u64>,
 }
 
-/// What is on the pages.
+/// Contents of pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessContents {
     /// Pages read.
     pub pages_read: u64,
-    /// Resident pages that could not be.
+    /// Resident pages that could not be read.
     pub pages_unreadable: u64,
     /// Pages of zeros.
     pub zero_pages: u64,
-    /// Other pages whose content another page has too.
+    /// Other pages that are copies.
     pub duplicate_pages: u64,
-    /// Contents of these.
+    /// Distinct contents of these.
     pub distinct_duplicates: u64,
-    /// Copies of the most frequent of them.
+    /// Copies of the most frequent one.
     pub most_copies: u64,
-    /// Pages that need no frame if every content has one.
+    /// Pages that merging would free.
     pub savable_pages: u64,
-    /// One content in so many was kept; figures are estimates above 1.
+    /// One content in so many was kept; above 1 the figures are estimates.
     pub sampled_one_in: u64,
-    /// The same as an option of simulations: `--contents`.
+    /// The shares as a value of the option `--contents` of simulations.
     pub spec: String,
 }
 
 /// A process's memory at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessSnapshot {
-    /// `process`.
+    /// Kind of snapshot: `process`.
     pub snapshot: &'static str,
-    /// The process.
+    /// Process ID.
     pub pid: u32,
     /// Its name.
     pub program: String,
-    /// What could not be read, and what that means.
+    /// Files that could not be read, with the consequences.
     pub missing: Vec<String>,
-    /// What else must be known.
+    /// Other remarks.
     pub notes: Vec<String>,
-    /// All areas, lowest first.
+    /// All mappings, lowest first.
     pub areas: Vec<ProcessArea>,
-    /// All areas together.
+    /// Sums over all mappings.
     pub totals: ProcessTotals,
-    /// What is on the pages, if asked for.
+    /// Contents of the pages, if they were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contents: Option<ProcessContents>,
-    /// The same of the memory of the virtual machine that the process runs, if it runs one.
+    /// Contents of the memory of the virtual machine that the process runs, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_contents: Option<ProcessContents>,
     /// Version of the program.

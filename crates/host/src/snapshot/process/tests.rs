@@ -2,9 +2,8 @@ use std::fs::File;
 use std::io::Write;
 
 use super::*;
-use crate::proc::PageEntry;
 
-const PRESENT: u64 = PageEntry::PRESENT;
+const PRESENT: u64 = 1 << 63;
 
 /// A folder that looks like `/proc` with process 7: an area of six pages at 0x10000.
 fn made_up(entries: &[u64], pages: &[u8]) -> tempfile::TempDir {
@@ -61,7 +60,7 @@ fn runs_are_cut_where_frames_or_alignment_end() {
 }
 
 #[test]
-fn hidden_frames_and_missing_files_are_said() {
+fn hidden_frames_and_missing_files_are_reported() {
     // The memory ends after the first page: the second cannot be read.
     let folder = made_up(&[PRESENT, PRESENT, 0, 0, 0, 0], &[5]);
     let (snapshot, _) = read(folder.path(), true);
@@ -76,7 +75,7 @@ fn hidden_frames_and_missing_files_are_said() {
 }
 
 #[test]
-fn damaged_files_are_answered() {
+fn damaged_files_are_read_or_refused() {
     let folder = made_up(&[u64::MAX; 6], &[1; 3]);
     fs::write(folder.path().join("kpageflags"), [1; 100]).unwrap();
     fs::write(folder.path().join("7/pagemap"), vec![0xff; 16 * 8 + 13]).unwrap();
@@ -87,7 +86,7 @@ fn damaged_files_are_answered() {
     assert!(error.contains("no areas") && !error.contains('\n'), "{error}");
 }
 
-/// This process: what it has just written is found.
+/// This process, with memory that it has just written.
 #[test]
 fn this_process_can_be_read() {
     let pages = 64;
