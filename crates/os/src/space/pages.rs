@@ -17,8 +17,8 @@ impl AddressSpace {
         if self.regions.contains_key(&number) {
             return Ok(());
         }
-        if let Some(&superpage) = self.superpages_within(&pages_of(number)).first() {
-            self.demote_superpages(superpage, effects)?;
+        if let Some(&first) = self.wide_within(&pages_of(number)).first() {
+            self.mechanism(first).break_up(self, first, effects)?;
             return self.open_pages(page, effects);
         }
         let node = self.open_leaf_node(number, false, effects)?;

@@ -3,7 +3,8 @@
 
 use perforate_types::{Frame, HoleSet, MappingChange, PageSize};
 
-use super::{AddressSpace, Effects, Entries, Large, Mapping, Perforated, first_page};
+use super::perforated::Perforated;
+use super::{AddressSpace, Effects, Entries, Large, Mapping, first_page};
 use crate::OsError;
 
 impl AddressSpace {
@@ -26,7 +27,7 @@ impl AddressSpace {
         large: Large,
         effects: &mut Effects<'_>,
     ) -> Entries {
-        let entries = self.take_pages(number, Mapping::Large(large), effects);
+        let entries = self.take_pages(number, Mapping::Extent(Box::new(large)), effects);
         self.usage.large_pages += 1;
         effects.change(MappingChange::Map {
             space: self.id,
@@ -50,7 +51,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Entries {
         let Large { block, permissions } = large;
-        let mapping = Mapping::Perforated(Box::new(Perforated::new(large, holes, node)));
+        let mapping = Mapping::Extent(Box::new(Perforated::new(large, holes, node)));
         let entries = self.take_pages(number, mapping, effects);
         self.add_leaf_node(number, node, true, effects);
         self.usage.perforated_pages += 1;

@@ -265,7 +265,7 @@ impl AddressSpace {
     /// Only this can fail of an escape, and leaves everything translated as it was.
     fn open_for_escape(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let number = region_of(page);
-        if matches!(self.region(number).map(|region| &region.mapping), Some(Mapping::Large(_))) {
+        if self.has_extent(number) {
             let large = self.split_large(number, &HoleSet::FULL, effects)?;
             effects.memory.forget_owners(large.block, &HoleSet::FULL);
         }

@@ -1,0 +1,5 @@
+//! The oracle, from outside.
+
+mod oracle;
+mod segments;
+mod superpages;
