@@ -64,7 +64,8 @@ pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
         policy: policy.as_ref(),
     };
     let outcome = ask(&request, &mut StageBars::default())?;
-    print(&if arguments.json { outcome.json() + "\n" } else { text::text(&outcome) })
+    let json = || serde_json::to_string(&outcome).expect("outcomes are plain data") + "\n";
+    print(&if arguments.json { json() } else { text::text(&outcome) })
 }
 
 #[cfg(test)]

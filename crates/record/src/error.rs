@@ -1,9 +1,11 @@
 //! Errors of recording.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use perforate_trace::TraceError;
+
+use crate::layout::{DICTIONARY_BYTES, RINGS};
 
 /// Why a program could not be recorded. Each prints as one line that says what would be right.
 #[derive(Debug, thiserror::Error)]
@@ -12,16 +14,13 @@ pub enum RecordError {
     /// There is no user-mode emulator.
     #[error("recording needs qemu-x86_64, which is not installed; apt-get install qemu-user")]
     EmulatorMissing,
-    /// There is an emulator, but built without plugins, as Debian's qemu-user-static is.
+    /// This emulator was built without plugins, as Debian's qemu-user-static is.
     #[error(
         "recording needs qemu-x86_64 with plugins, and {} has none; apt-get install qemu-user",
-        path.display()
+        .0.display()
     )]
-    EmulatorWithoutPlugins {
-        /// The emulator found.
-        path: PathBuf,
-    },
-    /// The emulator gave up before the program ran; its own message went to standard error.
+    EmulatorWithoutPlugins(PathBuf),
+    /// The emulator ended before the program ran; it has printed its own message.
     #[error(
         "{} ended before the program started ({status}); QEMU 7.2 is known to work \
          (Debian 12: apt-get install qemu-user)",
@@ -36,28 +35,12 @@ pub enum RecordError {
     /// No program was named.
     #[error("no program to record; expected -- PROGRAM ARGUMENTS…")]
     NoProgram,
-    /// The program does not exist.
-    #[error("{name}: not found{}", if *.in_path { " in PATH" } else { "" })]
-    ProgramNotFound {
-        /// The name as given.
-        name: String,
-        /// True if PATH was searched because the name has no slash.
-        in_path: bool,
-    },
-    /// The file cannot be recorded.
+    /// A program cannot be recorded, or a trace cannot be written.
     #[error("{}: {problem}", path.display())]
-    Program {
-        /// The file.
+    File {
+        /// The program or the trace.
         path: PathBuf,
-        /// Why it is not an executable for Linux on x86-64, and what was expected.
-        problem: String,
-    },
-    /// The trace cannot be written there.
-    #[error("{}: {problem}", path.display())]
-    Output {
-        /// The trace file.
-        path: PathBuf,
-        /// The reason.
+        /// The reason, and what was expected.
         problem: String,
     },
     /// The operating system refused something.
@@ -81,36 +64,25 @@ pub enum RecordError {
         /// Instructions that were to be skipped.
         skip: u64,
     },
-    /// The region to record was never entered.
-    #[error("the program ended ({status}) and what was to be recorded never began: {region}")]
-    RegionNeverBegan {
-        /// The region in words.
-        region: String,
-        /// How the program ended.
-        status: String,
-    },
+    /// The program ended, as described, before it entered the region to record.
+    #[error("the program ended ({1}) and what was to be recorded never began: {0}")]
+    RegionNeverBegan(String, String),
     /// Stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
-    /// The program has more threads at one time than can be recorded.
+    /// The program has more threads at one time than there are rings.
     #[error(
-        "the program runs more than {limit} threads at one time, the most that can be recorded"
+        "the program runs more than {RINGS} threads at one time, the most that can be recorded"
     )]
-    TooManyThreads {
-        /// The limit.
-        limit: usize,
-    },
+    TooManyThreads,
     /// The program creates more processes than a trace can number.
     #[error("the program makes more than 65536 processes, the most that can be recorded")]
     TooManyProcesses,
-    /// The program has more code than can be recorded.
+    /// The program has more code than the dictionary can hold.
     #[error(
-        "the program runs more than {limit_bytes} bytes of code, the most that can be recorded"
+        "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
     )]
-    TooMuchCode {
-        /// The limit.
-        limit_bytes: usize,
-    },
+    TooMuchCode,
     /// The records make no sense.
     #[error("the emulator's records are damaged: {0}")]
     Damaged(&'static str),
@@ -120,6 +92,10 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    pub(crate) fn file(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
+        Self::File { path: path.as_ref().to_owned(), problem: problem.into() }
+    }
+
     /// For `map_err`: the operating system refused `action`.
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { action, source: error.into() }

@@ -19,8 +19,8 @@ use crate::emulator::questions::{Answer, Answerer, parts};
 use crate::emulator::shared::{MemoryFile, SharedMemory};
 use crate::emulator::spool::{Spool, runs};
 use crate::layout::{
-    DICTIONARY_BYTES, ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES,
-    REGION_FUNCTION, REGION_MARKERS, REGION_NONE, RINGS,
+    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
+    REGION_MARKERS, REGION_NONE,
 };
 use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
 use crate::region::Region;
@@ -206,10 +206,8 @@ impl Session {
     /// Called when all records are replayed: returns how the recording ended, if it did.
     fn idle(&mut self) -> Result<Option<Ending>, RecordError> {
         match self.shared.header().failure.load(Ordering::Acquire) {
-            FAILURE_THREADS => return Err(RecordError::TooManyThreads { limit: RINGS }),
-            FAILURE_DICTIONARY => {
-                return Err(RecordError::TooMuchCode { limit_bytes: DICTIONARY_BYTES });
-            }
+            FAILURE_THREADS => return Err(RecordError::TooManyThreads),
+            FAILURE_DICTIONARY => return Err(RecordError::TooMuchCode),
             _ => {}
         }
         if self.ended.is_none() {
@@ -441,7 +439,7 @@ impl Session {
         }
         let selection = &self.options.selection;
         if let Some(region) = &selection.region {
-            return RecordError::RegionNeverBegan { region: region.to_string(), status };
+            return RecordError::RegionNeverBegan(region.to_string(), status);
         }
         let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
         RecordError::EndedWhileSkipping { status, executed, skip: selection.skip }

@@ -25,9 +25,8 @@ impl TemporaryTrace {
     /// If the folder cannot be made, or the signals cannot be handled.
     pub fn new(file_name: impl AsRef<Path>) -> Result<Self, RecordError> {
         let folder = tempfile::Builder::new().prefix("perforate-").tempdir();
-        let folder = folder.map_err(|error| RecordError::Output {
-            path: std::env::temp_dir(),
-            problem: format!("cannot be written: {error}"),
+        let folder = folder.map_err(|error| {
+            RecordError::file(std::env::temp_dir(), format!("cannot be written: {error}"))
         })?;
         let path = folder.path().join(file_name);
         Ok(Self { folder: Some(folder), path, stop: stop_on_interrupt()? })

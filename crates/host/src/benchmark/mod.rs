@@ -1,7 +1,6 @@
 //! Microbenchmarks of address translation. Each runs over one piece of memory. The order of its
 //! accesses depends only on the size of the memory and the number of operations before.
 
-mod counters;
 mod memory;
 mod worker;
 

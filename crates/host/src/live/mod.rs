@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use perforate_os::{FreeMemory, Policy};
 use perforate_sim::Progress;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::benchmark::AnonymousMemory;
 use crate::machine::{Headroom, LargePageSettings, MemoryAmounts, MemoryLimit, bounded};
@@ -34,38 +34,46 @@ pub struct Request<'a> {
     pub policy: &'a dyn Policy,
 }
 
-/// The machine before the request.
-pub struct Before {
+/// The answer to a request. Serialized as a line of JSON.
+#[derive(Serialize)]
+pub struct Outcome {
+    experiment: &'static str,
+    source: &'static str,
     /// Release of the kernel.
     pub kernel: String,
     /// Settings of large pages.
-    pub settings: LargePageSettings,
-    /// Amounts of memory, if they can be read.
+    pub transparent_hugepage: LargePageSettings,
+    /// Amounts of memory before the request, if they can be read.
+    #[serde(flatten)]
     pub amounts: Option<MemoryAmounts>,
-    /// Free memory by order, if it can be read.
+    /// Free memory by order before the request, if it can be read.
+    #[serde(rename = "unusable_index_2m_before", serialize_with = "unusable_index")]
     pub free: Option<FreeMemory>,
-}
-
-/// The answer to a request.
-pub struct Outcome {
-    /// The machine before the request.
-    pub before: Before,
     /// Memory asked for.
     pub asked_bytes: u64,
     /// The part of it that was touched.
     pub touched_bytes: u64,
+    /// Share of the touched memory in 2MB pages, 0–1, after touching.
+    pub large_share_at_once: f64,
     /// The wait.
-    pub wait: Duration,
-    /// Residency after touching.
-    pub at_once: Residency,
-    /// Residency after the wait.
-    pub after_wait: Residency,
-    /// Residency after MADV_COLLAPSE, if that was wanted.
-    pub after_collapse: Option<Residency>,
+    pub wait_seconds: u64,
+    /// Share of the touched memory in 2MB pages after the wait.
+    pub large_share_after_wait: f64,
+    /// Share of the touched memory in 2MB pages after MADV_COLLAPSE, if that was wanted.
+    pub large_share_after_collapse: Option<f64>,
+    /// Swapped-out memory after the wait.
+    pub swapped_bytes: u64,
     /// Possible perforated pages at the end, if frames can be read.
-    pub outlook: Option<Outlook>,
+    pub perforation: Option<Outlook>,
     /// Remarks.
     pub notes: Vec<String>,
+    version: &'static str,
+}
+
+/// Share of free memory in pieces below 2MB, 0–1 (Linux's unusable index).
+fn unusable_index<S: Serializer>(free: &Option<FreeMemory>, to: S) -> Result<S::Ok, S::Error> {
+    let index = |free: &FreeMemory| free.unusable_thousandths(FreeMemory::LARGE_ORDER);
+    free.as_ref().map(|free| f64::from(index(free)) / 1000.0).serialize(to)
 }
 
 /// Makes a request.
@@ -73,7 +81,9 @@ pub struct Outcome {
 /// # Errors
 /// If it is smaller than a large page, or the kernel refuses.
 pub fn ask(request: &Request<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, HostError> {
-    let before = Before::now();
+    let (kernel, transparent_hugepage) =
+        (kernel_release(Path::new("/proc")), LargePageSettings::now());
+    let (amounts, free) = (MemoryAmounts::now(), free_memory_now());
     let mut notes = Vec::new();
     let asked_bytes = allowed(request.bytes, &mut notes)?;
     if be_killed_first().is_err() {
@@ -81,7 +91,7 @@ pub fn ask(request: &Request<'_>, reporter: &mut dyn Reporter) -> Result<Outcome
     }
     let failed = || HostError::system("asking for memory");
     let mut memory = AnonymousMemory::new(asked_bytes, true).map_err(failed())?;
-    let touched_bytes = touch(&mut memory, before.amounts, &mut notes, reporter);
+    let touched_bytes = touch(&mut memory, amounts, &mut notes, reporter);
     let at_once = memory.residency().map_err(failed())?;
     wait(request.wait, reporter);
     let after_wait = memory.residency().map_err(failed())?;
@@ -96,23 +106,30 @@ pub fn ask(request: &Request<'_>, reporter: &mut dyn Reporter) -> Result<Outcome
     }
     let last = after_collapse.unwrap_or(after_wait);
     let small_regions = touched_bytes.saturating_sub(last.large_bytes) / LARGE_BYTES;
-    let outlook = Outlook::now(&memory, request.policy, small_regions);
-    let outlook = outlook.map_err(|problem| {
+    let outlook = Outlook::now(&memory, request.policy, small_regions).map_err(|problem| {
         notes.push(format!(
             "how much more could be perforated needs root, who sees which frames are ours and what \
              the others hold: {problem}"
         ));
     });
+    let share = |residency: Residency| residency.large_bytes as f64 / touched_bytes.max(1) as f64;
     Ok(Outcome {
-        before,
+        experiment: "live",
+        source: "P §III.C",
+        kernel,
+        transparent_hugepage,
+        amounts,
+        free,
         asked_bytes,
         touched_bytes,
-        wait: request.wait,
-        at_once,
-        after_wait,
-        after_collapse,
-        outlook: outlook.ok(),
+        large_share_at_once: share(at_once),
+        wait_seconds: request.wait.as_secs(),
+        large_share_after_wait: share(after_wait),
+        large_share_after_collapse: after_collapse.map(share),
+        swapped_bytes: after_wait.swapped_bytes,
+        perforation: outlook.ok(),
         notes,
+        version: env!("CARGO_PKG_VERSION"),
     })
 }
 
@@ -178,76 +195,4 @@ fn wait(length: Duration, reporter: &mut dyn Reporter) {
         reporter.progress(Progress { done, total: Some(length.as_secs()) });
         std::thread::sleep(left.min(Duration::from_millis(200)));
     }
-}
-
-impl Before {
-    fn now() -> Self {
-        Self {
-            kernel: kernel_release(Path::new("/proc")),
-            settings: LargePageSettings::now(),
-            amounts: MemoryAmounts::now(),
-            free: free_memory_now(),
-        }
-    }
-}
-
-impl Outcome {
-    /// Share of the touched memory, 0–1.
-    pub fn share(&self, bytes: u64) -> f64 {
-        if self.touched_bytes == 0 { 0.0 } else { bytes as f64 / self.touched_bytes as f64 }
-    }
-
-    /// The outcome as a line of JSON.
-    pub fn json(&self) -> String {
-        let Before { kernel, settings, amounts, free } = &self.before;
-        let unusable = |free: FreeMemory| {
-            f64::from(free.unusable_thousandths(FreeMemory::LARGE_ORDER)) / 1000.0
-        };
-        let record = Record {
-            experiment: "live",
-            source: "P §III.C",
-            kernel,
-            transparent_hugepage: settings,
-            memory_bytes: amounts.map(|amounts| amounts.total_bytes),
-            free_bytes_before: amounts.map(|amounts| amounts.free_bytes),
-            available_bytes_before: amounts.map(|amounts| amounts.available_bytes),
-            unusable_index_2m_before: free.map(unusable),
-            asked_bytes: self.asked_bytes,
-            touched_bytes: self.touched_bytes,
-            large_share_at_once: self.share(self.at_once.large_bytes),
-            wait_seconds: self.wait.as_secs(),
-            large_share_after_wait: self.share(self.after_wait.large_bytes),
-            large_share_after_collapse: self
-                .after_collapse
-                .map(|after| self.share(after.large_bytes)),
-            swapped_bytes: self.after_wait.swapped_bytes,
-            perforation: self.outlook.as_ref().map(Outlook::record),
-            notes: &self.notes,
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        serde_json::to_string(&record).expect("outcomes are plain data")
-    }
-}
-
-/// The line of JSON.
-#[derive(Serialize)]
-struct Record<'a> {
-    experiment: &'static str,
-    source: &'static str,
-    kernel: &'a str,
-    transparent_hugepage: &'a LargePageSettings,
-    memory_bytes: Option<u64>,
-    free_bytes_before: Option<u64>,
-    available_bytes_before: Option<u64>,
-    unusable_index_2m_before: Option<f64>,
-    asked_bytes: u64,
-    touched_bytes: u64,
-    large_share_at_once: f64,
-    wait_seconds: u64,
-    large_share_after_wait: f64,
-    large_share_after_collapse: Option<f64>,
-    swapped_bytes: u64,
-    perforation: Option<outlook::Record<'a>>,
-    notes: &'a [String],
-    version: &'static str,
 }

@@ -3,42 +3,44 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use perforate_os::{BlockReach, Occupancy, OsError, Policy, Survey};
+use perforate_os::{BlockReach, Occupancy, OsError, Policy};
 use serde::Serialize;
 
 use crate::HostError;
 use crate::benchmark::AnonymousMemory;
 use crate::snapshot::{HostFiles, read_host};
 
-/// The blocks of the machine's memory by their possible use, with our 4KB pages moved away.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The 2MB blocks of the machine's memory by their possible use, with our 4KB pages moved away, and
+/// the 2MB regions of the request that are in 4KB pages, of which blocks are the limit: a region's old
+/// frames make room for the contents of its new block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outlook {
-    /// The blocks; frames of our 4KB pages count as free.
-    pub survey: Survey,
+    /// Blocks with memory.
+    pub blocks: u64,
+    /// Blocks that are one 2MB page.
+    pub blocks_large: u64,
+    /// Blocks that are free but for our 4KB pages.
+    pub blocks_free: u64,
+    /// Blocks that are free after movable frames are moved.
+    pub blocks_whole_if_moved: u64,
+    /// Blocks that the policy perforates after movable frames are moved; the rest become holes.
+    pub blocks_perforated_if_moved: u64,
+    /// Blocks with too many immovable frames for the policy.
+    pub blocks_too_fragmented: u64,
+    /// Blocks that the policy perforates with nothing moved but our 4KB pages.
+    pub blocks_perforated_at_once: u64,
     /// Blocks that contain our 4KB pages.
-    pub with_ours: u64,
-    /// 2MB regions of the request that are in 4KB pages.
-    pub regions: u64,
+    pub blocks_with_ours: u64,
+    /// Regions in 4KB pages.
+    pub regions_in_small_pages: u64,
+    /// Regions for which compaction could make whole blocks.
+    pub regions_whole_if_moved: u64,
+    /// Regions that could be perforated after movable frames are moved.
+    pub regions_perforated_if_moved: u64,
+    /// Regions that could be perforated with only our own pages moved.
+    pub regions_perforated_at_once: u64,
     /// Assumptions about frames whose use the kernel does not tell.
     pub assumptions: Vec<String>,
-}
-
-/// The outlook in JSON.
-#[derive(Serialize)]
-pub(super) struct Record<'a> {
-    blocks: u64,
-    blocks_large: u64,
-    blocks_free: u64,
-    blocks_whole_if_moved: u64,
-    blocks_perforated_if_moved: u64,
-    blocks_too_fragmented: u64,
-    blocks_perforated_at_once: u64,
-    blocks_with_ours: u64,
-    regions_in_small_pages: u64,
-    regions_whole_if_moved: u64,
-    regions_perforated_if_moved: u64,
-    regions_perforated_at_once: u64,
-    assumptions: &'a [String],
 }
 
 impl Outlook {
@@ -64,54 +66,26 @@ impl Outlook {
         policy: &dyn Policy,
         regions: u64,
     ) -> Result<Self, OsError> {
-        let (others, with_ours) = memory.without(ours)?;
+        let (others, blocks_with_ours) = memory.without(ours)?;
         let survey = others.survey(policy);
-        Ok(Self { survey, with_ours, regions, assumptions: Vec::new() })
-    }
-
-    /// Blocks that the policy perforates after movable frames are moved; the rest become holes.
-    pub fn perforated_if_moved(&self) -> u64 {
-        self.survey.count(BlockReach::PerforableNow) + self.survey.count(BlockReach::Perforable)
-    }
-
-    /// Blocks with too many immovable frames.
-    pub fn too_fragmented(&self) -> u64 {
-        self.survey.count(BlockReach::Neither) + self.survey.count(BlockReach::Reclaimable)
-    }
-
-    /// Regions of the request that could be perforated with only our own pages moved. A region's old
-    /// frames make room for the contents of its new block, so blocks are the limit.
-    pub fn regions_at_once(&self) -> u64 {
-        self.regions.min(self.survey.perforable_as_they_are)
-    }
-
-    /// Regions that could be perforated with all movable frames moved.
-    pub fn regions_if_moved(&self) -> u64 {
-        self.regions.min(self.perforated_if_moved())
-    }
-
-    /// Regions that compaction could give whole blocks.
-    pub fn regions_whole(&self) -> u64 {
-        let whole = self.survey.count(BlockReach::Whole);
-        self.regions.min(whole + self.survey.count(BlockReach::Compactable))
-    }
-
-    pub(super) fn record(&self) -> Record<'_> {
-        Record {
-            blocks: self.survey.memory_blocks,
-            blocks_large: self.survey.count(BlockReach::Large),
-            blocks_free: self.survey.count(BlockReach::Whole),
-            blocks_whole_if_moved: self.survey.count(BlockReach::Compactable),
-            blocks_perforated_if_moved: self.perforated_if_moved(),
-            blocks_too_fragmented: self.too_fragmented(),
-            blocks_perforated_at_once: self.survey.perforable_as_they_are,
-            blocks_with_ours: self.with_ours,
-            regions_in_small_pages: self.regions,
-            regions_whole_if_moved: self.regions_whole(),
-            regions_perforated_if_moved: self.regions_if_moved(),
-            regions_perforated_at_once: self.regions_at_once(),
-            assumptions: &self.assumptions,
-        }
+        let count = |reach| survey.count(reach);
+        let (blocks_free, compactable) = (count(BlockReach::Whole), count(BlockReach::Compactable));
+        let perforated = count(BlockReach::PerforableNow) + count(BlockReach::Perforable);
+        Ok(Self {
+            blocks: survey.memory_blocks,
+            blocks_large: count(BlockReach::Large),
+            blocks_free,
+            blocks_whole_if_moved: compactable,
+            blocks_perforated_if_moved: perforated,
+            blocks_too_fragmented: count(BlockReach::Neither) + count(BlockReach::Reclaimable),
+            blocks_perforated_at_once: survey.perforable_as_they_are,
+            blocks_with_ours,
+            regions_in_small_pages: regions,
+            regions_whole_if_moved: regions.min(blocks_free + compactable),
+            regions_perforated_if_moved: regions.min(perforated),
+            regions_perforated_at_once: regions.min(survey.perforable_as_they_are),
+            assumptions: Vec::new(),
+        })
     }
 }
 
@@ -144,15 +118,23 @@ mod tests {
         let policy = parse_policy("perforated:max-hole-share=25%,max-filter-bits=4").unwrap();
         let ours = (1224..1424).chain([7]).collect();
         let outlook = Outlook::of(&memory, &ours, policy.as_ref(), 3).unwrap();
-        let count = |reach| outlook.survey.count(reach);
-        assert_eq!(outlook.survey.memory_blocks, 6);
-        assert_eq!((count(BlockReach::Large), count(BlockReach::Whole)), (1, 1));
-        assert_eq!(count(BlockReach::Compactable), 1);
-        assert_eq!((outlook.perforated_if_moved(), outlook.too_fragmented()), (1, 2));
-        assert_eq!((outlook.survey.perforable_as_they_are, outlook.with_ours), (1, 1));
-        assert_eq!(outlook.regions_at_once(), 1);
-        assert_eq!(outlook.regions_if_moved(), 1);
-        assert_eq!(outlook.regions_whole(), 2);
-        assert_eq!(Outlook { regions: 0, ..outlook }.regions_whole(), 0);
+        let expected = Outlook {
+            blocks: 6,
+            blocks_large: 1,
+            blocks_free: 1,
+            blocks_whole_if_moved: 1,
+            blocks_perforated_if_moved: 1,
+            blocks_too_fragmented: 2,
+            blocks_perforated_at_once: 1,
+            blocks_with_ours: 1,
+            regions_in_small_pages: 3,
+            regions_whole_if_moved: 2,
+            regions_perforated_if_moved: 1,
+            regions_perforated_at_once: 1,
+            assumptions: Vec::new(),
+        };
+        assert_eq!(outlook, expected);
+        let none = Outlook::of(&memory, &ours, policy.as_ref(), 0).unwrap();
+        assert_eq!(none.regions_whole_if_moved, 0);
     }
 }

@@ -5,15 +5,19 @@ use std::fs;
 use std::path::Path;
 
 use procfs_core::{FromBufRead, FromRead, Meminfo, ProcessCGroups};
+use serde::Serialize;
 
 /// Amounts of memory from `/proc/meminfo`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryAmounts {
     /// `MemTotal`.
+    #[serde(rename = "memory_bytes")]
     pub total_bytes: u64,
     /// `MemFree`.
+    #[serde(rename = "free_bytes_before")]
     pub free_bytes: u64,
     /// `MemAvailable`: the kernel's estimate of what can be had without swapping.
+    #[serde(rename = "available_bytes_before")]
     pub available_bytes: u64,
 }
 

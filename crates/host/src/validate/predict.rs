@@ -92,7 +92,7 @@ impl Predictor<'_> {
         let operations = self.operations_of(row);
         let (name, instructions, origin) = match self.record(row, operations, &trace, reporter) {
             Ok(count) => (trace.path().to_string_lossy().into_owned(), count, Origin::Recorded),
-            Err(RecordError::EmulatorMissing | RecordError::EmulatorWithoutPlugins { .. }) => {
+            Err(RecordError::EmulatorMissing | RecordError::EmulatorWithoutPlugins(_)) => {
                 (synthetic(row), 4 * operations, Origin::Synthetic) // 3 others per access
             }
             Err(error) => return Err(error.into()),

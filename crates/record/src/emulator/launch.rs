@@ -22,16 +22,14 @@ pub const PROCESSOR: &str = "max,-erms";
 
 /// Refuses an output that could not be written, before the long run; returns its folder.
 pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
-    let problem = |problem: &str| {
-        Err(RecordError::Output { path: output.to_owned(), problem: problem.to_owned() })
-    };
     if output.is_dir() {
-        return problem("a directory; expected a file to write the trace to");
+        let problem = "a directory; expected a file to write the trace to";
+        return Err(RecordError::file(output, problem));
     }
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        return problem("its folder does not exist");
+        return Err(RecordError::file(output, "its folder does not exist"));
     }
     Ok(folder.to_owned())
 }
@@ -180,9 +178,8 @@ impl PartialFile {
 
     /// Gives the file its final name.
     pub fn finish(&mut self, output: &Path) -> Result<(), RecordError> {
-        fs::rename(&self.path, output).map_err(|error| RecordError::Output {
-            path: output.to_owned(),
-            problem: format!("renaming the finished trace: {error}"),
+        fs::rename(&self.path, output).map_err(|error| {
+            RecordError::file(output, format!("renaming the finished trace: {error}"))
         })?;
         self.is_created = false;
         Ok(())

@@ -52,7 +52,7 @@ pub fn find_program(words: &[OsString]) -> Result<CommandLine, RecordError> {
     let mut line = CommandLine { program, name: name.clone(), arguments: arguments.to_vec() };
     for _ in 0..MAX_INTERPRETERS {
         let start = read_start(&line.program)?;
-        let problem = |problem| RecordError::Program { path: line.program.clone(), problem };
+        let problem = |problem: String| RecordError::file(&line.program, problem);
         let FileKind::Script { interpreter, argument } = identify(&start).map_err(problem)? else {
             return Ok(line);
         };
@@ -63,15 +63,13 @@ pub fn find_program(words: &[OsString]) -> Result<CommandLine, RecordError> {
         line.arguments.splice(..0, before);
     }
     let problem = format!("a script of a script, more than {MAX_INTERPRETERS} times");
-    Err(RecordError::Program { path: line.program, problem })
+    Err(RecordError::file(line.program, problem))
 }
 
 fn read_start(path: &Path) -> Result<Vec<u8>, RecordError> {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
-    let problem = |error: io::Error| error.to_string();
-    read.map_err(problem)
-        .map_err(|problem| RecordError::Program { path: path.to_owned(), problem })?;
+    read.map_err(|error| RecordError::file(path, error.to_string()))?;
     Ok(start)
 }
 
@@ -79,20 +77,20 @@ fn read_start(path: &Path) -> Result<Vec<u8>, RecordError> {
 fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     let in_path = !name.as_encoded_bytes().contains(&b'/');
     let found = if in_path { search_path(name) } else { Some(PathBuf::from(name)) };
-    let not_found =
-        || RecordError::ProgramNotFound { name: name.to_string_lossy().into_owned(), in_path };
+    let problem = if in_path { "not found in PATH" } else { "not found" };
+    let not_found = || RecordError::file(name, problem);
     let path = found.ok_or_else(not_found)?;
-    let problem = |problem: String| RecordError::Program { path: path.clone(), problem };
+    let problem = |problem: &str| RecordError::file(&path, problem);
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
-        Err(error) => return Err(problem(error.to_string())),
+        Err(error) => return Err(problem(&error.to_string())),
     };
     if metadata.is_dir() {
-        return Err(problem("a directory, not a program".into()));
+        return Err(problem("a directory, not a program"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(problem("not executable (chmod +x makes it so)".into()));
+        return Err(problem("not executable (chmod +x makes it so)"));
     }
     Ok(path)
 }
@@ -101,7 +99,7 @@ fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
 pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let Some(path) = given.map(Path::to_owned).or_else(|| search_path(OsStr::new(EMULATOR))) else {
         return Err(match search_path(OsStr::new(STATIC_EMULATOR)) {
-            Some(path) => RecordError::EmulatorWithoutPlugins { path },
+            Some(path) => RecordError::EmulatorWithoutPlugins(path),
             None => RecordError::EmulatorMissing,
         });
     };
@@ -110,7 +108,7 @@ pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     if String::from_utf8_lossy(&help).contains("-plugin") {
         Ok(path)
     } else {
-        Err(RecordError::EmulatorWithoutPlugins { path })
+        Err(RecordError::EmulatorWithoutPlugins(path))
     }
 }
 
