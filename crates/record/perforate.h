@@ -1,11 +1,10 @@
 /* Markers for `perforate record --region markers`.
  *
- * PERFORATE_BEGIN and PERFORATE_END are no-operations with a number that the recorder looks for:
+ * PERFORATE_BEGIN and PERFORATE_END are no-operations with a number that the recorder recognises;
  * they cost nothing natively. Programs without inline assembly call
- * prctl(PERFORATE_BEGIN_NUMBER) and prctl(PERFORATE_END_NUMBER), which fail with EINVAL and are
- * seen all the same. Everything between the two is recorded, of all threads and processes;
- * several regions may follow each other, but they do not nest. Beginning and ending one takes
- * the recorder some milliseconds. */
+ * prctl(PERFORATE_BEGIN_NUMBER) and prctl(PERFORATE_END_NUMBER), which fail with EINVAL but are
+ * recognised too. All threads and processes are recorded between the two. There may be several
+ * regions, but they do not nest. Beginning and ending a region takes some milliseconds. */
 #ifndef PERFORATE_H
 #define PERFORATE_H
 

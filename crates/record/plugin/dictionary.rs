@@ -1,4 +1,4 @@
-//! The dictionary of translated blocks, which all recorded processes share.
+//! The dictionary of translated blocks, shared by all recorded processes.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,11 @@ use crate::layout::{
 };
 use crate::record::MAX_BLOCK_INSTRUCTIONS;
 
-/// Enters a block that is being translated; returns its number. None if there is no more room.
+/// Adds a block that is being translated; returns its number. None if there is no more room.
 ///
-/// An entry: address (8 bytes), number of instructions (4), bytes of code (4), the length of
-/// each instruction (1 each), the code. Room is taken before it is filled, so no process ever
-/// waits for another; the recorder reads an entry once a record names it.
+/// Layout of an entry: address (8 bytes), number of instructions (4), bytes of code (4), length of
+/// each instruction (1 each), code. Room is reserved before it is filled, so no process waits for
+/// another; the recorder reads an entry once a record refers to it.
 pub fn append(block: *mut Block) -> Option<u32> {
     let mut lengths = [0u8; MAX_BLOCK_INSTRUCTIONS];
     let mut code = Vec::with_capacity(256);
@@ -42,7 +42,7 @@ pub fn append(block: *mut Block) -> Option<u32> {
         return None;
     }
     let place = ring::shared_bytes(DICTIONARY_OFFSET + start);
-    // SAFETY: the entry ends inside the dictionary, and its bytes were taken for it alone.
+    // SAFETY: the entry ends inside the dictionary, and its bytes are reserved for it.
     unsafe { place.copy_from_nonoverlapping(entry.as_ptr(), entry.len()) };
     Some((start / DICTIONARY_UNIT_BYTES) as u32)
 }
@@ -50,7 +50,7 @@ pub fn append(block: *mut Block) -> Option<u32> {
 /// The code of an instruction.
 ///
 /// # Safety
-/// The instruction is one of the block that is being translated; the bytes are valid as long.
+/// The instruction must belong to the block that is being translated; the bytes are valid as long.
 pub unsafe fn instruction_bytes<'a>(instruction: *const qemu::Instruction) -> &'a [u8] {
     // SAFETY: promised by the caller.
     unsafe {

@@ -1,32 +1,31 @@
-//! What kind of access the emulator's descriptions mean, remembered: asking the emulator takes
-//! two calls for each access.
+//! A cache of access kinds, as querying the emulator takes two calls for each access.
 
 use super::qemu;
 use crate::record;
 
-/// Descriptions remembered; a program has a dozen.
+/// Size of the cache; a program has about a dozen kinds.
 const PLACES: usize = 16;
 
-/// Descriptions, each with the bits of a record that say whether it writes and how many bytes.
+/// The emulator's descriptions of accesses, each with the bits of a record for direction and size.
 pub struct Kinds([(u32, u64); PLACES]);
 
 impl Kinds {
-    /// Nothing is remembered.
+    /// An empty cache.
     pub const NONE: Self = Self([(u32::MAX, 0); PLACES]);
 
     const fn place(description: u32) -> usize {
-        // Size and direction are in the low half-words; distinct ones rarely meet.
+        // Size and direction are in the low half-words; distinct ones rarely collide.
         (description ^ description >> 13) as usize % PLACES
     }
 
-    /// The bits of an access record for `description`, if they are remembered.
+    /// The bits of an access record for `description`, if they are cached.
     #[inline(always)]
     pub fn known(&self, description: u32) -> Option<u64> {
         let (known, bits) = self.0[Self::place(description)];
         (known == description).then_some(bits)
     }
 
-    /// The bits of an access record for `description`, from the emulator.
+    /// The bits of an access record for `description`, queried from the emulator.
     pub fn ask(&mut self, description: u32) -> u64 {
         // SAFETY: `description` is what QEMU passed.
         let (write, shift) = unsafe {

@@ -1,11 +1,11 @@
-//! Which instructions are recorded: all but the first, windows, or regions that the program, an
-//! address or a function marks.
+//! Selects the instructions to record: all but the first, windows, or regions given by markers,
+//! addresses or a function.
 //!
-//! Phases belong to the recording, not to a process; each process notices by itself that they
-//! change. Before the first recorded phase, blocks carry nothing but a counter; then all code is
-//! translated again, with full records, and stays so: between recorded phases the callbacks
-//! return at once. (Translating again means that QEMU 7.2 frees what it calls for memory accesses
-//! of its helper functions, and after an indirect branch it may still call that.)
+//! Phases belong to the recording, not to a process; each process notices by itself that they have
+//! changed. Before the first recorded phase, blocks only contain a counter. Then all code is
+//! translated again, with full records, and is kept: between recorded phases the callbacks return
+//! at once. (Every retranslation makes QEMU 7.2 free what it calls for memory accesses of its helper
+//! functions, and after an indirect branch it may still call that.)
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,24 +18,24 @@ use crate::record::Control;
 
 /// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
 const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
-/// Begins a region; also as the first argument of prctl.
+/// Marks the beginning of a region; also as the first argument of prctl.
 pub const MARKER_BEGIN: u32 = 0x5046_0001;
-/// Ends a region; also as the first argument of prctl.
+/// Marks the end of a region; also as the first argument of prctl.
 pub const MARKER_END: u32 = 0x5046_0002;
 
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
-/// The last recorded phase whose start in this process was told to the recorder.
+/// The last recorded phase whose start in this process the recorder knows.
 static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
-/// Whether this process's code carries full records.
+/// True once this process's code is translated with full records.
 static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
-/// Whether a thread of this process is about to change one of the two.
+/// True while a thread of this process changes one of the two.
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
-/// Whether the addresses of the region are those of this process's program.
+/// True if the region's addresses are those of this process's program.
 static HAS_REGION: AtomicBool = AtomicBool::new(false);
 /// Calls of the region's function that have not returned.
 static DEPTH: AtomicI64 = AtomicI64::new(0);
 
-/// Called with the plugin's number when the plugin is loaded.
+/// Remembers the plugin's number.
 pub fn install(id: PluginId) {
     PLUGIN.store(id, Ordering::Relaxed);
 }
@@ -48,12 +48,12 @@ const fn is_recorded(phase: u64) -> bool {
     phase % 2 == 1
 }
 
-/// Whether blocks are to be translated with full records.
+/// True if blocks are to be translated with full records.
 pub fn is_instrumented() -> bool {
     IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
 
-/// A program was loaded and the recorder knows where.
+/// A program was loaded, and the recorder has its mappings.
 pub fn begin_image(cpu: &mut Cpu) {
     let process = u64::from(std::process::id());
     let own = phases().region_process.load(Ordering::Acquire) == process;
@@ -64,13 +64,13 @@ pub fn begin_image(cpu: &mut Cpu) {
     }
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) {
-        // Nothing is translated yet.
+        // No code is translated yet.
         IS_INSTRUMENTED.store(true, Ordering::Relaxed);
         start(cpu, phase);
     }
 }
 
-/// A fork of a process whose other threads may have been about to change the phase.
+/// This process is a fork; other threads of its parent may have been changing the phase.
 pub fn begin_child() {
     IS_CHANGING.store(false, Ordering::Relaxed);
 }
@@ -102,11 +102,11 @@ fn finish(phase: u64) {
     }
 }
 
-/// Adds what the virtual CPU executed to the shared counts and looks whether the phase is over.
-/// True if its instructions are to be recorded now. `was_recorded` tells whether the last ones
-/// were.
+/// Adds the instructions that the virtual CPU executed to the shared counts, and ends the phase if it
+/// is long enough. Returns true if the next instructions are to be recorded. `was_recorded` is true
+/// if the last ones were.
 #[cold]
-pub fn look(cpu: &mut Cpu, was_recorded: bool) -> bool {
+pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     let phases = phases();
     let executed = cpu.take_executed();
     let total = if was_recorded { &phases.recorded } else { &phases.skipped };
@@ -120,7 +120,7 @@ pub fn look(cpu: &mut Cpu, was_recorded: bool) -> bool {
     is_recorded(phase) && enter(cpu, phase)
 }
 
-/// Makes this process follow to a recorded phase; false if that takes time.
+/// Makes this process enter a recorded phase; false if that takes time.
 fn enter(cpu: &mut Cpu, phase: u64) -> bool {
     if is_instrumented() && OWN_PHASE.load(Ordering::Acquire) == phase {
         return true;
@@ -129,8 +129,8 @@ fn enter(cpu: &mut Cpu, phase: u64) -> bool {
         return false;
     }
     if !is_instrumented() {
-        // SAFETY: called on the thread of a virtual CPU, while it runs a block; the callback
-        // follows when all others stand still and all translated code is gone.
+        // SAFETY: called on the thread of a virtual CPU while it runs a block; the callback runs
+        // when all others are stopped and all translated code is discarded.
         unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
         return false;
     }
@@ -145,7 +145,7 @@ extern "C" fn instrument(id: PluginId) {
     IS_CHANGING.store(false, Ordering::Release);
 }
 
-/// Asks to be told when the instructions of `block` that begin or end a region are executed.
+/// Registers callbacks for the instructions of `block` that begin or end a region.
 pub fn watch(block: *mut Block) {
     let kind = phases().region.load(Ordering::Relaxed);
     if kind == 0 || kind != REGION_MARKERS && !HAS_REGION.load(Ordering::Relaxed) {
@@ -163,10 +163,10 @@ pub fn watch(block: *mut Block) {
     }
 }
 
-/// What an instruction means for regions of a kind.
+/// The callback of an instruction that begins or ends a region of this kind.
 ///
 /// # Safety
-/// The instruction is one of the block that is being translated.
+/// The instruction must belong to the block that is being translated.
 unsafe fn callback(kind: u64, instruction: *mut Instruction) -> Option<qemu::ExecuteCallback> {
     // SAFETY: promised by the caller.
     let (code, address) = unsafe {
@@ -196,13 +196,13 @@ unsafe fn callback(kind: u64, instruction: *mut Instruction) -> Option<qemu::Exe
     }
 }
 
-/// RET, with the prefixes that compilers put before it.
+/// True for RET, with the prefixes that compilers put before it.
 fn is_return(code: &[u8]) -> bool {
     let code = code.strip_prefix(&[0xf2]).or(code.strip_prefix(&[0xf3])).unwrap_or(code);
     matches!(code, [0xc3] | [0xc2, _, _])
 }
 
-/// The program said through a system call that a region begins or ends.
+/// Handles a marker in the first argument of prctl.
 pub fn marked(cpu: &mut Cpu, marker: u64) {
     if phases().region.load(Ordering::Relaxed) == REGION_MARKERS {
         match u32::try_from(marker) {
@@ -239,11 +239,11 @@ fn change_at(index: c_uint, to_recorded: bool) {
     }
 }
 
-/// A region begins or ends; the virtual CPU looks at its next block.
+/// A region begins or ends; the virtual CPU notices it at its next block.
 fn change(cpu: &mut Cpu, to_recorded: bool) {
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) != to_recorded {
         finish(phase);
-        cpu.look_soon();
+        cpu.update_soon();
     }
 }

@@ -1,10 +1,9 @@
-//! The plugin that runs inside the emulator (QEMU user mode) and records what a program does.
+//! The plugin that runs inside the emulator (QEMU user mode) and records a program's execution.
 //!
-//! It only writes down: which block runs, which addresses it accesses, which system calls it
-//! makes. Instructions are taken apart later, by the recorder. Where instructions are passed
-//! over, blocks carry nothing but a counter; when that changes all code is translated again.
-//! A fork goes on recording in the child, and a program that replaces itself is replaced by
-//! another emulator with this plugin.
+//! It only writes records: blocks executed, addresses accessed, system calls made. The recorder
+//! decodes the instructions later. While instructions are skipped, blocks only contain a counter;
+//! when recording starts, all code is translated again. A forked child continues to record, and
+//! execve is carried out by starting another emulator with this plugin.
 
 mod dictionary;
 #[cfg(not(test))]
@@ -45,20 +44,20 @@ const FORK: i64 = 57;
 const VFORK: i64 = 58;
 const PRCTL: i64 = 157;
 const EXIT_GROUP: i64 = 231;
-/// The child runs in its parent's memory until it is replaced or ends.
+/// The child runs in its parent's memory until it executes another program or ends.
 const CLONE_VFORK: u64 = 0x4000;
 
 static IS_IMAGE_KNOWN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The virtual CPU of this thread while it is in a call that may fork, and whether the child
-    /// shares the parent's memory.
+    /// The virtual CPU of this thread while it is in a call that may fork; true if the child shares
+    /// the parent's memory.
     static FORKING: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
-    /// The number of the image that a child will be.
+    /// The image number of the child.
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Entry point: maps the shared memory named by `shared=PATH`.
+/// Entry point. Maps the shared memory given by `shared=PATH`.
 ///
 /// # Safety
 /// `arguments` holds `count` C strings, as QEMU guarantees.
@@ -148,7 +147,7 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
     }
 }
 
-/// Enters the block into the dictionary and asks for its executions and accesses.
+/// Adds the block to the dictionary and registers for its executions and accesses.
 fn record(block: *mut Block) {
     let Some(number) = dictionary::append(block) else { return };
     let flags = qemu::NO_REGISTERS;
@@ -175,15 +174,15 @@ extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
     }
 }
 
-/// A new segment is due, or instructions are passed over.
+/// Handles a block outside segments: a new one begins, or instructions are skipped.
 #[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
-    if is_idle && !cpu.pass_over(records::block_instructions(block)) {
+    if is_idle && !cpu.skip(records::block_instructions(block)) {
         return;
     }
     let next_block = u64::from(records::block_number(block)) + 1;
-    cpu.is_idle = !phases::look(cpu, !is_idle);
+    cpu.is_idle = !phases::update(cpu, !is_idle);
     if cpu.is_idle {
         cpu.end_segment(next_block);
     } else if cpu.begin_segment(next_block) {
@@ -194,7 +193,7 @@ fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
 extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index) {
         let place = data as u64 | address & records::PAYLOAD_MASK;
-        // The rare cases stand apart, so that the usual one needs no registers of its own.
+        // Rare cases are in another function, so that the usual one needs few registers.
         match cpu.kinds.known(description) {
             Some(kind) if cpu.has_room() => cpu.write(place | kind),
             _ => access_outside_room(cpu, description, place),
@@ -211,9 +210,9 @@ fn access_outside_room(cpu: &mut ring::Cpu, description: u32, place: u64) {
 
 extern "C" fn block_skipped(index: c_uint, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index)
-        && cpu.pass_over(data as u64)
+        && cpu.skip(data as u64)
     {
-        phases::look(cpu, false);
+        phases::update(cpu, false);
     }
 }
 
@@ -261,7 +260,7 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
     }
 }
 
-/// Running segments of all threads end: what they do next comes after this.
+/// Ends the running segments of all threads, so that their next instructions come after this.
 fn addresses_change() {
     ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
 }

@@ -1,5 +1,5 @@
-//! The part of QEMU's plugin interface, version 1, that the plugin uses. QEMU ships no header
-//! with its Debian package; the interface is described in its manual, "QEMU TCG Plugins".
+//! The parts of QEMU's plugin interface (version 1) and of libc that the plugin uses. Debian's package
+//! of QEMU has no header; the manual describes the interface ("QEMU TCG Plugins").
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -10,15 +10,15 @@ pub enum Block {}
 /// An instruction of a [`Block`].
 pub enum Instruction {}
 
-/// The callback reads no guest registers.
+/// Flag: the callback reads no guest registers.
 pub const NO_REGISTERS: c_int = 0;
-/// Both loads and stores. One registration for both: 7.2 drops accesses made by the emulator's
-/// helper functions when there are several.
+/// Loads and stores. They need one registration: with several, 7.2 drops accesses of the emulator's
+/// helper functions.
 pub const READ_WRITE: c_int = 3;
 
 /// Called with a plugin's number only.
 pub type SimpleCallback = extern "C" fn(PluginId);
-/// Called when a virtual CPU comes or goes.
+/// Called when a virtual CPU starts or exits.
 pub type CpuCallback = extern "C" fn(PluginId, c_uint);
 /// Called when a block is translated.
 pub type TranslateCallback = extern "C" fn(PluginId, *mut Block);

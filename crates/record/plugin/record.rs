@@ -21,7 +21,7 @@ pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
 /// Instructions in one block at most; the emulator's own limit is 512.
 pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
 
-/// What a control record says.
+/// Kinds of control records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
@@ -34,20 +34,20 @@ pub enum Control {
     Syscall = 3,
     /// A system call ends; payload: its number. The result follows.
     Return = 4,
-    /// A new thread uses this ring; payload: number of its image. The operating system's number
-    /// of its process follows. Stands outside segments.
+    /// A new thread uses this ring; payload: number of its image. The process ID follows. Outside
+    /// segments.
     ThreadStart = 5,
-    /// A program is mapped and nothing of it has run; payload: number of its image. The plugin
-    /// waits for an answer.
+    /// A program was loaded and has not run yet; payload: number of its image. The plugin waits for an
+    /// answer.
     Image = 6,
-    /// Recording starts in this image; payload: instructions skipped so far by all. The number of
-    /// the phase follows. The plugin waits for an answer.
+    /// Recording starts in this image; payload: instructions skipped so far by all threads. The number
+    /// of the phase follows. The plugin waits for an answer.
     Start = 7,
-    /// The process is about to fork; payload: number of the child's image. What the child shares
-    /// follows: 0 nothing, 1 all memory until it is replaced (vfork).
+    /// The process is about to fork; payload: number of the child's image. 1 follows if the child
+    /// shares all memory until it executes another program (vfork), else 0.
     Fork = 8,
-    /// The thread is gone. Written by the recorder when it has read all of a ring; outside
-    /// segments, or inside one that was never finished.
+    /// The thread has exited. Written by the recorder when it has read all of a ring; outside
+    /// segments, or inside an unfinished one.
     ThreadEnd = 9,
     /// A process is about to end; payload: the image.
     Exit = 10,
@@ -70,7 +70,7 @@ impl Control {
         Self::Exit,
     ];
 
-    /// Plain words that follow the record.
+    /// Number of plain words that follow the record.
     pub const fn words(self) -> usize {
         match self {
             Self::Syscall => SYSCALL_WORDS,
@@ -80,29 +80,29 @@ impl Control {
     }
 }
 
-/// A record taken apart.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The instruction with this index in the running block accessed memory.
     Access {
         /// Index of the instruction in its block.
         index: u16,
-        /// Whether memory was written.
+        /// True for a write.
         write: bool,
-        /// Bytes accessed.
+        /// Size in bytes.
         size: u16,
         /// First byte.
         address: u64,
     },
     /// A block starts.
     Block(u32),
-    /// Anything else, with its payload.
+    /// A control record, with its payload.
     Control(Control, u64),
-    /// Not a record: memory was damaged.
+    /// Not a record: the memory is damaged.
     Invalid,
 }
 
-/// The part of an access record that is known when the block is translated.
+/// The part of an access record that is known at translation.
 pub const fn access_template(index: usize) -> u64 {
     (index as u64) << INDEX_SHIFT
 }
@@ -128,12 +128,12 @@ pub const fn block_number(record: u64) -> u32 {
     record as u32
 }
 
-/// The instructions of a block record's block.
+/// The number of instructions of a block record's block.
 pub const fn block_instructions(record: u64) -> u64 {
     record >> COUNT_SHIFT & 0xffff
 }
 
-/// Takes a record apart.
+/// Decodes a record.
 pub fn decode(record: u64) -> Record {
     match record >> TAG_SHIFT {
         0 => Record::Access {

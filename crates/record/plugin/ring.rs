@@ -1,11 +1,10 @@
-//! The writing end of the rings: one [`Cpu`] per virtual CPU, used only by the thread that runs
+//! The writing end of the rings: one [`Cpu`] for each virtual CPU, used only by the thread that runs
 //! it (and by its creator before it runs).
 //!
-//! Records are grouped into segments. Each takes a ticket from a shared counter when it begins,
-//! so the recorder can replay the segments of all threads of all processes in one order. A
-//! segment ends at every system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread
-//! changed an address space: nothing that uses a new mapping can come before the mapping's own
-//! record.
+//! Records are grouped into segments. Each segment takes a ticket from a shared counter when it
+//! begins, which gives the segments of all threads of all processes one order. A segment ends at
+//! every system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread has changed an
+//! address space, so that no use of a new mapping comes before the mapping's own record.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -20,22 +19,22 @@ use crate::layout::{
 };
 use crate::record::{self, Control};
 
-/// Blocks in one segment at most: how closely threads take turns, and phases are kept.
+/// Limit of blocks in a segment. It bounds how far threads run ahead of each other and of phases.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
-/// Blocks after which the recorder is shown what was written, so that it can keep up.
+/// Blocks after which new records are published, so that the recorder can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
-/// Instructions a thread passes over before it adds them to the shared count.
+/// Instructions that a thread skips before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
-/// How long to sleep while a ring is full.
+/// Pause while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
-/// How long to sleep while the recorder has not answered.
+/// Pause while the recorder has not answered.
 const ANSWER_PAUSE: Duration = Duration::from_micros(200);
-/// Sleeps between looks whether the recorder still lives.
-const PAUSES_PER_LOOK: u32 = 1 << 12;
+/// Pauses between checks that the recorder still lives.
+const PAUSES_PER_CHECK: u32 = 1 << 12;
 
 /// Start of the shared memory; null until it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
-/// Number of the image this process runs.
+/// Number of the image that this process runs.
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Writing state of one ring.
@@ -50,14 +49,14 @@ pub struct Cpu {
     epoch: u64,
     blocks_left: u32,
     is_open: bool,
-    /// Whether instructions are passed over, in code that carries full records.
+    /// True while instructions are skipped in code that is translated with full records.
     pub is_idle: bool,
-    /// Instructions executed and not yet added to the shared counts.
+    /// Executed instructions that are not in the shared counts yet.
     executed: u64,
-    /// So many are added at once while instructions are passed over.
+    /// Number of skipped instructions that are added to the shared counts at once.
     batch: u64,
     questions: u64,
-    /// What descriptions of accesses mean.
+    /// Cache of access kinds.
     pub kinds: Kinds,
 }
 
@@ -67,7 +66,7 @@ unsafe impl Sync for Cpus {}
 
 static CPUS: Cpus = Cpus([const { UnsafeCell::new(Cpu::UNUSED) }; RINGS]);
 
-/// Takes the shared memory into use, for a new image.
+/// Sets the shared memory.
 pub fn attach(start: *mut Header) {
     SHARED.store(start, Ordering::Release);
 }
@@ -79,7 +78,7 @@ pub fn shared() -> &'static Header {
     unsafe { &*SHARED.load(Ordering::Acquire) }
 }
 
-/// The dictionary's and rings' memory, `offset` bytes from the start.
+/// The shared memory at `offset`.
 pub fn shared_bytes(offset: usize) -> *mut u8 {
     SHARED.load(Ordering::Acquire).cast::<u8>().wrapping_add(offset)
 }
@@ -89,7 +88,7 @@ fn ring_header(ring: usize) -> &'static RingHeader {
     unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
 }
 
-/// The number of the image that runs here.
+/// The number of the image that this process runs.
 pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
@@ -99,7 +98,7 @@ pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
 
-/// This process runs a new program. If it had one before, that one's threads are gone.
+/// This process runs a new program. The threads of a program that it ran before have ended.
 pub fn begin_image() {
     IMAGE.store(next_image(), Ordering::Relaxed);
     let process = u64::from(std::process::id());
@@ -113,12 +112,12 @@ pub fn begin_image() {
     }
 }
 
-/// This process is a fork of another: it has one thread, which runs virtual CPU `index`, and
-/// writes to a ring of its own.
+/// This process is a fork. It has one thread, which runs virtual CPU `index` and writes to a ring of
+/// its own.
 pub fn begin_child(image: u64, index: Option<u32>) {
     IMAGE.store(image, Ordering::Relaxed);
     for cpu in &CPUS.0 {
-        // SAFETY: a forked child has one thread, and it is here.
+        // SAFETY: a forked child has only this thread.
         unsafe { *cpu.get() = Cpu::UNUSED };
     }
     if let Some(index) = index {
@@ -175,7 +174,7 @@ pub fn start_cpu(index: u32) {
     }
 }
 
-/// A virtual CPU is gone.
+/// A virtual CPU has exited.
 pub fn end_cpu(index: u32) {
     let Some(cpu) = cpu(index) else { return };
     cpu.end_segment(0);
@@ -186,12 +185,12 @@ pub fn end_cpu(index: u32) {
     *cpu = Cpu::UNUSED;
 }
 
-/// Whether nobody reads any more.
+/// True if nobody reads any more.
 fn is_closed() -> bool {
     shared().closed.load(Ordering::Relaxed) != 0
 }
 
-/// Sleeps until `is_done`, or until nobody reads any more; returns whether it is done.
+/// Sleeps until `is_done`; false if nobody reads any more.
 fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let mut pauses = 0;
     while !is_done() {
@@ -200,7 +199,7 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(pause);
         pauses += 1;
-        if pauses % PAUSES_PER_LOOK == 0 {
+        if pauses % PAUSES_PER_CHECK == 0 {
             let recorder = shared().recorder.load(Ordering::Relaxed);
             // SAFETY: signal 0 only asks whether the process exists.
             if unsafe { qemu::kill(recorder as i32, 0) } != 0 {
@@ -228,13 +227,13 @@ impl Cpu {
         kinds: Kinds::NONE,
     };
 
-    /// Whether a record can be written at once.
+    /// True if a record can be written at once.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.head != self.limit
     }
 
-    /// Appends a record; there is room for it.
+    /// Appends a record, for which there must be room.
     #[inline(always)]
     pub fn write(&mut self, record: u64) {
         let slot = (self.head % RING_RECORDS) as usize;
@@ -250,7 +249,7 @@ impl Cpu {
         }
     }
 
-    /// Shows the recorder what was pushed.
+    /// Makes the pushed records visible to the recorder.
     #[inline(always)]
     pub fn publish(&self) {
         if !self.ring.is_null() {
@@ -259,7 +258,7 @@ impl Cpu {
         }
     }
 
-    /// Shows what was pushed and lets nothing more be pushed.
+    /// Publishes the pushed records and prevents further ones.
     fn close(&mut self) {
         self.publish();
         self.limit = self.head;
@@ -292,8 +291,8 @@ impl Cpu {
         true
     }
 
-    /// Appends the record of an executed block. False where a new segment is due or the ring is
-    /// full: then ask [`Cpu::begin_segment`] first.
+    /// Appends the record of an executed block. False if a new segment is due or the ring is full;
+    /// [`Cpu::begin_segment`] must be called then.
     #[inline(always)]
     pub fn push_block(&mut self, record: u64) -> bool {
         if self.blocks_left == 0 || self.epoch != self.current_epoch() || !self.has_room() {
@@ -302,28 +301,28 @@ impl Cpu {
         self.blocks_left -= 1;
         self.executed += record::block_instructions(record);
         self.write(record);
-        // Now and then is enough: a segment's end shows everything.
+        // The end of a segment publishes the rest.
         if self.blocks_left.is_multiple_of(PUBLISHED_BLOCKS) {
             self.publish();
         }
         true
     }
 
-    /// Counts instructions that are passed over; whether it is time to look at the phase.
+    /// Counts skipped instructions; true if [`phases::update`](super::phases::update) is due.
     #[inline(always)]
-    pub fn pass_over(&mut self, instructions: u64) -> bool {
+    pub fn skip(&mut self, instructions: u64) -> bool {
         self.executed += instructions;
         self.executed >= self.batch
     }
 
-    /// The instructions executed since this was called last.
+    /// Takes the number of instructions executed since the last call.
     pub fn take_executed(&mut self) -> u64 {
         self.batch = SKIP_BATCH;
         std::mem::take(&mut self.executed)
     }
 
-    /// Lets the virtual CPU look at the phase at its next block.
-    pub fn look_soon(&mut self) {
+    /// Makes the virtual CPU update the phase at its next block.
+    pub fn update_soon(&mut self) {
         self.batch = 0;
         self.blocks_left = 0;
     }
@@ -334,7 +333,7 @@ impl Cpu {
         unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
     }
 
-    /// Begins a segment, ending the one that runs. False if nobody will read it.
+    /// Ends the running segment and begins a new one. False if nobody will read it.
     pub fn begin_segment(&mut self, next_block: u64) -> bool {
         self.end_segment(next_block);
         if !self.reserve(2) {
@@ -349,7 +348,7 @@ impl Cpu {
         true
     }
 
-    /// Ends the running segment, if any; `next_block` is the payload of its end.
+    /// Ends the running segment, if any. `next_block` is the payload of its end.
     pub fn end_segment(&mut self, next_block: u64) {
         if self.is_open {
             self.push(record::control(Control::End, next_block));

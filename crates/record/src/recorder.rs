@@ -246,15 +246,20 @@ impl Session {
         gone.into_iter().try_for_each(|image| self.replay.end_process(image))
     }
 
-    /// True if the first process runs on unrecorded, and nothing else runs.
+    /// True if the first process runs on unrecorded, and nothing else runs: its last image called
+    /// execve, and no other image took its place.
     fn is_replaced(&self) -> bool {
         let own = self.child.0.id();
-        let mut images = self.replay.images.iter();
+        let images = &self.replay.images;
         self.ended.is_none()
-            && self.replay.images.iter().any(|image| image.has_started)
+            && images.iter().any(|image| image.has_started)
             && !self.is_ring_used()
-            && !self.replay.images.is_any_alive()
-            && images.any(|image| image.process == own && image.is_in_exec)
+            && !images.is_any_alive()
+            && images
+                .iter()
+                .filter(|image| image.process == own)
+                .last()
+                .is_some_and(|last| last.is_in_exec)
     }
 
     /// The answer to the question of a ring's thread, which may come later than its records. None if

@@ -48,7 +48,7 @@ pub struct HostFiles {
     pub missing: Vec<String>,
 }
 
-/// What a snapshot lacks without a file.
+/// The consequence of a missing file.
 fn consequence(name: &str) -> &'static str {
     match name {
         "kpageflags" => {

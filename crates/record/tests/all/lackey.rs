@@ -1,29 +1,28 @@
-//! Compares a recording with valgrind's lackey, access by access: two emulators that share no
-//! code have to tell the same. Skipped, with a printed reason, where one of them or a C compiler
-//! is missing.
+//! Compares a recording with valgrind's lackey, access by access: two emulators that share no code
+//! must agree.
 //!
-//! What differs by definition, and is allowed for here:
+//! Differences by definition, which the comparison allows for:
 //!
 //! - lackey's `M` is a load and a store; both readers give two accesses.
 //! - Stacks begin at different addresses. The test program aligns its stack to 1MB and has no
 //!   arguments to look at, so that one constant, taken from the first access, separates them.
-//! - Of locked xadd and cmpxchg lackey tells a load, and a load and a store of the compare-and-swap
-//!   that valgrind makes of it; a recording holds one load and one store.
-//! - Lackey tells each round of a repeated string instruction as an instruction of its own; a
-//!   recording holds one with accesses of up to a cache line, as hardware does it. Compared are
-//!   the bytes read and written.
+//! - For locked xadd and cmpxchg lackey reports a load, and a load and a store of the compare-and-swap
+//!   that valgrind makes of it; a recording has one load and one store.
+//! - Lackey reports each iteration of a repeated string instruction as an instruction of its own; a
+//!   recording has one with accesses of up to a cache line, as on hardware. The test compares the
+//!   bytes read and written.
 //!
 //! A C library would look at the processor (cpuid) and take other code under each emulator;
 //! the program is without one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::Command;
 
 use perforate_record::{Ending, RecordOptions, record};
-use perforate_trace::{Source, open};
 use perforate_types::{AccessKind, Chunk, MemoryAccess};
+
+use crate::{is_missing, read};
 
 /// Integers, pointers, recursion, vectors, locked operations, unaligned accesses across pages
 /// and string instructions; ends by exit_group.
@@ -92,18 +91,10 @@ void _start(void) {
 }
 "#;
 
-/// Where stacks are: above everything that a static program places itself.
+/// Lowest address of stacks, above everything else in a static program.
 const STACK_START: u64 = 1 << 32;
 
-fn is_missing(program: &str, package: &str) -> bool {
-    let missing = Command::new(program).arg("--version").output().is_err();
-    if missing {
-        println!("skipped: {program} is not installed (apt-get install {package})");
-    }
-    missing
-}
-
-/// The program as recorded and as lackey tells it; none where something is missing.
+/// The traces of the recorder and of lackey; none if a tool is missing.
 fn both(flags: &[&str]) -> Option<(Chunk, Chunk)> {
     let needed = [("qemu-x86_64", "qemu-user"), ("valgrind", "valgrind"), ("cc", "gcc")];
     if needed.iter().any(|(program, package)| is_missing(program, package)) {
@@ -128,18 +119,6 @@ fn both(flags: &[&str]) -> Option<(Chunk, Chunk)> {
         record(RecordOptions::new(path("our.trace"), vec![program.into_os_string()]), &mut |_| {});
     assert_eq!(summary.unwrap().ending, Ending::Exited(0));
     Some((read(&path("our.trace")), read(&path("lackey.txt"))))
-}
-
-/// All of a trace.
-fn read(path: &Path) -> Chunk {
-    let mut source = open(path.to_str().unwrap()).unwrap();
-    let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
-    while source.next_chunk(&mut chunk).unwrap() {
-        all.instructions.append(&mut chunk.instructions);
-        all.accesses.append(&mut chunk.accesses);
-    }
-    assert!(source.truncated().is_none());
-    all
 }
 
 /// Instructions with their accesses, stacks moved to where the first access to one is at
@@ -181,7 +160,7 @@ fn a_recording_agrees_with_lackey_access_by_access() {
     assert!(ours.len() > 1_000_000 && accesses > 200_000);
 }
 
-/// Rounds of a repeated instruction as one, and accesses as the bytes that they touch.
+/// Merges the iterations of repeated instructions, and replaces accesses by the bytes that they touch.
 fn bytes(steps: &[(u64, Vec<MemoryAccess>)]) -> Vec<(u64, BTreeSet<(bool, u64)>)> {
     let mut all: Vec<(u64, BTreeSet<(bool, u64)>)> = Vec::new();
     for (ip, accesses) in steps {
@@ -199,7 +178,7 @@ fn bytes(steps: &[(u64, Vec<MemoryAccess>)]) -> Vec<(u64, BTreeSet<(bool, u64)>)
 }
 
 #[test]
-fn repeated_string_instructions_touch_the_bytes_that_lackey_tells() {
+fn repeated_string_instructions_touch_the_same_bytes_as_in_lackey() {
     let Some((ours, lackeys)) = both(&["-DSTRINGS"]) else { return };
     let (ours, lackeys) = (bytes(&steps(&ours)), bytes(&steps(&lackeys)));
     for (index, pair) in ours.iter().zip(&lackeys).enumerate() {

@@ -1,24 +1,23 @@
-//! Records real programs. Skipped, with a printed reason, only where qemu-x86_64 is missing.
+//! Records real programs and checks their traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
 };
-use perforate_trace::{Source, TraceReader};
-use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId};
+use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId, VirtualAddress};
 
-/// Why the tests cannot run here, if so.
+use crate::{is_missing, read};
+
 fn emulator_is_missing() -> bool {
-    let missing = Command::new("qemu-x86_64").arg("-version").output().is_err();
-    if missing {
-        println!("skipped: qemu-x86_64 is not installed (apt-get install qemu-user)");
-    }
-    missing
+    is_missing("qemu-x86_64", "qemu-user")
 }
 
 fn options(output: &Path, program: &[&str]) -> RecordOptions {
@@ -27,20 +26,6 @@ fn options(output: &Path, program: &[&str]) -> RecordOptions {
 
 fn record_quietly(options: RecordOptions) -> Result<RecordSummary, RecordError> {
     record(options, &mut |_| {})
-}
-
-/// The whole trace in one chunk.
-fn read(path: &Path) -> Chunk {
-    let mut reader = TraceReader::open(path).unwrap();
-    let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
-    while reader.next_chunk(&mut chunk).unwrap() {
-        let before = all.instructions.len() as u32;
-        all.instructions.append(&mut chunk.instructions);
-        all.accesses.append(&mut chunk.accesses);
-        all.events.extend(chunk.events.drain(..).map(|(at, event)| (at + before, event)));
-    }
-    assert!(reader.truncated().is_none());
-    all
 }
 
 /// Compiles a C program; none where there is no compiler.
@@ -54,46 +39,6 @@ fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
         return None;
     }
     Some(program.to_str().unwrap().to_owned())
-}
-
-/// Every access lies in memory that the events before it map.
-fn assert_accesses_are_mapped(trace: &Chunk) {
-    let mut mapped: BTreeMap<u64, ()> = BTreeMap::new();
-    let mut heap = 0..0;
-    let mut events = trace.events.iter().peekable();
-    let mut accesses = trace.accesses.iter();
-    for (index, instruction) in trace.instructions.iter().enumerate() {
-        while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-            match event {
-                ProgramEvent::Map { start, length, accessible: true, .. } => {
-                    mapped
-                        .extend((0..length / 4096).map(|page| (start.page().number() + page, ())));
-                }
-                ProgramEvent::Unmap { start, length } => {
-                    for page in 0..length / 4096 {
-                        mapped.remove(&(start.page().number() + page));
-                    }
-                }
-                ProgramEvent::Remap { to, to_length, .. } => {
-                    mapped
-                        .extend((0..to_length / 4096).map(|page| (to.page().number() + page, ())));
-                }
-                ProgramEvent::Protect { start, length, accessible: true, .. } => {
-                    mapped
-                        .extend((0..length / 4096).map(|page| (start.page().number() + page, ())));
-                }
-                ProgramEvent::Brk { start, end } => heap = start.value()..end.value(),
-                _ => {}
-            }
-        }
-        assert!(mapped.contains_key(&instruction.ip.page().number()), "{instruction:?}");
-        for _ in 0..instruction.accesses {
-            let access = accesses.next().unwrap();
-            let is_mapped = mapped.contains_key(&access.address.page().number())
-                || heap.contains(&access.address.value());
-            assert!(is_mapped, "instruction {index} {instruction:?}: {access:?}");
-        }
-    }
 }
 
 /// Each instruction is where the one before it leads, within one thread.
@@ -209,29 +154,32 @@ fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
     summary.processes.iter().map(|process| process.programs.iter().map(name).collect()).collect()
 }
 
-/// Runs a recorded trace through the memory model of the tests: what each process accesses is
-/// mapped in it.
-fn assert_processes_access_their_own_memory(trace: &Chunk) {
-    let mut spaces: BTreeMap<u16, BTreeMap<u64, u64>> = BTreeMap::new();
+/// All instructions and accesses of a process lie in memory that the events before have mapped in
+/// it, accessibly.
+fn assert_accesses_are_mapped(trace: &Chunk) {
+    let mut spaces: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
     let (mut current, mut events) = (0, trace.events.iter().peekable());
     let mut accesses = trace.accesses.iter();
-    let pages = |start: u64, length: u64| start >> 12..(start + length).div_ceil(4096);
+    let pages = |start: &VirtualAddress, length: u64| {
+        start.page().number()..(start.value() + length).div_ceil(4096)
+    };
     for (index, instruction) in trace.instructions.iter().enumerate() {
         while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
             let space = spaces.entry(current).or_default();
             match event {
-                ProgramEvent::Map { start, length, .. } => {
-                    space.extend(pages(start.value(), *length).map(|page| (page, 0)));
+                ProgramEvent::Map { start, length, accessible: true, .. }
+                | ProgramEvent::Protect { start, length, accessible: true, .. } => {
+                    space.extend(pages(start, *length));
                 }
-                ProgramEvent::Unmap { start, length } => {
-                    space.retain(|page, _| !pages(start.value(), *length).contains(page));
+                ProgramEvent::Map { start, length, .. }
+                | ProgramEvent::Protect { start, length, .. }
+                | ProgramEvent::Unmap { start, length } => {
+                    let gone = pages(start, *length);
+                    space.retain(|page| !gone.contains(page));
                 }
-                ProgramEvent::Remap { to, to_length, .. } => {
-                    space.extend(pages(to.value(), *to_length).map(|page| (page, 0)));
-                }
+                ProgramEvent::Remap { to, to_length, .. } => space.extend(pages(to, *to_length)),
                 ProgramEvent::Brk { start, end } => {
-                    let length = end.value() - start.value();
-                    space.extend(pages(start.value(), length).map(|page| (page, 0)));
+                    space.extend(pages(start, end.value() - start.value()));
                 }
                 ProgramEvent::Fork { child } => {
                     let copy = space.clone();
@@ -242,16 +190,14 @@ fn assert_processes_access_their_own_memory(trace: &Chunk) {
                     spaces.remove(&process.0);
                 }
                 ProgramEvent::Switch { process, .. } => current = process.0,
-                ProgramEvent::Protect { .. }
-                | ProgramEvent::Advise { .. }
-                | ProgramEvent::Gap { .. } => {}
+                ProgramEvent::Advise { .. } | ProgramEvent::Gap { .. } => {}
             }
         }
         let space = spaces.entry(current).or_default();
-        assert!(space.contains_key(&instruction.ip.page().number()), "{index}: {instruction:x?}");
+        assert!(space.contains(&instruction.ip.page().number()), "{index}: {instruction:x?}");
         for access in accesses.by_ref().take(instruction.accesses.into()) {
             let page = access.address.page().number();
-            assert!(space.contains_key(&page), "process {current}, {index}: {access:x?}");
+            assert!(space.contains(&page), "process {current}, {index}: {access:x?}");
         }
     }
 }
@@ -282,11 +228,12 @@ fn a_compiler_and_what_it_starts_are_recorded() {
     let trace = read(&file);
     let recorded: u64 = summary.processes.iter().map(|process| process.instructions).sum();
     assert_eq!(recorded, trace.instructions.len() as u64);
-    assert_processes_access_their_own_memory(&trace);
+    assert_accesses_are_mapped(&trace);
     let exits = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Exit { .. }));
     assert_eq!(exits.count(), summary.processes.len());
 }
 
+/// The script kills `tee` once that has echoed a line.
 #[test]
 fn scripts_pipes_and_killed_children() {
     if emulator_is_missing() {
@@ -296,7 +243,8 @@ fn scripts_pipes_and_killed_children() {
     let script = folder.path().join("script");
     std::fs::write(
         &script,
-        "#!/bin/sh -e\nsleep 100 &\nsleep 0.5; kill -9 $!\nwait $! || echo $0 $1\n",
+        "#!/bin/sh -e\ncd $(dirname $0)\nmkfifo in out\ntee < in > out &\nexec 3> in 4< out\n\
+         echo hello >&3\nread line <&4\nkill -9 $!\nwait $! || echo $0 $1\n",
     )
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -310,8 +258,8 @@ fn scripts_pipes_and_killed_children() {
     assert_eq!(written, format!("{} two words\n", script.display()));
     let found = programs(&summary);
     let names: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
-    assert!(names.contains(&"cat") && names.contains(&"sleep"), "{found:?}");
-    assert_processes_access_their_own_memory(&read(&file));
+    assert!(names.contains(&"cat") && names.contains(&"tee"), "{found:?}");
+    assert_accesses_are_mapped(&read(&file));
 }
 
 #[test]
@@ -343,7 +291,7 @@ fn the_environment_and_failing_calls_are_as_they_would_be() {
     let summary = record_quietly(options(&file, &[&program])).unwrap();
     assert_eq!(summary.ending, Ending::Exited(0));
     assert_eq!(programs(&summary).concat().len(), 2, "itself, again");
-    assert_processes_access_their_own_memory(&read(&file));
+    assert_accesses_are_mapped(&read(&file));
 }
 
 /// Passes 16 times over a page for each of `rounds`, in a function, between markers.
@@ -437,7 +385,7 @@ fn windows_of_a_long_run_add_up_to_it() {
         })
         .sum();
     assert_eq!(gap, sampled.instructions_between);
-    assert_processes_access_their_own_memory(&trace);
+    assert_accesses_are_mapped(&trace);
 }
 
 #[test]
@@ -494,7 +442,6 @@ fn threads_take_turns_and_children_are_processes() {
     assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 6));
     let trace = read(&file);
     assert_accesses_are_mapped(&trace);
-    assert_processes_access_their_own_memory(&trace);
     let mut seen = [false; 6];
     for (_, event) in &trace.events {
         if let ProgramEvent::Switch { thread: ThreadId(thread), .. } = event {
@@ -557,40 +504,26 @@ fn a_known_program_gives_known_accesses() {
 #[ignore = "run by nothing_outlives_a_killed_recorder"]
 fn records_without_end() {
     let Some(output) = std::env::var_os("PERFORATE_ENDLESS") else { return };
-    let script = "sleep 1000 & sh -c 'while :; do :; done' & wait";
+    let script = "sleep 1000 & sh -c 'echo started; while :; do :; done' & wait";
     let _ = record_quietly(options(Path::new(&output), &["sh", "-c", script]));
 }
 
+/// All processes of the recording write to one pipe, whose end is the end of the last of them.
 #[test]
 fn nothing_outlives_a_killed_recorder() {
     if emulator_is_missing() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut recorder = Command::new(std::env::current_exe().unwrap());
-    recorder.args(["--exact", "records_without_end", "--ignored"]);
-    let mut recorder =
-        recorder.env("PERFORATE_ENDLESS", folder.path().join("x.trace")).spawn().unwrap();
-    // Recorded programs are told by their environment, which they inherit.
-    let mark = format!("PERFORATE_ENDLESS={}", folder.path().join("x.trace").display());
-    let alive = || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let environments = processes.filter_map(|of| std::fs::read(of.path().join("environ")).ok());
-        environments.filter(|text| String::from_utf8_lossy(text).contains(&mark)).count()
-    };
-    let wait_until = |is_so: &dyn Fn(usize) -> bool| {
-        for _ in 0..600 {
-            if is_so(alive()) {
-                return true;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        false
-    };
-    // The recorder, its guard, the shell, and what that starts.
-    let have_started = wait_until(&|count| count >= 4);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "end_to_end::records_without_end", "--ignored"]);
+    command.env("PERFORATE_ENDLESS", folder.path().join("x.trace")).stdout(Stdio::piped());
+    let mut recorder = command.spawn().unwrap();
+    let mut lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "started"));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    assert!(have_started);
-    assert!(wait_until(&|count| count == 0), "{} processes are left", alive());
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(lines.count()));
+    receiver.recv_timeout(Duration::from_secs(30)).expect("a process is left");
 }
