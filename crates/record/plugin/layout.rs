@@ -84,6 +84,11 @@ pub struct Phases {
     pub region_process: AtomicU64,
 }
 
+/// Number of the marker that begins a region, in a no-operation or as first argument of prctl.
+pub const MARKER_BEGIN: u32 = 0x5046_0001;
+/// Number of the marker that ends a region.
+pub const MARKER_END: u32 = 0x5046_0002;
+
 /// Length of a phase that does not end by itself.
 pub const ENDLESS: u64 = u64::MAX;
 

@@ -13,15 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use super::dictionary;
 use super::qemu::{self, Block, Instruction, PluginId};
 use super::ring::{self, Cpu};
-use crate::layout::{Phases, QUESTION_PAGES, REGION_ADDRESSES, REGION_FUNCTION, REGION_MARKERS};
+use crate::layout::{
+    MARKER_BEGIN, MARKER_END, Phases, QUESTION_PAGES, REGION_ADDRESSES, REGION_FUNCTION,
+    REGION_MARKERS,
+};
 use crate::record::Control;
 
 /// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
 const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
-/// Marks the beginning of a region; also as the first argument of prctl.
-pub const MARKER_BEGIN: u32 = 0x5046_0001;
-/// Marks the end of a region; also as the first argument of prctl.
-pub const MARKER_END: u32 = 0x5046_0002;
 
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
 /// The last recorded phase whose start in this process the recorder knows.

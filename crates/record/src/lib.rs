@@ -41,6 +41,7 @@ pub(crate) mod plugin;
 pub use emulator::program::{CommandLine, find_program};
 pub use error::RecordError;
 pub use instructions::registers;
+pub use layout::{MARKER_BEGIN, MARKER_END};
 pub use options::{
     Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };

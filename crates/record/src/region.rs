@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_c_header_has_the_plugins_markers() {
-        use crate::plugin::phases::{MARKER_BEGIN, MARKER_END};
+        use crate::layout::{MARKER_BEGIN, MARKER_END};
         for (name, marker) in [("BEGIN", MARKER_BEGIN), ("END", MARKER_END)] {
             let line = format!("#define PERFORATE_{name}_NUMBER {marker:#x}\n");
             assert!(MARKER_HEADER.contains(&line), "{line}");

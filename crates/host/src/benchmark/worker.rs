@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult};
 use perf_event::{Builder, Counter};
+use perforate_record::{MARKER_BEGIN, MARKER_END};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -93,9 +94,9 @@ pub fn serve(job: &Job, input: &mut dyn BufRead, output: &mut dyn Write) -> io::
     }
     let mut prepared = Prepared::new(job.benchmark, job.bytes, job.paging)?;
     if let Some(operations) = job.recorded_operations {
-        mark_begin();
+        mark::<MARKER_BEGIN>();
         std::hint::black_box(prepared.run(operations));
-        mark_end();
+        mark::<MARKER_END>();
         return Ok(());
     }
     let mut send = |line: String| writeln!(output, "{line}").and_then(|()| output.flush());
@@ -148,23 +149,13 @@ fn grouped_share(frames: &[Option<u64>]) -> f64 {
     groups.iter().filter(is_consecutive).count() as f64 / groups.len().max(1) as f64
 }
 
-/// The no-operation that begins a recorded region: nopl 0x50460001(%rax,%rax,1).
+/// Executes the no-operation nopl NUMBER(%rax,%rax,1), a marker of a recorded region.
 #[inline(always)]
-fn mark_begin() {
+fn mark<const NUMBER: u32>() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction does nothing.
     unsafe {
-        std::arch::asm!(".byte 0x0f,0x1f,0x84,0x00,0x01,0x00,0x46,0x50");
-    }
-}
-
-/// The no-operation that ends it: nopl 0x50460002(%rax,%rax,1).
-#[inline(always)]
-fn mark_end() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction does nothing.
-    unsafe {
-        std::arch::asm!(".byte 0x0f,0x1f,0x84,0x00,0x02,0x00,0x46,0x50");
+        std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00", ".long {}", const NUMBER);
     }
 }
 
