@@ -9,7 +9,7 @@ use perforate_mmu::{
     PerforatedVariant, Radix, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
 };
 use perforate_types::{
-    AccessKind, Action, Frame, MappingChange, PageSize, Permissions, Shootdown, SpaceId, Steps,
+    AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
     Unit, Update, VirtualPage,
 };
 
@@ -52,8 +52,8 @@ fn unit(pages: u64, form: CoalescingForm) -> Mmu {
         [(4, zero, 0x10), (3, zero, 0x11), (2, FIRST, 0x12), (1, FIRST, 0x13)]
     {
         let frame = Frame::new(frame);
-        let table = MappingChange::AddTable { space: SPACE, level, page, frame, holes: false };
-        mmu.apply(&Update::Change(table));
+        let table = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
+        mmu.apply(&table.into());
     }
     mmu
 }
@@ -61,14 +61,14 @@ fn unit(pages: u64, form: CoalescingForm) -> Mmu {
 fn map(mmu: &mut Mmu, page: u64, frame: u64) {
     let (page, frame) = (FIRST.add(page), Frame::new(frame));
     let (size, permissions) = (PageSize::Size4K, Permissions::READ_WRITE);
-    let map = MappingChange::Map { space: SPACE, page, size, frame, permissions };
-    mmu.apply(&Update::Change(map));
+    let map = TableOperation::Map { space: SPACE, page, size, frame, permissions };
+    mmu.apply(&map.into());
 }
 
 fn unmap(mmu: &mut Mmu, page: u64) {
     let page = FIRST.add(page);
-    let unmap = MappingChange::Unmap { space: SPACE, page, size: PageSize::Size4K };
-    mmu.apply(&Update::Change(unmap));
+    let unmap = TableOperation::Unmap { space: SPACE, page, size: PageSize::Size4K };
+    mmu.apply(&unmap.into());
     mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page }));
 }
 
@@ -188,8 +188,8 @@ fn frames_out_of_order_are_no_run() {
 fn other_permissions_end_a_run() {
     let mut mmu = runs_of_8();
     let (page, size, permissions) = (FIRST.add(2), PageSize::Size4K, Permissions::READ);
-    let protect = MappingChange::Protect { space: SPACE, page, size, permissions };
-    mmu.apply(&Update::Change(protect));
+    let protect = TableOperation::Protect { space: SPACE, page, size, permissions };
+    mmu.apply(&protect.into());
     assert_eq!(misses(&mut mmu, [4, 3, 7, 2, 1]), [4, 2, 1]);
     assert_eq!(held(&mmu), (2, 1), "page 2 and page 1, whose run of 2 is the shorter one");
     assert_eq!(translate(&mut mmu, AccessKind::Write, 2), Err(PageFault::Protection));

@@ -6,16 +6,16 @@ use perforate_mmu::{
     VirtualizationConfig, WalkCacheConfig, allow,
 };
 use perforate_types::{
-    AccessKind, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress, Shootdown,
-    SpaceId, Steps, Update, VirtualPage,
+    AccessKind, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Shootdown, SpaceId, Steps, TableOperation, Update, VirtualPage,
 };
 
 const A: SpaceId = SpaceId(1);
 const B: SpaceId = SpaceId(2);
 const FIRST: VirtualPage = VirtualPage::new(1 << 18);
 
-fn change(mmu: &mut Mmu, change: MappingChange) {
-    mmu.apply(&Update::Change(change));
+fn change(mmu: &mut Mmu, change: impl Into<Update>) {
+    mmu.apply(&change.into());
 }
 
 fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
@@ -43,21 +43,18 @@ fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[u
     let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
     let mut mmu = Mmu::new(&config, Box::new(dimension), variant).unwrap();
     for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
-        for (level, frame, holes) in [
-            (4, tables, false),
-            (3, tables + 1, false),
-            (2, tables + 2, false),
-            (1, tables + 4, true),
-        ] {
+        for (level, frame, branch) in
+            [(4, tables, 0), (3, tables + 1, 0), (2, tables + 2, 0), (1, tables + 4, HOLE_BRANCH)]
+        {
             let page = if level >= 3 { VirtualPage::new(0) } else { FIRST };
             let frame = Frame::new(frame);
-            change(&mut mmu, MappingChange::AddTable { space, level, page, frame, holes });
+            change(&mut mmu, TableOperation::AddNode { space, level, page, frame, branch });
         }
         let holes: HoleSet = holes.iter().copied().collect();
         let (block, permissions) = (Frame::new(0x1000), Permissions::READ_WRITE);
         change(
             &mut mmu,
-            MappingChange::Perforate { space, page: FIRST, block, permissions, holes },
+            PerforatedOperation::Perforate { space, page: FIRST, block, permissions, holes },
         );
     }
     mmu
@@ -88,7 +85,7 @@ fn a_bit_punched_by_the_other_space_translates_in_place() {
 #[test]
 fn a_patch_keeps_the_bit_while_another_space_has_the_hole() {
     let mut mmu = shared(&[5, 6], &[5]);
-    change(&mut mmu, MappingChange::Patch { space: A, page: FIRST.add(5) });
+    change(&mut mmu, PerforatedOperation::Patch { space: A, page: FIRST.add(5) });
     for shootdown in [
         Shootdown::Page { space: A, page: FIRST.add(5) },
         Shootdown::Bitmap { space: A, page: FIRST.add(5) },
@@ -104,7 +101,7 @@ fn a_patch_keeps_the_bit_while_another_space_has_the_hole() {
 fn a_stale_bit_after_the_other_space_unmapped_is_harmless() {
     let mut mmu = shared(&[5], &[7]);
     assert_eq!(frame(&mut mmu, A, 8), Ok(0x1008), "A caches the union");
-    change(&mut mmu, MappingChange::Unmap { space: B, page: FIRST, size: PageSize::Size2M });
+    change(&mut mmu, TableOperation::Unmap { space: B, page: FIRST, size: PageSize::Size2M });
     mmu.apply(&Update::Shootdown(Shootdown::Space { space: B }));
     assert_eq!(bitmap(&mmu), 1 << 5, "B's hole left the bitmap");
     assert_eq!(frame(&mut mmu, A, 7), Ok(0x1007), "A's cached bit 7 leads to an in-place entry");
@@ -114,7 +111,7 @@ fn a_stale_bit_after_the_other_space_unmapped_is_harmless() {
 fn in_place_entries_follow_the_permissions_of_the_page() {
     let mut mmu = shared(&[5], &[7]);
     let (page, size, permissions) = (FIRST, PageSize::Size2M, Permissions::READ);
-    change(&mut mmu, MappingChange::Protect { space: A, page, size, permissions });
+    change(&mut mmu, TableOperation::Protect { space: A, page, size, permissions });
     mmu.apply(&Update::Shootdown(Shootdown::Space { space: A }));
     mmu.switch(A);
     let mut store = |subpage: u64| {

@@ -11,7 +11,7 @@ use perforate_mmu::{
     Mmu, MmuConfig, PerforatedVariant, Radix, TlbConfig, TlbGeometry, VirtualizationConfig,
 };
 use perforate_types::{
-    AccessKind, Action, Frame, MappingChange, PageSize, Permissions, SpaceId, Steps, Unit, Update,
+    AccessKind, Action, Frame, PageSize, Permissions, SpaceId, Steps, TableOperation, Unit,
     VirtualPage,
 };
 
@@ -47,8 +47,8 @@ fn unit(l2_2m: bool) -> Mmu {
         [(4, zero, 0x10), (3, zero, 0x11), (2, LARGE, 0x12), (1, SMALL, 0x13)]
     {
         let frame = Frame::new(frame);
-        let table = MappingChange::AddTable { space: SPACE, level, page, frame, holes: false };
-        mmu.apply(&Update::Change(table));
+        let table = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
+        mmu.apply(&table.into());
     }
     for (page, size, frame) in [
         (LARGE, PageSize::Size2M, 0x1000),
@@ -57,8 +57,8 @@ fn unit(l2_2m: bool) -> Mmu {
         (OTHER_SMALL, PageSize::Size4K, 0x9002),
     ] {
         let (frame, permissions) = (Frame::new(frame), Permissions::READ_WRITE);
-        let map = MappingChange::Map { space: SPACE, page, size, frame, permissions };
-        mmu.apply(&Update::Change(map));
+        let map = TableOperation::Map { space: SPACE, page, size, frame, permissions };
+        mmu.apply(&map.into());
     }
     mmu
 }

@@ -12,8 +12,9 @@ use perforate_mmu::{
     VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
-    AccessKind, Action, Frame, HoleSet, MappingChange, PageSize, Permissions, PhysicalAddress,
-    Purpose, SpaceId, Steps, Unit, Update, VirtualAddress, VirtualPage,
+    AccessKind, Action, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
+    VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(1);
@@ -40,9 +41,9 @@ fn config() -> MmuConfig {
     }
 }
 
-fn table(level: u8, page: u64, frame: u64, holes: bool) -> MappingChange {
+fn table(level: u8, page: u64, frame: u64, branch: u8) -> Update {
     let (page, frame) = (VirtualPage::new(page), Frame::new(frame));
-    MappingChange::AddTable { space: SPACE, level, page, frame, holes }
+    TableOperation::AddNode { space: SPACE, level, page, frame, branch }.into()
 }
 
 fn page(subpage: u64) -> VirtualPage {
@@ -54,25 +55,27 @@ fn perforated(variant: PerforatedVariant) -> Mmu {
     let mut mmu = Mmu::new(&config(), Box::new(dimension), variant).unwrap();
     mmu.switch(SPACE);
     for change in [
-        table(4, 0, 0x10, false),
-        table(3, 0, 0x11, false),
-        table(2, FIRST >> 12, 0x12, false),
-        table(1, FIRST >> 12, 0x14, true),
-        MappingChange::Perforate {
+        table(4, 0, 0x10, 0),
+        table(3, 0, 0x11, 0),
+        table(2, FIRST >> 12, 0x12, 0),
+        table(1, FIRST >> 12, 0x14, HOLE_BRANCH),
+        PerforatedOperation::Perforate {
             space: SPACE,
             page: page(0),
             block: Frame::new(0x1000),
             permissions: Permissions::READ_WRITE,
             holes: [0, 1].into_iter().collect::<HoleSet>(),
-        },
-        MappingChange::MapHole {
+        }
+        .into(),
+        PerforatedOperation::MapHole {
             space: SPACE,
             page: page(0),
             frame: Frame::new(0x9000),
             permissions: Permissions::READ_WRITE,
-        },
+        }
+        .into(),
     ] {
-        mmu.apply(&Update::Change(change));
+        mmu.apply(&change);
     }
     mmu
 }
@@ -157,12 +160,13 @@ fn the_filtered_variant_takes_each_case() {
     let (result, steps) = load(&mut mmu, 1);
     assert_eq!(result, Err(PageFault::NotMapped));
     assert_eq!(steps, ["l2 hit", "bitmap hit", "walk cache hit", "Hole 14008"]);
-    mmu.apply(&Update::Change(MappingChange::MapHole {
+    let map = PerforatedOperation::MapHole {
         space: SPACE,
         page: page(1),
         frame: Frame::new(0x9001),
         permissions: Permissions::READ,
-    }));
+    };
+    mmu.apply(&map.into());
     let (result, _) = load(&mut mmu, 1);
     assert_eq!(result, Ok((0x0900_1018, Case::BitmapHole, false)));
 

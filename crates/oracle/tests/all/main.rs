@@ -1,5 +1,3 @@
 //! The oracle, from outside.
 
 mod oracle;
-mod segments;
-mod superpages;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
 
 use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
 use super::{
@@ -124,7 +124,8 @@ impl Mechanism for HugePages {
         space.insert_wide(first, Box::new(huge));
         space.usage.huge_pages += 1;
         let Huge { run: frame, permissions } = huge;
-        effects.change(MappingChange::Map {
+        space.tell_mapped((first, GIGABYTE_PAGES), frame, permissions, effects);
+        effects.table(TableOperation::Map {
             space: space.id,
             page,
             size: SIZE,
@@ -140,6 +141,7 @@ impl Mechanism for HugePages {
         first: u64,
         effects: &mut Effects<'_>,
     ) -> Box<dyn Extent> {
+        space.tell_unmapped(first, GIGABYTE_PAGES, effects);
         let huge = space.take_huge(first, effects);
         space.tables.detach_huge(first);
         space.tables.prune(first, effects);
@@ -160,7 +162,8 @@ impl Mechanism for HugePages {
         huge.permissions = permissions;
         let page = VirtualPage::new(first);
         let id = space.id;
-        effects.change(MappingChange::Protect { space: id, page, size: SIZE, permissions });
+        space.tell_protected((first, GIGABYTE_PAGES), permissions, effects);
+        effects.table(TableOperation::Protect { space: id, page, size: SIZE, permissions });
         space.shootdown_large(first, SIZE, effects);
     }
 
@@ -202,10 +205,11 @@ impl Mechanism for HugePages {
 }
 
 impl AddressSpace {
+    /// Clears the entry of a 1GB page. What becomes of its pages the caller says.
     fn take_huge(&mut self, first: u64, effects: &mut Effects<'_>) -> Huge {
         let huge = self.take_wide(first).into_any().downcast::<Huge>().expect("a 1GB page");
         let page = VirtualPage::new(first);
-        effects.change(MappingChange::Unmap { space: self.id, page, size: SIZE });
+        effects.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
         self.shootdown_large(first, SIZE, effects);
         self.usage.huge_pages -= 1;
         *huge

@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
 
 use super::extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
 use super::region::no_entries;
 use super::{
-    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, Pages, REGION_PAGES, Region,
+    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES, Region,
     RegionPlace, Usage, allowed, first_of, first_page, leaf, pages_of, region_of, subpages_of,
 };
 use crate::memory::{PhysicalMemory, Recount, complement};
@@ -201,18 +201,31 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        self.tables.extend(first_of(number), 2, effects)?;
-        self.insert_large(number, Large { block, permissions }, effects);
+        self.write_large(number, Large { block, permissions }, effects)?;
+        self.tell_mapped((first_of(number), REGION_PAGES), block, permissions, effects);
         Ok(())
     }
 
-    /// As [`Self::map_large`] where the directory exists.
+    /// Writes the entry of a 2MB page without saying that it is mapped, because it was so before by
+    /// other means.
+    pub(super) fn write_large(
+        &mut self,
+        number: u64,
+        large: Large,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.tables.extend(first_of(number), 2, effects)?;
+        self.insert_large(number, large, effects);
+        Ok(())
+    }
+
+    /// As [`Self::write_large`] where the directory exists.
     pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
         self.tables.attach_region(first_of(number));
         let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
         assert!(self.regions.insert(number, region).is_none(), "mapped twice");
         self.usage.large_pages += 1;
-        effects.change(MappingChange::Map {
+        effects.table(TableOperation::Map {
             space: self.id,
             page: first_page(number),
             size: PageSize::Size2M,
@@ -223,6 +236,7 @@ impl AddressSpace {
 
     /// Unmaps a 2MB page; the references to all its frames are now the caller's.
     pub(crate) fn unmap_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
         let large = self.take_large(number, effects);
         self.close_region(number, effects);
         large
@@ -242,7 +256,8 @@ impl AddressSpace {
         large.permissions = permissions;
         let page = first_page(number);
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Protect { space, page, size, permissions });
+        self.tell_protected((page.number(), REGION_PAGES), permissions, effects);
+        effects.table(TableOperation::Protect { space, page, size, permissions });
         self.shootdown_large(page.number(), size, effects);
     }
 
@@ -255,15 +270,16 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<Large, OsError> {
         let node = self.allocate_leaf_node(effects)?;
+        self.tell_subpages_unmapped(number, &complement(keep), effects);
         let large = self.take_large(number, effects);
         effects.ledger.done.large_pages_split += 1;
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         let mut entries = no_entries();
         for index in keep.iter() {
             let frame = large.block.add(index as u64);
             entries[index] = leaf(frame, large.permissions);
             effects.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
-            effects.change(MappingChange::Map {
+            effects.table(TableOperation::Map {
                 space: self.id,
                 page: first_page(number).add(index as u64),
                 size: PageSize::Size4K,
@@ -286,13 +302,15 @@ impl AddressSpace {
         to: Frame,
         effects: &mut Effects<'_>,
     ) -> Frame {
+        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
         let Large { block, permissions } = self.take_large(number, effects);
         let large = Large { block: to, permissions };
         let region = self.regions.get_mut(&number).expect("its record was left");
         region.mapping = Mapping::Extent(Box::new(large));
         self.usage.large_pages += 1;
         let (space, page, size) = (self.id, first_page(number), PageSize::Size2M);
-        effects.change(MappingChange::Map { space, page, size, frame: to, permissions });
+        self.tell_mapped((page.number(), REGION_PAGES), to, permissions, effects);
+        effects.table(TableOperation::Map { space, page, size, frame: to, permissions });
         block
     }
 
@@ -300,19 +318,20 @@ impl AddressSpace {
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.as_any().downcast_ref::<Large>()?;
-            let may_move = region.fragment.is_none() && !self.meets_segment(&pages_of(number));
+            let may_move = region.fragment.is_none() && !self.is_claimed(&pages_of(number));
             may_move.then_some((large.block, (self.id, number)))
         })
     }
 
-    /// Unmaps a 2MB page but leaves the record of its region.
+    /// Clears the entry of a 2MB page but leaves the record of its region. What becomes of its
+    /// sub-pages the caller says.
     fn take_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");
         region.mapping = Mapping::Changing;
         let page = first_page(number);
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Unmap { space, page, size });
+        effects.table(TableOperation::Unmap { space, page, size });
         self.shootdown_large(page.number(), size, effects);
         self.usage.large_pages -= 1;
         large

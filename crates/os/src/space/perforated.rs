@@ -4,7 +4,8 @@ use std::any::Any;
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown, VirtualPage,
+    Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry, PerforatedOperation, Permissions,
+    Shootdown, TableOperation, VirtualPage,
 };
 
 use super::extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
@@ -56,6 +57,11 @@ impl Perforated {
     /// The in-place frame of a sub-page.
     pub(crate) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
+    }
+
+    /// The sub-pages that are mapped, in place or not.
+    fn mapped(&self) -> HoleSet {
+        complement(&self.holes).union(&self.allocated_holes().map(|(index, _)| index).collect())
     }
 
     fn allocated_holes(&self) -> impl Iterator<Item = (usize, PageTableEntry)> + '_ {
@@ -375,14 +381,16 @@ impl AddressSpace {
         holes: HoleSet,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let node = self.open_leaf_node(number, true, effects)?;
+        let node = self.open_leaf_node(number, HOLE_BRANCH, effects)?;
         let Large { block, permissions } = large;
         let mapping = Mapping::Extent(Box::new(Perforated::new(large, holes, node)));
         self.regions.insert(number, Region { mapping, fragment: None });
         self.usage.perforated_pages += 1;
         self.usage.holes_unallocated += holes.count() as u64;
         effects.memory.add_perforated(block, self.id, first_page(number));
-        effects.change(MappingChange::Perforate {
+        self.tell_subpages_mapped((number, &complement(&holes)), block, permissions, effects);
+        effects.ledger.done.pages_mapped += 1;
+        effects.format(PerforatedOperation::Perforate {
             space: self.id,
             page: first_page(number),
             block,
@@ -399,12 +407,15 @@ impl AddressSpace {
         number: u64,
         effects: &mut Effects<'_>,
     ) -> Perforated {
+        let mapped = self.perforated_mut(number).mapped();
+        self.tell_subpages_unmapped(number, &mapped, effects);
         let perforated = self.take_perforated(number, effects);
         self.close_region(number, effects);
         perforated
     }
 
-    /// Unmaps a perforated page but leaves the record of its region.
+    /// Clears the entry of a perforated page but leaves the record of its region. What becomes of
+    /// its sub-pages the caller says.
     pub(super) fn take_perforated(&mut self, number: u64, effects: &mut Effects<'_>) -> Perforated {
         let page = first_page(number);
         let region = self.regions.get_mut(&number).expect("mapped region");
@@ -414,7 +425,7 @@ impl AddressSpace {
         let perforated = extent.into_any().downcast::<Perforated>().expect("perforated page");
         let block = perforated.block;
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Unmap { space, page, size });
+        effects.table(TableOperation::Unmap { space, page, size });
         effects.shootdown(Shootdown::Space { space });
         effects.memory.remove_perforated(block, space, page);
         shootdown_sharers(block, &perforated.holes, effects);
@@ -423,7 +434,7 @@ impl AddressSpace {
         self.usage.holes_unallocated -=
             perforated.holes.count() as u64 - u64::from(perforated.allocated);
         self.usage.reserved -= perforated.reserved.count() as u64;
-        self.remove_leaf_node(number, perforated.node, true, effects);
+        self.remove_leaf_node(number, perforated.node, HOLE_BRANCH, effects);
         *perforated
     }
 
@@ -439,9 +450,11 @@ impl AddressSpace {
             return;
         }
         perforated.permissions = permissions;
+        let in_place = complement(&perforated.holes);
         let page = first_page(number);
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Protect { space, page, size, permissions });
+        self.tell_subpages_protected((number, &in_place), permissions, effects);
+        effects.table(TableOperation::Protect { space, page, size, permissions });
         effects.shootdown(Shootdown::Space { space });
     }
 
@@ -467,7 +480,10 @@ impl AddressSpace {
         self.usage.holes_unallocated -= 1;
         let (space, page) = (self.id, VirtualPage::new(page));
         effects.memory.set_owner(frame, space, page);
-        effects.change(MappingChange::MapHole { space, page, frame, permissions });
+        self.tell_mapped((page.number(), 1), frame, permissions, effects);
+        effects.ledger.done.pages_mapped += 1;
+        effects.ledger.subpages_mapped += 1;
+        effects.format(PerforatedOperation::MapHole { space, page, frame, permissions });
     }
 
     /// Makes the hole `page` unallocated and returns its frame, whose reference is now the
@@ -501,8 +517,10 @@ impl AddressSpace {
         perforated.allocated -= 1;
         self.usage.holes_allocated -= 1;
         self.usage.holes_unallocated += 1;
+        self.tell_unmapped(page, 1, effects);
+        effects.ledger.done.pages_unmapped += 1;
         let (space, page) = (self.id, VirtualPage::new(page));
-        effects.change(MappingChange::UnmapHole { space, page });
+        effects.format(PerforatedOperation::UnmapHole { space, page });
         entry.frame()
     }
 
@@ -520,8 +538,10 @@ impl AddressSpace {
         let block = perforated.block;
         self.usage.holes_unallocated += 1;
         self.punched.push(number);
+        self.tell_unmapped(page, 1, effects);
+        effects.ledger.done.subpages_punched += 1;
         let space = self.id;
-        effects.change(MappingChange::Punch { space, page: VirtualPage::new(page) });
+        effects.format(PerforatedOperation::Punch { space, page: VirtualPage::new(page) });
         self.shootdown_subpage(page, block, filter_changed, effects);
         Ok(frame)
     }
@@ -538,17 +558,20 @@ impl AddressSpace {
         let filter_changed = perforated.holes.filter() != filter;
         let entry = std::mem::take(&mut perforated.entries[index]);
         perforated.allocated -= u32::from(entry.is_present());
-        let block = perforated.block;
+        let (block, permissions) = (perforated.block, perforated.permissions);
         if entry.is_present() {
             self.usage.holes_allocated -= 1;
+            self.tell_unmapped(page, 1, effects);
         } else {
             self.usage.holes_unallocated -= 1;
         }
         if entry.frame() == block.add(index as u64) {
             effects.memory.forget_owner(entry.frame());
         }
+        self.tell_mapped((page, 1), block.add(index as u64), permissions, effects);
+        effects.ledger.done.subpages_patched += 1;
         let space = self.id;
-        effects.change(MappingChange::Patch { space, page: VirtualPage::new(page) });
+        effects.format(PerforatedOperation::Patch { space, page: VirtualPage::new(page) });
         self.shootdown_subpage(page, block, filter_changed, effects);
         self.make_ordinary_if_whole(number, effects);
         entry.is_present().then(|| entry.frame())
@@ -557,7 +580,7 @@ impl AddressSpace {
     fn make_perforated(&mut self, number: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let Some(&mut large) = self.region_extent_mut::<Large>(number) else { return Ok(()) };
         let node = self.allocate_leaf_node(effects)?;
-        self.add_leaf_node(number, node, true, effects);
+        self.add_leaf_node(number, node, HOLE_BRANCH, effects);
         let region = self.regions.get_mut(&number).expect("mapped region");
         let perforated = Perforated::new(large, HoleSet::EMPTY, node);
         region.mapping = Mapping::Extent(Box::new(perforated));
@@ -579,7 +602,7 @@ impl AddressSpace {
         self.usage.perforated_pages -= 1;
         self.usage.large_pages += 1;
         effects.memory.remove_perforated(block, self.id, first_page(number));
-        self.remove_leaf_node(number, node, true, effects);
+        self.remove_leaf_node(number, node, HOLE_BRANCH, effects);
     }
 
     /// After a punch or patch (P-5). The paper names the 4KB translation and the bitmap entry.

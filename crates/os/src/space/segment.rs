@@ -13,10 +13,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, SegmentOperation, Shootdown, VirtualPage};
 
 use super::{
-    AddressSpace, Effects, Mapping, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+    AddressSpace, Effects, Large, Mapping, first_of, page_at, pages_of, region_of, regions_of,
+    subpages_of,
 };
 use crate::OsError;
 use crate::memory::PhysicalMemory;
@@ -38,6 +39,10 @@ pub(crate) struct Segment {
     pub escaped: BTreeSet<u64>,
     /// Pages that did not escape and have a table entry.
     pub paged: u64,
+    /// Whether 2MB entries may map it in place.
+    pub large_pages: bool,
+    /// Most pages that escape before it is dissolved instead.
+    pub most_escapes: u64,
 }
 
 impl Segment {
@@ -62,19 +67,19 @@ impl Segment {
     }
 
     /// The frame of the run for a page inside.
-    pub(crate) fn frame_of(&self, page: u64) -> Frame {
+    pub(crate) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
     /// The page inside that the run has this frame for, escaped or not.
-    pub(crate) fn page_of(&self, frame: Frame) -> Option<u64> {
+    pub(crate) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
     }
 
     /// Frames of the run for these pages.
     pub(crate) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
-        let first = self.frame_of(pages.start).number();
+        let first = self.run_frame(pages.start).number();
         first..first + (pages.end - pages.start)
     }
 
@@ -87,52 +92,32 @@ impl Segment {
 impl AddressSpace {
     /// The segment, whether its registers are set or cleared.
     pub(crate) fn segment(&self) -> Option<&Segment> {
-        self.segment.as_deref()
+        self.overlay()?.as_any().downcast_ref()
     }
 
-    /// Whether the page is inside the segment and did not escape.
-    pub(crate) fn in_segment(&self, page: u64) -> bool {
-        self.segment().is_some_and(|segment| segment.translates(page))
-    }
-
-    /// Whether any of these pages is inside the segment.
-    pub(crate) fn meets_segment(&self, pages: &Range<u64>) -> bool {
-        self.segment().is_some_and(|segment| segment.meets(pages))
-    }
-
-    /// The frame that the segment keeps for a page without a table entry, if the registers are
-    /// set.
-    pub(crate) fn segment_frame(&self, page: u64) -> Option<Frame> {
-        let segment = self.segment().filter(|segment| segment.is_active)?;
-        segment.translates(page).then(|| segment.frame_of(page))
-    }
-
-    /// Pages translated by the segment alone.
-    pub(super) fn segment_only_pages(&self) -> u64 {
-        self.segment().filter(|segment| segment.is_active).map_or(0, Segment::held_pages)
-    }
-
-    /// Pages whose frames the record keeps while the registers are cleared.
-    pub(crate) fn segment_idle_pages(&self) -> u64 {
-        self.segment().filter(|segment| !segment.is_active).map_or(0, Segment::held_pages)
+    fn segment_mut(&mut self) -> Option<&mut Segment> {
+        self.overlay_mut()?.as_any_mut().downcast_mut()
     }
 
     /// Gives the space a segment, whose pages that did not escape have no table entry; the frames of
     /// the run are the segment's, but for those of escaped pages.
     pub(crate) fn set_segment(&mut self, segment: Segment, effects: &mut Effects<'_>) {
-        assert!(self.segment.is_none(), "an address space has one segment");
-        self.segment = Some(Box::new(Segment { is_active: false, ..segment }));
+        self.set_overlay(Box::new(Segment { is_active: false, ..segment }));
         self.activate_segment(effects);
     }
 
-    /// Sets the registers; everything cached for the address space dies.
+    /// Sets the registers, which maps the held pages; everything cached for the address space dies.
     pub(crate) fn activate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        let Some(segment) = self.segment.as_deref_mut().filter(|segment| !segment.is_active) else {
-            return;
-        };
+        let Some(segment) = self.segment().filter(|segment| !segment.is_active) else { return };
+        for held in self.held_ranges() {
+            let (pages, frame) = (held.end - held.start, segment.run_frame(held.start));
+            self.tell_mapped((held.start, pages), frame, segment.permissions, effects);
+        }
+        let segment = self.segment_mut().expect("segment");
         segment.is_active = true;
-        effects.change(MappingChange::Segment {
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Set {
             space,
             page: VirtualPage::new(segment.start),
             pages: segment.end - segment.start,
@@ -140,19 +125,26 @@ impl AddressSpace {
             permissions: segment.permissions,
         });
         for &page in &segment.escaped {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
         }
         effects.shootdown(Shootdown::Space { space });
     }
 
-    /// Clears the registers; everything cached for the address space dies.
+    /// Clears the registers, which unmaps the held pages; everything cached for the address space
+    /// dies.
     pub(crate) fn deactivate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        if let Some(segment) = self.segment.as_deref_mut().filter(|segment| segment.is_active) {
-            segment.is_active = false;
-            effects.change(MappingChange::ClearSegment { space });
-            effects.shootdown(Shootdown::Space { space });
+        if self.segment().is_none_or(|segment| !segment.is_active) {
+            return;
         }
+        for held in self.held_ranges() {
+            self.tell_unmapped(held.start, held.end - held.start, effects);
+        }
+        self.segment_mut().expect("segment").is_active = false;
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Clear { space });
+        effects.shootdown(Shootdown::Space { space });
     }
 
     /// Forgets the segment: pages in it that have a table entry are ordinary pages from now on.
@@ -160,7 +152,8 @@ impl AddressSpace {
     pub(crate) fn end_segment(&mut self, effects: &mut Effects<'_>) -> Vec<Range<u64>> {
         self.deactivate_segment(effects);
         let held = self.held_ranges();
-        let Some(segment) = self.segment.take() else { return Vec::new() };
+        let Some(segment) = self.segment().cloned() else { return Vec::new() };
+        self.overlay = None;
         for number in self.regions_within(&segment.pages()) {
             let entries = self.region(number).expect("mapped region").mapping.entries(number);
             for (page, entry) in entries.filter(|(page, _)| segment.translates(page.number())) {
@@ -206,11 +199,15 @@ impl AddressSpace {
         page: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let segment = self.segment.as_deref().expect("segment");
-        let (frame, permissions) = (segment.frame_of(page), segment.permissions);
-        self.map_page(page, frame, permissions, effects)?;
+        let segment = self.segment().expect("segment");
+        let (frame, permissions) = (segment.run_frame(page), segment.permissions);
+        if segment.is_active {
+            self.write_page(page, frame, permissions, effects)?;
+        } else {
+            self.map_page(page, frame, permissions, effects)?;
+        }
         effects.memory.forget_owner(frame);
-        self.segment.as_deref_mut().expect("segment").paged += 1;
+        self.segment_mut().expect("segment").paged += 1;
         Ok(())
     }
 
@@ -220,10 +217,14 @@ impl AddressSpace {
         number: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let segment = self.segment.as_deref().expect("segment");
-        let (block, permissions) = (segment.frame_of(first_of(number)), segment.permissions);
-        self.map_large(number, block, permissions, effects)?;
-        self.segment.as_deref_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
+        let segment = self.segment().expect("segment");
+        let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
+        if segment.is_active {
+            self.write_large(number, Large { block, permissions }, effects)?;
+        } else {
+            self.map_large(number, block, permissions, effects)?;
+        }
+        self.segment_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
         Ok(())
     }
 
@@ -235,18 +236,23 @@ impl AddressSpace {
             segment.start <= region.start
                 && region.end <= segment.end
                 && segment.escaped.range(region.clone()).next().is_none()
-                && segment.frame_of(region.start).number().is_multiple_of(HoleSet::SUBPAGES as u64)
+                && segment.run_frame(region.start).number().is_multiple_of(HoleSet::SUBPAGES as u64)
                 && self.region(number).is_none()
         })
     }
 
-    /// Maps every held page in place, regions by 2MB entries where they can be if `large`. Where
-    /// that fails, the pages mapped so far stay mapped, and the segment stays.
-    pub(crate) fn page_all_in_place(
-        &mut self,
-        large: bool,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    /// Makes ordinary pages of all pages of the segment, where they are, and forgets it. Where that
+    /// fails, the pages mapped so far stay mapped, and the segment stays.
+    pub(crate) fn dissolve_segment(&mut self, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        self.page_all_in_place(effects)?;
+        let held = self.end_segment(effects);
+        debug_assert!(held.is_empty(), "all pages have table entries");
+        Ok(())
+    }
+
+    /// Maps every held page in place, regions by 2MB entries where they can be.
+    fn page_all_in_place(&mut self, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        let large = self.segment().is_some_and(|segment| segment.large_pages);
         for held in self.held_ranges() {
             for number in regions_of(&held) {
                 if large && self.is_region_held(number) {
@@ -301,7 +307,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<Frame, OsError> {
         self.open_for_escape(page, effects)?;
-        let permissions = self.segment.as_deref().expect("segment").permissions;
+        let permissions = self.segment().expect("segment").permissions;
         let is_paged = self.find(page).is_some();
         let frame = self.note_escape(page, is_paged, effects);
         self.shoot_down_escape(effects);
@@ -315,13 +321,18 @@ impl AddressSpace {
 
     fn note_escape(&mut self, page: u64, is_paged: bool, effects: &mut Effects<'_>) -> Frame {
         let space = self.id;
-        let segment = self.segment.as_deref_mut().expect("segment");
+        let segment = self.segment_mut().expect("segment");
         segment.escaped.insert(page);
         segment.paged -= u64::from(is_paged);
-        if segment.is_active {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+        let (frame, is_active) = (segment.run_frame(page), segment.is_active);
+        if is_active && !is_paged {
+            self.tell_unmapped(page, 1, effects);
         }
-        segment.frame_of(page)
+        if is_active {
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
+        }
+        frame
     }
 
     /// A combined entry of 2MB may hold the page, not only one of its own.
@@ -331,14 +342,14 @@ impl AddressSpace {
         }
     }
 
-    /// Records who owns a frame, unless the segment keeps it in place.
+    /// Records who owns a frame, unless the overlay keeps it in place.
     pub(super) fn record_owner(
         &self,
         frame: Frame,
         page: VirtualPage,
         memory: &mut PhysicalMemory,
     ) {
-        if !self.in_segment(page.number()) {
+        if !self.is_kept(page.number()) {
             memory.set_owner(frame, self.id, page);
         }
     }

@@ -7,12 +7,14 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, GapTolerance, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{
+    Frame, GapTolerance, Permissions, Shootdown, SuperpageOperation, VirtualPage,
+};
 
 use super::extent::{Extent, Mechanism, Part, Present};
 use super::region::no_entries;
 use super::{
-    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, Pages, Region, Usage, allowed,
+    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, PAGES, Pages, Region, Usage, allowed,
     covers, first_of, region_of, regions_of, visit_run,
 };
 use crate::memory::{PhysicalMemory, Recount, Selected};
@@ -144,6 +146,7 @@ impl Mechanism for Superpages {
         first: u64,
         effects: &mut Effects<'_>,
     ) -> Box<dyn Extent> {
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
         let superpage = space.take_superpage(first, effects);
         space.tables.prune(first, effects);
         Box::new(superpage)
@@ -200,6 +203,7 @@ impl Mechanism for Superpages {
             return false;
         }
         let Some(place) = effects.memory.allocate_superpage() else { return false };
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
         let old = space.take_superpage(first, effects);
         let moved = space.map_superpage(first, Superpage { place, ..old }, effects);
         moved.expect("the directory is there");
@@ -223,7 +227,9 @@ impl AddressSpace {
         self.usage.superpage_pages += superpage.pages();
         let Superpage { place: Selected { slice, second, selection }, permissions, mode } =
             superpage;
-        effects.change(MappingChange::MapSuperpage {
+        self.tell_superpage_mapped(page, superpage, effects);
+        effects.ledger.done.pages_mapped += 1;
+        effects.format(SuperpageOperation::Map {
             space: self.id,
             page: VirtualPage::new(page),
             mode,
@@ -235,6 +241,22 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// The pages of a superpage entry are mapped: B-blocks beside one another are one run.
+    fn tell_superpage_mapped(&self, page: u64, superpage: Superpage, effects: &mut Effects<'_>) {
+        let Superpage { place, permissions, mode } = superpage;
+        let block_frames = mode.block_frames();
+        let mut blocks = place.blocks(mode).peekable();
+        let mut first_page = page;
+        while let Some(first) = blocks.next() {
+            let mut pages = block_frames;
+            while blocks.next_if_eq(&first.add(pages)).is_some() {
+                pages += block_frames;
+            }
+            self.tell_mapped((first_page, pages), first, permissions, effects);
+            first_page += pages;
+        }
+    }
+
     /// Gives the superpage entry at `page` other permissions.
     fn protect_superpage(
         &mut self,
@@ -242,14 +264,16 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let id = self.id;
         let superpage: &mut Superpage = self.wide_mut(page).expect("a superpage");
         if superpage.permissions == permissions {
             return;
         }
         superpage.permissions = permissions;
-        let (space, mode, page) = (id, superpage.mode, VirtualPage::new(page));
-        effects.change(MappingChange::ProtectSuperpage { space, page, mode, permissions });
+        let (mode, pages) = (superpage.mode, superpage.pages());
+        self.tell_protected((page, pages), permissions, effects);
+        effects.ledger.done.pages_protected += 1;
+        let (space, page) = (self.id, VirtualPage::new(page));
+        effects.format(SuperpageOperation::Protect { space, page, mode, permissions });
         effects.shootdown(Shootdown::Superpage { space, page, mode });
     }
 
@@ -280,7 +304,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Opens a region with these 4KB pages.
+    /// Opens a region with these 4KB pages, which were mapped before.
     fn open_with(
         &mut self,
         number: u64,
@@ -289,23 +313,24 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         self.usage.leaf_nodes += 1;
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         self.tables.attach_region(first_of(number));
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         for (page, (frame, permissions)) in pages {
-            self.map_page(page, frame, permissions, effects).expect("the node is there");
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
         }
         self.close_pages_if_empty(number, effects);
     }
 
-    /// Unmaps the entry but leaves the nodes above it.
+    /// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
     fn take_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
         let superpage =
             *self.take_wide(page).into_any().downcast::<Superpage>().expect("superpage");
         let (space, mode) = (self.id, superpage.mode);
         let first = VirtualPage::new(page);
-        effects.change(MappingChange::UnmapSuperpage { space, page: first, mode });
+        effects.ledger.done.pages_unmapped += 1;
+        effects.format(SuperpageOperation::Unmap { space, page: first, mode });
         effects.shootdown(Shootdown::Superpage { space, page: first, mode });
         self.usage.superpage_pages -= mode.entry_pages();
         self.tables.detach_region(page);
@@ -318,7 +343,7 @@ impl AddressSpace {
         let whole = first_of(regions.start)..first_of(regions.end);
         self.wide_within(&whole).is_empty()
             && regions.into_iter().all(|number| self.region(number).is_none())
-            && !self.meets_segment(&whole)
+            && !self.is_claimed(&whole)
             && !self.any_swapped(whole)
     }
 }

@@ -8,8 +8,8 @@ use crate::machine::{
 };
 use perforate_os::{HardFault, KhugepagedConfig, KhugepagedPass, OsError};
 use perforate_types::{
-    Advice, Backing, Frame, HoleSet, MappingChange as C, PageSize, Permissions, ProgramEvent,
-    SpaceId, Update, VirtualAddress,
+    Advice, Backing, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
+    ProgramEvent, SpaceId, TableOperation, Update, VirtualAddress,
 };
 
 const PAGE: u64 = 4096;
@@ -65,7 +65,7 @@ fn unmaps(subpages: impl Iterator<Item = u64>) -> Vec<Update> {
     let address = |subpage: u64| BASE + subpage * PAGE;
     let unmapped = |subpage| {
         let page = page(address(subpage));
-        Update::from(C::Unmap { space: SPACE, page, size: PageSize::Size4K })
+        Update::from(TableOperation::Unmap { space: SPACE, page, size: PageSize::Size4K })
     };
     subpages.flat_map(|subpage| [unmapped(subpage), page_down(address(subpage))]).collect()
 }
@@ -79,10 +79,10 @@ fn thp_copies_a_region_into_a_whole_block() {
     assert_eq!((done.pages_scanned, done.regions_collapsed), (512, 1));
     assert!(done.ended_full_scan);
     let mut expected = unmaps(0..400);
-    expected.push(remove(1, BASE, false));
+    expected.push(remove(1, BASE, 0));
     let (space, frame) = (SPACE, Frame::new(30 * 512));
     let (size, permissions) = (PageSize::Size2M, Permissions::READ_WRITE);
-    expected.push(C::Map { space, page: page(BASE), size, frame, permissions }.into());
+    expected.push(TableOperation::Map { space, page: page(BASE), size, frame, permissions }.into());
     assert_eq!(machine.updates, expected);
     // 400 pages and their node go, 512 frames come: bloat of 112 pages nobody touched.
     assert_eq!(machine.counter("free_bytes"), free + 401 * PAGE - 2 * MB);
@@ -297,21 +297,24 @@ fn what_is_not_in_place_becomes_holes() {
     let names = ["promoted_in_place", "frames_copied", "zeroed_bytes", "holes_left"];
     assert_eq!(counters(&machine, names), [1, 0, PAGE, 2]);
     let mut expected = unmaps((0..512).filter(|subpage| ![10, 40].contains(subpage)));
-    expected.push(remove(1, BASE, false));
+    expected.push(remove(1, BASE, 0));
     let length = expected.len();
     assert_eq!(machine.updates[..length], expected);
     let node = match machine.updates[length] {
-        Update::Change(C::AddTable { level: 1, frame, holes: true, .. }) => frame,
+        Update::Table(TableOperation::AddNode { level: 1, frame, branch: HOLE_BRANCH, .. }) => {
+            frame
+        }
         ref other => panic!("{other:?}"),
     };
     assert!(node.number() < TOP);
     let (space, permissions) = (SPACE, Permissions::READ_WRITE);
     let holes: HoleSet = [10, 20].into_iter().collect();
     let block = Frame::new(TOP);
-    let perforated = C::Perforate { space, page: page(BASE), block, permissions, holes };
+    let perforated =
+        PerforatedOperation::Perforate { space, page: page(BASE), block, permissions, holes };
     let hole = page(BASE + 20 * PAGE);
     let frame = Frame::new(TOP + 10);
-    let mapped = C::MapHole { space, page: hole, frame, permissions };
+    let mapped = PerforatedOperation::MapHole { space, page: hole, frame, permissions };
     assert_eq!(machine.updates[length + 1..], [perforated.into(), mapped.into()]);
     assert_eq!(machine.frame(BASE + 40 * PAGE), Some(TOP + 40));
     assert_eq!(machine.frame(BASE + 10 * PAGE), None);

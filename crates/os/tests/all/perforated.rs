@@ -5,7 +5,8 @@ use crate::machine::expected::{bitmap_down, large_down, page_down, protected, pu
 use crate::machine::{BASE, MB, Machine, page, protect};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
-    AccessKind, Frame, MappingChange as C, PageSize, Permissions, SpaceId, Update,
+    AccessKind, Frame, HOLE_BRANCH, PageSize, PerforatedOperation, Permissions, SpaceId,
+    TableOperation, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -13,12 +14,12 @@ const RW: Permissions = Permissions::READ_WRITE;
 const P2M: PageSize = PageSize::Size2M;
 
 fn patched(address: u64) -> Update {
-    C::Patch { space: SPACE, page: page(address) }.into()
+    PerforatedOperation::Patch { space: SPACE, page: page(address) }.into()
 }
 
 fn hole(address: u64, frame: u64, permissions: Permissions) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
-    C::MapHole { space: SPACE, page, frame, permissions }.into()
+    PerforatedOperation::MapHole { space: SPACE, page, frame, permissions }.into()
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn punch_and_patch() {
             page_down(address),
             bitmap_down(address),
             large_down(address),
-            remove(1, BASE, true),
+            remove(1, BASE, HOLE_BRANCH),
         ]
     );
     assert_eq!(machine.frame(address), Some(block + 70));
@@ -123,13 +124,19 @@ fn fragmented_regions_become_perforated_pages_with_their_holes_mapped() {
         let outside = (0..512).find(|&index| !holes.contains(index)).unwrap() as u64;
         machine.write(BASE + outside * 4096);
         let block = machine.translate(BASE + outside * 4096).unwrap().0.align_down(P2M);
-        let expected: Update =
-            C::Perforate { space: SPACE, page: page(BASE), block, permissions: RW, holes }.into();
+        let expected: Update = PerforatedOperation::Perforate {
+            space: SPACE,
+            page: page(BASE),
+            block,
+            permissions: RW,
+            holes,
+        }
+        .into();
         let perforate = machine.updates.iter().position(|update| *update == expected);
         let perforate = perforate.expect("a perforated page");
         assert!(matches!(
             machine.updates[perforate - 1],
-            Update::Change(C::AddTable { level: 1, holes: true, .. })
+            Update::Table(TableOperation::AddNode { level: 1, branch: HOLE_BRANCH, .. })
         ));
         assert_eq!(machine.updates.len() - perforate - 1, allocated);
         assert_eq!(machine.counter("foreign_bytes"), 128 * 4096);

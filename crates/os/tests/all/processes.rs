@@ -4,8 +4,7 @@ use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, page, protect, switch};
 use perforate_os::HoleContent;
 use perforate_types::{
-    MappingChange as C, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown as S, SpaceId,
-    Update,
+    PageSize, Permissions, ProcessId, ProgramEvent, Shootdown as S, SpaceId, TableOperation, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -13,7 +12,7 @@ const RW: Permissions = Permissions::READ_WRITE;
 const P4K: PageSize = PageSize::Size4K;
 
 fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
-    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
+    TableOperation::Protect { space: SPACE, page: page(address), size, permissions }.into()
 }
 
 fn page_down(address: u64) -> Update {

@@ -3,7 +3,7 @@
 use crate::machine::expected::{bitmap_down, large_down, page_down};
 use crate::machine::{BASE, MB, Machine, fork, page, populate, protect, switch, unmap};
 use perforate_os::HardFault;
-use perforate_types::{Advice, Frame, MappingChange as C, Permissions, ProgramEvent, SpaceId};
+use perforate_types::{Advice, Frame, PerforatedOperation, Permissions, ProgramEvent, SpaceId};
 use perforate_types::{Update, VirtualAddress};
 
 const SPACE: SpaceId = SpaceId(0);
@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 const RESERVE: &str = "perforated:create=reserve";
 
 fn patched(address: u64) -> Update {
-    C::Patch { space: SPACE, page: page(address) }.into()
+    PerforatedOperation::Patch { space: SPACE, page: page(address) }.into()
 }
 
 fn dont_need(start: u64, length: u64) -> ProgramEvent {

@@ -5,8 +5,8 @@ use crate::machine::{
 };
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError, SegmentState};
 use perforate_types::{
-    AccessKind, Advice, Frame, MappingChange as C, PageSize, Permissions, ProcessId, ProgramEvent,
-    Shootdown, SpaceId, Update,
+    AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, SegmentOperation,
+    Shootdown, SpaceId, TableOperation, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -37,11 +37,11 @@ fn flush() -> Update {
 
 fn set(pages: u64, frame: u64) -> Update {
     let (page, frame) = (page(BASE), Frame::new(frame));
-    C::Segment { space: SPACE, page, pages, frame, permissions: RW }.into()
+    SegmentOperation::Set { space: SPACE, page, pages, frame, permissions: RW }.into()
 }
 
 fn escaped(address: u64) -> Update {
-    C::Escape { space: SPACE, page: page(address) }.into()
+    SegmentOperation::Escape { space: SPACE, page: page(address) }.into()
 }
 
 fn enable(machine: &mut Machine) {
@@ -76,7 +76,7 @@ fn the_first_touch_of_a_large_area_sets_the_registers() {
     assert_eq!(machine.counter("base_pages"), 1);
     // All of it at once: no table entry had to be written for it.
     machine.event(unmap(BASE, 32 * MB));
-    assert_eq!(machine.updates, [C::ClearSegment { space: SPACE }.into(), flush()]);
+    assert_eq!(machine.updates, [SegmentOperation::Clear { space: SPACE }.into(), flush()]);
     machine.event(unmap(BASE + 64 * MB, 32 * MB));
     assert_eq!(machine.kernel.zones().free_frames(), 65_536);
     machine.assert_account();
@@ -150,7 +150,7 @@ fn a_segment_leaves_memory_for_all_else() {
 fn a_false_positive_of_the_filter_is_mapped_in_place() {
     let mut machine = with_segment("segment:min=16M,pages=2m");
     machine.write(BASE + 7 * KB4);
-    let mapped = C::Map {
+    let mapped = TableOperation::Map {
         space: SPACE,
         page: page(BASE + 7 * KB4),
         size: PageSize::Size4K,
@@ -231,7 +231,7 @@ fn faulty_frames_escape_from_the_start() {
 fn cleared_registers_leave_memory_to_paging_in_place() {
     let mut machine = with_segment("segment:min=16M,pages=2m");
     disable(&mut machine);
-    assert_eq!(machine.updates, [C::ClearSegment { space: SPACE }.into(), flush()]);
+    assert_eq!(machine.updates, [SegmentOperation::Clear { space: SPACE }.into(), flush()]);
     assert_eq!(machine.counter("segment_idle_bytes"), 32 * MB);
     assert_eq!(machine.counter("mapped_bytes"), 0);
     machine.write(BASE + 4 * MB + KB4);

@@ -7,7 +7,7 @@ use perforate_os::{
     SnapshotZone, TableFormat, parse_policy,
 };
 use perforate_types::{
-    AccessKind, Backing, Counters, Frame, HoleSet, MappingChange, Permissions, ProgramEvent,
+    AccessKind, Backing, Counters, Frame, HoleSet, PerforatedOperation, Permissions, ProgramEvent,
     Update, VirtualAddress, VirtualPage,
 };
 
@@ -117,8 +117,8 @@ fn a_perforated_page_has_the_snapshots_holes() {
     let mut kernel = kernel(&small(), "perforated:max-hole-share=25%,max-filter-bits=4", config());
     map(&mut kernel, 2 << 20);
     let updates = touch(&mut kernel, 0).unwrap();
-    let made = updates.iter().find_map(|update| match update {
-        Update::Change(MappingChange::Perforate { block, holes, .. }) => Some((*block, *holes)),
+    let made = updates.iter().find_map(|update| match update.operation()?.downcast_ref() {
+        Some(PerforatedOperation::Perforate { block, holes, .. }) => Some((*block, *holes)),
         _ => None,
     });
     let (frame, holes) = made.expect("a perforated page");

@@ -1,12 +1,13 @@
 //! Gap-tolerant superpages as the operating system makes, changes and releases them (G §3.8).
 
 use crate::machine;
-use crate::machine::{BASE, MB, Machine, fork, protect, remap, switch, unmap};
+use crate::machine::{BASE, MB, Machine, fork, operation, protect, remap, switch, unmap};
 use perforate_os::{
     HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout, parse_policy,
 };
 use perforate_types::{
-    AccessKind, Advice, Frame, GapTolerance, MappingChange, Permissions, Update, VirtualAddress,
+    AccessKind, Advice, Frame, GapTolerance, Permissions, SuperpageOperation, Update,
+    VirtualAddress,
 };
 
 const PAGE: u64 = 4096;
@@ -37,7 +38,7 @@ fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
 
 fn superpages_told(machine: &Machine) -> usize {
     let is_superpage =
-        |update: &&Update| matches!(update, Update::Change(MappingChange::MapSuperpage { .. }));
+        |update: &&Update| matches!(operation(update), Some(SuperpageOperation::Map { .. }));
     machine.updates.iter().filter(is_superpage).count()
 }
 
@@ -138,9 +139,9 @@ fn pairs_by_algorithm_1() {
     retire(&mut machine, [3 * 512, 9 * 512 + 8]);
     machine.map(BASE, 126 * MB);
     machine.write(BASE);
-    let told = machine.updates.iter().find_map(|update| match *update {
-        Update::Change(MappingChange::MapSuperpage { slice, second, selection, .. }) => {
-            Some((slice.number(), second.number(), selection))
+    let told = machine.updates.iter().find_map(|update| match operation(update) {
+        Some(SuperpageOperation::Map { slice, second, selection, .. }) => {
+            Some((slice.number(), second.number(), *selection))
         }
         _ => None,
     });
@@ -151,13 +152,8 @@ fn pairs_by_algorithm_1() {
     for entry in 1..63 {
         machine.write(BASE + entry * 2 * MB);
         for update in &machine.updates {
-            if let Update::Change(MappingChange::MapSuperpage {
-                page,
-                slice,
-                second,
-                selection,
-                ..
-            }) = *update
+            if let Some(&SuperpageOperation::Map { page, slice, second, selection, .. }) =
+                operation(update)
                 && slice != second
             {
                 assert!(pair.replace((page, slice, second, selection)).is_none(), "one pair");

@@ -6,8 +6,8 @@ use crate::machine::expected::{bitmap_down, large_down, page_down, protected, pu
 use crate::machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HoleSet, MappingChange as C, PageSize, Permissions,
-    ProgramEvent, Shootdown as S, SpaceId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, HOLE_BRANCH, HoleSet, PageSize, Permissions, ProgramEvent,
+    Shootdown as S, SpaceId, TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -15,18 +15,18 @@ const RW: Permissions = Permissions::READ_WRITE;
 const P4K: PageSize = PageSize::Size4K;
 const P2M: PageSize = PageSize::Size2M;
 
-fn add(level: u8, address: u64, frame: u64, holes: bool) -> Update {
+fn add(level: u8, address: u64, frame: u64, branch: u8) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
-    C::AddTable { space: SPACE, level, page, frame, holes }.into()
+    TableOperation::AddNode { space: SPACE, level, page, frame, branch }.into()
 }
 
 fn mapped(address: u64, size: PageSize, frame: u64) -> Update {
     let (page, frame) = (page(address), Frame::new(frame));
-    C::Map { space: SPACE, page, size, frame, permissions: RW }.into()
+    TableOperation::Map { space: SPACE, page, size, frame, permissions: RW }.into()
 }
 
 fn unmapped(address: u64, size: PageSize) -> Update {
-    C::Unmap { space: SPACE, page: page(address), size }.into()
+    TableOperation::Unmap { space: SPACE, page: page(address), size }.into()
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
     assert_eq!(
         machine.updates,
         [
-            add(4, 0, 14848, false),
-            add(3, 0, 14849, false),
-            add(2, 0, 14850, false),
-            add(1, BASE, 14851, false),
+            add(4, 0, 14848, 0),
+            add(3, 0, 14849, 0),
+            add(2, 0, 14850, 0),
+            add(1, BASE, 14851, 0),
             mapped(BASE + 0x1000, P4K, 15872),
         ]
     );
@@ -57,10 +57,10 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
             page_down(BASE + 0x1000),
             unmapped(BASE + 0x3000, P4K),
             page_down(BASE + 0x3000),
-            remove(1, BASE, false),
-            remove(2, 0, false),
-            remove(3, 0, false),
-            remove(4, 0, false),
+            remove(1, BASE, 0),
+            remove(2, 0, 0),
+            remove(3, 0, 0),
+            remove(4, 0, 0),
         ]
     );
     assert_eq!(machine.kernel.zones().free_frames(), 16384);
@@ -110,7 +110,7 @@ fn a_partial_unmap_splits_a_conventional_large_page() {
     machine.event(unmap(BASE + 0x1000, 2 * MB - 0x3000));
     // Sub-pages 0, 510 and 511 stay.
     let node = match machine.updates[2] {
-        Update::Change(C::AddTable { frame, .. }) => frame.number(),
+        Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
     };
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_partial_unmap_splits_a_conventional_large_page() {
         [
             unmapped(BASE, P2M),
             large_down(BASE),
-            add(1, BASE, node, false),
+            add(1, BASE, node, 0),
             mapped(BASE, P4K, block),
             mapped(BASE + 510 * 4096, P4K, block + 510),
             mapped(BASE + 511 * 4096, P4K, block + 511),
@@ -135,14 +135,14 @@ fn a_partial_unmap_punches_a_perforated_one() {
     let free = machine.counter("free_bytes");
     machine.event(unmap(BASE + 0x1000, 0x2000));
     let node = match machine.updates[0] {
-        Update::Change(C::AddTable { frame, .. }) => frame.number(),
+        Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
     };
     // The first hole of 256KB region 0 changes the filter, the second does not.
     assert_eq!(
         machine.updates,
         [
-            add(1, BASE, node, true),
+            add(1, BASE, node, HOLE_BRANCH),
             punched(BASE + 0x1000),
             page_down(BASE + 0x1000),
             bitmap_down(BASE + 0x1000),
@@ -158,7 +158,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
     machine.event(unmap(BASE, 2 * MB));
     assert_eq!(
         machine.updates[..3],
-        [unmapped(BASE, P2M), S::Space { space: SPACE }.into(), remove(1, BASE, true)]
+        [unmapped(BASE, P2M), S::Space { space: SPACE }.into(), remove(1, BASE, HOLE_BRANCH)]
     );
     assert_eq!(machine.counter("page_table_bytes"), 0);
 }

@@ -1,7 +1,8 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
 //! patches, moves, forks, shared memory and shared perforated pages, merged and promoted pages,
 //! swap, failing frames and context switches, with every translation compared with the oracle and
-//! the kernel's records counted anew now and then. And the proof that this would find a bug:
+//! the kernel's records counted anew now and then; after every event the tables are compared with
+//! what is true, some pages of them at once and all now and then. And the proof that this would find a bug:
 //! planted defects are caught.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
@@ -36,8 +37,10 @@ fn rage(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
         storm.step()?;
         if event % CHECKED_EVERY == 0 {
             storm.system.kernel().check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
+            storm.check_all_tables();
         }
     }
+    storm.check_all_tables();
     assert_map_adds_up(storm.system.kernel(), seed);
     Ok(())
 }

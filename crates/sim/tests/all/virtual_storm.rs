@@ -1,7 +1,8 @@
 //! Seeded storms over pairs of schemes: what a program and its operating system do, as in the
 //! native storms, and under it what a host does to the virtual machine. Every translation is
 //! compared with the two oracles together, the place of every guest table with the host's, and the
-//! records of both kernels are counted anew now and then. Planted defects are caught.
+//! records of both kernels are counted anew now and then. The tables of both are compared with what is
+//! true after every event. Planted defects are caught.
 //!
 //! A failure names its pair and seed: `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
 //! --test all virtual_storm` replays it. A long storm, 10⁷ events and more over all pairs:
@@ -103,7 +104,9 @@ impl VirtualStorm {
 
     fn step(&mut self) -> Result<(), SimError> {
         if self.has_segments && self.guest.random.one_in(60) {
-            return self.segment();
+            self.segment()?;
+            self.guest.check_some_tables();
+            return Ok(());
         }
         let total: u64 = self.weights.iter().sum();
         if total == 0 || !self.guest.random.one_in(HOST_EVENTS) {
@@ -126,7 +129,9 @@ impl VirtualStorm {
             8 => self.snapshot(),
             9 => self.punch(),
             _ => self.patch(),
-        }
+        }?;
+        self.guest.check_some_tables();
+        Ok(())
     }
 
     fn compact_or_fail(&mut self) -> Result<(), SimError> {
@@ -287,6 +292,7 @@ impl VirtualStorm {
         for (whose, kernel) in [("guest", system.kernel()), ("host", self.hypervisor().kernel())] {
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{whose}: {wrong}"));
         }
+        self.guest.check_all_tables();
     }
 }
 
@@ -303,6 +309,7 @@ fn run(pair: Composition, seed: u64, defect: Option<Sabotage>) -> Result<(), Sim
             storm.check();
         }
     }
+    storm.guest.check_all_tables();
     assert_map_adds_up(storm.guest.system.kernel(), seed);
     assert_map_adds_up(storm.hypervisor().kernel(), seed);
     Ok(())

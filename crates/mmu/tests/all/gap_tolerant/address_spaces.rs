@@ -5,8 +5,9 @@ use perforate_mmu::{
     TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
-    AccessKind, Action, Frame, GapTolerance, Level, MappingChange, PageSize, Permissions,
-    PhysicalAddress, Purpose, Shootdown, SpaceId, Steps, Update, VirtualAddress, VirtualPage,
+    AccessKind, Action, Frame, GapTolerance, Level, PageSize, Permissions, PhysicalAddress,
+    Purpose, Shootdown, SpaceId, Steps, SuperpageOperation, TableOperation, Update, VirtualAddress,
+    VirtualPage,
 };
 
 pub const SPACE: SpaceId = SpaceId(1);
@@ -25,31 +26,32 @@ pub fn page(index: u64) -> VirtualPage {
     VirtualPage::new(START + index)
 }
 
-pub fn table(level: Level, index: u64, frame: u64) -> MappingChange {
+pub fn table(level: Level, index: u64, frame: u64) -> Update {
     let frame = Frame::new(frame);
     let page = if level > 2 { VirtualPage::new(0) } else { page(index) };
-    MappingChange::AddTable { space: SPACE, level, page, frame, holes: false }
+    TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 }.into()
 }
 
-pub fn map(index: u64, frame: u64) -> MappingChange {
+pub fn map(index: u64, frame: u64) -> Update {
     let (page, frame, size) = (page(index), Frame::new(frame), PageSize::Size4K);
-    MappingChange::Map { space: SPACE, page, size, frame, permissions: RW }
+    TableOperation::Map { space: SPACE, page, size, frame, permissions: RW }.into()
 }
 
 /// An entry for these slices.
-pub fn pair(mode: GapTolerance, index: u64, slices: [u64; 2], selection: u64) -> MappingChange {
+pub fn pair(mode: GapTolerance, index: u64, slices: [u64; 2], selection: u64) -> Update {
     let [slice, second] = slices.map(Frame::new);
     let (page, permissions) = (page(index), RW);
-    MappingChange::MapSuperpage { space: SPACE, page, mode, slice, second, selection, permissions }
+    SuperpageOperation::Map { space: SPACE, page, mode, slice, second, selection, permissions }
+        .into()
 }
 
 /// An entry for one slice.
-pub fn superpage(mode: GapTolerance, index: u64, slice: u64, selection: u64) -> MappingChange {
+pub fn superpage(mode: GapTolerance, index: u64, slice: u64, selection: u64) -> Update {
     pair(mode, index, [slice, slice], selection)
 }
 
-pub fn unmap_superpage(mode: GapTolerance, index: u64) -> MappingChange {
-    MappingChange::UnmapSuperpage { space: SPACE, page: page(index), mode }
+pub fn unmap_superpage(mode: GapTolerance, index: u64) -> Update {
+    SuperpageOperation::Unmap { space: SPACE, page: page(index), mode }.into()
 }
 
 pub fn gone(mode: GapTolerance, index: u64) -> Update {
@@ -81,19 +83,24 @@ pub fn config(level2_entries: usize) -> MmuConfig {
 }
 
 /// Nodes of levels 4 to 2, and nothing mapped.
-pub fn nodes() -> [MappingChange; 3] {
+pub fn nodes() -> [Update; 3] {
     [table(4, 0, ROOT), table(3, 0, LEVEL3), table(2, 0, DIRECTORY)]
 }
 
 /// Tables with these changes.
-pub fn tables(mode: GapTolerance, changes: &[MappingChange]) -> GapTolerantRadix {
+pub fn tables(mode: GapTolerance, changes: &[Update]) -> GapTolerantRadix {
     let mut tables = GapTolerantRadix::new(mode);
-    nodes().iter().chain(changes).for_each(|change| tables.apply(change));
+    nodes().iter().chain(changes).for_each(|change| apply(&mut tables, change));
     tables
 }
 
+/// Carries out an operation.
+pub fn apply(tables: &mut GapTolerantRadix, operation: &Update) {
+    tables.apply(operation.operation().expect("an operation on tables"));
+}
+
 /// A unit with these changes, and so many places for level-2 entries in the walk cache.
-pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[MappingChange]) -> Mmu {
+pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[Update]) -> Mmu {
     let dimension = Box::new(tables(mode, changes));
     let mut mmu =
         Mmu::new(&config(level2_entries), dimension, PerforatedVariant::Filtered).unwrap();

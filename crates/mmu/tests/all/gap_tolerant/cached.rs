@@ -3,8 +3,8 @@
 
 use perforate_mmu::{Mmu, PageFault, Sabotage, allow};
 use perforate_types::{
-    AccessKind, Action, Frame, GapTolerance, MappingChange, PageSize, Permissions, Purpose,
-    Shootdown, SpaceId, Steps, Unit, VirtualPage,
+    AccessKind, Action, Frame, GapTolerance, PageSize, Permissions, Purpose, Shootdown, SpaceId,
+    Steps, SuperpageOperation, TableOperation, Unit, VirtualPage,
 };
 
 use super::address_spaces::*;
@@ -62,7 +62,7 @@ fn both_kinds_share_the_places() {
     );
     let reads = |mmu: &mut Mmu, index| load(mmu, index).reads.len();
     assert_eq!([0, 1024, 1, 1025].map(|index| reads(&mut mmu, index)), [3, 2, 0, 1]);
-    mmu.apply(&superpage(MODE, 2048, 1 << 11, SELECTION).into());
+    mmu.apply(&superpage(MODE, 2048, 1 << 11, SELECTION));
     assert_eq!(reads(&mut mmu, 2048), 1, "drives out the superpage, looked up before the node");
     assert_eq!(reads(&mut mmu, 2), 1);
 }
@@ -144,9 +144,9 @@ fn a_region_changes_its_kind() {
     let outcome = load(&mut mmu, 256);
     assert_eq!((outcome.frame, outcome.selections), (Ok(0x777), 0));
     let (page, size) = (page(256), PageSize::Size4K);
-    let unmap = MappingChange::Unmap { space: SPACE, page, size };
+    let unmap = TableOperation::Unmap { space: SPACE, page, size };
     let remove =
-        MappingChange::RemoveTable { space: SPACE, level: 1, page: self::page(0), holes: false };
+        TableOperation::RemoveNode { space: SPACE, level: 1, page: self::page(0), branch: 0 };
     for update in [
         unmap.into(),
         Shootdown::Page { space: SPACE, page }.into(),
@@ -200,7 +200,7 @@ fn permissions_hold_through_entry_and_copy() {
     let mut mmu = unit(MODE, 32, &[]);
     let (page, slice) = (page(0), Frame::new(0));
     let (second, selection, permissions) = (slice, SELECTION, Permissions::READ);
-    let map = MappingChange::MapSuperpage {
+    let map = SuperpageOperation::Map {
         space: SPACE,
         page,
         mode: MODE,
@@ -219,7 +219,7 @@ fn permissions_hold_through_entry_and_copy() {
         assert_eq!(load(&mut mmu, 0).frame, Ok(32));
     }
     let permissions = Permissions::ALL;
-    let protect = MappingChange::ProtectSuperpage { space: SPACE, page, mode: MODE, permissions };
+    let protect = SuperpageOperation::Protect { space: SPACE, page, mode: MODE, permissions };
     for update in [protect.into(), gone(MODE, 0)] {
         mmu.apply(&update);
     }

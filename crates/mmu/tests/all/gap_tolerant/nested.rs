@@ -10,8 +10,8 @@ use perforate_mmu::{
     TlbGeometry, VirtualizationConfig,
 };
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, GuestFrame, MappingChange, PageSize, Purpose, Shootdown,
-    SpaceId, VirtualPage,
+    AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
+    SuperpageOperation, TableOperation, Update, VirtualPage,
 };
 
 use super::address_spaces::*;
@@ -20,12 +20,12 @@ const MACHINE: SpaceId = SpaceId(0);
 const GUEST_FRAMES: u64 = 2048;
 const BACKING: u64 = 0x1_0000;
 
-fn host_table(level: u8, first: u64, frame: u64) -> MappingChange {
+fn host_table(level: u8, first: u64, frame: u64) -> Update {
     let (page, frame) = (VirtualPage::new(first), Frame::new(frame));
-    MappingChange::AddTable { space: MACHINE, level, page, frame, holes: false }
+    TableOperation::AddNode { space: MACHINE, level, page, frame, branch: 0 }.into()
 }
 
-fn host_nodes() -> Vec<MappingChange> {
+fn host_nodes() -> Vec<Update> {
     vec![host_table(4, 0, 0x8000), host_table(3, 0, 0x8001), host_table(2, 0, 0x8004)]
 }
 
@@ -34,36 +34,31 @@ fn scattered(n: u64) -> u64 {
     BACKING + n * 5 % GUEST_FRAMES
 }
 
-fn host_of_pages() -> (Box<dyn Dimension>, Vec<MappingChange>) {
+fn host_of_pages() -> (Box<dyn Dimension>, Vec<Update>) {
     let mut changes = host_nodes();
     changes.extend((0..4).map(|region| host_table(1, region * 512, 0x8010 + region)));
-    changes.extend((0..GUEST_FRAMES).map(|n| MappingChange::Map {
-        space: MACHINE,
-        page: VirtualPage::new(n),
-        size: PageSize::Size4K,
-        frame: Frame::new(scattered(n)),
-        permissions: RW,
+    changes.extend((0..GUEST_FRAMES).map(|n| {
+        Update::Table(TableOperation::Map {
+            space: MACHINE,
+            page: VirtualPage::new(n),
+            size: PageSize::Size4K,
+            frame: Frame::new(scattered(n)),
+            permissions: RW,
+        })
     }));
     (Box::new(Radix::new()), changes)
 }
 
-fn host_superpage(mode: GapTolerance, first: u64) -> MappingChange {
+fn host_superpage(mode: GapTolerance, first: u64) -> Update {
     // Slices of the pair: this one and the next, twice as many frames as pages.
     let slice = Frame::new(BACKING + 2 * first);
     let second = if mode.is_paired() { slice.add(mode.slice_frames()) } else { slice };
     let (page, selection, permissions) = (VirtualPage::new(first), SELECTION, RW);
-    MappingChange::MapSuperpage {
-        space: MACHINE,
-        page,
-        mode,
-        slice,
-        second,
-        selection,
-        permissions,
-    }
+    SuperpageOperation::Map { space: MACHINE, page, mode, slice, second, selection, permissions }
+        .into()
 }
 
-fn host_of_superpages(mode: GapTolerance) -> (Box<dyn Dimension>, Vec<MappingChange>) {
+fn host_of_superpages(mode: GapTolerance) -> (Box<dyn Dimension>, Vec<Update>) {
     let mut changes = host_nodes();
     let firsts = (0..GUEST_FRAMES).step_by(mode.entry_pages() as usize);
     changes.extend(firsts.map(|first| host_superpage(mode, first)));
@@ -89,23 +84,20 @@ fn virtualized(level2_entries: usize, host_level2_entries: usize) -> MmuConfig {
 
 fn unit(
     config: &MmuConfig,
-    (guest, guest_changes): (Box<dyn Dimension>, Vec<MappingChange>),
-    (host, host_changes): (Box<dyn Dimension>, Vec<MappingChange>),
+    (guest, guest_changes): (Box<dyn Dimension>, Vec<Update>),
+    (host, host_changes): (Box<dyn Dimension>, Vec<Update>),
 ) -> Mmu {
     let variant = PerforatedVariant::Filtered;
     let host = Host::new(config, host, variant, MACHINE);
     let nested = Nested::new(guest, host, variant);
     let mut mmu = Mmu::new(config, Box::new(nested), variant).unwrap();
     mmu.switch(SPACE);
-    nodes().into_iter().chain(guest_changes).for_each(|change| mmu.apply(&change.into()));
-    host_changes.into_iter().for_each(|change| mmu.apply_host(&change.into()));
+    nodes().into_iter().chain(guest_changes).for_each(|change| mmu.apply(&change));
+    host_changes.into_iter().for_each(|change| mmu.apply_host(&change));
     mmu
 }
 
-fn guest(
-    mode: GapTolerance,
-    changes: Vec<MappingChange>,
-) -> (Box<dyn Dimension>, Vec<MappingChange>) {
+fn guest(mode: GapTolerance, changes: Vec<Update>) -> (Box<dyn Dimension>, Vec<Update>) {
     (Box::new(GapTolerantRadix::new(mode)), changes)
 }
 
@@ -204,14 +196,14 @@ fn a_shootdown_of_the_host_ends_its_cached_entry() {
     let data = 1024 + 16;
     assert_eq!(load(&mut mmu, 0).frame, Ok(selected(mode, data)));
     let (space, page) = (MACHINE, VirtualPage::new(1024));
-    mmu.apply_host(&MappingChange::UnmapSuperpage { space, page, mode }.into());
+    mmu.apply_host(&SuperpageOperation::Unmap { space, page, mode }.into());
     mmu.apply_host(&Shootdown::Superpage { space, page, mode }.into());
     let fault = load(&mut mmu, 0).frame;
     assert!(
         matches!(fault, Err(PageFault::Host(fault)) if fault.page == GuestFrame::new(data)),
         "{fault:?}"
     );
-    mmu.apply_host(&host_superpage(mode, 1024).into());
+    mmu.apply_host(&host_superpage(mode, 1024));
     assert_eq!(load(&mut mmu, 0).frame, Ok(selected(mode, data)));
 }
 

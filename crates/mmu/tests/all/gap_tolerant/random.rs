@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perforate_mmu::{GapTolerantRadix, Mmu, PerforatedVariant};
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, MappingChange, PageSize, Permissions, Shootdown, SpaceId,
-    Steps, VirtualPage,
+    AccessKind, Frame, GapTolerance, PageSize, Permissions, Shootdown, SpaceId, Steps,
+    SuperpageOperation, TableOperation, VirtualPage,
 };
 use proptest::prelude::*;
 
@@ -122,7 +122,7 @@ impl Machine {
         // A page directory is aligned to its size.
         self.nodes = self.nodes.next_multiple_of(4) + 4;
         let (space, page, frame) = (self.id(), VirtualPage::new(first), Frame::new(self.nodes));
-        self.mmu.apply(&MappingChange::AddTable { space, level, page, frame, holes: false }.into());
+        self.mmu.apply(&TableOperation::AddNode { space, level, page, frame, branch: 0 }.into());
     }
 
     fn drop_superpage(&mut self, first: u64) {
@@ -131,14 +131,14 @@ impl Machine {
         }
         let (space, page, mode) = (self.id(), VirtualPage::new(first), self.mode);
         self.space().pages.retain(|page, _| !(first..first + mode.entry_pages()).contains(page));
-        self.mmu.apply(&MappingChange::UnmapSuperpage { space, page, mode }.into());
+        self.mmu.apply(&SuperpageOperation::Unmap { space, page, mode }.into());
         self.mmu.apply(&Shootdown::Superpage { space, page, mode }.into());
     }
 
     fn unmap_page(&mut self, number: u64) {
         let (space, page, size) = (self.id(), VirtualPage::new(number), PageSize::Size4K);
         self.space().pages.remove(&number);
-        self.mmu.apply(&MappingChange::Unmap { space, page, size }.into());
+        self.mmu.apply(&TableOperation::Unmap { space, page, size }.into());
         self.mmu.apply(&Shootdown::Page { space, page }.into());
     }
 
@@ -151,7 +151,7 @@ impl Machine {
             self.space().pages.range(region..region + REGION).map(|(&page, _)| page).collect();
         pages.into_iter().for_each(|page| self.unmap_page(page));
         let (space, page) = (self.id(), VirtualPage::new(region));
-        let remove = MappingChange::RemoveTable { space, level: 1, page, holes: false };
+        let remove = TableOperation::RemoveNode { space, level: 1, page, branch: 0 };
         self.mmu.apply(&remove.into());
         self.mmu.apply(&Shootdown::Page { space, page }.into());
     }
@@ -169,7 +169,7 @@ impl Machine {
         let space = self.id();
         let page = VirtualPage::new(first);
         self.mmu.apply(
-            &MappingChange::MapSuperpage {
+            &SuperpageOperation::Map {
                 space,
                 page,
                 mode,
@@ -202,7 +202,7 @@ impl Machine {
         let (space, page, mode) = (self.id(), VirtualPage::new(first), self.mode);
         let range = first..first + mode.entry_pages();
         self.space().pages.range_mut(range).for_each(|(_, mapping)| mapping.1 = permissions);
-        let protect = MappingChange::ProtectSuperpage { space, page, mode, permissions };
+        let protect = SuperpageOperation::Protect { space, page, mode, permissions };
         self.mmu.apply(&protect.into());
         self.mmu.apply(&Shootdown::Superpage { space, page, mode }.into());
     }
@@ -220,7 +220,7 @@ impl Machine {
         }
         let (space, page, size) = (self.id(), VirtualPage::new(number), PageSize::Size4K);
         let frame_of_page = Frame::new(frame);
-        let map = MappingChange::Map { space, page, size, frame: frame_of_page, permissions };
+        let map = TableOperation::Map { space, page, size, frame: frame_of_page, permissions };
         self.mmu.apply(&map.into());
         self.space().pages.insert(number, (frame, permissions));
     }

@@ -1,7 +1,11 @@
 //! Page directories byte by byte, in every mode of G Table 3 (G Fig. 5, 8, 9).
 
+use std::panic::AssertUnwindSafe;
+
 use perforate_mmu::{Dimension, allow};
-use perforate_types::{Frame, GapTolerance, MappingChange, PageSize, PageTableEntry, Permissions};
+use perforate_types::{
+    Frame, GapTolerance, PageSize, PageTableEntry, Permissions, SuperpageOperation, TableOperation,
+};
 
 use super::address_spaces::*;
 
@@ -75,9 +79,9 @@ fn an_odd_superpage_has_its_own_16_bytes() {
     assert_eq!((word(&tables, 16), word(&tables, 24)), (LEAF | 1024 << 12, u64::MAX >> 32));
     assert!(tables.look_at(SPACE, page(0)).is_none(), "the even half is absent");
     assert_eq!(tables.look_at(SPACE, page(511)).unwrap().0, Frame::new(1024 + 255));
-    tables.apply(&unmap_superpage(mode, 256));
+    apply(&mut tables, &unmap_superpage(mode, 256));
     assert_eq!((word(&tables, 16), word(&tables, 24)), (0, 0));
-    tables.apply(&table(1, 0, 0x30));
+    apply(&mut tables, &table(1, 0, 0x30));
     assert_eq!((word(&tables, 0), word(&tables, 16)), (NODE | 0x30 << 12, 0));
 }
 
@@ -93,7 +97,7 @@ fn a_superpage_and_a_level_1_node_exclude_each_other() {
                 let superpage = superpage(mode, first, 0, selection);
                 let node = table(1, region, 0x30);
                 for both in [[node.clone(), superpage.clone()], [superpage, node]] {
-                    let made = std::panic::catch_unwind(|| tables(mode, &both));
+                    let made = std::panic::catch_unwind(AssertUnwindSafe(|| tables(mode, &both)));
                     assert!(made.is_err(), "{}: {both:?}", mode.label());
                 }
             }
@@ -110,9 +114,9 @@ fn a_directory_comes_and_goes_with_all_its_frames() {
     let last_offset = mode.directory_bytes() - 16;
     assert_eq!(word(&tables, last_offset), LEAF);
     let (space, page) = (SPACE, page(0));
-    tables.apply(&MappingChange::RemoveTable { space, level: 2, page, holes: false });
+    tables.apply(&TableOperation::RemoveNode { space, level: 2, page, branch: 0 });
     assert_eq!((word(&tables, last_offset), word(&tables, last_offset + 8)), (0, 0));
-    tables.apply(&table(2, 0, DIRECTORY));
+    apply(&mut tables, &table(2, 0, DIRECTORY));
     assert!(tables.look_at(SPACE, page_at(last)).is_none());
 }
 
@@ -134,7 +138,7 @@ fn permissions_accessed_and_dirty_are_in_the_first_word() {
     let allows = tables.look_at(SPACE, page(0)).unwrap().1;
     assert_eq!(allows, allow::READ | allow::WRITE | allow::DIRTY, "dirty for the whole entry");
     let (space, page, permissions) = (SPACE, page(0), Permissions::READ);
-    tables.apply(&MappingChange::ProtectSuperpage { space, page, mode, permissions });
+    tables.apply(&SuperpageOperation::Protect { space, page, mode, permissions });
     assert_eq!(tables.look_at(SPACE, page).unwrap().1, allow::READ | allow::DIRTY);
     assert_eq!(word(&tables, 8), SELECTION);
     assert_eq!(tables.look_at_superpage(SPACE, self::page(256)).unwrap().slice, Frame::new(512));
@@ -144,6 +148,6 @@ fn permissions_accessed_and_dirty_are_in_the_first_word() {
 #[should_panic(expected = "cannot hold")]
 fn a_2mb_page_has_no_place() {
     let (page, size, frame) = (page(0), PageSize::Size2M, Frame::new(512));
-    let map = MappingChange::Map { space: SPACE, page, size, frame, permissions: RW };
-    tables(GapTolerance::SINGLE_2M, &[map]);
+    let map = TableOperation::Map { space: SPACE, page, size, frame, permissions: RW };
+    tables(GapTolerance::SINGLE_2M, &[map.into()]);
 }

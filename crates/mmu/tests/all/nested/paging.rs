@@ -4,15 +4,15 @@
 use super::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use super::tables::{
     BLOCK, BLOCK_1G, DATA, DATA_1G, FIRST, GUEST, MACHINE, access, apply, apply_host, config,
-    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story, table,
+    guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
     Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,
     RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, PhysicalAddress, Purpose,
-    Shootdown, SpaceId, Unit, Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, PageRun, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Purpose, Shootdown, SpaceId, TableOperation, Truth, Unit, Update, VirtualPage,
 };
 
 fn host_fault(page: u64, kind: AccessKind) -> PageFault {
@@ -90,7 +90,8 @@ fn a_hole_of_the_guest_needs_no_backing_in_place() {
 #[test]
 fn unallocated_holes_are_the_fault_of_whose_they_are() {
     let mut mmu = pair(Perforated(&[0, 1]), Perforated(&[2, 3]));
-    let unmap = |space, number| MappingChange::UnmapHole { space, page: VirtualPage::new(number) };
+    let unmap =
+        |space, number| PerforatedOperation::UnmapHole { space, page: VirtualPage::new(number) };
     apply(&mut mmu, unmap(GUEST, FIRST + 1));
     apply_host(&mut mmu, unmap(MACHINE, DATA + 3));
     for warm in [false, true] {
@@ -112,11 +113,11 @@ fn a_table_that_the_host_does_not_back_is_a_fault_for_writing() {
     let mut mmu = pair(Pages4K, Pages4K);
     let size = PageSize::Size4K;
     let page = VirtualPage::new(0x12);
-    apply_host(&mut mmu, MappingChange::Unmap { space: MACHINE, page, size });
+    apply_host(&mut mmu, TableOperation::Unmap { space: MACHINE, page, size });
     assert_eq!(load(&mut mmu, 5), Err(host_fault(0x12, AccessKind::Write)));
     apply_host(&mut mmu, map(MACHINE, 0x12, size, 0x8000));
     let permissions = Permissions::READ;
-    apply_host(&mut mmu, MappingChange::Protect { space: MACHINE, page, size, permissions });
+    apply_host(&mut mmu, TableOperation::Protect { space: MACHINE, page, size, permissions });
     assert_eq!(load(&mut mmu, 5), Err(host_fault(0x12, AccessKind::Write)), "accessed bits");
 }
 
@@ -127,7 +128,7 @@ fn a_forbidden_store_is_blamed_on_who_forbids_it() {
         for (host, host_size) in sizes {
             for (guest_allows, host_allows) in [(false, true), (true, false), (false, false)] {
                 let mut mmu = pair(guest, host);
-                let protect = |space, page: u64, size: PageSize| MappingChange::Protect {
+                let protect = |space, page: u64, size: PageSize| TableOperation::Protect {
                     space,
                     page: VirtualPage::new(page).align_down(size),
                     size,
@@ -315,7 +316,7 @@ fn a_change_of_the_host_ends_what_was_combined() {
         let mut mmu = pair_at(&config, Pages4K, Pages4K, DATA);
         load(&mut mmu, 5).unwrap();
         let (page, size) = (VirtualPage::new(DATA + 5), PageSize::Size4K);
-        apply_host(&mut mmu, MappingChange::Unmap { space: MACHINE, page, size });
+        apply_host(&mut mmu, TableOperation::Unmap { space: MACHINE, page, size });
         mmu.apply_host(&Update::Shootdown(Shootdown::Page { space: MACHINE, page }));
         assert_eq!(mmu.l2_contents().page_4k + mmu.l2_contents().nested, 0);
         assert_eq!(load(&mut mmu, 5), Err(host_fault(DATA + 5, AccessKind::Read)));
@@ -323,7 +324,7 @@ fn a_change_of_the_host_ends_what_was_combined() {
         assert_eq!(load(&mut mmu, 5), Ok(0x7777));
         // A table of the guest moves.
         let page = VirtualPage::new(0x14);
-        apply_host(&mut mmu, MappingChange::Unmap { space: MACHINE, page, size });
+        apply_host(&mut mmu, TableOperation::Unmap { space: MACHINE, page, size });
         mmu.apply_host(&Update::Shootdown(Shootdown::Page { space: MACHINE, page }));
         apply_host(&mut mmu, map(MACHINE, 0x14, size, 0x8888));
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
@@ -370,7 +371,7 @@ fn a_shootdown_of_a_gigabyte_ends_the_smaller_entries_inside() {
         load(&mut mmu, 5).unwrap();
         load(&mut mmu, 3).unwrap();
         let (space, page, size) = (GUEST, VirtualPage::new(FIRST), PageSize::Size1G);
-        apply(&mut mmu, MappingChange::Unmap { space, page, size });
+        apply(&mut mmu, TableOperation::Unmap { space, page, size });
         mmu.apply(&Update::Shootdown(Shootdown::Large { space, page, size }));
         for index in [3, 5] {
             assert_eq!(load(&mut mmu, index), Err(PageFault::NotMapped), "{index} over {host:?}");
@@ -464,13 +465,16 @@ fn shootdowns_of_another_machine_are_not_heard() {
         mmu.flush();
         story(&access(mmu, AccessKind::Read, 5).1)[1].clone()
     };
-    let (other, size) = (SpaceId(MACHINE.0 + 1), PageSize::Size4K);
-    for level in (1..=4).rev() {
-        apply_host(&mut mmu, table(other, level, 0, 0x60 + u64::from(level), false));
+    let unmapped = |space, first: u64, pages| {
+        let run = PageRun::new(space, VirtualPage::new(first), pages);
+        Truth::Unmap { run }
+    };
+    let other = SpaceId(MACHINE.0 + 1);
+    for truth in [unmapped(other, 0, 0x20), unmapped(MACHINE, 0, 0x10), unmapped(MACHINE, 0x11, 1)]
+    {
+        apply_host(&mut mmu, truth);
+        assert_eq!(root(&mut mmu), "Level4 7777000", "{truth:?}");
     }
-    apply_host(&mut mmu, map(other, 0x10, size, 0x9999));
-    assert_eq!(root(&mut mmu), "Level4 7777000");
-    let (page, permissions) = (VirtualPage::new(0x10), Permissions::ALL);
-    apply_host(&mut mmu, MappingChange::Protect { space: MACHINE, page, size, permissions });
+    apply_host(&mut mmu, unmapped(MACHINE, 0, 0x11));
     assert_eq!(root(&mut mmu), "HostLevel4 50000");
 }

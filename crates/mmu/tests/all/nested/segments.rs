@@ -9,16 +9,16 @@ use super::tables::{
 use perforate_mmu::{Case, Mmu, PageFault, Radix, Segmented};
 use perforate_mmu::{HostFault, PerforatedVariant};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, MappingChange, PageSize, Permissions, Shootdown, SpaceId,
-    Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, PageSize, Permissions, SegmentOperation, Shootdown, SpaceId,
+    TableOperation, Update, VirtualPage,
 };
 
 /// References and checks of a walk.
 type Cost = (u8, u8);
 
-fn segment(space: SpaceId, first: u64, pages: u64, frame: u64) -> MappingChange {
+fn segment(space: SpaceId, first: u64, pages: u64, frame: u64) -> SegmentOperation {
     let (page, frame) = (VirtualPage::new(first), Frame::new(frame));
-    MappingChange::Segment { space, page, pages, frame, permissions: Permissions::READ_WRITE }
+    SegmentOperation::Set { space, page, pages, frame, permissions: Permissions::READ_WRITE }
 }
 
 fn cold(mmu: &mut Mmu, index: u64) -> (Outcome, Cost) {
@@ -33,7 +33,7 @@ fn machine(guest: Paging<'_>, host: Paging<'_>) -> Mmu {
 }
 
 /// The guest's half of the data: pages 0 to 255 to where paging has them.
-fn guest_segment() -> MappingChange {
+fn guest_segment() -> SegmentOperation {
     segment(GUEST, FIRST, 256, DATA)
 }
 
@@ -113,7 +113,7 @@ fn the_four_categories_of_dual_direct_mode() {
     apply(&mut mmu, guest_segment());
     apply_host(&mut mmu, segment(MACHINE, 0, DATA + 100, 0x2_0000));
     let (size, page) = (PageSize::Size4K, VirtualPage::new(FIRST + 300));
-    apply(&mut mmu, MappingChange::Unmap { space: GUEST, page, size });
+    apply(&mut mmu, TableOperation::Unmap { space: GUEST, page, size });
     apply(&mut mmu, map(GUEST, FIRST + 300, size, 0x900));
     for (index, frame, case, walked, cost) in [
         // Both.
@@ -137,10 +137,10 @@ fn an_escaped_page_is_translated_by_paging() {
         apply(&mut mmu, guest_segment());
         apply_host(&mut mmu, segment(MACHINE, 0, 0x4000, 0x2_0000));
         assert_eq!(cold(&mut mmu, 5).0, Ok((0x2_0000 + DATA + 5, Case::Segment, false)));
-        let (space, page, apply): (_, _, fn(&mut Mmu, MappingChange)) =
+        let (space, page, apply): (_, _, fn(&mut Mmu, Update)) =
             if in_guest { (GUEST, FIRST + 5, apply) } else { (MACHINE, DATA + 5, apply_host) };
         let page = VirtualPage::new(page);
-        apply(&mut mmu, MappingChange::Escape { space, page });
+        apply(&mut mmu, SegmentOperation::Escape { space, page }.into());
         let shootdown = Update::Shootdown(Shootdown::Page { space, page });
         if in_guest {
             mmu.apply(&shootdown)
@@ -155,7 +155,7 @@ fn an_escaped_page_is_translated_by_paging() {
         assert_eq!(store(&mut mmu, 5), Ok(frame));
         // A page that pagings have not: false positives are faults until they are mapped.
         let size = PageSize::Size4K;
-        apply(&mut mmu, MappingChange::Unmap { space, page, size });
+        apply(&mut mmu, TableOperation::Unmap { space, page, size }.into());
         if in_guest {
             mmu.apply(&shootdown)
         } else {
@@ -172,15 +172,15 @@ fn base_equal_to_limit_is_no_segment() {
     let mut mmu = machine(Pages4K, Pages4K);
     apply(&mut mmu, guest_segment());
     apply_host(&mut mmu, segment(MACHINE, 0, 0x4000, 0x2_0000));
-    apply(&mut mmu, MappingChange::ClearSegment { space: GUEST });
+    apply(&mut mmu, SegmentOperation::Clear { space: GUEST });
     assert_eq!(cold(&mut mmu, 5).1, (4, 5), "VMM Direct");
-    apply_host(&mut mmu, MappingChange::ClearSegment { space: MACHINE });
+    apply_host(&mut mmu, SegmentOperation::Clear { space: MACHINE });
     assert_eq!(cold(&mut mmu, 5), (Ok((BLOCK + 5, Case::Regular, true)), (24, 0)));
 }
 
 #[test]
 fn segments_that_forbid_a_store_are_blamed() {
-    let read_only = |space, first: u64, pages, frame: u64| MappingChange::Segment {
+    let read_only = |space, first: u64, pages, frame: u64| SegmentOperation::Set {
         space,
         page: VirtualPage::new(first),
         pages,
@@ -214,7 +214,7 @@ fn perforated_pages_beside_segments() {
     assert!(story(&steps).iter().all(|word| !word.starts_with("Host")));
     // An escaped page of the guest's memory: its 4KB alone are walked for.
     let page = VirtualPage::new(DATA + 100);
-    apply_host(&mut mmu, MappingChange::Escape { space: MACHINE, page });
+    apply_host(&mut mmu, SegmentOperation::Escape { space: MACHINE, page });
     mmu.apply_host(&Update::Shootdown(Shootdown::Space { space: MACHINE }));
     let fault = HostFault { page: GuestFrame::new(DATA + 100), kind: AccessKind::Read };
     assert_eq!(load(&mut mmu, 100), Err(PageFault::Host(fault)));

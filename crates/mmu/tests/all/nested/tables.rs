@@ -16,8 +16,8 @@ use perforate_mmu::{
     Radix, RegisteredRun, Segmented, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
-    AccessKind, Action, Frame, MappingChange, PageSize, Permissions, PhysicalAddress, Purpose,
-    SpaceId, Steps, Unit, Update, VirtualPage,
+    AccessKind, Action, Frame, HOLE_BRANCH, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualPage,
 };
 
 pub const GUEST: SpaceId = SpaceId(1);
@@ -75,19 +75,19 @@ fn page(number: u64) -> VirtualPage {
     VirtualPage::new(number)
 }
 
-pub fn table(space: SpaceId, level: u8, first: u64, frame: u64, holes: bool) -> MappingChange {
+pub fn table(space: SpaceId, level: u8, first: u64, frame: u64, branch: u8) -> Update {
     let (page, frame) = (page(first), Frame::new(frame));
-    MappingChange::AddTable { space, level, page, frame, holes }
+    TableOperation::AddNode { space, level, page, frame, branch }.into()
 }
 
-pub fn map(space: SpaceId, first: u64, size: PageSize, frame: u64) -> MappingChange {
+pub fn map(space: SpaceId, first: u64, size: PageSize, frame: u64) -> Update {
     let (page, frame) = (page(first), Frame::new(frame));
-    MappingChange::Map { space, page, size, frame, permissions: Permissions::ALL }
+    TableOperation::Map { space, page, size, frame, permissions: Permissions::ALL }.into()
 }
 
-pub fn map_hole(space: SpaceId, number: u64, frame: u64) -> MappingChange {
+pub fn map_hole(space: SpaceId, number: u64, frame: u64) -> Update {
     let (page, frame) = (page(number), Frame::new(frame));
-    MappingChange::MapHole { space, page, frame, permissions: Permissions::ALL }
+    PerforatedOperation::MapHole { space, page, frame, permissions: Permissions::ALL }.into()
 }
 
 /// Maps a region at `first` to `block` with level-1 node `node` if it needs one; its holes lie from
@@ -96,11 +96,11 @@ fn region(
     space: SpaceId,
     (first, block, paging): (u64, u64, Paging<'_>),
     (node, holes_at): (u64, u64),
-) -> Vec<MappingChange> {
+) -> Vec<Update> {
     let mut changes = Vec::new();
     match paging {
         Pages4K => {
-            changes.push(table(space, 1, first, node, false));
+            changes.push(table(space, 1, first, node, 0));
             changes.extend(
                 (0..512).map(|index| map(space, first + index, PageSize::Size4K, block + index)),
             );
@@ -108,14 +108,15 @@ fn region(
         Page2M => changes.push(map(space, first, PageSize::Size2M, block)),
         Page1G => changes.push(map(space, first, PageSize::Size1G, block)),
         Perforated(holes) => {
-            changes.push(table(space, 1, first, node, true));
-            changes.push(MappingChange::Perforate {
+            changes.push(table(space, 1, first, node, HOLE_BRANCH));
+            let perforate = PerforatedOperation::Perforate {
                 space,
                 page: page(first),
                 block: Frame::new(block),
                 permissions: Permissions::ALL,
                 holes: holes.iter().map(|&hole| hole as usize).collect(),
-            });
+            };
+            changes.push(perforate.into());
             changes
                 .extend(holes.iter().map(|&hole| map_hole(space, first + hole, holes_at + hole)));
         }
@@ -125,27 +126,26 @@ fn region(
 }
 
 /// What a guest space's tables and mappings are, its data at guest frame `data`.
-pub fn guest_changes(space: SpaceId, paging: Paging<'_>, data: u64) -> Vec<MappingChange> {
+pub fn guest_changes(space: SpaceId, paging: Paging<'_>, data: u64) -> Vec<Update> {
     let tables = 0x10 * u64::from(space.0);
-    let mut changes =
-        vec![table(space, 4, 0, tables, false), table(space, 3, 0, tables + 1, false)];
+    let mut changes = vec![table(space, 4, 0, tables, 0), table(space, 3, 0, tables + 1, 0)];
     if paging != Page1G {
-        changes.push(table(space, 2, FIRST, tables + 2, false));
+        changes.push(table(space, 2, FIRST, tables + 2, 0));
     }
     changes.extend(region(space, (FIRST, data, paging), (tables + 4, 0x2000)));
     changes
 }
 
 /// What the host's tables and mappings are.
-pub fn host_changes(paging: Paging<'_>, data: u64) -> Vec<MappingChange> {
+pub fn host_changes(paging: Paging<'_>, data: u64) -> Vec<Update> {
     let space = MACHINE;
     let mut changes = vec![
-        table(space, 4, 0, 0x50, false),
-        table(space, 3, 0, 0x51, false),
-        table(space, 2, 0, 0x52, false),
-        table(space, 1, 0, 0x54, false),
-        table(space, 1, 0x800, 0x55, false),
-        table(space, 1, 0x2000, 0x57, false),
+        table(space, 4, 0, 0x50, 0),
+        table(space, 3, 0, 0x51, 0),
+        table(space, 2, 0, 0x52, 0),
+        table(space, 1, 0, 0x54, 0),
+        table(space, 1, 0x800, 0x55, 0),
+        table(space, 1, 0x2000, 0x57, 0),
     ];
     let small = |frames: std::ops::Range<u64>, above: u64| {
         frames.map(move |frame| map(space, frame, PageSize::Size4K, frame + above))
@@ -154,7 +154,7 @@ pub fn host_changes(paging: Paging<'_>, data: u64) -> Vec<MappingChange> {
     changes.extend(small(0x800..0x810, 0x7000));
     changes.extend(small(0x2000..0x2200, 0x4000));
     if data == DATA_1G && paging != Page1G {
-        changes.push(table(space, 2, DATA_1G, 0x5a, false));
+        changes.push(table(space, 2, DATA_1G, 0x5a, 0));
     }
     let block = if paging == Page1G { BLOCK_1G } else { BLOCK };
     changes.extend(region(space, (data, block, paging), (0x56, 0x9000)));
@@ -206,12 +206,12 @@ pub fn pair(guest: Paging<'_>, host: Paging<'_>) -> Mmu {
     pair_at(&config(), guest, host, DATA)
 }
 
-pub fn apply(mmu: &mut Mmu, change: MappingChange) {
-    mmu.apply(&Update::Change(change));
+pub fn apply(mmu: &mut Mmu, change: impl Into<Update>) {
+    mmu.apply(&change.into());
 }
 
-pub fn apply_host(mmu: &mut Mmu, change: MappingChange) {
-    mmu.apply_host(&Update::Change(change));
+pub fn apply_host(mmu: &mut Mmu, change: impl Into<Update>) {
+    mmu.apply_host(&change.into());
 }
 
 /// Physical frame, case, and whether a walk found the page.

@@ -1,22 +1,24 @@
 //! Updates that tests expect, in short: all of the first address space.
 
-use perforate_types::{MappingChange as C, PageSize, Permissions, Shootdown as S, SpaceId, Update};
+use perforate_types::{
+    PageSize, PerforatedOperation, Permissions, Shootdown as S, SpaceId, TableOperation, Update,
+};
 
 use super::page;
 
 const SPACE: SpaceId = SpaceId(0);
 const P2M: PageSize = PageSize::Size2M;
 
-pub fn remove(level: u8, address: u64, holes: bool) -> Update {
-    C::RemoveTable { space: SPACE, level, page: page(address), holes }.into()
+pub fn remove(level: u8, address: u64, branch: u8) -> Update {
+    TableOperation::RemoveNode { space: SPACE, level, page: page(address), branch }.into()
 }
 
 pub fn protected(address: u64, size: PageSize, permissions: Permissions) -> Update {
-    C::Protect { space: SPACE, page: page(address), size, permissions }.into()
+    TableOperation::Protect { space: SPACE, page: page(address), size, permissions }.into()
 }
 
 pub fn punched(address: u64) -> Update {
-    C::Punch { space: SPACE, page: page(address) }.into()
+    PerforatedOperation::Punch { space: SPACE, page: page(address) }.into()
 }
 
 pub fn page_down(address: u64) -> Update {

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::operation;
 use perforate_types::{
-    HoleSet, Level, MappingChange, PageSize, Shootdown, SpaceId, Update, VirtualPage,
+    HOLE_BRANCH, HoleSet, Level, PageSize, PerforatedOperation, SegmentOperation, Shootdown,
+    SpaceId, SuperpageOperation, TableOperation, Update, VirtualPage,
 };
 
 /// Which nodes exist and what hangs below them.
 #[derive(Default)]
 pub struct Inspector {
-    /// (space, level, first page, holes) → frame.
-    nodes: BTreeMap<(SpaceId, Level, u64, bool), u64>,
+    /// (space, level, first page, branch) → frame.
+    nodes: BTreeMap<(SpaceId, Level, u64, u8), u64>,
     /// Entries in use: (space, level of the node, first page of what the entry covers).
     entries: BTreeMap<(SpaceId, Level, u64), Leaf>,
     /// Allocated and unallocated holes.
@@ -57,35 +59,46 @@ impl Inspector {
 
     pub fn inspect(&mut self, updates: &[Update]) {
         for (place, update) in updates.iter().enumerate() {
-            let Update::Change(change) = update else { continue };
-            let filter_before = self.filter_of(change);
-            self.apply(change);
-            let filter_changed = filter_before != self.filter_of(change);
-            check_mode_switch(change, &updates[place + 1..]);
-            // A hole that is mapped anew at once is shot down after both changes.
+            if update.operation().is_none() {
+                continue;
+            }
+            let filter_before = self.filter_of(update);
+            self.apply(update);
+            let filter_changed = filter_before != self.filter_of(update);
+            check_mode_switch(update, &updates[place + 1..]);
+            // A hole that is mapped anew at once is shot down after both operations.
             let again = matches!(
-                (change, updates.get(place + 1)),
-                (MappingChange::UnmapHole { page, .. },
-                 Some(Update::Change(MappingChange::MapHole { page: same, .. }))) if page == same
+                (operation(update), updates.get(place + 1).and_then(operation)),
+                (Some(PerforatedOperation::UnmapHole { page, .. }),
+                 Some(PerforatedOperation::MapHole { page: same, .. })) if page == same
             );
             let mut follows: Vec<Shootdown> = Vec::new();
             for update in &updates[place + 1 + usize::from(again)..] {
                 let Update::Shootdown(shootdown) = update else { break };
                 follows.push(*shootdown);
             }
-            for needed in needed(change, filter_before, filter_changed) {
-                assert!(follows.contains(&needed), "{change:?} lacks {needed:?}");
+            for needed in needed(update, filter_before, filter_changed) {
+                assert!(follows.contains(&needed), "{update:?} lacks {needed:?}");
             }
         }
     }
 
-    fn filter_of(&self, change: &MappingChange) -> Option<u8> {
-        let (space, page) = match *change {
-            MappingChange::Punch { space, page } | MappingChange::Patch { space, page } => {
-                (space, page.align_down(PageSize::Size2M))
-            }
-            MappingChange::Unmap { space, page, size: PageSize::Size2M }
-            | MappingChange::Protect { space, page, size: PageSize::Size2M, .. } => (space, page),
+    fn filter_of(&self, update: &Update) -> Option<u8> {
+        let (space, page) = match (operation(update), operation(update)) {
+            (
+                Some(
+                    PerforatedOperation::Punch { space, page }
+                    | PerforatedOperation::Patch { space, page },
+                ),
+                _,
+            ) => (*space, page.align_down(PageSize::Size2M)),
+            (
+                _,
+                Some(
+                    TableOperation::Unmap { space, page, size: PageSize::Size2M }
+                    | TableOperation::Protect { space, page, size: PageSize::Size2M, .. },
+                ),
+            ) => (*space, *page),
             _ => return None,
         };
         let first = page.number();
@@ -97,42 +110,49 @@ impl Inspector {
         Some(holes.filter())
     }
 
-    fn parent(&self, space: SpaceId, level: Level, page: VirtualPage, holes: bool) {
+    fn parent(&self, space: SpaceId, level: Level, page: VirtualPage, branch: u8) {
         if level == 4 {
             return;
         }
         let first = if level == 3 { 0 } else { page.number() & !(covered(level + 1) - 1) };
         assert!(
-            self.nodes.contains_key(&(space, level + 1, first, false)),
-            "no level-{} node above {page:?} (holes {holes})",
+            self.nodes.contains_key(&(space, level + 1, first, 0)),
+            "no level-{} node above {page:?} (branch {branch})",
             level + 1
         );
     }
 
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { space, level, page, frame, holes } => {
+    fn apply(&mut self, update: &Update) {
+        if let Some(table) = operation(update) {
+            self.apply_table(*table);
+        } else if let Some(perforated) = operation(update) {
+            self.apply_perforated(*perforated);
+        } else if let Some(superpage) = operation(update) {
+            self.apply_superpage(*superpage);
+        }
+    }
+
+    fn apply_table(&mut self, operation: TableOperation) {
+        match operation {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
                 assert_eq!(page.number() % covered(level), 0, "first page");
-                self.parent(space, level, page, holes);
-                let key = (space, level, page.number(), holes);
+                self.parent(space, level, page, branch);
+                let key = (space, level, page.number(), branch);
                 assert!(self.nodes.insert(key, frame.number()).is_none(), "added twice");
-                if !holes {
+                if branch == 0 {
                     if level == 1 {
                         let region = (space, 2, page.number())..(space, 2, page.number() + 512);
-                        assert_eq!(
-                            self.entries.range(region).count(),
-                            0,
-                            "{page:?} has superpages"
-                        );
+                        let superpages = self.entries.range(region).count();
+                        assert_eq!(superpages, 0, "{page:?} has superpages");
                     }
                     self.attach(space, level + 1, page, Leaf::Node);
                 }
             }
-            MappingChange::RemoveTable { space, level, page, holes } => {
+            TableOperation::RemoveNode { space, level, page, branch } => {
                 let first = page.number();
-                assert!(self.nodes.remove(&(space, level, first, holes)).is_some(), "no node");
+                assert!(self.nodes.remove(&(space, level, first, branch)).is_some(), "no node");
                 let end = first + covered(level);
-                if holes {
+                if branch == HOLE_BRANCH {
                     assert_eq!(self.holes.range((space, first)..(space, end)).count(), 0);
                 } else {
                     let below = self.entries.range((space, level, first)..(space, level, end));
@@ -140,38 +160,44 @@ impl Inspector {
                     self.detach(space, level + 1, page, Leaf::Node);
                 }
             }
-            MappingChange::Map { space, page, size, .. } => {
-                self.leaf_node(space, level_of(size), page, false);
+            TableOperation::Map { space, page, size, .. } => {
+                self.leaf_node(space, level_of(size), page, 0);
                 self.attach(space, level_of(size), page, Leaf::Page);
             }
-            MappingChange::Unmap { space, page, size } => {
+            TableOperation::Unmap { space, page, size } => {
                 self.detach(space, level_of(size), page, Leaf::Page);
                 let first = page.number();
                 self.holes.retain(|&(of, hole)| {
                     of != space || !(first..first + size.pages()).contains(&hole)
                 });
             }
-            MappingChange::Perforate { space, page, holes, .. } => {
-                self.leaf_node(space, 2, page, false);
-                self.leaf_node(space, 1, page, true);
+            TableOperation::Protect { .. } => {}
+        }
+    }
+
+    fn apply_perforated(&mut self, operation: PerforatedOperation) {
+        match operation {
+            PerforatedOperation::Perforate { space, page, holes, .. } => {
+                self.leaf_node(space, 2, page, 0);
+                self.leaf_node(space, 1, page, HOLE_BRANCH);
                 self.attach(space, 2, page, Leaf::Page);
                 self.holes.extend(holes.iter().map(|i| (space, page.number() + i as u64)));
             }
-            MappingChange::Punch { space, page } => {
-                self.leaf_node(space, 1, page, true);
+            PerforatedOperation::Punch { space, page } => {
+                self.leaf_node(space, 1, page, HOLE_BRANCH);
                 self.holes.insert((space, page.number()));
             }
-            MappingChange::Patch { space, page } => {
+            PerforatedOperation::Patch { space, page } => {
                 self.holes.remove(&(space, page.number()));
             }
-            MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. }
-            | MappingChange::Protect { .. }
-            | MappingChange::MapHole { .. }
-            | MappingChange::UnmapHole { .. } => {}
-            MappingChange::MapSuperpage { space, page, mode, .. } => {
-                self.leaf_node(space, 2, page, false);
+            PerforatedOperation::MapHole { .. } | PerforatedOperation::UnmapHole { .. } => {}
+        }
+    }
+
+    fn apply_superpage(&mut self, operation: SuperpageOperation) {
+        match operation {
+            SuperpageOperation::Map { space, page, mode, .. } => {
+                self.leaf_node(space, 2, page, 0);
                 let region = page.align_down(PageSize::Size2M).number();
                 let end = page.number() + mode.entry_pages();
                 let beside = self.entries.range((space, 2, region)..(space, 2, end));
@@ -179,18 +205,18 @@ impl Inspector {
                 assert!(!beside.into_iter().any(is_node), "a node in the place of {page:?}");
                 self.attach(space, 2, page, Leaf::Superpage);
             }
-            MappingChange::UnmapSuperpage { space, page, .. } => {
+            SuperpageOperation::Unmap { space, page, .. } => {
                 self.detach(space, 2, page, Leaf::Superpage);
             }
-            MappingChange::ProtectSuperpage { space, page, .. } => {
+            SuperpageOperation::Protect { space, page, .. } => {
                 assert!(self.entries.get(&(space, 2, page.number())) == Some(&Leaf::Superpage));
             }
         }
     }
 
-    fn leaf_node(&self, space: SpaceId, level: Level, page: VirtualPage, holes: bool) {
+    fn leaf_node(&self, space: SpaceId, level: Level, page: VirtualPage, branch: u8) {
         let first = page.number() & !(covered(level) - 1);
-        assert!(self.nodes.contains_key(&(space, level, first, holes)), "no node for {page:?}");
+        assert!(self.nodes.contains_key(&(space, level, first, branch)), "no node for {page:?}");
     }
 
     fn attach(&mut self, space: SpaceId, level: Level, page: VirtualPage, leaf: Leaf) {
@@ -206,40 +232,62 @@ impl Inspector {
 
 /// A change of the segment registers or of the escape filter is followed by the flush of its
 /// address space; only escapes may come between.
-fn check_mode_switch(change: &MappingChange, after: &[Update]) {
-    let (MappingChange::Segment { space, .. }
-    | MappingChange::ClearSegment { space }
-    | MappingChange::Escape { space, .. }) = *change
+fn check_mode_switch(update: &Update, after: &[Update]) {
+    let Some(
+        SegmentOperation::Set { space, .. }
+        | SegmentOperation::Clear { space }
+        | SegmentOperation::Escape { space, .. },
+    ) = operation(update)
     else {
         return;
     };
-    let is_escape = |update: &&Update| matches!(update, Update::Change(MappingChange::Escape { space: of, .. }) if *of == space);
+    let is_escape = |update: &&Update| matches!(operation(update), Some(SegmentOperation::Escape { space: of, .. }) if of == space);
     let next = after.iter().find(|update| !is_escape(update));
-    let flush = Update::Shootdown(Shootdown::Space { space });
-    assert_eq!(next, Some(&flush), "{change:?} is not followed by its flush");
+    let flush = Update::Shootdown(Shootdown::Space { space: *space });
+    assert_eq!(next, Some(&flush), "{update:?} is not followed by its flush");
 }
 
-/// The shootdowns that must follow a change.
-fn needed(change: &MappingChange, filter: Option<u8>, filter_changed: bool) -> Vec<Shootdown> {
-    match *change {
-        MappingChange::Unmap { space, page, size: PageSize::Size4K }
-        | MappingChange::Protect { space, page, size: PageSize::Size4K, .. }
-        | MappingChange::UnmapHole { space, page } => vec![Shootdown::Page { space, page }],
-        MappingChange::Unmap { space, page, size }
-        | MappingChange::Protect { space, page, size, .. } => match filter {
+/// The shootdowns that must follow an operation.
+fn needed(update: &Update, filter: Option<u8>, filter_changed: bool) -> Vec<Shootdown> {
+    if let Some(table) = operation(update) {
+        return needed_by_table(*table, filter);
+    }
+    if let Some(perforated) = operation(update) {
+        return needed_by_perforated(*perforated, filter_changed);
+    }
+    match operation(update) {
+        Some(
+            &SuperpageOperation::Unmap { space, page, mode }
+            | &SuperpageOperation::Protect { space, page, mode, .. },
+        ) => vec![Shootdown::Superpage { space, page, mode }],
+        _ => Vec::new(),
+    }
+}
+
+fn needed_by_table(operation: TableOperation, filter: Option<u8>) -> Vec<Shootdown> {
+    match operation {
+        TableOperation::Unmap { space, page, size: PageSize::Size4K }
+        | TableOperation::Protect { space, page, size: PageSize::Size4K, .. } => {
+            vec![Shootdown::Page { space, page }]
+        }
+        TableOperation::Unmap { space, page, size }
+        | TableOperation::Protect { space, page, size, .. } => match filter {
             None | Some(0) => vec![Shootdown::Large { space, page, size }],
             Some(_) => vec![Shootdown::Space { space }],
         },
-        MappingChange::Punch { space, page } | MappingChange::Patch { space, page } => {
+        _ => Vec::new(),
+    }
+}
+
+fn needed_by_perforated(operation: PerforatedOperation, filter_changed: bool) -> Vec<Shootdown> {
+    match operation {
+        PerforatedOperation::UnmapHole { space, page } => vec![Shootdown::Page { space, page }],
+        PerforatedOperation::Punch { space, page } | PerforatedOperation::Patch { space, page } => {
             let mut list = vec![Shootdown::Page { space, page }, Shootdown::Bitmap { space, page }];
             if filter_changed {
                 list.push(Shootdown::Large { space, page, size: PageSize::Size2M });
             }
             list
-        }
-        MappingChange::UnmapSuperpage { space, page, mode }
-        | MappingChange::ProtectSuperpage { space, page, mode, .. } => {
-            vec![Shootdown::Superpage { space, page, mode }]
         }
         _ => Vec::new(),
     }

@@ -14,8 +14,9 @@ use perforate_os::{
     parse_policy,
 };
 use perforate_types::{
-    AccessKind, Advice, Backing, Counters, Frame, MappingChange, Permissions, ProcessId,
-    ProgramEvent, Shootdown, SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Counters, FormatOperation, Frame, PerforatedOperation,
+    Permissions, ProcessId, ProgramEvent, SegmentOperation, Shootdown, SpaceId, SuperpageOperation,
+    TableOperation, ThreadId, Truth, Update, VirtualAddress, VirtualPage,
 };
 
 pub const MB: u64 = 1 << 20;
@@ -27,8 +28,10 @@ pub struct Machine {
     pub kernel: Kernel,
     pub oracle: Oracle,
     pub inspector: Inspector,
-    /// Updates of the last call.
+    /// Updates of the last call, apart from what is true now.
     pub updates: Vec<Update>,
+    /// What the last call said is true now.
+    pub truths: Vec<Truth>,
     /// What the updates of all calls amount to, counted here.
     pub told: Work,
 }
@@ -68,6 +71,7 @@ impl Machine {
             oracle: Oracle::new(),
             inspector: Inspector::new(gap_tolerant.unwrap_or(pair)),
             updates: Vec::new(),
+            truths: Vec::new(),
             told: Work::default(),
         }
     }
@@ -78,15 +82,19 @@ impl Machine {
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.updates.clear();
-        let result = act(&mut self.kernel, &mut self.updates);
-        self.inspector.inspect(&self.updates);
-        for update in &self.updates {
-            count(update, &mut self.told);
-        }
-        for update in &self.updates {
-            if let Update::Change(change) = update {
-                self.oracle.apply(change).expect("the oracle accepts every change");
+        self.truths.clear();
+        let mut updates = Vec::new();
+        let result = act(&mut self.kernel, &mut updates);
+        for update in updates {
+            match update {
+                Update::Truth(truth) => self.truths.push(truth),
+                update => self.updates.push(update),
             }
+        }
+        self.inspector.inspect(&self.updates);
+        self.updates.iter().for_each(|update| count(update, &mut self.told));
+        for truth in &self.truths {
+            self.oracle.apply(truth).expect("the oracle accepts every truth");
         }
         result
     }
@@ -257,28 +265,49 @@ impl Machine {
     }
 }
 
+/// An update as an operation of format `T`, if it is one.
+pub fn operation<T: FormatOperation>(update: &Update) -> Option<&T> {
+    update.operation()?.downcast_ref()
+}
+
 fn count(update: &Update, told: &mut Work) {
-    use MappingChange as C;
-    let counter = match update {
-        Update::Change(
-            C::Map { .. } | C::MapHole { .. } | C::Perforate { .. } | C::MapSuperpage { .. },
-        ) => &mut told.pages_mapped,
-        Update::Change(C::Unmap { .. } | C::UnmapHole { .. } | C::UnmapSuperpage { .. }) => {
-            &mut told.pages_unmapped
+    if let Update::Shootdown(shootdown) = update {
+        *match shootdown {
+            Shootdown::Page { .. } => &mut told.shootdowns_page,
+            Shootdown::Bitmap { .. } => &mut told.shootdowns_bitmap,
+            Shootdown::Large { .. } => &mut told.shootdowns_large,
+            Shootdown::Superpage { .. } => &mut told.shootdowns_superpage,
+            Shootdown::Space { .. } => &mut told.shootdowns_space,
+        } += 1;
+    }
+    match operation(update) {
+        Some(TableOperation::Map { .. }) => told.pages_mapped += 1,
+        Some(TableOperation::Unmap { .. }) => told.pages_unmapped += 1,
+        Some(TableOperation::Protect { .. }) => told.pages_protected += 1,
+        Some(TableOperation::AddNode { .. } | TableOperation::RemoveNode { .. }) | None => {}
+    }
+    match operation(update) {
+        Some(PerforatedOperation::Perforate { .. } | PerforatedOperation::MapHole { .. }) => {
+            told.pages_mapped += 1;
         }
-        Update::Change(C::Protect { .. } | C::ProtectSuperpage { .. }) => &mut told.pages_protected,
-        Update::Change(C::Punch { .. }) => &mut told.subpages_punched,
-        Update::Change(C::Patch { .. }) => &mut told.subpages_patched,
-        Update::Change(C::AddTable { .. } | C::RemoveTable { .. }) => return,
-        Update::Change(C::Segment { .. } | C::ClearSegment { .. }) => &mut told.segments_switched,
-        Update::Change(C::Escape { .. }) => &mut told.pages_escaped,
-        Update::Shootdown(Shootdown::Page { .. }) => &mut told.shootdowns_page,
-        Update::Shootdown(Shootdown::Bitmap { .. }) => &mut told.shootdowns_bitmap,
-        Update::Shootdown(Shootdown::Large { .. }) => &mut told.shootdowns_large,
-        Update::Shootdown(Shootdown::Superpage { .. }) => &mut told.shootdowns_superpage,
-        Update::Shootdown(Shootdown::Space { .. }) => &mut told.shootdowns_space,
-    };
-    *counter += 1;
+        Some(PerforatedOperation::UnmapHole { .. }) => told.pages_unmapped += 1,
+        Some(PerforatedOperation::Punch { .. }) => told.subpages_punched += 1,
+        Some(PerforatedOperation::Patch { .. }) => told.subpages_patched += 1,
+        None => {}
+    }
+    match operation(update) {
+        Some(SuperpageOperation::Map { .. }) => told.pages_mapped += 1,
+        Some(SuperpageOperation::Unmap { .. }) => told.pages_unmapped += 1,
+        Some(SuperpageOperation::Protect { .. }) => told.pages_protected += 1,
+        None => {}
+    }
+    match operation(update) {
+        Some(SegmentOperation::Set { .. } | SegmentOperation::Clear { .. }) => {
+            told.segments_switched += 1;
+        }
+        Some(SegmentOperation::Escape { .. }) => told.pages_escaped += 1,
+        None => {}
+    }
 }
 
 impl Machine {

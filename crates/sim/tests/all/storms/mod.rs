@@ -1,6 +1,7 @@
 //! What storms share: the random events of programs and of their operating system, and how a storm
 //! is set up and named.
 
+mod agreement;
 mod names;
 pub mod occupied;
 mod segments;
@@ -17,6 +18,7 @@ use perforate_types::{
     SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
+use agreement::{check_all_tables, check_some_tables};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 #[allow(unused_imports)] // Of two storms one has it.
 pub use segments::{SegmentAction, has_segments};
@@ -64,6 +66,8 @@ pub struct Storm {
     has_segments: bool,
     /// Whether a defect was planted, which the oracle is to find.
     is_damaged: bool,
+    /// How often some of the tables were compared with what is true.
+    samples: u64,
 }
 
 impl Storm {
@@ -148,6 +152,7 @@ impl Storm {
             weights,
             has_segments: has_segments(composition.own),
             is_damaged: false,
+            samples: 0,
         };
         storm.map_arena().unwrap();
         storm
@@ -224,13 +229,35 @@ impl Storm {
 
     /// An event or, more often, an access.
     pub fn step(&mut self) -> Result<(), SimError> {
-        if self.has_segments && self.random.one_in(60) {
-            return self.segment();
-        }
         let total: u64 = self.weights.iter().sum();
-        if total == 0 || !self.random.one_in(6) {
+        if self.has_segments && self.random.one_in(60) {
+            self.segment()?;
+        } else if total == 0 || !self.random.one_in(6) {
             return self.access();
+        } else {
+            self.happen(total)?;
         }
+        self.check_some_tables();
+        Ok(())
+    }
+
+    /// After an event: the tables translate what is true.
+    pub fn check_some_tables(&mut self) {
+        if !self.is_damaged {
+            self.samples += 1;
+            check_some_tables(&self.system, self.samples);
+        }
+    }
+
+    /// The same of every page.
+    pub fn check_all_tables(&self) {
+        if !self.is_damaged {
+            check_all_tables(&self.system);
+        }
+    }
+
+    /// One of the events, by their weights.
+    fn happen(&mut self, total: u64) -> Result<(), SimError> {
         let mut choice = self.random.below(total);
         let mut kind = 0;
         while choice >= self.weights[kind] {

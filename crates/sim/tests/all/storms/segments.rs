@@ -11,6 +11,15 @@ pub fn has_segments(scheme: &Scheme) -> bool {
     scheme.policy.starts_with("segment")
 }
 
+/// Whether the hardware may take a page for escaped that is not: its filter holds some that are. Such
+/// a page has no table entry before it is touched.
+pub fn may_take_for_escaped(kernel: &Kernel, space: SpaceId, page: VirtualPage) -> bool {
+    kernel.segment(space).is_some_and(|segment| {
+        let pages = segment.page.number()..segment.page.number() + segment.pages;
+        segment.is_active && segment.escaped_pages > 0 && pages.contains(&page.number())
+    })
+}
+
 /// What happens to the segment of an address space.
 pub struct SegmentAction {
     kind: u64,
