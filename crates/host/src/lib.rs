@@ -22,5 +22,5 @@ pub mod snapshot;
 pub mod validate;
 
 pub use error::HostError;
-pub use proc::{Residency, kernel_release};
+pub use proc::Residency;
 pub use reporter::Reporter;

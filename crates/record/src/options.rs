@@ -84,14 +84,10 @@ pub struct Progress {
     pub instructions_skipped: u64,
     /// Instructions in the trace so far.
     pub instructions: u64,
-    /// Size of the trace file so far.
-    pub bytes_written: u64,
     /// Size of the records that wait to be written to the trace.
     pub bytes_waiting: u64,
     /// True while the programs run.
     pub is_running: bool,
-    /// Seconds since the program was started.
-    pub seconds: f64,
 }
 
 /// Why a recording ended.

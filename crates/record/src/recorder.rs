@@ -367,10 +367,8 @@ impl Session {
         Progress {
             instructions_skipped: self.shared.header().phases.skipped.load(Ordering::Relaxed),
             instructions: output.map_or(0, |output| output.instructions),
-            bytes_written: output.map_or(0, |output| output.sink.summary().bytes),
             bytes_waiting: self.spool.waiting_bytes(),
             is_running: self.is_ring_used(),
-            seconds: self.started.elapsed().as_secs_f64(),
         }
     }
 

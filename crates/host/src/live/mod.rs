@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 
 use crate::benchmark::AnonymousMemory;
 use crate::machine::{Headroom, LargePageSettings, MemoryAmounts, MemoryLimit, bounded};
-use crate::proc::free_memory_now;
+use crate::proc::{free_memory_now, kernel_release};
 use crate::process_settings::be_killed_first;
-use crate::{HostError, Reporter, Residency, kernel_release};
+use crate::{HostError, Reporter, Residency};
 
 pub use outlook::Outlook;
 

@@ -36,7 +36,7 @@ fn kilobytes(value: &str) -> Option<u64> {
 
 /// Release of the kernel from `sys/kernel/osrelease` in `folder`, which is `/proc` or a copy of
 /// parts of it; empty if it cannot be read.
-pub fn kernel_release(folder: &Path) -> String {
+pub(crate) fn kernel_release(folder: &Path) -> String {
     let release = read_text(folder.join("sys/kernel/osrelease")).unwrap_or_default();
     let word = release.split_whitespace().next().unwrap_or_default();
     word.chars().filter(char::is_ascii_graphic).take(64).collect()

@@ -190,7 +190,7 @@ impl State {
 
     /// Queues a batch, and waits while there is no room for it.
     fn add(&self, mut batch: Batch) {
-        while let Err(rejected) = self.try_add(batch) {
+        while let Some(rejected) = self.try_add(batch) {
             batch = rejected;
             let _ = self.has_room.wait_timeout(self.queue(), CHECK_PERIOD);
             if self.is_stopped.load(Ordering::Relaxed) {
@@ -200,30 +200,30 @@ impl State {
     }
 
     /// Queues a batch in memory or on disk; gives it back if both are full.
-    fn try_add(&self, batch: Batch) -> Result<(), Batch> {
+    fn try_add(&self, batch: Batch) -> Option<Batch> {
         let bytes = batch.records.len() as u64 * RECORD_BYTES;
         let mut queue = self.queue();
         let is_full = queue.memory_bytes + bytes > MEMORY_BYTES && !queue.waiting.is_empty();
         if !is_full || batch.answer.is_some() {
             queue.memory_bytes += bytes;
             queue.waiting.push_back(Waiting::Memory(batch));
-            return Ok(());
+            return None;
         }
         if queue.disk_bytes + bytes > self.limit_bytes {
-            return Err(batch);
+            return Some(batch);
         }
         let offset = queue.file_end;
         // Only this thread writes to the file, and nothing is read before it is queued.
         drop(queue);
         if self.file.write_all_at(&to_bytes(&batch.records), offset).is_err() {
-            return Err(batch);
+            return Some(batch);
         }
         let mut queue = self.queue();
         queue.file_end = offset + bytes;
         queue.disk_bytes += bytes;
         let (ring, records) = (batch.ring, batch.records.len());
         queue.waiting.push_back(Waiting::Disk { ring, offset, records });
-        Ok(())
+        None
     }
 
     fn next(&self) -> Result<Option<Batch>, RecordError> {
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn a_batch_is_rejected_while_memory_and_disk_are_full() {
         let state = state(0);
-        assert!(state.try_add(large(0)).is_ok());
-        let rejected = state.try_add(large(1)).expect_err("there is no room");
+        assert!(state.try_add(large(0)).is_none());
+        let rejected = state.try_add(large(1)).expect("there is no room");
         assert_eq!(state.next().unwrap().unwrap().ring, 0);
-        assert!(state.try_add(rejected).is_ok());
+        assert!(state.try_add(rejected).is_none());
         assert_eq!(state.next().unwrap().unwrap().ring, 1);
     }
 }
