@@ -1,9 +1,9 @@
 //! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
 //! patches, moves, forks, shared memory and shared perforated pages, merged and promoted pages,
 //! swap, failing frames and context switches, with every translation compared with the oracle and
-//! the kernel's records counted anew now and then; after every event the tables are compared with
-//! what is true, some pages of them at once and all now and then. And the proof that this would find a bug:
-//! planted defects are caught.
+//! the kernel's records counted anew now and then. After every event the tables are compared with
+//! what is true: some pages of them at once, all now and then. And the proof that this would find a
+//! bug: planted defects are caught.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
 //! `cargo test` runs a short storm of each scheme. The long ones, 7.5 million events: `cargo test

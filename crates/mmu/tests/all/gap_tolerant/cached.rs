@@ -73,14 +73,14 @@ fn a_shootdown_ends_the_entry_and_what_came_of_it() {
         let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
         assert_eq!(load(&mut mmu, 7).frame, Ok(32 + 7));
         assert_eq!(load(&mut mmu, 1023).frame, Ok(62 * 32 + 31));
-        mmu.apply(&unmap_superpage(MODE, 0).into());
+        mmu.apply(&unmap_superpage(MODE, 0));
         if stale {
             mmu.flush_first_level();
             (0..MODE.entry_pages()).for_each(|index| mmu.evict_page(SPACE, page(index)));
         } else {
             mmu.apply(&gone(MODE, 0));
         }
-        mmu.apply(&superpage(MODE, 0, 1 << 11, SELECTION).into());
+        mmu.apply(&superpage(MODE, 0, 1 << 11, SELECTION));
         // Where only the TLBs forgot it, the copy in the walk cache still names the first slice.
         let slice = if stale { 0 } else { 1 << 11 };
         for index in [7, 1023] {
@@ -131,12 +131,8 @@ fn a_region_changes_its_kind() {
     let mode = GapTolerance::SINGLE_1M;
     let mut mmu = unit(mode, 32, &[superpage(mode, 256, 0, SELECTION)]);
     assert_eq!(load(&mut mmu, 256).frame, Ok(8));
-    for update in [
-        unmap_superpage(mode, 256).into(),
-        gone(mode, 256),
-        table(1, 0, 0x30).into(),
-        map(256, 0x777).into(),
-    ] {
+    for update in [unmap_superpage(mode, 256), gone(mode, 256), table(1, 0, 0x30), map(256, 0x777)]
+    {
         mmu.apply(&update);
     }
     let outcome = load(&mut mmu, 256);
@@ -149,7 +145,7 @@ fn a_region_changes_its_kind() {
         unmap.into(),
         Shootdown::Page { space: SPACE, page }.into(),
         remove.into(),
-        superpage(mode, 256, 512, SELECTION).into(),
+        superpage(mode, 256, 512, SELECTION),
     ] {
         mmu.apply(&update);
     }

@@ -70,7 +70,7 @@ fn references_and_checks_of_each_mode() {
             apply(&mut mmu, guest_segment());
         }
         if in_host {
-            apply_host(&mut mmu, host_segment.clone());
+            apply_host(&mut mmu, host_segment);
         }
         let (outcome, got) = cold(&mut mmu, 5);
         assert_eq!((outcome, got), (Ok((frame, case, walked)), cost), "{in_guest} {in_host}");
