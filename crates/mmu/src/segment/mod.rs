@@ -16,9 +16,8 @@ use crate::{
 };
 pub use escape_filter::EscapeFilter;
 
-/// Figures of segments alone: first-level misses that they translated, of two dimensions
-/// both (the same number under two names), and walks to pages in one of both only (D §VII: F_DD,
-/// F_GD, F_VD).
+/// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
+/// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
 pub(crate) const COUNTERS: [&str; 4] = [
     "segment_translations",
     "misses_in_both_segments",

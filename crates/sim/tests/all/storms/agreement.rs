@@ -96,7 +96,7 @@ fn sides(system: &System) -> Vec<Side<'_>> {
             oracle,
             kernel,
             pages: arena(),
-            look_at: Box::new(|space, page| plain(dimension.look_at(space, page), page)),
+            look_at: Box::new(|space, page| plain(page, dimension.look_at(space, page))),
             expected: Box::new(|_, mapping| Some(allowed(mapping))),
             may_lack: Box::new(lacks),
         }];
@@ -108,7 +108,7 @@ fn sides(system: &System) -> Vec<Side<'_>> {
         oracle: host_oracle,
         kernel: host_kernel,
         pages: 0..kernel.end_frame().number(),
-        look_at: Box::new(|space, page| plain(tables.look_at(space, page), page)),
+        look_at: Box::new(|space, page| plain(page, tables.look_at(space, page))),
         expected: Box::new(|_, mapping| Some(allowed(mapping))),
         may_lack: Box::new(host_lacks),
     };
@@ -126,7 +126,7 @@ fn sides(system: &System) -> Vec<Side<'_>> {
         pages: arena(),
         look_at: Box::new(move |space, page| match shadow {
             Some(shadow) => through_shadow(shadow, dimension, space, page),
-            None => plain(dimension.look_at(space, page), page),
+            None => plain(page, dimension.look_at(space, page)),
         }),
         expected: Box::new(composed),
         may_lack: Box::new(move |space, page| {
@@ -145,12 +145,14 @@ fn through_shadow(
     space: SpaceId,
     page: VirtualPage,
 ) -> Translation {
-    let entry = plain(dimension.look_at(space, page), page);
+    let entry = plain(page, dimension.look_at(space, page));
     let both = || {
         let guest = shadow.guest_leaf(space, page)?;
-        let guest_page = VirtualPage::new(guest.frame_of(page).number());
-        let host = shadow.host_leaf(GuestFrame::new(guest_page.number()))?;
-        plain(Some(Reach { allows: guest.allows & host.allows, ..host }), guest_page)
+        let guest_frame = guest.frame_of(page);
+        let guest_page = GuestFrame::new(guest_frame.number());
+        let host = shadow.host_leaf(guest_page)?;
+        let frame = host.frame.add(guest_page.index_in(host.size) as u64);
+        Some((frame, guest.allows & host.allows & !allow::DIRTY))
     };
     let both = both();
     if let Some((frame, allows)) = entry {
@@ -165,8 +167,8 @@ fn arena() -> Range<u64> {
     first..first + REGIONS * 512
 }
 
-fn plain(found: Option<Reach>, page: VirtualPage) -> Translation {
-    found.map(|found| (found.frame_of(page), found.allows & !allow::DIRTY))
+fn plain(page: VirtualPage, found: Option<Reach>) -> Translation {
+    found.map(|reach| (reach.frame_of(page), reach.allows & !allow::DIRTY))
 }
 
 fn allowed((frame, permissions): Mapping) -> (Frame, u8) {
