@@ -2,11 +2,12 @@
 
 mod chart;
 mod claim;
+mod data;
 mod page;
 mod record;
 mod show;
 mod summary;
-mod table;
+mod text;
 mod tally;
 
 use serde_json::Value;
@@ -17,7 +18,7 @@ use show::Show;
 
 pub use page::experiments_html;
 pub use record::read_experiments;
-pub use table::experiments_table;
+pub use text::experiments_table;
 pub use tally::Tally;
 
 /// One experiment: its records in a results file, put together.
