@@ -128,7 +128,7 @@ pub(crate) const SHADES: usize = 7;
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// The colours of an experiment's curves, and how often each was given before: that of the scheme
+/// The colours of an experiment's curves, and how often it, or one like it, was given before: that of the scheme
 /// (or of the mode with such B-blocks) a curve is named after, and the next of the others for
 /// curves without a meaning and for all but the first of a meaning.
 pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'static str, usize)> {
@@ -148,7 +148,7 @@ pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'stat
                 SERIES[(next - 1) % SERIES.len()]
             })
         };
-        let round = given.iter().filter(|(other, _)| *other == colour).count();
+        let round = given.iter().filter(|(other, _)| are_alike(colour, other)).count();
         given.push((colour, round));
     }
     given

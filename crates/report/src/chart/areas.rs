@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Axis, Series, colour, labels, visible};
+use super::{Axis, Series, colour, labels, legend, visible};
 
 /// More samples than this cannot be told apart.
 const MOST_SAMPLES: usize = 200;
@@ -32,6 +32,7 @@ impl Areas<'_> {
         });
         let order = json!({"calculate": "indexof(order, datum.series)", "as": "number"});
         json!({
+            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
             "data": {"values": rows},
             "params": [{"name": "order", "value": labels(self.series)}],
             "height": 170,
@@ -40,7 +41,7 @@ impl Areas<'_> {
                     "transform": [{"fold": fields, "as": ["series", "value"]}, visible(), order],
                     "mark": {"type": "area", "stroke": "var(--card)", "strokeWidth": 0.6, "line": false},
                     "encoding": {
-                        "x": x, "color": colour(self.series, 60), "order": {"field": "number", "type": "quantitative"},
+                        "x": x, "color": colour(self.series), "order": {"field": "number", "type": "quantitative"},
                         "y": {
                             "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
                             "axis": self.value.upright(), "scale": {"domain": [0.0, self.top.1], "nice": false},

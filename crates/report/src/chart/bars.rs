@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, NAMES, Series, colour, labels, names, tooltip, visible};
+use super::{Axis, Mark, NAMES, Series, colour, labels, legend, names, tooltip, visible};
 
 /// A chart of bars.
 pub(crate) struct Bars<'a> {
@@ -36,13 +36,12 @@ impl Bars<'_> {
         let value = |field: &str| {
             json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)})
         };
-        let mut bars = json!({"color": colour(&self.series, NAMES), "x": value("value"), "tooltip": tooltip(self.place, "place")});
-        let mut shared = json!({"y": names(&self.places)});
+        let mut bars = json!({"color": colour(&self.series), "x": value("value"), "tooltip": tooltip(self.place, "place")});
+        let mut shared = json!({"y": names(&self.places, 8.0 / (group + 8) as f64)});
         if self.is_grouped {
             shared["yOffset"] = json!({"field": "series", "scale": {"domain": labels(&self.series)}});
-            let fillings: Vec<f64> =
-                self.series.iter().map(|one| [1.0, 0.45, 0.12][one.round % 3]).collect();
-            bars["fillOpacity"] = json!({"field": "series", "scale": {"domain": labels(&self.series), "range": fillings}, "legend": bars["color"]["legend"]});
+            let fillings: Vec<f64> = self.series.iter().map(filling).collect();
+            bars["fillOpacity"] = json!({"field": "series", "type": "ordinal", "scale": {"type": "ordinal", "domain": labels(&self.series), "range": fillings}});
             bars["stroke"] = bars["color"].clone();
         } else {
             bars["color"]["legend"] = Value::Null;
@@ -74,10 +73,17 @@ impl Bars<'_> {
                 })
             }));
         }
+        let shown = if self.is_grouped { self.series.as_slice() } else { &[] };
         json!({
+            "usermeta": {"legend": legend(shown, |one| json!({"filling": filling(one)}))},
             "data": {"values": self.marks}, "transform": [visible()],
             "padding": {"left": 3, "top": 3, "bottom": 3, "right": room},
             "height": self.places.len() * (group + 8).max(28), "encoding": shared, "layer": layers,
         })
     }
+}
+
+/// Opacity of bars, which tells apart those of one colour.
+fn filling(series: &Series) -> f64 {
+    [1.0, 0.45, 0.12][series.round % 3]
 }

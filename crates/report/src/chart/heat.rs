@@ -37,28 +37,26 @@ impl Heat<'_> {
         let numbered = |row: usize| self.cells[row].iter().enumerate().map(move |cell| (row, cell));
         let datum = |(row, (column, cell)): (usize, (usize, &HeatCell))| {
             let value = cell.value.filter(|value| value.is_finite());
+            let shade = value.map(|value| range.shade(value, self.is_more_better));
             json!({
-                "row": self.rows[row], "column": self.columns[column],
-                "shade": value.map(|value| range.shade(value, self.is_more_better)),
+                "row": self.rows[row], "column": self.columns[column], "shade": shade,
+                "ink": shade.map_or("var(--muted)".into(), |shade| css(&format!("heat-ink{shade}"))),
                 "text": if value.is_some() { &cell.text } else { MISSING },
                 "said": cell.said, "interval": cell.interval,
             })
         };
         let data: Vec<Value> = (0..self.cells.len()).flat_map(numbered).map(datum).collect();
         let text = self.cells.iter().flatten().map(|cell| cell.text.chars().count()).max();
-        let shades = |name: &str| (0..SHADES).map(|shade| css(&format!("{name}{shade}"))).collect::<Vec<_>>();
-        let shade = |range: Vec<String>, legend: Value| {
-            json!({
-                "field": "shade", "type": "ordinal", "legend": legend,
-                "scale": {"domain": (0..SHADES).collect::<Vec<_>>(), "range": range},
-            })
-        };
+        let shades: Vec<String> = (0..SHADES).map(|shade| css(&format!("heat{shade}"))).collect();
         let mut layers = vec![
             json!({
                 "transform": [{"filter": "isValid(datum.shade)"}],
                 "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 1.5},
                 "encoding": {
-                    "color": shade(shades("heat"), self.legend(&range)),
+                    "color": {
+                        "field": "shade", "type": "ordinal", "legend": self.legend(&range),
+                        "scale": {"domain": (0..SHADES).collect::<Vec<_>>(), "range": shades},
+                    },
                     "tooltip": [
                         {"field": "row", "title": "guest"}, {"field": "column", "title": "host"},
                         {"field": "said", "title": "value"}, {"field": "interval", "title": "over the seeds"},
@@ -69,7 +67,7 @@ impl Heat<'_> {
                 "mark": {"type": "text", "fontSize": {"expr": format!("min(11.5, 1.7 * bandwidth('x') / {})", text.unwrap_or(1).max(3))}},
                 "encoding": {
                     "text": {"field": "text"},
-                    "color": shade(shades("heat-ink"), Value::Null),
+                    "color": {"field": "ink", "type": "nominal", "scale": null},
                 },
             }),
         ];
@@ -80,7 +78,7 @@ impl Heat<'_> {
             })
         }));
         json!({
-            "data": {"values": data}, "height": 28 * self.rows.len(),
+            "data": {"values": data}, "usermeta": {"widest": 130 + 76 * self.columns.len()}, "height": 28 * self.rows.len(),
             "encoding": {"x": self.columns(), "y": self.rows()}, "layer": layers,
         })
     }
@@ -98,7 +96,7 @@ impl Heat<'_> {
     /// Names of the columns, upright where one is wider than its column.
     fn columns(&self) -> Value {
         let widest = self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LONGEST);
-        let upright = format!("bandwidth('x') < {}", widest * 7);
+        let upright = format!("room - 120 < {}", self.columns.len() * widest * 7);
         json!({
             "field": "column", "type": "nominal", "title": "host", "scale": {"domain": self.columns},
             "axis": {

@@ -2,12 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, Series, colour, labels, tooltip, visible};
+use super::{Axis, Mark, Series, colour, labels, legend, tooltip, visible};
 
 /// Dashes and shapes that tell curves apart without their colours.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
-const SHAPES: [&str; 7] =
-    ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"];
+const SHAPES: [(&str, &str); 7] = [
+    ("circle", "●"),
+    ("square", "■"),
+    ("triangle-up", "▲"),
+    ("diamond", "◆"),
+    ("triangle-down", "▼"),
+    ("cross", "✚"),
+    ("triangle-right", "▶"),
+];
 /// Points of a line beyond which shapes would hide it.
 const MOST_SHAPES: usize = 30;
 /// Lines beyond which bands would hide each other; these have whiskers.
@@ -84,22 +91,28 @@ pub(crate) struct Lines<'a> {
 impl Lines<'_> {
     pub fn spec(&self) -> Value {
         let has_names = matches!(self.ground, Ground::Names(_));
+        let place = if has_names { "place" } else { "at" };
         let value = |field: &str| {
             json!({
                 "field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.upright(),
                 "scale": {"domain": [self.range.0, self.range.1], "zero": false},
             })
         };
-        let domain = labels(&self.series);
-        let dashes: Vec<&[u8]> = self.series.iter().map(|one| DASHES[one.number % DASHES.len()]).collect();
-        let shapes: Vec<&str> = self.series.iter().map(|one| SHAPES[one.number % SHAPES.len()]).collect();
-        let colour = colour(&self.series, 60);
-        let looks = |range: Value| {
-            json!({"field": "series", "type": "nominal", "scale": {"domain": domain, "range": range}, "legend": colour["legend"]})
-        };
         let has_shapes = self.series.iter().all(|one| {
             self.marks.iter().filter(|mark| mark.series == one.label).count() <= MOST_SHAPES
         });
+        // Shapes tell curves apart, or dashes where no point has a shape.
+        let (channel, range) = if has_shapes {
+            ("shape", json!(self.series.iter().map(|one| shape(one).0).collect::<Vec<_>>()))
+        } else {
+            ("strokeDash", json!(self.series.iter().map(dash).collect::<Vec<_>>()))
+        };
+        let sign = |one| if has_shapes { json!({"shape": shape(one).1}) } else { json!({"dash": dash(one)}) };
+        let look = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": range}});
+        let mut line = json!({"y": value("value")});
+        let mut points = json!({"y": value("value"), "tooltip": tooltip(self.axis.label, place)});
+        let looking = if has_shapes { &mut points } else { &mut line };
+        looking[channel] = look;
         let is_band = self.series.len() <= MOST_BANDS && !has_names;
         let interval = if is_band {
             json!({"type": "area", "opacity": 0.18})
@@ -111,21 +124,27 @@ impl Lines<'_> {
             // Seen at the pointer only, where they would hide the line.
             "opacity": if has_shapes { 1 } else { 0 },
         });
-        let place = if has_names { "place" } else { "at" };
         json!({
+            "usermeta": {"legend": legend(&self.series, sign)},
             "data": {"values": self.marks}, "transform": [visible(), at(self.axis.suffix)],
             "height": 200,
-            "encoding": {"x": self.ground.encoding(self.axis), "color": colour},
+            "encoding": {"x": self.ground.encoding(self.axis), "color": colour(&self.series)},
             "layer": [
                 {"transform": [{"filter": "isValid(datum.low)"}], "mark": interval, "encoding": {"y": value("low"), "y2": {"field": "high"}}},
-                {"mark": "line", "encoding": {"y": value("value"), "strokeDash": looks(json!(dashes))}},
-                {
-                    "transform": [{"filter": "isValid(datum.value)"}], "mark": point,
-                    "encoding": {"y": value("value"), "shape": looks(json!(shapes)), "tooltip": tooltip(self.axis.label, place)},
-                },
+                {"mark": "line", "encoding": line},
+                {"transform": [{"filter": "isValid(datum.value)"}], "mark": point, "encoding": points},
             ],
         })
     }
+}
+
+/// Name of a curve's shape, and the letter for it.
+fn shape(series: &Series) -> (&'static str, &'static str) {
+    SHAPES[series.number % SHAPES.len()]
+}
+
+fn dash(series: &Series) -> &'static [u8] {
+    DASHES[series.number % DASHES.len()]
 }
 
 /// A place on an axis of numbers as text.

@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Series, colour};
+use super::{Series, colour, legend};
 use crate::format::{bytes, percent};
 use crate::palette::css;
 
@@ -205,6 +205,7 @@ impl Maps<'_> {
         let mut squares = vec![json!({"filter": format!("datum.share >= {LEAST_SHARE}")})];
         squares.extend(place("(0.92 - 0.9 * sqrt(datum.share)) / 2").as_array().cloned().unwrap_or_default());
         json!({
+            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
             "height": HEIGHT * rows.max(1) as f64, "padding": 0,
             "layer": [
                 {
@@ -220,7 +221,7 @@ impl Maps<'_> {
                             "transform": place("0"),
                             "mark": {"type": "rect", "aria": false},
                             "encoding": corners(json!({
-                                "color": colour(self.series, 10),
+                                "color": colour(self.series),
                                 "tooltip": [{"field": "series", "title": "mostly"}, {"field": "inside", "title": "of it"}, {"field": "size", "title": "alike here"}],
                             })),
                         },

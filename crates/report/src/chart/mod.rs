@@ -1,8 +1,8 @@
 //! Charts as Vega-Lite specifications with their data.
 //!
 //! Colours are the page's CSS variables, so that one picture serves light and dark ground and paper.
-//! The page's script sets `width`, and adds two parameters: `room`, the width in pixels, and
-//! `hidden`, the series that its reader has switched off.
+//! The page's script sets `width`, at most `usermeta.widest`, makes switches of `usermeta.legend`, and
+//! adds two parameters: `room`, the width in pixels, and `hidden`, the series that are switched off.
 
 mod areas;
 mod bars;
@@ -76,10 +76,11 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(fit(self.label, 60)) }
     }
 
-    /// Large numbers are shortened (20k, 1.5M). A label has 60 pixels, beside `left` for other things.
-    fn spec(&self, left: usize) -> Value {
+    /// Large numbers are shortened (20k, 1.5M). Labels have 60 pixels each; `aside` are taken by
+    /// other things.
+    fn spec(&self, aside: usize) -> Value {
         let number = "(abs(datum.value) < 1e4 ? format(datum.value, '.4~r') : format(datum.value, '.3~s'))";
-        let ticks = format!("clamp(floor((room - {left}) / 60), 2, 6)");
+        let ticks = format!("clamp(floor((room - {aside}) / 60), 1, 6)");
         json!({
             "labelExpr": format!("{number} + '{}'", self.suffix), "labelOverlap": false,
             "tickCount": {"expr": ticks},
@@ -103,30 +104,30 @@ fn labels(series: &[Series]) -> Vec<&str> {
     series.iter().map(|one| one.label.as_str()).collect()
 }
 
-/// The colours of series, and a legend where there are several; names of places take `left` pixels
-/// beside it.
-fn colour(series: &[Series], left: usize) -> Value {
+/// The colours of series.
+fn colour(series: &[Series]) -> Value {
     let colours: Vec<String> = series.iter().map(|one| palette::css(one.colour)).collect();
     json!({
-        "field": "series", "type": "nominal", "legend": legend(&labels(series), left),
+        "field": "series", "type": "nominal",
         "scale": {"domain": labels(series), "range": colours},
     })
 }
 
-/// A legend of as many columns as its longest label leaves room for.
-fn legend(labels: &[&str], left: usize) -> Value {
-    if labels.len() < 2 {
-        return Value::Null;
-    }
-    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(44);
-    json!({"columns": {"expr": format!("max(1, floor((room - {left}) / {}))", longest * 7 + 34)}})
+/// What the page's script makes a legend of, where there are several series: their labels, colours
+/// and signs. A saved picture has Vega's legend.
+fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
+    let item = |one: &'s Series| {
+        json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)})
+    };
+    if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
 }
 
-/// An axis of names in this order, which may be broken into two lines.
-fn names(names: &[String]) -> Value {
+/// An axis of names in this order, which may be broken into two lines; `gap` is the share of its
+/// room that a name leaves free.
+fn names(names: &[String], gap: f64) -> Value {
     json!({
         "field": "place", "type": "nominal", "title": null,
-        "scale": {"domain": names, "paddingInner": 0.3, "paddingOuter": 0.15},
+        "scale": {"domain": names, "paddingInner": gap, "paddingOuter": gap / 2.0},
         "axis": {
             "labelExpr": "split(datum.value, '\\n')", "labelColor": "var(--ink)",
             "labelFontSize": 12.5, "labelLimit": 150, "labelOverlap": false, "ticks": false,
@@ -136,8 +137,8 @@ fn names(names: &[String]) -> Value {
     })
 }
 
-/// Room for names of places.
-const NAMES: usize = 160;
+/// Pixels that names of places and values beside bars take.
+const NAMES: usize = 210;
 
 /// A name in one line, or in two where it is long.
 pub(crate) fn broken(name: &str) -> String {
@@ -184,12 +185,5 @@ mod tests {
         let long = broken("a workload with a very long name of many words");
         assert_eq!(long.lines().count(), 2, "{long}");
         assert!(long.ends_with('…'), "{long}");
-    }
-
-    #[test]
-    fn a_legend_has_two_items_or_more() {
-        assert_eq!(legend(&["4k"], 0), Value::Null);
-        let columns = legend(&["4k", "perforated"], 20)["columns"]["expr"].clone();
-        assert_eq!(columns, "max(1, floor((room - 20) / 104))");
     }
 }

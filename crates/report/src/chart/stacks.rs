@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, NAMES, Series, colour, labels, names, tooltip, visible};
+use super::{Axis, Mark, NAMES, Series, colour, labels, legend, names, tooltip, visible};
 
 /// A chart of stacked bars.
 pub(crate) struct Stacks<'a> {
@@ -29,19 +29,20 @@ impl Stacks<'_> {
         ]);
         let order = json!({"calculate": "indexof(order, datum.series)", "as": "number"});
         json!({
+            "usermeta": {"legend": legend(&self.series, |_| Value::Null)},
             "data": {"values": self.marks},
             "params": [{"name": "order", "value": labels(&self.series)}],
             "transform": [{"filter": "datum.value > 0"}, visible(), order],
             "padding": {"left": 3, "top": 3, "bottom": 3, "right": 64},
             "height": 28 * self.places.len(),
-            "encoding": {"y": names(&self.places)},
+            "encoding": {"y": names(&self.places, 0.3)},
             "layer": [
                 {
                     // Neighbours are told apart without their colours.
                     "mark": {"type": "bar", "stroke": "var(--card)", "strokeWidth": 0.8, "cornerRadiusEnd": 0},
                     "encoding": {
                         "x": value(json!({"field": "value", "stack": "zero"})),
-                        "color": colour(&self.series, NAMES), "order": {"field": "number", "type": "quantitative"},
+                        "color": colour(&self.series), "order": {"field": "number", "type": "quantitative"},
                         "tooltip": tooltip(self.place, "place"),
                     },
                 },

@@ -20,8 +20,7 @@ const light = (name) => [...document.styleSheets[0].cssRules]
   .map((rule) => rule.style.getPropertyValue(name))
   .find(Boolean) ?? "#888";
 const picture = async (chart) => {
-  drawOnce(chart);
-  const drawing = await views.get(chart).toSVG();
+  const drawing = await viewOf(chart, 560, page.config, { renderer: "none" }).toSVG();
   return drawing.replaceAll(/var\((--[\w-]+)\)/g, (found, name) => light(name)).replace("<svg ", '<svg style="background:#fff" ');
 };
 
