@@ -164,7 +164,7 @@ pub struct MemoryMap {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ContentsSample {
     /// Instructions done when the sample was taken.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub instruction: f64,
     /// Entries by kind (`empty`, `page_4k`, `page_2m`, `page_1g`, `perforated`, `hole`,
     /// `bitmap`; others are shown too).

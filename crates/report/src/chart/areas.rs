@@ -1,13 +1,12 @@
 //! Stacked areas over instructions.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Axis, Series, colour, labels, legend, visible};
+use crate::format::{compact, ratio};
 
 /// More samples than this cannot be told apart.
 const MOST_SAMPLES: usize = 200;
-/// What samples are taken over.
-const PLACE: &str = "instructions";
 
 /// A chart of stacked areas.
 pub(crate) struct Areas<'a> {
@@ -22,15 +21,17 @@ pub(crate) struct Areas<'a> {
 impl Areas<'_> {
     pub fn spec(&self) -> Value {
         let samples = thinned(&self.samples);
-        let fields: Vec<String> = self.series.iter().map(|one| field(&one.label)).collect();
         let step = samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max);
         let rows: Vec<Value> = samples.iter().map(|sample| self.row(sample)).collect();
-        let axis = Axis { label: PLACE, suffix: "" };
+        let place = Axis { label: "instructions", suffix: "" };
         let x = json!({
-            "field": PLACE, "type": "quantitative", "title": PLACE, "axis": axis.spec(60),
+            "field": "x", "type": "quantitative", "title": place.label, "axis": place.spec(60),
             "scale": {"domain": [0.0, self.top.0.max(1.0)], "nice": false},
         });
-        let order = json!({"calculate": "indexof(order, datum.series)", "as": "number"});
+        let y = json!({
+            "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
+            "axis": self.value.upright(), "scale": {"domain": [0.0, self.top.1], "nice": false},
+        });
         json!({
             "usermeta": {"legend": legend(self.series, |_| Value::Null)},
             "data": {"values": rows},
@@ -38,55 +39,46 @@ impl Areas<'_> {
             "height": 170,
             "layer": [
                 {
-                    "transform": [{"fold": fields, "as": ["series", "value"]}, visible(), order],
+                    "transform": [
+                        {"calculate": "order", "as": "series"},
+                        {"flatten": ["series", "values"], "as": ["series", "value"]},
+                        visible(),
+                        {"calculate": "indexof(order, datum.series)", "as": "number"},
+                    ],
                     "mark": {"type": "area", "stroke": "var(--card)", "strokeWidth": 0.6, "line": false},
                     "encoding": {
-                        "x": x, "color": colour(self.series), "order": {"field": "number", "type": "quantitative"},
-                        "y": {
-                            "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
-                            "axis": self.value.upright(), "scale": {"domain": [0.0, self.top.1], "nice": false},
-                        },
+                        "x": x, "y": y, "color": colour(self.series),
+                        "order": {"field": "number", "type": "quantitative"},
                     },
                 },
                 // Strips around the samples, which are seen at the pointer only.
                 {
                     "transform": [
-                        {"calculate": format!("max(0, datum.{PLACE} - {})", step / 2.0), "as": "from"},
-                        {"calculate": format!("min({}, datum.{PLACE} + {})", self.top.0, step / 2.0), "as": "to"},
+                        {"calculate": format!("max(0, datum.x - {:e})", step / 2.0), "as": "from"},
+                        {"calculate": format!("min({:e}, datum.x + {:e})", self.top.0.max(1.0), step / 2.0), "as": "to"},
                     ],
                     "mark": {"type": "rect", "fill": "transparent"},
                     "encoding": {
-                        "x": {"field": "from", "type": "quantitative", "title": PLACE}, "x2": {"field": "to"},
-                        "y": {"value": 0}, "y2": {"value": "height"}, "tooltip": self.tooltip(),
+                        "x": {"field": "from", "type": "quantitative", "title": place.label}, "x2": {"field": "to"},
+                        "y": {"value": 0}, "y2": {"value": "height"},
+                        "tooltip": [{"field": "at", "title": place.label}, {"field": "text", "title": "in all"}],
                     },
                 },
             ],
         })
     }
 
+    /// One sample, with all series as text from the top of the stack down.
     fn row(&self, sample: &(f64, Vec<f64>)) -> Value {
-        let mut row = Map::from_iter([(PLACE.to_owned(), json!(sample.0))]);
-        for (series, index) in self.series.iter().zip(0..) {
-            row.insert(series.label.clone(), json!(value(sample, index)));
-        }
-        row.into()
+        let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
+        let line = |(series, value): (&Series, &f64)| format!("\n{}: {}", series.label, ratio(*value));
+        let lines = self.series.iter().zip(&values).rev().map(line);
+        let sum: f64 = values.iter().sum();
+        json!({
+            "x": sample.0, "values": values, "at": compact(sample.0),
+            "text": std::iter::once(format!("{} {}", ratio(sum), self.value.label)).chain(lines).collect::<String>(),
+        })
     }
-
-    /// All series from the top of the stack down.
-    fn tooltip(&self) -> Value {
-        let series = self.series.iter().rev().map(|one| one.label.as_str());
-        let number = |name: &str| json!({"field": field(name), "title": name, "format": ",.5~r"});
-        std::iter::once(PLACE).chain(series).map(number).collect()
-    }
-}
-
-/// A name as Vega-Lite writes a field of this name: what would lead into nested objects is escaped.
-fn field(name: &str) -> String {
-    let escaped = |character| match character {
-        '.' | '[' | ']' | '\'' | '"' | '\\' => vec!['\\', character],
-        other => vec![other],
-    };
-    name.chars().flat_map(escaped).collect()
 }
 
 fn value(sample: &(f64, Vec<f64>), index: usize) -> f64 {
@@ -118,11 +110,5 @@ mod tests {
         assert_eq!(thin.len(), 200);
         assert_eq!(thin[0], (1.0, vec![0.5]));
         assert!(thinned(&[]).is_empty());
-    }
-
-    #[test]
-    fn names_are_fields_whatever_they_contain() {
-        assert_eq!(field("4KB page"), "4KB page");
-        assert_eq!(field("a.b[0]'"), r"a\.b\[0\]\'");
     }
 }

@@ -130,13 +130,11 @@ impl Heat<'_> {
         };
         let (best, worst) =
             if self.is_more_better { (range.most, range.least) } else { (range.least, range.most) };
-        let quoted = |text: String| json!(fit(&text, 24)).to_string();
-        let (best, worst) =
-            (quoted(format!("best {}", written(best))), quoted(format!("{} worst", written(worst))));
         json!({
-            "orient": "bottom", "direction": "horizontal", "columns": SHADES, "columnPadding": 3, "labelColor": "var(--muted)",
-            "symbolType": "square", "symbolStrokeWidth": 0,
-            "labelExpr": format!("datum.value == 0 ? {best} : datum.value == {} ? {worst} : ''", SHADES - 1),
+            "orient": "bottom", "direction": "horizontal", "columns": SHADES, "columnPadding": 0,
+            "title": fit(&format!("{} best, {} worst", written(best), written(worst)), 40),
+            "titleColor": "var(--muted)", "titleFontSize": 11.5, "titleFontWeight": "normal",
+            "symbolType": "square", "symbolStrokeWidth": 0, "labelExpr": "''",
         })
     }
 }

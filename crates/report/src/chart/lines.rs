@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, Series, colour, labels, legend, tooltip, visible};
+use super::{Axis, Mark, Series, colour, labels, legend, number, tooltip, visible};
 
 /// Dashes and shapes that tell curves apart without their colours.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
@@ -92,6 +92,8 @@ impl Lines<'_> {
     pub fn spec(&self) -> Value {
         let has_names = matches!(self.ground, Ground::Names(_));
         let place = if has_names { "place" } else { "at" };
+        let at = format!("isValid(datum.x) ? {} : ''", number("datum.x", self.axis.suffix));
+        let at = json!({"calculate": at, "as": "at"});
         let value = |field: &str| {
             json!({
                 "field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.upright(),
@@ -126,7 +128,7 @@ impl Lines<'_> {
         });
         json!({
             "usermeta": {"legend": legend(&self.series, sign)},
-            "data": {"values": self.marks}, "transform": [visible(), at(self.axis.suffix)],
+            "data": {"values": self.marks}, "transform": [visible(), at],
             "height": 200,
             "encoding": {"x": self.ground.encoding(self.axis), "color": colour(&self.series)},
             "layer": [
@@ -145,11 +147,6 @@ fn shape(series: &Series) -> (&'static str, &'static str) {
 
 fn dash(series: &Series) -> &'static [u8] {
     DASHES[series.number % DASHES.len()]
-}
-
-/// A place on an axis of numbers as text.
-fn at(suffix: &str) -> Value {
-    json!({"calculate": format!("isValid(datum.x) ? format(datum.x, abs(datum.x) < 1e4 ? '.4~r' : '.4~s') + '{suffix}' : ''"), "as": "at"})
 }
 
 #[cfg(test)]

@@ -76,13 +76,11 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(fit(self.label, 60)) }
     }
 
-    /// Large numbers are shortened (20k, 1.5M). Labels have 60 pixels each; `aside` are taken by
-    /// other things.
+    /// Labels have 80 pixels each; `aside` are taken by other things.
     fn spec(&self, aside: usize) -> Value {
-        let number = "(abs(datum.value) < 1e4 ? format(datum.value, '.4~r') : format(datum.value, '.3~s'))";
-        let ticks = format!("clamp(floor((room - {aside}) / 60), 1, 6)");
+        let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
         json!({
-            "labelExpr": format!("{number} + '{}'", self.suffix), "labelOverlap": false,
+            "labelExpr": number("datum.value", self.suffix), "labelOverlap": false,
             "tickCount": {"expr": ticks},
         })
     }
@@ -93,6 +91,15 @@ impl Axis<'_> {
         axis["tickCount"] = 4.into();
         axis
     }
+}
+
+/// An expression that writes a number with up to four digits; large ones are shortened (20k, 1.5M).
+fn number(value: &str, suffix: &str) -> String {
+    let size = format!("abs({value})");
+    let form = format!(
+        "{size} >= 1e15 || {size} < 1e-4 && {size} > 0 ? '.2~e' : {size} < 1e4 ? '.4~r' : '.3~s'"
+    );
+    format!("format({value}, {form}) + '{suffix}'")
 }
 
 /// Keeps the series that are not switched off.
@@ -165,11 +172,14 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// What a reader sees when pointing at a mark.
+/// What a reader sees when pointing at a mark. Titles become part of expressions, in which not every
+/// name can stand.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
+    let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);
+    let place = if !place.is_empty() && place.chars().all(is_plain) { place } else { "at" };
     json!([
-        field(place_field, if place.is_empty() { "at" } else { place }),
+        field(place_field, place),
         field("series", "series"), field("text", "value"), field("interval", "over the seeds"),
     ])
 }
@@ -181,7 +191,7 @@ mod tests {
     #[test]
     fn long_names_take_two_lines() {
         assert_eq!(broken("thp"), "thp");
-        assert_eq!(broken("perforated-on-demand-x"), "perforated-on-\ndemand-x");
+        assert_eq!(broken("perforated-on-demand-x"), "perforated-on-demand-\nx");
         let long = broken("a workload with a very long name of many words");
         assert_eq!(long.lines().count(), 2, "{long}");
         assert!(long.ends_with('…'), "{long}");

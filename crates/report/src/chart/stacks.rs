@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, NAMES, Series, colour, labels, legend, names, tooltip, visible};
+use super::{Axis, Mark, NAMES, Series, colour, labels, legend, names, number, tooltip, visible};
 
 /// A chart of stacked bars.
 pub(crate) struct Stacks<'a> {
@@ -25,7 +25,7 @@ impl Stacks<'_> {
         };
         let sum = json!([
             {"aggregate": [{"op": "sum", "field": "value", "as": "sum"}], "groupby": ["place"]},
-            {"calculate": format!("format(datum.sum, datum.sum < 1e3 ? '.3~r' : datum.sum < 1e4 ? '.4~r' : '.3~s') + '{}'", self.value.suffix), "as": "text"},
+            {"calculate": number("datum.sum", self.value.suffix), "as": "text"},
         ]);
         let order = json!({"calculate": "indexof(order, datum.series)", "as": "number"});
         json!({

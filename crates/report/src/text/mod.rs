@@ -157,7 +157,7 @@ mod tests {
             blocks(&labels, &all, 26),
             [
                 "       x     y\n──────────────\na   1.00  1.00\nbc     –     –\n",
-                "            long-\n      heading-of-\n         a-scheme\n──────────────────\na            1.00\nbc              –\n",
+                "          long-\n    heading-of-\n       a-scheme\n───────────────\na          1.00\nbc            –\n",
             ]
         );
     }
