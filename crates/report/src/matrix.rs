@@ -69,9 +69,8 @@ impl<'a> Pairs<'a> {
 
     /// Whether any cell of these matrices is empty.
     pub fn has_gap(&self, matrices: &[Matrix]) -> bool {
-        let lacks = |matrix: &Matrix| {
-            self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none())
-        };
+        let lacks =
+            |matrix: &Matrix| self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none());
         self.is_missing_some() || matrices.iter().any(lacks)
     }
 }

@@ -111,9 +111,7 @@ pub(crate) fn rules() -> String {
         COLOURS.iter().map(|colour| format!("--c-{}:{};", colour.name, value(colour))).collect()
     };
     let (light, dark) = (values(|colour| colour.light), values(|colour| colour.dark));
-    format!(
-        ":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
-    )
+    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
 }
 
 /// A colour for the `index`-th series without a meaning of its own.

@@ -212,8 +212,7 @@ pub fn read_results(text: &str) -> Result<Vec<RunResult>, ReportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut results = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let run = read_json(line)
-            .map_err(|cause| ReportError::Line { line: index + 1, cause })?;
+        let run = read_json(line).map_err(|cause| ReportError::Line { line: index + 1, cause })?;
         results.push(run);
     }
     if results.is_empty() { Err(ReportError::Empty) } else { Ok(results) }

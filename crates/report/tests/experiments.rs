@@ -111,7 +111,8 @@ fn charts_have_all_their_values() {
     let known = marks(&bars).iter().filter(|mark| mark["low"].is_number());
     assert_eq!(known.count(), 8, "one has no value");
     let said = |index: usize| {
-        ["series", "place", "text", "interval"].map(|name| marks(&bars)[index][name].as_str().unwrap())
+        ["series", "place", "text", "interval"]
+            .map(|name| marks(&bars)[index][name].as_str().unwrap())
     };
     assert_eq!(said(6), ["vmm-direct", "GUPS", "-40.0 %", "-45.0 % – -37.0 % (93.7 %)"]);
     assert_eq!(said(4)[2], "–", "what is missing is said: {:?}", said(4));
@@ -128,8 +129,10 @@ fn charts_have_all_their_values() {
 fn curves_of_one_colour_differ_in_their_filling() {
     let bars = chart(&page(&records::many().text()), "e-perforated-many-chart-0");
     let looks = bars["usermeta"]["legend"].as_array().unwrap();
-    let mut looks: Vec<String> =
-        looks.iter().map(|look| format!("{} {}", look["colour"], look["sign"]["filling"])).collect();
+    let mut looks: Vec<String> = looks
+        .iter()
+        .map(|look| format!("{} {}", look["colour"], look["sign"]["filling"]))
+        .collect();
     looks.sort();
     looks.dedup();
     assert_eq!(looks.len(), 20);
@@ -274,7 +277,7 @@ fn hostile_texts_and_values_leave_the_page_whole() {
             assert_eq!(page.matches("<script>").count(), 1);
             assert!(!page.contains("<img") && !page.contains('\u{1b}'));
             check(&page, |document| {
-                        let mut nodes = document.descendants();
+                let mut nodes = document.descendants();
                 assert!(
                     nodes.all(|node| !node.attributes().any(|one| one.name().starts_with("on")))
                 );

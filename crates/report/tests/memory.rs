@@ -50,7 +50,15 @@ fn a_map_shows_its_classes_holes_and_free_stretches() {
         strings(&chart["layer"][1]["data"]["values"], "text"),
         ["after 200 instructions, unchanged up to 1000", "… 1.95 GB free …"]
     );
-    let cells = ["after 200 instructions, unchanged up to 1000", "1,000", "1", "1", "2", "1.95 GB", "2.00 MB"];
+    let cells = [
+        "after 200 instructions, unchanged up to 1000",
+        "1,000",
+        "1",
+        "1",
+        "2",
+        "1.95 GB",
+        "2.00 MB",
+    ];
     assert_eq!(shown(&page, "c0-memory-map-0"), [cells]);
     check(&page, |document| {
         assert!(find(document, "c0-memory-map-1").is_none(), "4k has no map");

@@ -3,7 +3,7 @@
 
 mod document;
 
-use document::{chart, check, data, element, legend, markup, marks, strings, table, text, value};
+use document::{chart, check, data, element, legend, marks, markup, strings, table, text, value};
 use perforate_report::{ReportOptions, RunResult, html, read_results};
 use roxmltree::{Document, Node};
 
@@ -41,8 +41,7 @@ fn every_scheme_and_series_is_drawn() {
     let first = axes(&chart(&page, "c0-l2-tlb-0"));
     for index in 0..6 {
         let chart = chart(&page, &format!("c0-l2-tlb-{index}"));
-        let kinds =
-            ["perforated", "2MB page", "4KB page", "hole (4KB)", "hole bitmap", "empty"];
+        let kinds = ["perforated", "2MB page", "4KB page", "hole (4KB)", "hole bitmap", "empty"];
         assert_eq!(legend(&chart), kinds);
         assert_eq!(axes(&chart), first);
         assert_eq!(marks(&chart)[0]["values"].as_array().unwrap().len(), 6);
@@ -51,7 +50,8 @@ fn every_scheme_and_series_is_drawn() {
     for id in ["c0-ipc-to-reference", "c0-ipc-to-ideal"] {
         let chart = chart(&page, id);
         assert_eq!(marks(&chart).len(), 6);
-        let has_whiskers = |mark: &serde_json::Value| mark["low"].is_number() && mark["high"].is_number();
+        let has_whiskers =
+            |mark: &serde_json::Value| mark["low"].is_number() && mark["high"].is_number();
         assert!(marks(&chart).iter().all(has_whiskers));
     }
     for index in 0..4 {
@@ -257,9 +257,8 @@ fn a_very_long_number_takes_little_room_and_keeps_its_digits() {
         assert_eq!(value(cells[2]), "18446744073709551615");
         let hint = cells[2].first_child().unwrap().attribute("title");
         assert_eq!(hint, Some("18446744073709551615"));
-        let written = document
-            .descendants()
-            .filter(|node| ["td", "b"].contains(&node.tag_name().name()));
+        let written =
+            document.descendants().filter(|node| ["td", "b"].contains(&node.tag_name().name()));
         for words in written.map(text) {
             assert!(words.chars().count() <= 40, "{words:?}");
         }

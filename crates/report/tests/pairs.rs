@@ -195,7 +195,10 @@ fn references_are_stacked_by_dimension_and_level() {
     assert_eq!(legend(&chart(&page, "c0-references-per-walk")), expected);
     // 140 references in 10 walks.
     let row = &rows(&page, "c0-references-per-walk")[0];
-    assert_eq!(row[1..], ["1.00", "2.00", "1.00", "4.00", "1.00", "3.00", "0.500", "1.50", "14.00"]);
+    assert_eq!(
+        row[1..],
+        ["1.00", "2.00", "1.00", "4.00", "1.00", "3.00", "0.500", "1.50", "14.00"]
+    );
 }
 
 #[test]

@@ -71,7 +71,8 @@ impl Areas<'_> {
     /// One sample, with all series as text from the top of the stack down.
     fn row(&self, sample: &(f64, Vec<f64>)) -> Value {
         let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
-        let line = |(series, value): (&Series, &f64)| format!("\n{}: {}", series.label, ratio(*value));
+        let line =
+            |(series, value): (&Series, &f64)| format!("\n{}: {}", series.label, ratio(*value));
         let lines = self.series.iter().zip(&values).rev().map(line);
         let sum: f64 = values.iter().sum();
         json!({

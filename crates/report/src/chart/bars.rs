@@ -33,13 +33,12 @@ impl Bars<'_> {
         let has_values = pitch >= 13;
         let longest = self.marks.iter().map(|mark| mark.text.chars().count()).max().unwrap_or(0);
         let room = if has_values { longest * 7 + 10 } else { 8 };
-        let value = |field: &str| {
-            json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)})
-        };
+        let value = |field: &str| json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)});
         let mut bars = json!({"color": colour(&self.series), "x": value("value"), "tooltip": tooltip(self.place, "place")});
         let mut shared = json!({"y": names(&self.places, 8.0 / (group + 8) as f64)});
         if self.is_grouped {
-            shared["yOffset"] = json!({"field": "series", "scale": {"domain": labels(&self.series)}});
+            shared["yOffset"] =
+                json!({"field": "series", "scale": {"domain": labels(&self.series)}});
             let fillings: Vec<f64> = self.series.iter().map(filling).collect();
             bars["fillOpacity"] = json!({"field": "series", "type": "ordinal", "scale": {"type": "ordinal", "domain": labels(&self.series), "range": fillings}});
             bars["stroke"] = bars["color"].clone();
@@ -52,10 +51,8 @@ impl Bars<'_> {
             "mark": {"type": "errorbar", "ticks": {"size": pitch / 2}, "rule": {"strokeWidth": 1.2}},
             "encoding": {"x": value("low"), "x2": {"field": "high"}},
         });
-        let mut layers = vec![
-            json!({"mark": {"type": "bar", "strokeWidth": 0.6}, "encoding": bars}),
-            whiskers,
-        ];
+        let mut layers =
+            vec![json!({"mark": {"type": "bar", "strokeWidth": 0.6}, "encoding": bars}), whiskers];
         layers.extend(self.reference.map(|reference| {
             json!({
                 "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--muted)"},

@@ -95,7 +95,8 @@ impl Heat<'_> {
 
     /// Names of the columns, upright where one is wider than its column.
     fn columns(&self) -> Value {
-        let widest = self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LONGEST);
+        let widest =
+            self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LONGEST);
         let upright = format!("room - 120 < {}", self.columns.len() * widest * 7);
         json!({
             "field": "column", "type": "nominal", "title": "host", "scale": {"domain": self.columns},

@@ -109,7 +109,9 @@ impl Lines<'_> {
         } else {
             ("strokeDash", json!(self.series.iter().map(dash).collect::<Vec<_>>()))
         };
-        let sign = |one| if has_shapes { json!({"shape": shape(one).1}) } else { json!({"dash": dash(one)}) };
+        let sign = |one| {
+            if has_shapes { json!({"shape": shape(one).1}) } else { json!({"dash": dash(one)}) }
+        };
         let look = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": range}});
         let mut line = json!({"y": value("value")});
         let mut points = json!({"y": value("value"), "tooltip": tooltip(self.axis.label, place)});
@@ -156,7 +158,9 @@ mod tests {
     #[test]
     fn many_powers_are_drawn_as_logarithms() {
         let ground = |places: &[f64]| Ground::of_numbers(places.to_vec());
-        assert!(matches!(ground(&[4096.0, 64.0, 512.0]), Ground::Logarithm(all) if all == [64.0, 512.0, 4096.0]));
+        assert!(
+            matches!(ground(&[4096.0, 64.0, 512.0]), Ground::Logarithm(all) if all == [64.0, 512.0, 4096.0])
+        );
         assert!(matches!(ground(&[0.0, 4096.0]), Ground::Numbers { .. }), "0 has no logarithm");
         assert!(matches!(ground(&[10.0, 20.0]), Ground::Numbers { .. }));
         assert!(matches!(ground(&[f64::NAN]), Ground::Numbers { .. }));

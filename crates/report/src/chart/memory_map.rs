@@ -170,7 +170,8 @@ fn rows(runs: &[CellRun], free_class: Option<usize>) -> u64 {
 
 impl Maps<'_> {
     pub fn spec(&self) -> Value {
-        let mut drawing = Drawing { series: self.series, row: 0, cells: Vec::new(), texts: Vec::new() };
+        let mut drawing =
+            Drawing { series: self.series, row: 0, cells: Vec::new(), texts: Vec::new() };
         for map in &self.maps {
             if !map.heading.is_empty() {
                 drawing.write("left", map.heading.clone());
@@ -178,9 +179,7 @@ impl Maps<'_> {
             drawing.draw(map);
         }
         let Drawing { row: rows, cells, texts, .. } = drawing;
-        let axis = |field: &str, most: u64| {
-            json!({"field": field, "type": "quantitative", "axis": null, "scale": {"domain": [0, most], "nice": false}})
-        };
+        let axis = |field: &str, most: u64| json!({"field": field, "type": "quantitative", "axis": null, "scale": {"domain": [0, most], "nice": false}});
         let x = |field: &str| axis(field, COLUMNS);
         let y = |field: &str| {
             let mut y = axis(field, rows.max(1));
@@ -203,7 +202,9 @@ impl Maps<'_> {
             encoding
         };
         let mut squares = vec![json!({"filter": format!("datum.share >= {LEAST_SHARE}")})];
-        squares.extend(place("(0.92 - 0.9 * sqrt(datum.share)) / 2").as_array().cloned().unwrap_or_default());
+        squares.extend(
+            place("(0.92 - 0.9 * sqrt(datum.share)) / 2").as_array().cloned().unwrap_or_default(),
+        );
         json!({
             "usermeta": {"legend": legend(self.series, |_| Value::Null)},
             "height": HEIGHT * rows.max(1) as f64, "padding": 0,
@@ -254,7 +255,8 @@ impl Drawing<'_> {
     /// A line of text, which takes two rows.
     fn write(&mut self, align: &str, text: String) {
         let column = if align == "left" { 0 } else { COLUMNS / 2 };
-        self.texts.push(json!({"row": self.row + 1, "column": column, "align": align, "text": text}));
+        self.texts
+            .push(json!({"row": self.row + 1, "column": column, "align": align, "text": text}));
         self.row += 2;
     }
 
@@ -287,7 +289,8 @@ impl Drawing<'_> {
         let series = &self.series[run.class];
         let (inner, meaning, share) = inner_square(&series.key);
         let share = (share(run) / (map.blocks_per_cell as f64 * BLOCK_FRAMES)).min(1.0);
-        let inside = if share > 0.0 { format!("{} {meaning}", percent(share)) } else { String::new() };
+        let inside =
+            if share > 0.0 { format!("{} {meaning}", percent(share)) } else { String::new() };
         let size = bytes(run.cells as f64 * map.blocks_per_cell as f64 * BLOCK_BYTES);
         json!({
             "row": self.row, "first": first, "cells": cells, "series": series.label,
@@ -385,8 +388,15 @@ mod tests {
         let maps = vec![picture(vec![run(46, 0, 0.0, 0.0), run(3, 0, 128.0, 0.0)])];
         let spec = Maps { series: &[series], maps }.spec();
         let cells = spec["layer"][0]["data"]["values"].as_array().unwrap();
-        let place = |cell: &Value| ["row", "first", "cells"].map(|name| cell[name].as_u64().unwrap());
-        assert_eq!(cells.iter().map(place).collect::<Vec<_>>(), [[0, 0, 46], [0, 46, 2], [1, 0, 1]]);
-        assert_eq!((&cells[1]["share"], &cells[1]["inside"]), (&json!(0.25), &json!("25.0 % free")));
+        let place =
+            |cell: &Value| ["row", "first", "cells"].map(|name| cell[name].as_u64().unwrap());
+        assert_eq!(
+            cells.iter().map(place).collect::<Vec<_>>(),
+            [[0, 0, 46], [0, 46, 2], [1, 0, 1]]
+        );
+        assert_eq!(
+            (&cells[1]["share"], &cells[1]["inside"]),
+            (&json!(0.25), &json!("25.0 % free"))
+        );
     }
 }

@@ -123,9 +123,7 @@ fn colour(series: &[Series]) -> Value {
 /// What the page's script makes a legend of, where there are several series: their labels, colours
 /// and signs. A saved picture has Vega's legend.
 fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
-    let item = |one: &'s Series| {
-        json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)})
-    };
+    let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
     if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
 }
 
@@ -180,7 +178,9 @@ fn tooltip(place: &str, place_field: &str) -> Value {
     let place = if !place.is_empty() && place.chars().all(is_plain) { place } else { "at" };
     json!([
         field(place_field, place),
-        field("series", "series"), field("text", "value"), field("interval", "over the seeds"),
+        field("series", "series"),
+        field("text", "value"),
+        field("interval", "over the seeds"),
     ])
 }
 

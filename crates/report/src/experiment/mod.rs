@@ -7,8 +7,8 @@ mod page;
 mod record;
 mod show;
 mod summary;
-mod text;
 mod tally;
+mod text;
 
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ use show::Show;
 
 pub use page::experiments_html;
 pub use record::read_experiments;
-pub use text::experiments_table;
 pub use tally::Tally;
+pub use text::experiments_table;
 
 /// One experiment: its records in a results file, put together.
 #[derive(Clone, Debug)]

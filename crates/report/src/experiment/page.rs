@@ -160,8 +160,7 @@ fn remarks(result: &ExperimentResult) -> Vec<Markup> {
 fn again(result: &ExperimentResult, page: &mut Page) -> Markup {
     let header = &result.header;
     let quick = if header.quick { " --quick" } else { "" };
-    let file =
-        result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
+    let file = result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
     html! {
         (command(&format!("perforate experiment run {}{quick}", header.experiment)))
         @if let Some(file) = file { (file) }

@@ -30,8 +30,7 @@ impl Cell {
 
     /// A text of one sentence or more, which may be broken, and a remark below it unless empty.
     pub fn prose(text: &str, remark: &str) -> Self {
-        let shown =
-            html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
+        let shown = html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
         let full = (!remark.is_empty()).then(|| format!("{text} ({remark})"));
         Self { shown, full, is_number: false }
     }
@@ -165,8 +164,9 @@ impl Grid {
     /// The table.
     pub fn table(&self, class: &str) -> Markup {
         let first = self.rows.first();
-        let is_number =
-            |column| first.and_then(|row| row.get(column)).is_some_and(|cell: &Cell| cell.is_number);
+        let is_number = |column| {
+            first.and_then(|row| row.get(column)).is_some_and(|cell: &Cell| cell.is_number)
+        };
         html! {
             table class=(class) {
                 thead { tr {

@@ -28,9 +28,8 @@ fn single(comparison: &Comparison<'_>) -> Markup {
 
 /// What IPC says.
 fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
-    let speed = |scheme, reference| {
-        comparison.relative_ipc(scheme, reference).map(|spread| spread.median)
-    };
+    let speed =
+        |scheme, reference| comparison.relative_ipc(scheme, reference).map(|spread| spread.median);
     let gain = speed(subject, comparison.reference)?;
     let is_conventional = |&index: &usize| {
         let name = comparison.schemes[index].name.to_lowercase();

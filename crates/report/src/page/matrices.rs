@@ -41,7 +41,9 @@ fn figure(matrix: &Matrix, comparison: &Comparison<'_>, pairs: &Pairs<'_>, id: &
             value: value.map(|value| value.median),
             text: said.trim_end_matches(unit).to_owned(),
             said,
-            interval: value.filter(|value| value.runs > 1).map_or(String::new(), |value| value.range(write)),
+            interval: value
+                .filter(|value| value.runs > 1)
+                .map_or(String::new(), |value| value.range(write)),
         }
     };
     let row = |guest: usize| (0..columns.len()).map(|column| cell(guest, column)).collect();

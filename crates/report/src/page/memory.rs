@@ -82,8 +82,9 @@ fn drawn(sets: &[MapSet<'_>], id: &str, note: &str, page: &mut Page) -> Markup {
     let (series, pictures) = only_shown(&series, pictures, &shown);
     let squares = inner_squares(&series, &pictures.concat());
     let figures = sets.iter().zip(pictures).enumerate();
-    let figures = figures
-        .map(|(index, (set, maps))| map_figure(set, &series, maps, format!("{id}-memory-map-{index}")));
+    let figures = figures.map(|(index, (set, maps))| {
+        map_figure(set, &series, maps, format!("{id}-memory-map-{index}"))
+    });
     let figures = linked(figures.collect(), page);
     html! {
         h2 { "Physical memory" }
@@ -183,7 +184,8 @@ fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: Strin
     let memory = |name: &String| format!("{} memory", name.replace('_', " "));
     head.extend(frames.iter().map(|name| Heading::with_unit(&memory(name), "bytes")));
     let row = |map: &&MemoryMap| {
-        let block = |one: &Series| map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number);
+        let block =
+            |one: &Series| map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number);
         let frame = |name: &String| {
             let frames = map.frames.get(name).and_then(Number::as_f64);
             Cell::value(frames.map(|frames| frames * FRAME_BYTES), bytes)

@@ -16,7 +16,9 @@ use maud::{Markup, html};
 use crate::RunResult;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::compact;
-use crate::html::{Cell, Grid, Heading, Page, ReportOptions, all, figures, header, notes, run_again};
+use crate::html::{
+    Cell, Grid, Heading, Page, ReportOptions, all, figures, header, notes, run_again,
+};
 use crate::labels::GLOSSARY;
 use crate::metric::{Metric, metrics};
 use crate::sampled;
@@ -128,7 +130,8 @@ fn main_table(comparison: &Comparison<'_>) -> Grid {
     let mut head = vec![Heading::from("scheme")];
     head.extend(shown.iter().map(|metric| metric.heading(&metric.label)));
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
-        let cell = |metric: &&Metric| Cell::spread(metric.values[index], |value| metric.write(value));
+        let cell =
+            |metric: &&Metric| Cell::spread(metric.values[index], |value| metric.write(value));
         std::iter::once(Cell::scheme(scheme.name)).chain(shown.iter().map(cell)).collect()
     });
     Grid { head, rows: rows.collect() }

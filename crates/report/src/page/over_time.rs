@@ -151,8 +151,7 @@ fn bloat(
     let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
-    let series: Vec<Series> =
-        MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
+    let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
     let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
         let memory = &scheme.first().series.memory;
         let points = memory.iter().map(|sample| {

@@ -63,7 +63,8 @@ fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: S
     let chart = Areas { series, samples: points.collect(), top, value };
     let head = series.iter().map(|one| Heading::with_unit(&one.label, "entries"));
     let rows = samples.iter().map(|sample| {
-        let cell = |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::number);
+        let cell =
+            |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::number);
         let place = Cell::value(Some(sample.instruction), compact);
         std::iter::once(place).chain(series.iter().map(cell)).collect()
     });

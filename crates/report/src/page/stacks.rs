@@ -8,8 +8,8 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::labels::{
-    BITMAP_REFERENCES, CYCLE_PARTS, MEMORY_PARTS, Part, TABLE_PARTS, WALK_LEVELS, WORK_PARTS,
-    part, with_unknown,
+    BITMAP_REFERENCES, CYCLE_PARTS, MEMORY_PARTS, Part, TABLE_PARTS, WALK_LEVELS, WORK_PARTS, part,
+    with_unknown,
 };
 use crate::metric::{is_translation_cycles, is_walk_references};
 
@@ -61,8 +61,9 @@ impl Stack {
     /// Leaves out series that are 0 or missing in every row.
     fn drop_empty_series(&mut self) {
         let rows = &self.rows;
-        let says =
-            |index: &usize| rows.iter().any(|row| row.values[*index].is_some_and(|value| value > 0.0));
+        let says = |index: &usize| {
+            rows.iter().any(|row| row.values[*index].is_some_and(|value| value > 0.0))
+        };
         let kept: Vec<usize> = (0..self.series.len()).filter(says).collect();
         self.series = kept.iter().map(|&index| self.series[index].clone()).collect();
         for row in &mut self.rows {
@@ -132,9 +133,8 @@ fn series(
 ) -> Vec<Series> {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let counters = runs.flat_map(|run| {
-        let is_there = |name: &&String| {
-            belongs(name) && run.counter(name).is_some_and(|value| value > 0.0)
-        };
+        let is_there =
+            |name: &&String| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0);
         run.counters.keys().filter(is_there)
     });
     let present: BTreeSet<String> =

@@ -16,8 +16,7 @@ pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
         sections.iter().map(|section| (file_name(&section.title), section.title.clone())).collect();
     links.push(("again".into(), "Run it again".into()));
     let headline = html! { p.headline { (snapshot.title()) } };
-    let remarks: Vec<Markup> =
-        snapshot.notes().iter().map(|note| html! { (note) }).collect();
+    let remarks: Vec<Markup> = snapshot.notes().iter().map(|note| html! { (note) }).collect();
     let body = html! {
         (header("Snapshot", options, &headline, &links))
         section.comparison {

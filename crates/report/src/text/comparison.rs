@@ -68,7 +68,8 @@ fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec
     }
     let labels = Column::texts("", rows.iter().map(|row| row.0.clone()).collect());
     let column = |&scheme: &usize| {
-        let cell = |row: &(String, Option<&Metric>)| row.1.map_or(String::new(), |one| one.text(scheme));
+        let cell =
+            |row: &(String, Option<&Metric>)| row.1.map_or(String::new(), |one| one.text(scheme));
         Column::numbers(comparison.schemes[scheme].name, rows.iter().map(cell).collect())
     };
     let schemes: Vec<Column> = schemes.iter().map(column).collect();

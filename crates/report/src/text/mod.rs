@@ -67,9 +67,11 @@ pub(crate) fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usiz
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.try_into().unwrap_or(u16::MAX))
         // Headings stand on the same ground line.
-        .set_header(all.iter().map(|column| {
-            "\n".repeat(height - column.heading.len()) + &column.heading.join("\n")
-        }));
+        .set_header(
+            all.iter().map(|column| {
+                "\n".repeat(height - column.heading.len()) + &column.heading.join("\n")
+            }),
+        );
     for row in 0..rows {
         table.add_row(all.iter().map(|column| column.cells.get(row).map_or("", String::as_str)));
     }
@@ -124,7 +126,9 @@ pub(crate) fn wrapped(lead: &str, text: &str, width: usize) -> String {
 /// Text shortened to `width` terminal columns.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     match text.width() > width {
-        true => textwrap::wrap(text, width.max(2) - 1).first().map_or("", |line| line).to_owned() + "…",
+        true => {
+            textwrap::wrap(text, width.max(2) - 1).first().map_or("", |line| line).to_owned() + "…"
+        }
         false => text.to_owned(),
     }
 }

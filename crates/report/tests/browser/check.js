@@ -77,7 +77,7 @@
 
   // Charts are drawn anew a little later.
   const changed = async (chart, before) => {
-    for (let turn = 0; turn < 30 && marksOf(chart).length === before; turn += 1) await new Promise((next) => setTimeout(next, 10));
+    for (let turn = 0; turn < 4 && marksOf(chart).length === before; turn += 1) await new Promise((next) => setTimeout(next, 10));
     return marksOf(chart).length;
   };
   const checkSwitch = async (chart, item) => {

@@ -235,7 +235,9 @@ pub fn pairs() -> String {
         .to_string()
     };
     let mut lines = Vec::new();
-    for (seed, (index, guest)) in (0..2).flat_map(|seed| names.iter().enumerate().map(move |one| (seed, one))) {
+    for (seed, (index, guest)) in
+        (0..2).flat_map(|seed| names.iter().enumerate().map(move |one| (seed, one)))
+    {
         lines.push(run((*guest).to_owned(), None, 1500 + 10 * index, seed));
         for (column, host) in names.iter().enumerate() {
             let cycles = 2000 + 100 * index + 37 * column + 11 * seed;
