@@ -121,7 +121,7 @@ impl Prepared {
         self.memory.as_mut_slice().as_mut_ptr().cast()
     }
 
-    /// Runs so many operations, and returns the value that the last one read or wrote.
+    /// Runs this number of operations, and returns the value that the last one read or wrote.
     pub fn run(&mut self, operations: u64) -> u64 {
         match self.benchmark {
             Benchmark::Chase => self.chase(operations),

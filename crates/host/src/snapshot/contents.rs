@@ -64,7 +64,7 @@ impl PageContents {
         self.zero
     }
 
-    /// One content in so many is kept; 1 unless there were too many.
+    /// Sampling period of contents: one in this number is kept; 1 unless there were too many.
     pub fn sampled_one_in(&self) -> u64 {
         self.mask() + 1
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn downwards_too_and_never_more_than_fit() {
+    fn repetitions_downwards_and_their_limit() {
         let mut fill = Repetition::default();
         for byte in (0..64).rev() {
             fill.add(&access(0x2000 + byte, 1, true));

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_image_stays_and_what_lies_below_the_stack_is_a_mapping() {
+    fn fixed_images_are_not_moved() {
         let table = Relocation::new(&Layout {
             image: None,
             stack: Some(0x40_0000_1000..0x40_0080_2000),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lands_on_anything_else_and_2mb_offsets_stay() {
+    fn relocated_ranges_do_not_overlap_and_keep_2mb_offsets() {
         let table = cat();
         let mut landed: Vec<Range<u64>> = Vec::new();
         for (range, shift) in &table.ranges {

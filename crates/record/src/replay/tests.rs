@@ -131,7 +131,7 @@ fn segments_of_two_threads_follow_their_tickets() {
 }
 
 #[test]
-fn a_ticket_that_is_missing_is_waited_for() {
+fn missing_tickets_are_awaited() {
     let (mut replay, step) = replay_of(&[&[segment(1), block(3), end(0)]], u64::MAX);
     assert_eq!(step, Step::Starved);
     assert_eq!(replay.output.as_ref().unwrap().instructions, 0);
@@ -215,7 +215,7 @@ fn switch(process: u16, thread: u16) -> ProgramEvent {
 }
 
 #[test]
-fn a_fork_stands_before_what_the_child_does() {
+fn forks_come_before_the_childs_instructions() {
     let fork = control(Control::Fork, 1);
     let parent = [segment(0), block(0), fork, 0, end(0), segment(2), block(0), end(0)];
     let child = [segment(1), block(3), control(Control::Exit, 1), end(0)];

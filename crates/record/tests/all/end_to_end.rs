@@ -203,7 +203,7 @@ fn assert_accesses_are_mapped(trace: &Chunk) {
 }
 
 #[test]
-fn a_compiler_and_what_it_starts_are_recorded() {
+fn a_compiler_and_its_children_are_recorded() {
     if emulator_is_missing() {
         return;
     }
@@ -263,7 +263,7 @@ fn scripts_pipes_and_killed_children() {
 }
 
 #[test]
-fn the_environment_and_failing_calls_are_as_they_would_be() {
+fn execve_keeps_the_environment_and_its_errors() {
     if emulator_is_missing() {
         return;
     }

@@ -62,7 +62,7 @@ pub struct ProcessContents {
     pub most_copies: u64,
     /// Pages that merging would free.
     pub savable_pages: u64,
-    /// One content in so many was kept; above 1 the figures are estimates.
+    /// Sampling period of contents; above 1 the figures are estimates.
     pub sampled_one_in: u64,
     /// The shares as a value of the option `--contents` of simulations.
     pub spec: String,
