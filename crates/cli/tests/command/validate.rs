@@ -1,5 +1,5 @@
-//! `perforate validate` and `perforate experiment live`: on any machine, with little memory. What
-//! they measure is the machine's affair; that they measure, predict and judge is ours.
+//! `perforate validate` and `perforate experiment live` with little memory, on any machine: tests that
+//! they measure, predict and judge, whatever the measurements are.
 
 use crate::place::{Place, json};
 
@@ -40,7 +40,7 @@ fn validate_refuses_what_cannot_be() {
     place.fails(&["validate", "--size", "large"], 2, "--size");
     place.fails(&["validate", "--cpu", "99999"], 2, "--cpu 99999");
     place.fails(&["validate", "--machine", "nowhere"], 2, "nowhere");
-    place.fails(&["native-worker", "chase"], 2, "expected BENCHMARK BYTES");
+    place.fails(&["native-worker", "chase"], 2, "the job of a benchmark");
 }
 
 #[test]
