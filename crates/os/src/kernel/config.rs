@@ -1,4 +1,4 @@
-//! What a kernel is made from.
+//! Configuration of a kernel.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl TableFormat {
     }
 }
 
-/// What a [`super::Kernel`] is made from, besides its policy.
+/// Everything that a [`super::Kernel`] is made from, besides its policy.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelConfig {
@@ -60,7 +60,7 @@ pub struct KernelConfig {
     /// Frames that are faulty and never used.
     #[serde(default)]
     pub faulty: Option<FaultMap>,
-    /// What a fault does for a 2MB page when no whole block is free.
+    /// Effort of a fault for a 2MB page when no whole block is free.
     #[serde(default)]
     pub defrag: Defrag,
     /// Swap space in bytes; without any, no memory of programs is swapped out.
@@ -69,7 +69,7 @@ pub struct KernelConfig {
     /// Whether background compaction had its time before the program started.
     #[serde(default)]
     pub compacted: bool,
-    /// What happened to memory before the program started.
+    /// The past of memory before the program started.
     #[serde(default)]
     pub ageing: Option<Ageing>,
     /// The memory of a real machine that this one begins as; its size, layout and zones are then the
