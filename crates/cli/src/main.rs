@@ -41,7 +41,7 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Record a real program into a trace
     Record(record::RecordArguments),
-    /// What lies in a machine's memory or a process's: page sizes, fragmentation, a picture
+    /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
     Snapshot(snapshot::SnapshotArguments),
     /// Look into and convert traces
     Trace(trace::TraceArguments),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_host::Reporter;
 use perforate_sim::Progress;
+use textwrap::{Options, WordSplitter};
 
 use crate::failure::Failure;
 
@@ -100,27 +101,16 @@ pub fn command() -> String {
     std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// Breaks a text into lines of at most `columns` characters; lines after the first are indented.
+pub fn wrapped(text: &str, columns: usize, indent: &str) -> String {
+    let options = Options::new(columns).subsequent_indent(indent).break_words(false);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation)) + "\n"
+}
+
 /// Notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
-    let mut text = String::new();
-    for note in notes {
-        let mut width = 0;
-        for word in std::iter::once("note:").chain(note.as_ref().split_whitespace()) {
-            let length = word.chars().count();
-            if width > 0 && width + 1 + length > columns {
-                text += "\n     ";
-                width = 5;
-            }
-            if width > 0 {
-                text.push(' ');
-                width += 1;
-            }
-            text += word;
-            width += length;
-        }
-        text.push('\n');
-    }
-    text
+    let note = |note: &S| wrapped(&format!("note: {}", note.as_ref()), columns, "      ");
+    notes.iter().map(note).collect()
 }
 
 /// Where bars are drawn: on a terminal, and nowhere in a pipe.
