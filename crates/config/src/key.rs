@@ -1,0 +1,123 @@
+//! What lists and help say of options.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Address, Share, Size, given, words};
+
+/// An option, for lists and help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// How it is written.
+    pub name: String,
+    /// What its values look like: `SIZE`, `S%`, `eager|lazy`.
+    pub form: String,
+    /// The value where none is given; empty where one must be given or nothing stands for it.
+    pub default: String,
+    /// What it does: the comment above the field.
+    pub help: String,
+    /// The group of options that it belongs to in help, where it is in one
+    /// (`#[schemars(extend("heading" = "Memory"))]`).
+    pub heading: Option<String>,
+}
+
+/// All options of a struct, in the order of its fields.
+pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    // A field's other names are no properties.
+    let fields = given::fields::<T>().iter();
+    let known = fields.filter_map(|name| Some((name, properties.get(*name)?)));
+    known.map(|(name, property)| key(name, property)).collect()
+}
+
+fn key(name: &str, property: &Value) -> Key {
+    let text = |key: &str| property.get(key).and_then(Value::as_str);
+    let help = text("description").unwrap_or_default().split("\n\n").next().unwrap_or_default();
+    Key {
+        name: words::kebab(name),
+        form: form(property).into_owned(),
+        default: property.get("default").map_or(String::new(), |value| default(value, property)),
+        help: help.replace('\n', " ").trim_end_matches('.').to_owned(),
+        heading: text("heading").map(str::to_owned),
+    }
+}
+
+/// An optional value's schema is that of the value, or of nothing.
+fn alternatives(property: &Value) -> Option<&Vec<Value>> {
+    ["anyOf", "oneOf"].iter().find_map(|key| property.get(key)?.as_array())
+}
+
+fn form(property: &Value) -> Cow<'static, str> {
+    let number = |key: &str| property.get(key).and_then(Value::as_u64);
+    let words: Vec<&str> = words_of(property);
+    if !words.is_empty() {
+        return words.join("|").into();
+    }
+    if let Some(of) = alternatives(property) {
+        let forms = of.iter().map(form).filter(|form| !form.is_empty());
+        return forms.collect::<Vec<_>>().join("|").into();
+    }
+    match property.get("format").and_then(Value::as_str) {
+        Some("size") => return "SIZE".into(),
+        Some("share") => return "S%".into(),
+        Some("address") => return "ADDRESS".into(),
+        Some("count") => {
+            return match (number("minimum"), number("maximum")) {
+                (Some(least), Some(most)) if most < u64::MAX => format!("{least}-{most}").into(),
+                _ => "N".into(),
+            };
+        }
+        _ => {}
+    }
+    let has_type = |name: &str| match property.get("type") {
+        Some(Value::String(one)) => one == name,
+        Some(Value::Array(all)) => all.iter().any(|one| one == name),
+        _ => false,
+    };
+    match () {
+        () if has_type("boolean") => "yes|no",
+        () if has_type("integer") || has_type("number") => "N",
+        () if has_type("object") => "KEY=VALUE,…",
+        () if has_type("string") => "TEXT",
+        () => "",
+    }
+    .into()
+}
+
+/// Words of an enum: in a list, or each with a comment of its own.
+fn words_of(property: &Value) -> Vec<&str> {
+    let listed = property.get("enum").and_then(Value::as_array);
+    let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+    words.extend(property.get("const").and_then(Value::as_str));
+    words
+}
+
+fn default(value: &Value, property: &Value) -> String {
+    let unit = property.get("format").and_then(Value::as_str);
+    match (value, unit) {
+        (Value::Null, _) => "none".into(),
+        (Value::Bool(truth), _) => if *truth { "yes" } else { "no" }.into(),
+        (Value::String(text), _) => text.clone(),
+        (Value::Number(number), Some("share")) => {
+            Share::from_number(number.as_f64().unwrap_or_default()).to_string()
+        }
+        (Value::Number(number), Some("size")) => {
+            Size(number.as_u64().unwrap_or_default()).to_string()
+        }
+        (Value::Number(number), Some("address")) => {
+            Address(number.as_u64().unwrap_or_default()).to_string()
+        }
+        (Value::Number(number), _) => match number.as_f64() {
+            Some(whole) if whole.fract() == 0.0 && !number.is_u64() => format!("{whole}"),
+            _ => number.to_string(),
+        },
+        (Value::Array(_) | Value::Object(_), _) => String::new(),
+    }
+}

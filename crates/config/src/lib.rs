@@ -1,0 +1,34 @@
+//! Options, read and written in one way wherever they come from.
+//!
+//! A struct of options derives serde's traits and schemars' `JsonSchema`; that is all. From it come
+//! - reading: [`read`] takes `key=value,key=value` as a command line has it, [`Given`] texts by key
+//!   as experiment files and Python have them;
+//! - writing: [`write`] gives text that can be read again;
+//! - lists and help: [`keys`] says key, form, default and meaning, from the field itself and the
+//!   comment above it;
+//! - changes: [`Changes`] are some options of a struct, to be put over others.
+//!
+//! Values with a unit have a type and one grammar each: [`Size`], [`Count`], [`Share`],
+//! [`Address`]; [`Within`] is a number in a range. Keys are written with `-` or `_`.
+//!
+//! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
+//! option as the user wrote it.
+
+mod changes;
+mod error;
+mod given;
+mod key;
+mod read;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod words;
+mod write;
+
+pub use changes::Changes;
+pub use error::ConfigError;
+pub use given::Given;
+pub use key::{Key, keys};
+pub use read::read;
+pub use unit::{Address, Count, Share, Size, Within};
+pub use write::write;
