@@ -24,6 +24,26 @@ pub struct Key {
     pub heading: Option<String>,
 }
 
+/// A word that an enum is written as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub name: String,
+    /// What it stands for: the comment above the variant.
+    pub help: String,
+}
+
+/// All words of an enum, in order.
+pub fn words_of<T: JsonSchema>() -> Vec<Word> {
+    let schema = SchemaSettings::default().into_generator().into_root_schema_for::<T>();
+    let variants = alternatives(schema.as_value()).into_iter().flatten();
+    let word = |variant: &Value| {
+        let name = variant.get("const")?.as_str()?.to_owned();
+        Some(Word { name, help: help(variant) })
+    };
+    variants.filter_map(word).collect()
+}
+
 /// All options of a struct, in the order of its fields.
 pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
@@ -39,14 +59,20 @@ pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
 
 fn key(name: &str, property: &Value) -> Key {
     let text = |key: &str| property.get(key).and_then(Value::as_str);
-    let help = text("description").unwrap_or_default().split("\n\n").next().unwrap_or_default();
     Key {
         name: words::kebab(name),
         form: form(property).into_owned(),
         default: property.get("default").map_or(String::new(), |value| default(value, property)),
-        help: help.replace('\n', " ").trim_end_matches('.').to_owned(),
+        help: help(property),
         heading: text("heading").map(str::to_owned),
     }
+}
+
+/// The first paragraph of a comment.
+fn help(property: &Value) -> String {
+    let comment = property.get("description").and_then(Value::as_str).unwrap_or_default();
+    let first = comment.split("\n\n").next().unwrap_or_default();
+    first.replace('\n', " ").trim_end_matches('.').to_owned()
 }
 
 /// An optional value's schema is that of the value, or of nothing.
@@ -56,7 +82,7 @@ fn alternatives(property: &Value) -> Option<&Vec<Value>> {
 
 fn form(property: &Value) -> Cow<'static, str> {
     let number = |key: &str| property.get(key).and_then(Value::as_u64);
-    let words: Vec<&str> = words_of(property);
+    let words = listed_words(property);
     if !words.is_empty() {
         return words.join("|").into();
     }
@@ -92,7 +118,7 @@ fn form(property: &Value) -> Cow<'static, str> {
 }
 
 /// Words of an enum: in a list, or each with a comment of its own.
-fn words_of(property: &Value) -> Vec<&str> {
+fn listed_words(property: &Value) -> Vec<&str> {
     let listed = property.get("enum").and_then(Value::as_array);
     let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
     words.extend(property.get("const").and_then(Value::as_str));

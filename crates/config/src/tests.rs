@@ -8,7 +8,9 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Shape {
+    /// All together.
     Clustered,
+    /// Anywhere.
     Dispersed,
 }
 
@@ -102,6 +104,10 @@ fn what_is_written_can_be_read() {
         "max-share=25%,bits=4,min=1G,base=0x1000,shape=dispersed,compact=yes,cost=1.5,every=7";
     let policy: Policy = read(text).unwrap();
     assert_eq!(write(&policy), text);
+    assert_eq!(
+        write_changed(&policy, &Policy { bits: Within::new(4), ..Policy::default() }),
+        "max-share=25%,min=1G,base=0x1000,shape=dispersed,compact=yes,cost=1.5,every=7"
+    );
     assert_eq!(write(&Faults::Uniform(Share::percent(29))), "uniform=29%");
     assert_eq!(write(&Some(Size(64))), "64B");
 }
@@ -197,6 +203,10 @@ fn lists_come_from_the_struct() {
             "every=N [1000000] Period",
         ]
     );
+    let words = words_of::<Shape>().into_iter().map(|word| (word.name, word.help));
+    let shapes = [("clustered", "All together"), ("dispersed", "Anywhere")];
+    let shapes = shapes.map(|(name, help)| (name.to_owned(), help.to_owned()));
+    assert_eq!(words.collect::<Vec<_>>(), shapes);
     let names = super::keys::<Memory>().into_iter().map(|key| (key.name, key.form));
     let forms = [("memory", "SIZE"), ("policy", "KEY=VALUE,…"), ("host", "")];
     assert_eq!(names.collect::<Vec<_>>(), forms.map(|(name, form)| (name.into(), form.into())));

@@ -11,11 +11,23 @@ use crate::{Address, ConfigError, Share, Size, words};
 pub fn write<T: Serialize + ?Sized>(value: &T) -> String {
     match written(value) {
         Written::Text(text) => text,
-        Written::List(entries) => {
-            let entries = entries.iter().map(|(key, text)| format!("{}={text}", words::kebab(key)));
-            entries.collect::<Vec<_>>().join(",")
-        }
+        Written::List(entries) => list(&entries),
     }
+}
+
+/// The options of `value` that are not as in `base`, as `key=value,…`.
+///
+/// # Panics
+/// As [`write()`].
+pub fn write_changed<T: Serialize>(value: &T, base: &T) -> String {
+    let (entries, base) = (entries(value), entries(base));
+    let changed = entries.into_iter().zip(base).filter(|(entry, base)| entry != base);
+    list(&changed.map(|(entry, _)| entry).collect::<Vec<_>>())
+}
+
+fn list(entries: &[(&str, String)]) -> String {
+    let entries = entries.iter().map(|(key, text)| format!("{}={text}", words::kebab(key)));
+    entries.collect::<Vec<_>>().join(",")
 }
 
 /// Keys and texts of a struct, in the order of its fields.

@@ -259,30 +259,30 @@ impl Comparison {
         let mut notes = Vec::new();
         let perforates = |scheme: &Composition| scheme.own.shadow_directories;
         if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
-            notes.push("--perforation has no effect: no scheme here has perforated pages".into());
+            notes.push("perforation has no effect: no scheme here has perforated pages".into());
         }
-        let segments = |scheme: &Composition| scheme.own.has_segments();
+        let segments = |scheme: &Composition| scheme.own.segments;
         if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
             let whose = "no native or guest's scheme here has direct segments";
-            notes.push(format!("--segment has no effect: {whose}"));
+            notes.push(format!("segment has no effect: {whose}"));
         }
         let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
         if self.memory.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
             let whose = "no native or guest's scheme here has gap-tolerant superpages";
-            notes.push(format!("--superpages has no effect: {whose}"));
+            notes.push(format!("superpages has no effect: {whose}"));
         }
         if let Some(host) = &self.memory.host {
             notes.extend(self.host_options_without_effect(host));
         }
         if self.memory.past.hot_add_bytes > 0 && self.memory.modes.is_none() {
-            notes.push("--hot-add has no effect without --modes, which adds the memory".into());
+            notes.push("hot-add has no effect without modes, which adds the memory".into());
         }
         let suits = |switching: ModeSwitching| {
             self.schemes.iter().any(|composition| switching.suits(composition))
         };
         if self.memory.modes.is_some_and(|switching| !suits(switching)) {
             let pairs = "big-memory wants a segment scheme on both sides, compute one as host";
-            notes.push(format!("--modes has no effect here: {pairs}"));
+            notes.push(format!("modes has no effect here: {pairs}"));
         }
         let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
         if self.memory.background.ksm.is_some() && has_ideal {
@@ -296,16 +296,17 @@ impl Comparison {
         let hosts: Vec<&Scheme> = self.schemes.iter().filter_map(|scheme| scheme.host).collect();
         let mut notes = Vec::new();
         if hosts.is_empty() {
-            notes.push("--host-… options have no effect: no GUEST+HOST is compared".into());
+            notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
         }
-        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.has_segments()) {
-            notes.push("--host-segment has no effect: no host here has direct segments".into());
+        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
+            notes
+                .push("segment of the host has no effect: no host here has direct segments".into());
         }
         if host.superpages.is_some() && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some()) {
-            notes.push("--host-superpages has no effect: no host here has superpages".into());
+            notes.push("superpages of the host has no effect: no host here has superpages".into());
         }
         if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
-            notes.push("--host-perforation has no effect: no host here perforates".into());
+            notes.push("perforation of the host has no effect: no host here perforates".into());
         }
         notes
     }
@@ -320,13 +321,13 @@ impl Comparison {
             composition.host.map(|host| (host, &host_memory, "host_segment_pages", "host's "));
         let sides = std::iter::once(own).chain(host);
         let missing = sides.filter(|(scheme, _, counter, _)| {
-            scheme.has_segments() && figures.counters.get(counter) == Some(0.0)
+            scheme.segments && figures.counters.get(counter) == Some(0.0)
         });
         let note = |(scheme, memory, _, whose): (&Scheme, &MemoryState, _, _)| {
             format!(
                 "{name}: there is no {whose}segment at the end: no area large enough was touched, \
                  or no contiguous memory is left for it ({})",
-                scheme.policy_text(memory)
+                scheme.describe_policy(memory)
             )
         };
         missing.map(note).collect()
@@ -336,7 +337,7 @@ impl Comparison {
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
-            .then(|| format!("{}: the mode is {} (--superpages)", scheme.name(), mode.label()))
+            .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
     /// Says so where a scheme could have perforated pages and its policy made none.
@@ -344,7 +345,7 @@ impl Comparison {
         let (scheme, name) = (scheme.own, scheme.name());
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
-            let policy = scheme.policy_text(&self.memory);
+            let policy = scheme.describe_policy(&self.memory);
             format!("{name}: no fragmented block met its policy ({policy})")
         })
     }
@@ -409,7 +410,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "name": scheme.name,
         "summary": scheme.summary,
         "source": scheme.source,
-        "policy": scheme.policy_text(memory),
+        "policy": scheme.describe_policy(memory),
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,

@@ -3,11 +3,12 @@
 //!
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
 
+use perforate_config::read;
 use perforate_mmu::{Sabotage, TlbGeometry, WalkCacheConfig};
 use perforate_os::{FrameClass, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Comparison, Composition, Exits, HostMemoryOptions, Machine, MemoryState, RunResult, SimError,
-    System, SystemOptions, Workload, compare,
+    Comparison, Composition, Exits, Machine, MemoryState, Past, RunResult, SimError, System,
+    SystemOptions, Workload, compare,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -43,7 +44,7 @@ fn system_on(machine: &Machine, pair: &str, memory: &MemoryState, seed: u64) -> 
 }
 
 fn system(machine: &Machine, pair: &str) -> System {
-    system_on(machine, pair, &MemoryState::parse(Some("256M"), None, None).unwrap(), 1)
+    system_on(machine, pair, &MemoryState::of(256 << 20), 1)
 }
 
 fn default_system(pair: &str) -> System {
@@ -210,9 +211,9 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     // In half of the storms the host has less memory than its guest, and swaps.
     let small = HostMemoryOptions { memory: Some("12M"), swap: Some("64M"), ..Default::default() };
     let host = if random.below(2) == 0 { small } else { HostMemoryOptions::default() };
-    let memory = MemoryState::parse(Some("24M"), None, None).unwrap().over(&host).unwrap();
+    let memory = MemoryState::of(24 << 20).over(&host).unwrap();
     let mut system = system_on(&machine, pair, &memory, seed);
-    let contents = "zero=5%,duplicate=50%,distinct=20".parse().unwrap();
+    let contents = read("zero=5%,duplicate=50%,distinct=20").unwrap();
     system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;
     let mut processes = vec![ProcessId(0)];
     system.event(&map(0, REGIONS * 512, Permissions::READ_WRITE))?;
@@ -294,14 +295,11 @@ fn change_host(system: &mut System, random: &mut Random) -> Result<(), SimError>
         match choice {
             0 => drop(kernel.compact(updates)),
             1 => {
-                kernel.set_ksm(KsmConfig { pages_to_scan: 500, max_page_sharing: 8 })?;
+                kernel.set_ksm(read("pages-to-scan=500,max-page-sharing=8").expect("knobs"));
                 kernel.ksm_pass(updates);
             }
             2 => {
-                kernel.set_khugepaged(KhugepagedConfig {
-                    pages_to_scan: 4096,
-                    ..KhugepagedConfig::default()
-                })?;
+                kernel.set_khugepaged(KhugepagedConfig::default());
                 kernel.khugepaged_pass(updates);
             }
             _ => host.take_back(&frames, updates)?,
@@ -338,7 +336,7 @@ fn figures(workload: &str) -> Vec<RunResult> {
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(2_000_000) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,4k+4k,4k+shadow-4k").unwrap(),
-        memory: MemoryState::parse(Some("1G"), None, None).unwrap(),
+        memory: MemoryState::of(1 << 30),
         seed: 1,
         functional: false,
         check: false,

@@ -10,6 +10,7 @@
 
 mod storms;
 
+use perforate_config::{Within, read};
 use perforate_mmu::{Host, Sabotage};
 use perforate_os::{HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, SimError};
@@ -42,7 +43,7 @@ impl VirtualStorm {
         let mut guest = Storm::new(pair, seed);
         let weights = std::array::from_fn(|_| guest.random.below(4));
         let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
-        let contents = contents.parse().expect("valid");
+        let contents = read(&contents).expect("valid");
         let has_segments = pair.host.is_some_and(storms::has_segments);
         let mut storm = Self { guest, weights, has_segments };
         storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
@@ -149,14 +150,14 @@ impl VirtualStorm {
     fn promote(&mut self) -> Result<(), SimError> {
         let limit = [0, 100, 400, 511][self.below(4) as usize];
         let config = KhugepagedConfig {
-            pages_to_scan: 512 * (1 + self.below(16)),
-            max_ptes_none: limit,
-            max_ptes_swap: [0, 511][self.below(2) as usize],
-            max_ptes_shared: [0, 511][self.below(2) as usize],
+            pages_to_scan: Within::new(512 * (1 + self.below(16))),
+            max_ptes_none: Within::new(limit),
+            max_ptes_swap: Within::new([0, 511][self.below(2) as usize]),
+            max_ptes_shared: Within::new([0, 511][self.below(2) as usize]),
             defrag: self.guest.random.one_in(2),
         };
         self.host(|host, updates| {
-            host.kernel_mut().set_khugepaged(config)?;
+            host.kernel_mut().set_khugepaged(config);
             host.kernel_mut().khugepaged_pass(updates);
             Ok(())
         })
@@ -164,9 +165,12 @@ impl VirtualStorm {
 
     fn merge(&mut self) -> Result<(), SimError> {
         let pages_to_scan = [20, 200, 3000][self.below(3) as usize];
-        let config = KsmConfig { pages_to_scan, max_page_sharing: 2 + self.below(20) };
+        let config = KsmConfig {
+            pages_to_scan: Within::new(pages_to_scan),
+            max_page_sharing: Within::new(2 + self.below(20)),
+        };
         self.host(|host, updates| {
-            host.kernel_mut().set_ksm(config)?;
+            host.kernel_mut().set_ksm(config);
             host.kernel_mut().ksm_pass(updates);
             Ok(())
         })

@@ -257,7 +257,7 @@ mod tests {
         for benchmark in Benchmark::ALL {
             let name = synthetic(&Row { benchmark, bytes: 1 << 20 });
             let workload = Workload { name: name.clone(), skip: 0, instructions: Some(1000) };
-            let memory = MemoryState::parse(Some("64M"), Some("none"), None).unwrap();
+            let memory = MemoryState::of(64 << 20);
             assert!(perforate_sim::open_workload(&workload, &memory, 1).is_ok(), "{name}");
         }
     }

@@ -98,7 +98,7 @@ impl Kind for LargePageRequest {
 
 fn scheme(subject: &str) -> Result<&'static Scheme, String> {
     let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-    if scheme.ideal_memory || scheme.has_segments() || scheme.gap_tolerance.is_some() {
+    if scheme.ideal_memory || scheme.segments || scheme.gap_tolerance.is_some() {
         return Err(format!(
             "{subject:?} maps by other means than 4KB, 2MB and perforated pages; \
              take 4k, thp, perforated or one of their kin"

@@ -100,10 +100,7 @@ impl Kernel {
         &mut self,
         distribution: ContentDistribution,
     ) -> Result<(), OsError> {
-        distribution.check().map_err(|reason| {
-            let text = distribution.to_string();
-            OsError::InvalidContents { text, reason }
-        })?;
+        distribution.check()?;
         self.contents.are_kept = true;
         self.contents.distribution = Some(distribution);
         Ok(())

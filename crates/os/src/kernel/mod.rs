@@ -83,7 +83,6 @@ use perforate_types::{
     AccessKind, Frame, GapTolerance, PhysicalAddress, ProcessId, ProgramEvent, SpaceId, Update,
     VirtualPage,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::memory::{FRAME_BYTES, FrameLayout, IoGap, PhysicalMemory};
 use crate::space::{AddressSpace, Effects, region_of};
@@ -112,8 +111,7 @@ pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
 
 /// The format of the page tables, as far as frames are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableFormat {
     /// Level-2 nodes are order-1 pairs, node and shadow node, and memory has a hole bitmap (P-1,
     /// P-2).
@@ -135,52 +133,38 @@ impl TableFormat {
 }
 
 /// What a [`Kernel`] is made from, besides its policy.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct KernelConfig {
     /// Size of physical memory in bytes, a multiple of 4096.
     pub memory_bytes: u64,
     /// Injected fragmentation.
-    #[serde(default)]
     pub fragmentation: Option<Fragmentation>,
     /// Seed of the fragmentation.
-    #[serde(default)]
     pub seed: u64,
     /// Format of the page tables.
-    #[serde(default)]
     pub tables: TableFormat,
     /// How memory is divided into zones.
-    #[serde(default)]
     pub zones: ZoneLayout,
     /// The I/O gap; without one, memory begins at address 0 and has no gaps.
-    #[serde(default)]
     pub io_gap: Option<IoGap>,
     /// Room for memory that is added at run time, at the end of the physical address space: in a
     /// guest, what its balloon holds from the start (D §VI.C).
-    #[serde(default)]
     pub hot_add_bytes: u64,
     /// Frames that are faulty and never used.
-    #[serde(default)]
     pub faulty: Option<FaultMap>,
     /// What a fault does for a 2MB page when no whole block is free.
-    #[serde(default)]
     pub defrag: Defrag,
     /// Swap space in bytes; without any, no memory of programs is swapped out.
-    #[serde(default)]
     pub swap_bytes: u64,
     /// Whether background compaction had its time before the program started.
-    #[serde(default)]
     pub compacted: bool,
     /// What happened to memory before the program started.
-    #[serde(default)]
     pub ageing: Option<Ageing>,
     /// The memory of a real machine that this one begins as; its size, layout and zones are then the
     /// snapshot's, whatever is said of them here.
-    #[serde(skip)]
     pub snapshot: Option<Arc<HostSnapshot>>,
     /// For traces without map events: a touch outside any area makes an anonymous area that
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
-    #[serde(default)]
     pub implicit_maps: bool,
 }
 
@@ -443,7 +427,8 @@ impl Kernel {
             return error;
         };
         let untouched_pages: u64 = self.live_spaces().map(AddressSpace::untouched_pages).sum();
-        let foreign = self.config.fragmentation.map_or(0.0, |f| f.portion * f.hole_share);
+        let foreign =
+            self.config.fragmentation.map_or(0.0, |f| f.portion.value() * f.hole_share.value());
         let used_bytes = memory_bytes - free_bytes;
         let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;
         // Faulty frames and what the rest of the system has grow with the memory.

@@ -8,7 +8,7 @@ use super::Random;
 
 /// Whether a scheme's page tables have segments beside them.
 pub fn has_segments(scheme: &Scheme) -> bool {
-    scheme.policy.starts_with("segment")
+    scheme.segments
 }
 
 /// What happens to the segment of an address space.

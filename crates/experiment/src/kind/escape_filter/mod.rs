@@ -204,7 +204,7 @@ fn workload(settings: &Settings) -> String {
 fn composition(subject: &str) -> Result<Composition, String> {
     let pair = Composition::find(subject).map_err(|error| error.to_string())?;
     match pair.host {
-        Some(host) if host.has_segments() => Ok(pair),
+        Some(host) if host.segments => Ok(pair),
         _ => Err(format!("{subject:?} has no host with direct segments, as 4k+segment has")),
     }
 }

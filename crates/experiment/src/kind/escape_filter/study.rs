@@ -129,7 +129,7 @@ impl Study<'_> {
         let mut counters = Counters::default();
         run.system().record(instructions, &mut counters);
         let get = |name| counters.get(name).unwrap_or_default();
-        let (by_segments, walked) = if self.composition.own.has_segments() {
+        let (by_segments, walked) = if self.composition.own.segments {
             (get("misses_in_both_segments"), get("misses_in_guest_segment_only"))
         } else {
             let by_host = get("misses_in_host_segment_only");

@@ -11,7 +11,7 @@ fn machine(bits: usize) -> Machine {
 /// Runs a program over no and over so many faulty frames, which are the third result.
 fn run(subject: &str, bits: usize, count: usize) -> (Outcome, Outcome, Vec<u64>) {
     let machine = machine(bits);
-    let guest = MemoryState::parse(Some("256M"), None, None).unwrap();
+    let guest = MemoryState::of(256 << 20);
     let tape = Tape::read("random:size=64M,writes=50%", 100_000, &guest).unwrap();
     let composition = composition(subject).unwrap();
     let study = Study { machine: &machine, composition, guest: &guest, tape: &tape, check: true };

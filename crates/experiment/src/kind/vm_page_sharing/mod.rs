@@ -137,7 +137,7 @@ impl Choice {
             return Err(format!("{host:?} keeps shadow tables; take a host with nested paging"));
         }
         let guest = pair.own;
-        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.has_segments() {
+        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.segments {
             let name = guest.name;
             return Err(format!("guest {name:?} has tables of its own kind; take 4k or thp"));
         }

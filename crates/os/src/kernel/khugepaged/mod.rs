@@ -19,9 +19,9 @@ mod region;
 use perforate_types::{Counters, SpaceId, Update};
 
 use super::{Kernel, SpaceRegion};
+use crate::Promotion;
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-use crate::{OsError, Promotion};
 pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
@@ -74,16 +74,8 @@ pub(super) struct Khugepaged {
 
 impl Kernel {
     /// Sets the knobs of background promotion.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub fn set_khugepaged(&mut self, config: KhugepagedConfig) -> Result<(), OsError> {
-        config.check().map_err(|reason| {
-            let text = config.to_string();
-            OsError::InvalidKhugepaged { text, reason }
-        })?;
+    pub fn set_khugepaged(&mut self, config: KhugepagedConfig) {
         self.khugepaged.config = config;
-        Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -93,7 +85,7 @@ impl Kernel {
         self.refresh_owners();
         let Counts { collapsed, perforated, .. } = self.khugepaged.counts;
         let mut pass = KhugepagedPass::default();
-        while pass.pages_scanned < self.khugepaged.config.pages_to_scan {
+        while pass.pages_scanned < self.khugepaged.config.pages_to_scan.get() {
             let Some((id, number)) = self.next_candidate() else {
                 self.khugepaged.counts.full_scans += 1;
                 self.khugepaged.cursor = SpaceRegion::default();

@@ -64,16 +64,8 @@ pub(super) struct Ksm {
 
 impl Kernel {
     /// Sets the knobs of same-page merging.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub fn set_ksm(&mut self, config: KsmConfig) -> Result<(), OsError> {
-        config.check().map_err(|reason| {
-            let text = config.to_string();
-            OsError::InvalidKsm { text, reason }
-        })?;
+    pub fn set_ksm(&mut self, config: KsmConfig) {
         self.ksm.config = config;
-        Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -82,7 +74,7 @@ impl Kernel {
         self.note_peak();
         let merged_before = self.ksm.counts.merged;
         let mut pass = KsmPass::default();
-        while pass.pages_scanned < self.ksm.config.pages_to_scan {
+        while pass.pages_scanned < self.ksm.config.pages_to_scan.get() {
             let Some(place) = self.next_place() else {
                 self.end_full_scan();
                 pass.ended_full_scan = true;
@@ -190,7 +182,7 @@ impl Kernel {
                 last.sharers.pop();
                 continue;
             }
-            if last.sharers.len() as u64 >= self.ksm.config.max_page_sharing {
+            if last.sharers.len() as u64 >= self.ksm.config.max_page_sharing.get() {
                 break;
             }
             found = Some(last.frame);
@@ -209,7 +201,7 @@ impl Kernel {
         let mut seen = std::mem::take(&mut self.ksm.seen);
         seen.retain(|&place, _| self.is_candidate(place));
         self.ksm.seen = seen;
-        let limit = self.ksm.config.max_page_sharing;
+        let limit = self.ksm.config.max_page_sharing.get();
         let mut stable = std::mem::take(&mut self.ksm.stable);
         let mut merged = BTreeMap::new();
         stable.retain(|&identity, nodes| {
