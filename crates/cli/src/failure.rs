@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use perforate_capture::CaptureError;
+use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
@@ -22,7 +23,7 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// The simulation.
-    #[error(transparent)]
+    #[error("{}", told(.0))]
     Simulation(#[from] SimError),
     /// A trace.
     #[error(transparent)]
@@ -83,15 +84,10 @@ impl Failure {
                 | SimError::ImpossiblePair { .. }
                 | SimError::GuestTooLarge { .. }
                 | SimError::Host(_)
-                | SimError::Segment(_)
-                | SimError::Superpages(_)
+                | SimError::Config(_)
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
-                | SimError::Size { .. }
                 | SimError::MemoryBeyondCaches { .. }
-                | SimError::Fragmentation(_)
-                | SimError::Past(_)
-                | SimError::Perforation(_)
                 | SimError::WarmupTooLong { .. }
                 | SimError::Trace(TraceError::Workload { .. }),
             )
@@ -99,6 +95,28 @@ impl Failure {
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
             _ => FAILED,
         }
+    }
+}
+
+/// An error of the simulation; one of an option names the flag.
+fn told(error: &SimError) -> String {
+    let SimError::Config(error) = error else { return error.to_string() };
+    let mut path = error.path();
+    let flag = match (path.next(), path.clone().next()) {
+        (Some("host"), Some(key)) => {
+            path.next();
+            format!("--host-{key}")
+        }
+        (Some(key), _) => format!("--{key}"),
+        (None, _) => return error.problem().to_owned(),
+    };
+    let keys = path.map(|key| format!("{key}: ")).collect::<String>();
+    format!("{flag}: {keys}{}", error.problem())
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Simulation(error.into())
     }
 }
 

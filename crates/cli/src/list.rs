@@ -1,10 +1,9 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
-use perforate_sim::{
-    AGEING_PRESETS, GAP_TOLERANT_OPTIONS, Machine, PERFORATION_OPTIONS, PolicyOption,
-    SEGMENT_OPTIONS, scheme,
-};
+use perforate_config::{Key, keys, words_of};
+use perforate_os::{AgeingPreset, PerforationOptions, SegmentOptions, SuperpageOptions};
+use perforate_sim::{Machine, scheme};
 use perforate_trace::WORKLOADS;
 
 use crate::experiment;
@@ -115,29 +114,35 @@ fn machines() -> String {
 
 fn ageing() -> String {
     let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
-    for preset in AGEING_PRESETS {
-        text += &format!("  {:<14} {}\n", preset.name, preset.summary);
+    for preset in words_of::<AgeingPreset>() {
+        text += &format!("  {:<14} {}\n", preset.name, preset.help);
     }
     text
 }
 
 fn perforation() -> String {
-    options("Policy for perforated pages (--perforation KEY=VALUE,…)", PERFORATION_OPTIONS)
+    options(
+        "Policy for perforated pages (--perforation KEY=VALUE,…)",
+        &keys::<PerforationOptions>(),
+    )
 }
 
 fn superpages() -> String {
-    options("Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)", GAP_TOLERANT_OPTIONS)
+    options(
+        "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
+        &keys::<SuperpageOptions>(),
+    )
 }
 
 fn segment() -> String {
-    options("Policy for direct segments (--segment KEY=VALUE,…)", SEGMENT_OPTIONS)
+    options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
 }
 
-fn options(title: &str, options: &[PolicyOption]) -> String {
+fn options(title: &str, options: &[Key]) -> String {
     let mut text = format!("{title} [default]\n");
-    for option in options {
-        let key = format!("{}={}", option.name, option.values);
-        text += &format!("  {key:<38} {} [{}]\n", option.help, option.default);
+    for Key { name, form, default, help, .. } in options {
+        let option = format!("{name}={form}");
+        text += &format!("  {option:<38} {help} [{default}]\n");
     }
     text
 }

@@ -12,8 +12,9 @@ use perforate_capture::native::{
     Advice, Area, Headroom, LargePageSettings, MemoryLimit, bounded, first_to_be_killed,
 };
 use perforate_capture::proc::{self, MemoryAmounts, Residency};
-use perforate_os::{FreeMemory, parse_policy};
-use perforate_sim::{Progress, parse_size};
+use perforate_config::{Size, read};
+use perforate_os::{FreeMemory, Perforated, PerforationOptions};
+use perforate_sim::Progress;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -24,9 +25,6 @@ use outlook::Outlook;
 const LARGE_BYTES: u64 = 2 << 20;
 /// Memory touched between two looks at what is left.
 const STEP_BYTES: u64 = 64 << 20;
-/// The policy of P §III.C: less than 25 % of a block stays, in at most 4 of its 8 regions.
-const SELECTIVE: &str = "perforated:max-hole-share=25%,max-filter-bits=4";
-
 /// Ask this machine for memory in large pages (P §III.C).
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -41,7 +39,7 @@ own and goes with it, also after Ctrl-C; when memory is short, this process is k
 pub struct LiveArguments {
     /// Memory to ask for; never more than half of what is available
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
-    size: String,
+    size: Size,
     /// How long to let khugepaged work before looking again: seconds, or with m minutes
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = seconds)]
     wait: u64,
@@ -50,8 +48,8 @@ pub struct LiveArguments {
     collapse: bool,
     /// Policy for perforated pages, as elsewhere [default: P §III.C's,
     /// max-hole-share=25%,max-filter-bits=4]
-    #[arg(long, value_name = "SPEC")]
-    perforation: Option<String>,
+    #[arg(long, value_name = "SPEC", value_parser = read::<PerforationOptions>)]
+    perforation: Option<PerforationOptions>,
     /// Print the result as a JSON line and nothing else
     #[arg(long)]
     json: bool,
@@ -92,15 +90,11 @@ pub(super) struct Found {
 
 /// Runs the experiment.
 pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
-    let wanted = parse_size("--size", &arguments.size)?;
-    let policy = match &arguments.perforation {
-        Some(options) => format!("perforated:{options}"),
-        None => SELECTIVE.into(),
-    };
-    let policy = parse_policy(&policy).map_err(|error| Failure::Usage(error.to_string()))?;
+    let options = arguments.perforation.unwrap_or(PerforationOptions::SELECTIVE);
+    let policy = Perforated::new(options).map_err(|error| error.under("perforation"))?;
     let before = Before::now();
     let mut notes = Vec::new();
-    let bytes = allowed(wanted, &mut notes)?;
+    let bytes = allowed(arguments.size.bytes(), &mut notes)?;
     if first_to_be_killed().is_err() {
         notes.push("/proc/self/oom_score_adj cannot be written; others may be killed first".into());
     }
@@ -121,7 +115,7 @@ pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     };
     let last = after_collapse.unwrap_or(after_wait);
     let regions = (touched_bytes.saturating_sub(last.large_bytes)) / LARGE_BYTES;
-    let outlook = match Outlook::now(&area, policy.as_ref(), regions) {
+    let outlook = match Outlook::now(&area, &policy, regions) {
         Ok(outlook) => Some(outlook),
         Err(problem) => {
             notes.push(format!(

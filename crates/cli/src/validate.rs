@@ -18,7 +18,9 @@ use clap::Args;
 use perforate_capture::native::{
     Headroom, Job, Prepared, Processor, bounded, clock_ghz, pin, serve,
 };
-use perforate_sim::{RunResult, parse_size};
+use perforate_config::{Count, Size, Within, read};
+use perforate_os::Ageing;
+use perforate_sim::RunResult;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
@@ -52,7 +54,7 @@ pub struct ValidateArguments {
     quick: bool,
     /// Memory of the largest benchmarks, a power of two [default: 1G; with --quick 256M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    size: Option<String>,
+    size: Option<Size>,
     /// Blocks of four runs, two with and two without large pages [default: 6; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
@@ -65,21 +67,21 @@ pub struct ValidateArguments {
     machine: Option<String>,
     /// Age the simulated memory first, so that its 4KB frames lie scattered: PRESET[,free=F%] (see
     /// `perforate list ageing`) [default: frames follow each other as pages do]
-    #[arg(long, value_name = "SPEC")]
-    age: Option<String>,
+    #[arg(long, value_name = "SPEC", value_parser = read::<Ageing>)]
+    age: Option<Ageing>,
     /// Operations of each benchmark that are recorded and simulated
     /// [default: 2000000; with --quick 500000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
-    operations: Option<u64>,
+    #[arg(long, value_name = "N")]
+    operations: Option<Within<1000, 1_000_000_000>>,
     /// Leave the built-in benchmarks out; needs a program
     #[arg(long, requires = "program")]
     program_only: bool,
     /// Instructions of the program to pass over before the recorded part
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "program")]
-    skip: u64,
+    #[arg(long, value_name = "N", default_value_t = Count(0), requires = "program")]
+    skip: Count,
     /// Instructions of the program to record [default: 20 M]
     #[arg(long, value_name = "N", requires = "program")]
-    instructions: Option<u64>,
+    instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -113,8 +115,8 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let mut outcome = Outcome::new(&processor, &machine, &assumptions, remarks);
     let effort = arguments.effort();
     outcome.clock_ghz = own_clock(effort.processor)?;
-    let operations = arguments.operations.unwrap_or(arguments.pick(500_000, 2_000_000));
-    let age = arguments.age.as_deref();
+    let operations = arguments.operations.map_or(arguments.pick(500_000, 2_000_000), Within::get);
+    let age = arguments.age;
     let prediction = Prediction { machine: &machine, assumptions: &assumptions, age, operations };
     let mut results = Vec::new();
     if !arguments.program_only {
@@ -176,10 +178,7 @@ impl ValidateArguments {
 
     /// Memory of one process; two of them are there at a time.
     fn size(&self, notes: &mut Vec<String>) -> Result<u64, Failure> {
-        let wanted = match &self.size {
-            Some(text) => parse_size("--size", text)?,
-            None => self.pick(256 << 20, 1 << 30),
-        };
+        let wanted = self.size.map_or(self.pick(256 << 20, 1 << 30), Size::bytes);
         let power = 1 << wanted.max(1).ilog2();
         if power < Prepared::LEAST_BYTES {
             return Err(Failure::Usage(format!("--size: {wanted} bytes; expected at least 64K")));
@@ -211,8 +210,8 @@ impl ValidateArguments {
     ) -> Result<RowOutcome, Failure> {
         let blocks = effort.blocks * effort.rounds;
         let measured = program::measure(&self.program, blocks, effort.processor)?;
-        let instructions = self.instructions.unwrap_or(PROGRAM_INSTRUCTIONS);
-        let sample = program::Sample { skip: self.skip, instructions };
+        let instructions = self.instructions.map_or(PROGRAM_INSTRUCTIONS, |count| count.0);
+        let sample = program::Sample { skip: self.skip.0, instructions };
         let resident = measured.resident_bytes;
         let (predicted, runs) = program::predict(prediction, &self.program, sample, resident)?;
         results.extend(runs);

@@ -27,8 +27,8 @@ impl ConfigError {
         self
     }
 
-    /// A key that there is not.
-    pub(crate) fn unknown_key(key: &str, known: &[&str]) -> Self {
+    /// A key that there is not: the nearest of those that there are, or all.
+    pub fn unknown_key(key: &str, known: &[&str]) -> Self {
         Self::new(words::unknown(key, known))
     }
 

@@ -13,7 +13,8 @@ use crate::{Address, Share, Size, given, words};
 pub struct Key {
     /// How it is written.
     pub name: String,
-    /// What its values look like: `SIZE`, `S%`, `eager|lazy`.
+    /// What its values look like: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
+    /// (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
     /// The value where none is given; empty where one must be given or nothing stands for it.
     pub default: String,
@@ -61,7 +62,7 @@ fn key(name: &str, property: &Value) -> Key {
     let text = |key: &str| property.get(key).and_then(Value::as_str);
     Key {
         name: words::kebab(name),
-        form: form(property).into_owned(),
+        form: text("form").map_or_else(|| form(property).into_owned(), str::to_owned),
         default: property.get("default").map_or(String::new(), |value| default(value, property)),
         help: help(property),
         heading: text("heading").map(str::to_owned),

@@ -10,7 +10,8 @@ use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::warmup::{self, Course, Warmup};
 use crate::{
-    Composition, Machine, MemoryState, ModeSwitching, Scheme, SimError, Workload, open_workload,
+    Composition, Machine, MeasuringOptions, MemoryState, ModeSwitching, PlacementOptions, Scheme,
+    SimError, Workload, open_workload,
 };
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
@@ -34,6 +35,32 @@ pub struct Comparison {
     pub warmup: Option<u64>,
 }
 
+impl Comparison {
+    /// The comparison of schemes on a workload that these options describe.
+    pub fn new(
+        workload: String,
+        machine: Machine,
+        schemes: Vec<Composition>,
+        memory: MemoryState,
+        (placement, measuring): (&PlacementOptions, &MeasuringOptions),
+    ) -> Self {
+        Self {
+            workload: Workload {
+                name: workload,
+                skip: placement.skip.0,
+                instructions: placement.instructions.map(|count| count.0),
+            },
+            machine,
+            schemes,
+            memory,
+            seed: placement.seed.0,
+            functional: measuring.functional,
+            check: measuring.check,
+            warmup: measuring.stated_warmup(),
+        }
+    }
+}
+
 /// How far a comparison is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -48,16 +75,6 @@ impl Progress {
     fn of_two_runs(self, before: u64) -> Self {
         Self { done: before + self.done, total: self.total.map(|total| total.saturating_mul(2)) }
     }
-}
-
-/// What is done besides for the sake of sound statistics.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MeasuringOptions {
-    /// Instructions at the beginning of each window of a sampled trace that are simulated and not
-    /// counted in [`RunResult::sampled`].
-    pub window_warmup: u64,
-    /// Runs everything twice: a first time to find how long the warm-up must be.
-    pub detect_warmup: bool,
 }
 
 /// Runs a comparison; `progress` hears of it now and then.
@@ -80,7 +97,7 @@ pub fn compare_with(
     measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
-    if !measuring.detect_warmup {
+    if !measuring.detects_warmup() {
         let run = comparison.run(comparison.warmup, measuring, progress)?;
         return Ok(comparison.results(run, measuring, false));
     }
@@ -130,7 +147,7 @@ impl Comparison {
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            simulations.push(simulation.with_window_warmup(measuring.window_warmup));
+            simulations.push(simulation.with_window_warmup(measuring.window_warmup.0));
         }
         let mut touched = Touched::new();
         let total = metadata.instructions;
@@ -165,14 +182,14 @@ impl Comparison {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let sampled = represented.and_then(|represented| {
-                let window_warmup = measuring.window_warmup;
+                let window_warmup = measuring.window_warmup.0;
                 Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
             });
             let mut notes = notes.clone();
             notes.extend(warmup_note);
             notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
             notes.extend(sampled::window_warmup_note(
-                measuring.window_warmup,
+                measuring.window_warmup.0,
                 represented.is_some(),
                 sampled.is_some(),
             ));
@@ -193,12 +210,12 @@ impl Comparison {
         let after = warmup::settled_after(std::slice::from_ref(&named.1));
         let warmup = Warmup {
             instructions,
-            stated: self.warmup.is_some() && !measuring.detect_warmup,
+            stated: self.warmup.is_some() && !measuring.detects_warmup(),
             detected,
             suggested_instructions: after.map(|after| instructions.saturating_add(after)),
         };
         let figure = warmup::figure_name(self.functional);
-        let note = if measuring.detect_warmup {
+        let note = if measuring.detects_warmup() {
             Some(warmup::detection_note(instructions, figure, detected))
         } else {
             warmup::note(instructions, figure, &[named], warmup.suggested_instructions)

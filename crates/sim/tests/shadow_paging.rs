@@ -5,7 +5,7 @@
 
 use perforate_config::read;
 use perforate_mmu::{Sabotage, TlbGeometry, WalkCacheConfig};
-use perforate_os::{FrameClass, KhugepagedConfig, KsmConfig};
+use perforate_os::{FrameClass, KhugepagedConfig};
 use perforate_sim::{
     Comparison, Composition, Exits, Machine, MemoryState, Past, RunResult, SimError, System,
     SystemOptions, Workload, compare,
@@ -209,9 +209,10 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
         machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
     }
     // In half of the storms the host has less memory than its guest, and swaps.
-    let small = HostMemoryOptions { memory: Some("12M"), swap: Some("64M"), ..Default::default() };
-    let host = if random.below(2) == 0 { small } else { HostMemoryOptions::default() };
-    let memory = MemoryState::of(24 << 20).over(&host).unwrap();
+    let past = Past { swap_bytes: 64 << 20, ..Past::default() };
+    let small = Box::new(MemoryState { past, ..MemoryState::of(12 << 20) });
+    let host = (random.below(2) == 0).then_some(small);
+    let memory = MemoryState { host, ..MemoryState::of(24 << 20) };
     let mut system = system_on(&machine, pair, &memory, seed);
     let contents = read("zero=5%,duplicate=50%,distinct=20").unwrap();
     system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;

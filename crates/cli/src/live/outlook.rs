@@ -96,7 +96,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use perforate_os::FrameState::{Free, Large, Movable, Unmovable};
-    use perforate_os::{OccupancyBuilder, parse_policy};
+    use perforate_os::{OccupancyBuilder, Perforated, PerforationOptions};
 
     use super::*;
 
@@ -119,9 +119,9 @@ mod tests {
         (0..5).for_each(|_| push(&[(Unmovable, 1), (Movable, 63)]));
         push(&[(Movable, 192)]);
         let memory = memory.finish().unwrap();
-        let policy = parse_policy(super::super::SELECTIVE).unwrap();
+        let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
         let ours = (1224..1424).chain([7]).collect();
-        let outlook = Outlook::of(&memory, &ours, policy.as_ref(), 3).unwrap();
+        let outlook = Outlook::of(&memory, &ours, &policy, 3).unwrap();
         let count = |reach| outlook.survey.count(reach);
         assert_eq!(outlook.survey.memory_blocks, 6);
         assert_eq!((count(BlockReach::Large), count(BlockReach::Whole)), (1, 1));

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use perforate_capture::native::{Benchmark, Job, Paging};
 use perforate_capture::{CaptureError, Ending, RecordOptions, Region, Selection};
+use perforate_config::Size;
+use perforate_os::{Ageing, Defrag};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, Past, PastOptions, Progress, RunResult,
-    SimError, Workload,
+    Comparison, Composition, Machine, MemoryOptions, MemoryState, Progress, RunResult, SimError,
+    Workload,
 };
 
 use super::plan::{Assumption, Row};
@@ -27,7 +29,7 @@ pub struct Prediction<'a> {
     pub assumptions: &'a [Assumption],
     /// What the simulated memory went through before, as `--age` of other commands; none: frames
     /// follow each other as pages do.
-    pub age: Option<&'a str>,
+    pub age: Option<Ageing>,
     /// Operations recorded at least; the first half warms up.
     pub operations: u64,
 }
@@ -136,12 +138,10 @@ impl Prediction<'_> {
     /// page, as here large pages are asked for with madvise; 4KB pages take what is free.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
-        let size = if self.age.is_some() { room.saturating_mul(2) } else { room }.to_string();
-        let memory = MemoryState::parse(Some(&size), Some("none"), None)?;
-        let Some(age) = self.age else { return Ok(memory) };
-        let defrag = Some("always");
-        let past = PastOptions { age: Some(age), defrag, ..PastOptions::default() };
-        memory.with_past(Past::parse(past)?)
+        let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
+        let defrag = self.age.map(|_| Defrag::Always);
+        let (memory, age) = (Some(Size(size)), self.age);
+        MemoryOptions { memory, age, defrag, ..MemoryOptions::default() }.resolve()
     }
 
     /// Times of the results per operation, for each assumption.

@@ -15,7 +15,8 @@ mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
-pub use settings::{Setting, Settings, count};
+use perforate_config::Key;
+pub use settings::{Settings, check_key};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
 /// exist for this subject is left out.
@@ -35,7 +36,7 @@ pub trait Kind: Sync {
     fn subjects(&self) -> &'static str;
 
     /// All settings it knows.
-    fn settings(&self) -> &'static [Setting];
+    fn settings(&self) -> Vec<Key>;
 
     /// Whether settings and subject can be measured, without measuring.
     ///

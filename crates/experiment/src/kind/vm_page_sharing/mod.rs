@@ -9,48 +9,50 @@ mod study;
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{Key, Share, Size, Within, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{CONTENTS, REGION_PAGES, heap_regions, inputs};
+use super::settings::wrong;
+use super::{Kind, Measurement, Settings};
 use study::{Figures, Setup, composition};
 
-const HEAP: &str = "2580M";
 const HEAP_BYTES: (u64, u64) = (64 << 20, 64 << 30);
-const READS: u64 = 1_000_000;
-const GUEST: &str = "thp";
-const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
 
-const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "heap",
-        meaning: "memory that the program of each machine uses, whole 2MB pages from 64M to 64G; \
-                  the default is that of P §III.A",
-        default: Some(HEAP),
-    },
-    Setting {
-        key: "contents",
-        meaning: "what pages of both machines hold, as --contents; without distinct= the pool is \
-                  half as large as the pages that draw from it: a content has two takers on average",
-        default: Some(CONTENTS),
-    },
-    Setting { key: "guest", meaning: "scheme of both guests", default: Some(GUEST) },
-    Setting {
-        key: "reads",
-        meaning: "reads counted of the first machine's program, as many before them warm up",
-        default: Some("1000000"),
-    },
-    Setting {
-        key: "machine",
-        meaning: "a machine's name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct SharingSettings {
+    /// Memory that the program of each machine uses, whole 2MB pages from 64M to 64G; the default is
+    /// that of P §III.A.
+    heap: Size,
+    /// What pages of both machines hold; without distinct= the pool is half as large as the pages
+    /// that draw from it: a content has two takers on average.
+    contents: ContentDistribution,
+    /// Scheme of both guests.
+    guest: String,
+    /// Reads counted of the first machine's program, as many before them warm up.
+    reads: Within<1, 1_000_000_000>,
+    /// A machine's name or file.
+    machine: String,
+    /// Whether every translation is compared with the oracle.
+    check: bool,
+}
+
+impl Default for SharingSettings {
+    fn default() -> Self {
+        Self {
+            heap: Size(2580 << 20),
+            contents: CONTENTS,
+            guest: "thp".into(),
+            reads: Within::new(1_000_000),
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this folder.
 pub struct VmPageSharing;
@@ -68,8 +70,8 @@ impl Kind for VmPageSharing {
         "schemes of the host"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<SharingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -118,14 +120,15 @@ struct Choice {
 
 impl Choice {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let regions = heap_regions(settings, HEAP, HEAP_BYTES)?;
+        let own: SharingSettings = settings.read()?;
+        let regions = heap_regions(own.heap, HEAP_BYTES)?;
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
-            guest: settings.text("guest").unwrap_or(GUEST).into(),
+            machine: settings.machine(&own.machine)?,
+            guest: own.guest,
             regions,
-            reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-            contents: contents(settings.text("contents").unwrap_or(CONTENTS), regions)?,
-            check: is_checked(settings)?,
+            reads: own.reads.get(),
+            contents: contents(own.contents, regions)?,
+            check: own.check,
         })
     }
 
@@ -157,15 +160,15 @@ impl Choice {
 }
 
 /// What pages hold, for heaps of so many regions in each machine.
-fn contents(text: &str, regions: u64) -> Result<ContentDistribution, String> {
-    let read = |text: &str| text.parse::<ContentDistribution>().map_err(|error| error.to_string());
-    if !text.contains("duplicate=") || text.contains("distinct=") {
-        return read(text);
-    }
-    let contents = read(&format!("{text},distinct=1"))?;
+fn contents(given: ContentDistribution, regions: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * regions * REGION_PAGES) as f64;
-    let distinct = (pages * contents.duplicate / 2.0) as u64;
-    Ok(ContentDistribution { distinct: distinct.max(1), ..contents })
+    let distinct = match given.duplicate {
+        Share::NONE => given.distinct,
+        _ if given.distinct > 0 => given.distinct,
+        share => ((pages * share.value() / 2.0) as u64).max(1),
+    };
+    let contents = ContentDistribution { distinct, ..given };
+    contents.check().map(|()| contents).map_err(|error| wrong(error.under("contents")))
 }
 
 /// The figures by name.
