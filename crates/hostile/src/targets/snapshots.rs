@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use perforate_capture::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
-use perforate_os::HostSnapshot;
+use perforate_os::{HostSnapshot, Perforated, PerforationOptions};
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};
 

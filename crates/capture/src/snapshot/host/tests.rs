@@ -218,7 +218,7 @@ fn a_terabyte() {
         snapshot: Some(std::sync::Arc::new(again)),
         ..perforate_os::KernelConfig::default()
     };
-    let policy = perforate_os::parse_policy("thp").unwrap();
+    let policy = Box::new(perforate_os::Thp::new("thp"));
     let kernel = perforate_os::Kernel::new(config, policy).unwrap();
     timed("placed", start);
     let start = std::time::Instant::now();
