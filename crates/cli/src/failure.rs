@@ -101,17 +101,14 @@ impl Failure {
 /// An error of the simulation; one of an option names the flag.
 fn told(error: &SimError) -> String {
     let SimError::Config(error) = error else { return error.to_string() };
-    let mut path = error.path();
-    let flag = match (path.next(), path.clone().next()) {
-        (Some("host"), Some(key)) => {
-            path.next();
-            format!("--host-{key}")
-        }
-        (Some(key), _) => format!("--{key}"),
-        (None, _) => return error.problem().to_owned(),
+    let path: Vec<&str> = error.path().collect();
+    let (flag, keys) = match path.as_slice() {
+        ["host", key, keys @ ..] => (format!("--host-{key}: "), keys),
+        [key, keys @ ..] => (format!("--{key}: "), keys),
+        [] => (String::new(), &[][..]),
     };
-    let keys = path.map(|key| format!("{key}: ")).collect::<String>();
-    format!("{flag}: {keys}{}", error.problem())
+    let keys = keys.iter().map(|key| format!("{key}: ")).collect::<String>();
+    format!("{flag}{keys}{}", error.problem())
 }
 
 impl From<ConfigError> for Failure {

@@ -2,12 +2,16 @@
 
 use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
-use perforate_os::{AgeingPreset, PerforationOptions, SegmentOptions, SuperpageOptions};
-use perforate_sim::{Machine, scheme};
+use perforate_os::{
+    AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
+    PerforationOptions, SegmentOptions, SuperpageOptions,
+};
+use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
 use perforate_trace::WORKLOADS;
 
 use crate::experiment;
 use crate::failure::Failure;
+use crate::options::Flags;
 use crate::output::print;
 use perforate_trace::bundled;
 
@@ -26,6 +30,8 @@ enum What {
     Workloads,
     /// Machines
     Machines,
+    /// Options of a run and of its memory
+    Options,
     /// What ages memory
     Ageing,
     /// Options of the policy for perforated pages
@@ -44,6 +50,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Schemes, schemes as fn() -> String),
         (What::Workloads, workloads),
         (What::Machines, machines),
+        (What::Options, all_options),
         (What::Ageing, ageing),
         (What::Perforation, perforation),
         (What::Segment, segment),
@@ -112,6 +119,21 @@ fn machines() -> String {
     text
 }
 
+fn all_options() -> String {
+    let run = [PlacementOptions::keys(), MeasuringOptions::keys()].concat();
+    let memory: Vec<Key> =
+        keys::<MemoryOptions>().into_iter().filter(|key| key.name != "host").collect();
+    [
+        options("Runs (--KEY VALUE; experiments: KEY = VALUE)", &run),
+        options("Memory (likewise; of the host under a virtual machine --host-KEY)", &memory),
+        options("Injected fragmentation (--fragmentation KEY=VALUE,…)", &keys::<Fragmentation>()),
+        options("Background promotion (--khugepaged every=N,…)", &keys::<KhugepagedConfig>()),
+        options("Same-page merging (--ksm every=N,…)", &keys::<KsmConfig>()),
+        options("What is on the pages (--contents KEY=VALUE,…)", &keys::<ContentDistribution>()),
+    ]
+    .join("\n")
+}
+
 fn ageing() -> String {
     let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
     for preset in words_of::<AgeingPreset>() {
@@ -142,7 +164,10 @@ fn options(title: &str, options: &[Key]) -> String {
     let mut text = format!("{title} [default]\n");
     for Key { name, form, default, help, .. } in options {
         let option = format!("{name}={form}");
-        text += &format!("  {option:<38} {help} [{default}]\n");
+        // Where none is said, the text says what that means.
+        let is_said = default.is_empty() || help.contains("[default");
+        let default = if is_said { String::new() } else { format!(" [{default}]") };
+        text += &format!("  {option:<38} {help}{default}\n");
     }
     text
 }

@@ -31,4 +31,5 @@ pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use read::read;
 pub use unit::{Address, Count, Share, Size, Within};
+pub use words::nearest;
 pub use write::{write, write_changed};

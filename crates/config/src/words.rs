@@ -11,7 +11,7 @@ pub fn kebab(key: &str) -> String {
 }
 
 /// The known word that a wrong one most probably stands for.
-fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &&str| strsim::damerau_levenshtein(&kebab(word), &kebab(known));
     let nearest = known.iter().min_by_key(|known| distance(known))?;
     let is_near = distance(nearest) <= nearest.len().max(word.len()) / 3;

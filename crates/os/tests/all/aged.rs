@@ -1,5 +1,6 @@
 //! Memory with a past: faulty frames, ageing, claiming fragmented blocks, compaction.
 
+use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
     Ageing, CompactionCounts, Defrag, FaultMap, Kernel, KernelConfig, OtherUse, TableFormat,
@@ -8,7 +9,6 @@ use perforate_os::{
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
-use crate::machine::policy;
 
 const MB: u64 = 1 << 20;
 const BASE: u64 = 0x7f00_0000_0000;

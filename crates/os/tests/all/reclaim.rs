@@ -387,7 +387,7 @@ fn modes_of_fault_time_compaction() {
         for (advised, large, wakes) in
             [(true, large_if_advised, wakes_if_advised), (false, large_else, wakes_else)]
         {
-            let what = format!("{} {advised}", defrag.name());
+            let what = format!("{defrag} {advised}");
             let mut machine = checkered(defrag);
             let start = BASE + 256 * MB;
             machine.map(start, 2 * REGION);

@@ -433,7 +433,7 @@ fn scanners_leave_a_segment_alone() {
     for place in 0..2048 {
         machine.write(BASE + place * KB4); // All paged in place.
     }
-    machine.kernel.set_ksm(perforate_os::KsmConfig::default()).expect("valid");
+    machine.kernel.set_ksm(perforate_os::KsmConfig::default());
     machine
         .kernel
         .set_content_distribution(perforate_config::read("zero=100%").expect("valid"))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
     Ageing, Defrag, FrameState, FreeMemory, HostSnapshot, Kernel, KernelConfig, OccupancyBuilder,
@@ -11,7 +12,6 @@ use perforate_types::{
     AccessKind, Backing, Counters, Frame, HoleSet, PerforatedOperation, Permissions, ProgramEvent,
     Update, VirtualAddress, VirtualPage,
 };
-use crate::machine::policy;
 
 use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Unmovable};
 

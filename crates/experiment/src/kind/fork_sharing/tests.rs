@@ -17,13 +17,14 @@ const DEMOTING: Contender = ("perforated", Some("max-hole-share=25%,demote-above
 fn run(case: Case, changes: u64, reads: u64, contender: Contender, seed: u64) -> Figures {
     let machine = Machine::load(Machine::DEFAULT).unwrap();
     let (name, perforation) = contender;
+    let perforation = perforation.map(|text| text.parse().unwrap());
     let setup = Setup {
         machine: &machine,
         case,
         regions: REGIONS,
         changes,
         reads,
-        perforation,
+        perforation: perforation.as_ref(),
         check: true,
     };
     study::run(&setup, Scheme::find(name).unwrap(), seed)

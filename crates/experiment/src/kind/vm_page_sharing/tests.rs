@@ -8,7 +8,7 @@ use super::*;
 
 fn setup<'a>(machine: &'a Machine, contents: &str) -> Setup<'a> {
     let contents = perforate_config::read(contents).unwrap();
-    Setup { machine, guest: GUEST, regions: 40, reads: 5_000, check: true, contents }
+    Setup { machine, guest: "thp", regions: 40, reads: 5_000, check: true, contents }
 }
 
 /// What is left of each content is one frame for every 256 pages of it, counted page by page.
