@@ -39,9 +39,7 @@ pub use kernel::{
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat,
     Work,
 };
-pub use memory::{
-    Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
-};
+pub use memory::{Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
@@ -52,7 +50,7 @@ pub use occupancy::{
 };
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockCreation, BlockUse, GapTolerant, HoleAllocation, Huge1G, PartialChange,
+    BasePages, BlockCreation, BlockUse, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
     Perforated, PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice,
     PromotionRule, SegmentOptions, SegmentPolicy, SegmentRule, SmallPages, SuperpageOptions,
     SuperpageRule, Thp,

@@ -1,7 +1,7 @@
 //! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
 //! all of it.
 
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, PartialChange, Policy, TableFormat};
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Perforated, Policy, TableFormat};
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
@@ -38,7 +38,7 @@ impl Request {
     /// # Errors
     /// If memory runs out.
     pub fn serve(self, memory: KernelConfig) -> Result<RequestShares, OsError> {
-        let shadow_directories = self.policy.partial_change() == PartialChange::Punch;
+        let shadow_directories = self.policy.rule::<Perforated>().is_some();
         let config = KernelConfig {
             tables: TableFormat { shadow_directories, ..TableFormat::default() },
             defrag: self.defrag,

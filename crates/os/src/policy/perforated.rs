@@ -1,10 +1,12 @@
 //! The policy "perforated" (P §III.C, §VI; SPEC P-7).
 
+use std::any::Any;
+
 use perforate_config::{ConfigError, Share};
 use perforate_types::HoleSet;
 
 use super::{
-    BlockCreation, BlockUse, PartialChange, PerforationOptions, Policy, Promotion,
+    BlockCreation, BlockUse, PerforationOptions, Policy, Promotion,
     PromotionChoices, PromotionRule, described,
 };
 
@@ -26,6 +28,25 @@ impl Perforated {
     /// Its options.
     pub const fn options(&self) -> &PerforationOptions {
         &self.options
+    }
+
+    /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched
+    /// (P §VI).
+    pub(crate) fn reserves(&self) -> bool {
+        self.options.create == BlockCreation::Reserve
+    }
+
+    /// Whether a perforated page with these holes is to become 4KB pages. Asked when sub-pages
+    /// were punched out of it.
+    pub(crate) fn demotes(&self, holes: &HoleSet) -> bool {
+        share_of(holes) > self.options.demote_above.value()
+    }
+
+    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
+    /// data, and what has to move out of their place.
+    pub(crate) fn patches(&self, frames_copied: u64) -> bool {
+        let PerforationOptions { promote, hole_cost, .. } = self.options;
+        promote != PromotionRule::Never && (frames_copied as f64) < hole_cost
     }
 }
 
@@ -59,21 +80,8 @@ impl Policy for Perforated {
         }
     }
 
-    fn reserves(&self) -> bool {
-        self.options.create == BlockCreation::Reserve
-    }
-
-    fn demotes(&self, holes: &HoleSet) -> bool {
-        share_of(holes) > self.options.demote_above.value()
-    }
-
-    fn patches(&self, frames_copied: u64) -> bool {
-        self.options.promote != PromotionRule::Never
-            && (frames_copied as f64) < self.options.hole_cost
-    }
-
-    fn partial_change(&self) -> PartialChange {
-        PartialChange::Punch
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![self]
     }
 
     fn promotions(&self) -> &'static [Promotion] {

@@ -1,5 +1,7 @@
 //! The policy "segment".
 
+use std::any::Any;
+
 use perforate_config::ConfigError;
 use perforate_types::HoleSet;
 
@@ -52,8 +54,8 @@ impl Policy for SegmentPolicy {
         described(self.name(), &self.options)
     }
 
-    fn segment(&self) -> Option<SegmentRule> {
-        Some(self.rule)
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.rule]
     }
 
     fn use_block(&self, holes: &HoleSet) -> BlockUse {

@@ -56,6 +56,11 @@ pub(crate) enum LargePageAdvice {
     Refused,
 }
 
+/// Permissions as a page-table entry has them.
+pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissions {
+    if accessible { permissions } else { INACCESSIBLE }
+}
+
 impl Attributes {
     /// Private memory (MAP_PRIVATE) that the program may use, without advice.
     pub(crate) fn private(permissions: Permissions, backing: Backing) -> Self {
@@ -94,7 +99,7 @@ impl Attributes {
 
     /// Permissions as a page-table entry has them.
     pub(crate) fn effective(&self) -> Permissions {
-        if self.accessible { self.permissions } else { INACCESSIBLE }
+        effective(self.permissions, self.accessible)
     }
 
     /// Whether a mapping with these permissions keeps to what the program may do.

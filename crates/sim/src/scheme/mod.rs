@@ -15,7 +15,7 @@ mod shadow;
 pub use composition::Composition;
 use perforate_config::{Changes, ConfigError};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
-use perforate_os::{Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_os::{Kernel, KernelConfig, OsError, Policy, SuperpageRule, TableFormat};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -124,7 +124,7 @@ impl Scheme {
         let Some(mode) = self.mode(memory)? else { return Ok(()) };
         let policy = (self.policy)(memory)?;
         let frames = memory.address_bytes() / PageSize::Size4K.bytes();
-        let checked = policy.superpages().map_or(Ok(()), |rule| rule.check(mode, frames));
+        let checked = policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
         checked.map_err(|error| ConfigError::new(error.to_string()).under("superpages"))
     }
 
@@ -186,7 +186,7 @@ impl Scheme {
     pub(crate) fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
         let Some(mode) = self.gap_tolerance else { return Ok(None) };
         let policy = (self.policy)(memory)?;
-        let wanted = policy.superpages().map_or(Ok(mode), |rule| rule.mode(mode));
+        let wanted = policy.rule::<SuperpageRule>().map_or(Ok(mode), |rule| rule.mode(mode));
         let wrong = |error: ControlError| ConfigError::new(error.to_string()).under("superpages");
         wanted.map(Some).map_err(wrong)
     }
