@@ -89,6 +89,19 @@ fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }
 
+/// The part of the help in which an option stands.
+fn heading(name: &str) -> Option<&'static str> {
+    match name {
+        "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => {
+            Some("Memory")
+        }
+        "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
+        | "superpages" => Some("Operating system"),
+        "io-gap" | "hot-add" | "modes" => Some("Virtualization"),
+        _ => name.starts_with("host-").then_some("Virtualization"),
+    }
+}
+
 fn argument(key: Key) -> Arg {
     let mut help = key.help.clone();
     if key.name == "fragmentation" {
@@ -97,10 +110,7 @@ fn argument(key: Key) -> Arg {
         help += &format!(" [default: {}]", key.default);
     }
     let argument = Arg::new(key.name.clone()).long(key.name.clone()).help(help);
-    let argument = match &key.heading {
-        Some(heading) => argument.help_heading(heading.clone()),
-        None => argument,
-    };
+    let argument = argument.help_heading(heading(&key.name));
     if is_switch(&key) {
         return argument.action(ArgAction::SetTrue);
     }

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
-use crate::{ConfigError, Given, read, words, write};
+use crate::{ConfigError, Given, Options, read, words, write};
 
 /// Some options of `T`. Prints as `key=value,…` with those that were given, in their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Changes<T> {
     values: T,
 }
 
-impl<T: Serialize + DeserializeOwned> Changes<T> {
+impl<T: Options> Changes<T> {
     /// The options of `base`, with these instead where they were given.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
     pub fn over(&self, base: &T) -> Result<T, ConfigError> {
         let given = write::entries(&self.values);
         let merged = write::entries(base).into_iter().zip(given).map(|(base, given)| {
-            let is_given = self.keys.iter().any(|key| words::same(key, base.0));
+            let is_given = self.keys.iter().any(|key| words::same(key, &base.0));
             if is_given { given } else { base }
         });
         merged.collect::<Given>().read()
@@ -39,7 +39,7 @@ impl<T> Changes<T> {
     }
 }
 
-impl<T: Serialize> fmt::Display for Changes<T> {
+impl<T: Options> fmt::Display for Changes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = write::entries(&self.values);
         let texts = self.keys.iter().filter_map(|key| {
@@ -58,7 +58,7 @@ impl<T: DeserializeOwned> std::str::FromStr for Changes<T> {
     }
 }
 
-impl<T: Serialize> Serialize for Changes<T> {
+impl<T: Options> Serialize for Changes<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

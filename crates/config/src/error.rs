@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use serde::{de, ser};
+use serde::de;
 
 use crate::words;
 
@@ -81,11 +81,5 @@ impl de::Error for ConfigError {
 
     fn duplicate_field(field: &'static str) -> Self {
         Self::new(format!("{} is given twice", words::kebab(field)))
-    }
-}
-
-impl ser::Error for ConfigError {
-    fn custom<T: Display>(message: T) -> Self {
-        Self::new(message.to_string())
     }
 }

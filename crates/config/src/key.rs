@@ -20,9 +20,6 @@ pub struct Key {
     pub default: String,
     /// What it does: the comment above the field.
     pub help: String,
-    /// The group of options that it belongs to in help, where it is in one
-    /// (`#[schemars(extend("heading" = "Memory"))]`).
-    pub heading: Option<String>,
 }
 
 /// A word that an enum is written as.
@@ -47,6 +44,20 @@ pub fn words_of<T: JsonSchema>() -> Vec<Word> {
 
 /// All options of a struct, in the order of its fields.
 pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
+    let key = |(name, property): (String, Value)| Key {
+        name: words::kebab(&name),
+        form: match property.get("form").and_then(Value::as_str) {
+            Some(form) => form.to_owned(),
+            None => form(&property).into_owned(),
+        },
+        default: property.get("default").map_or(String::new(), |value| text_of(value, &property)),
+        help: help(&property),
+    };
+    properties::<T>().into_iter().map(key).collect()
+}
+
+/// Names and schemas of a struct's fields, in their order.
+pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Value)> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
@@ -54,19 +65,7 @@ pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
     };
     // A field's other names are no properties.
     let fields = given::fields::<T>().iter();
-    let known = fields.filter_map(|name| Some((name, properties.get(*name)?)));
-    known.map(|(name, property)| key(name, property)).collect()
-}
-
-fn key(name: &str, property: &Value) -> Key {
-    let text = |key: &str| property.get(key).and_then(Value::as_str);
-    Key {
-        name: words::kebab(name),
-        form: text("form").map_or_else(|| form(property).into_owned(), str::to_owned),
-        default: property.get("default").map_or(String::new(), |value| default(value, property)),
-        help: help(property),
-        heading: text("heading").map(str::to_owned),
-    }
+    fields.filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone()))).collect()
 }
 
 /// The first paragraph of a comment.
@@ -126,25 +125,20 @@ fn listed_words(property: &Value) -> Vec<&str> {
     words
 }
 
-fn default(value: &Value, property: &Value) -> String {
+/// A value as it is written, in the unit that its schema names.
+pub(crate) fn text_of(value: &Value, property: &Value) -> String {
     let unit = property.get("format").and_then(Value::as_str);
-    match (value, unit) {
-        (Value::Null, _) => "none".into(),
-        (Value::Bool(truth), _) => if *truth { "yes" } else { "no" }.into(),
-        (Value::String(text), _) => text.clone(),
-        (Value::Number(number), Some("share")) => {
-            Share::from_number(number.as_f64().unwrap_or_default()).to_string()
-        }
-        (Value::Number(number), Some("size")) => {
-            Size(number.as_u64().unwrap_or_default()).to_string()
-        }
-        (Value::Number(number), Some("address")) => {
-            Address(number.as_u64().unwrap_or_default()).to_string()
-        }
-        (Value::Number(number), _) => match number.as_f64() {
-            Some(whole) if whole.fract() == 0.0 && !number.is_u64() => format!("{whole}"),
+    match value {
+        Value::Null => "none".into(),
+        Value::Bool(truth) => if *truth { "yes" } else { "no" }.into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match (unit, number.as_u64(), number.as_f64()) {
+            (Some("size"), Some(bytes), _) => Size(bytes).to_string(),
+            (Some("address"), Some(address), _) => Address(address).to_string(),
+            (Some("share"), _, Some(share)) => Share::from_number(share).to_string(),
+            (_, None, Some(number)) => number.to_string(),
             _ => number.to_string(),
         },
-        (Value::Array(_) | Value::Object(_), _) => String::new(),
+        Value::Array(_) | Value::Object(_) => String::new(),
     }
 }

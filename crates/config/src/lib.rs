@@ -1,6 +1,7 @@
 //! Options, read and written in one way wherever they come from.
 //!
-//! A struct of options derives serde's traits and schemars' `JsonSchema`; that is all. From it come
+//! A struct of options derives serde's traits and schemars' `JsonSchema`, which makes it [`Options`];
+//! that is all. From it come
 //! - reading: [`read`] takes `key=value,key=value` as a command line has it, [`Given`] texts by key
 //!   as experiment files and Python have them;
 //! - writing: [`write`] gives text that can be read again;
@@ -33,3 +34,8 @@ pub use read::read;
 pub use unit::{Address, Count, Share, Size, Within};
 pub use words::nearest;
 pub use write::{write, write_changed};
+
+/// What can be read, written and listed.
+pub trait Options: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema {}
+
+impl<T: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema> Options for T {}

@@ -102,7 +102,6 @@ impl MemoryOptions {
         let of_host = |key: &Key| Key {
             name: format!("host-{}", key.name),
             help: format!("As {}, of the host under a virtual machine", key.name),
-            heading: Some("Virtualization".into()),
             ..key.clone()
         };
         let hosts: Vec<Key> = all.iter().filter(is_shared).map(of_host).collect();

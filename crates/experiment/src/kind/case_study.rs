@@ -1,34 +1,14 @@
-//! What case studies share: settings, random numbers that are the same for every subject, the
+//! What case studies share: heaps and contents, random numbers that are the same for every subject, the
 //! events they send, and a closed form.
-
-use std::path::Path;
 
 use perforate_config::{Share, Size};
 use perforate_os::ContentDistribution;
-use perforate_sim::Machine;
 use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
-
-use super::Settings;
-use super::simulation::hash_of_file;
 
 /// Bytes of a page, and pages of a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
-
-/// What the machine file says, and for each of these settings that names a file what it holds.
-pub fn inputs(settings: &Settings, default: &str, keys: &[&str]) -> Result<Vec<String>, String> {
-    let name = settings.text("machine").unwrap_or(default);
-    let mut inputs = files(settings, keys)?;
-    inputs.push(Machine::text(name).map_err(|error| error.to_string())?);
-    Ok(inputs)
-}
-
-/// For each of these settings that names a file, what the file holds.
-pub fn files(settings: &Settings, keys: &[&str]) -> Result<Vec<String>, String> {
-    let paths = keys.iter().filter_map(|key| settings.text(key)).map(Path::new);
-    paths.filter(|path| path.is_file()).map(hash_of_file).collect()
-}
 
 /// What pages of two programs hold where nothing is said, but for the size of the pool: a choice of
 /// ours, as neither paper says what pages held.
@@ -97,10 +77,6 @@ pub fn places_hit(places: f64, throws: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn settings(key: &str, text: &str) -> Settings {
-        Settings([(key.into(), text.into())].into())
-    }
-
     #[test]
     fn heaps_have_bounds() {
         let regions = |text: &str| heap_regions(text.parse().unwrap(), (2 << 20, 4 << 30));
@@ -108,24 +84,6 @@ mod tests {
         for wrong in ["3M", "0", "5G"] {
             assert!(regions(wrong).unwrap_err().contains("heap: is 2M to 4G"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn files_count_by_what_they_hold() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.trace");
-        let settings = settings("workload", path.to_str().unwrap());
-        let of = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            files(&settings, &["workload", "machine"]).unwrap()
-        };
-        assert_eq!(of("one").len(), 1);
-        assert_eq!(of("one"), of("one"));
-        assert_ne!(of("one"), of("two"));
-        assert_eq!(files(&settings, &["machine"]), Ok(vec![]));
-        let with_machine = inputs(&settings, Machine::DEFAULT, &["workload"]).unwrap();
-        assert_eq!((with_machine.len(), &with_machine[..1]), (2, &of("two")[..]));
-        assert!(with_machine[1].contains("[tlb"), "{with_machine:?}");
     }
 
     /// Two throws on two places: one place half of the time, else both.

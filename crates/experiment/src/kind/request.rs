@@ -14,9 +14,8 @@ use perforate_sim::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::files;
 use super::settings::wrong;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 
 const REGION_BYTES: u64 = 2 << 20;
 
@@ -111,10 +110,6 @@ impl Kind for LargePageRequest {
         own.memory().map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["faulty"])
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         // Ageing allocates and frees memory several times over.
         let own = settings.read::<RequestSettings>();
@@ -130,8 +125,7 @@ impl Kind for LargePageRequest {
     ) -> Result<Vec<Measurement>, String> {
         let own: RequestSettings = settings.read()?;
         let (bytes, memory) = (own.request_bytes()?, own.memory()?);
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
+        each(subjects, progress, |subject, _| {
             let policy = policy(subject, &memory)?;
             let Past { compacted, defrag, .. } = memory.past;
             let request = Request { bytes, policy, compacted, defrag };
@@ -142,10 +136,8 @@ impl Kind for LargePageRequest {
                 ("perforated_page_share", shares.perforated),
                 ("base_page_share", 1.0 - shares.large - shares.perforated),
             ];
-            measurements.push(figures.map(|(name, value)| (name.into(), value)).into());
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            Ok(figures.map(|(name, value)| (name.into(), value)).into())
+        })
     }
 }
 

@@ -1,11 +1,14 @@
 //! Settings of a measurement: texts by key, as an experiment file has them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use perforate_config::{ConfigError, Given, Key};
 use perforate_sim::Machine;
+use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
 /// The beginning of keys that change a key of the machine file: `machine.walker.walkers`.
 const MACHINE_KEYS: &str = "machine.";
@@ -45,6 +48,40 @@ impl Settings {
         });
         Machine::load_with(name, changed).map_err(|error| error.to_string())
     }
+}
+
+impl Settings {
+    /// What the files hold that these settings name, or do where nothing is said.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn inputs(&self, known: &[Key]) -> Result<Vec<String>, String> {
+        let mut inputs = Vec::new();
+        for Key { name, default, .. } in known {
+            let text = self.text(name).unwrap_or(default);
+            let path = match name.as_str() {
+                "machine" => {
+                    inputs.push(Machine::text(text).map_err(|error| error.to_string())?);
+                    continue;
+                }
+                "workload" => bundled::resolve(text),
+                _ => text.to_owned(),
+            };
+            if Path::new(&path).is_file() {
+                inputs.push(hash_of_file(Path::new(&path))?);
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// A content hash: a trace that is recorded anew is another input.
+fn hash_of_file(path: &Path) -> Result<String, String> {
+    let failed = |error| format!("{}: {error}", path.display());
+    let mut hash = Xxh3::new();
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    std::io::copy(&mut file, &mut hash).map_err(failed)?;
+    Ok(format!("{:032x}", hash.digest128()))
 }
 
 /// An error as a setting's.
@@ -97,5 +134,24 @@ mod tests {
         let problem = check_key("heep", &known).unwrap_err().to_string();
         assert_eq!(problem, "there is no \"heep\"; did you mean heap?");
         assert!(check_key("machine.tlb", &known[..1]).is_err());
+    }
+
+    #[test]
+    fn files_count_by_what_they_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        let settings = Settings([("reads".into(), path.to_str().unwrap().into())].into());
+        let known = keys::<Some>();
+        let of = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            settings.inputs(&known[..2]).unwrap()
+        };
+        assert_eq!(of("one").len(), 1);
+        assert_eq!(of("one"), of("one"));
+        assert_ne!(of("one"), of("two"));
+        assert_eq!(settings.inputs(&known[1..2]), Ok(vec![]));
+        let machine = Settings([("machine".into(), "gtsm-table4".into())].into());
+        let inputs = machine.inputs(&known).unwrap();
+        assert!(inputs.len() == 1 && inputs[0].contains("[tlb"), "{inputs:?}");
     }
 }

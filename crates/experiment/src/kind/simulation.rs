@@ -4,13 +4,12 @@ use std::path::Path;
 
 use perforate_config::{Key, keys};
 use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, PlacementOptions, RunResult,
+    Comparison, Composition, MeasuringOptions, MemoryOptions, PlacementOptions, RunResult,
     SimError, compare_with,
 };
 use perforate_trace::{WorkloadSpec, bundled};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use xxhash_rust::xxh3::Xxh3;
 
 use super::settings::wrong;
 use super::{Kind, Measurement, Settings};
@@ -72,18 +71,6 @@ impl Kind for Simulation {
         comparison(settings, &[subject.to_owned()], 0).map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        let machine = Machine::text(machine_name(settings)).map_err(|error| error.to_string())?;
-        let files = ["memory-from", "host-memory-from", "faulty", "host-faulty"];
-        let files = files.into_iter().filter_map(|key| settings.text(key));
-        let workload = Choice::read(settings)?.workload;
-        let mut inputs = vec![machine];
-        for file in files.chain([workload.as_str()]).filter(|file| Path::new(file).is_file()) {
-            inputs.push(hash_of_file(Path::new(file))?);
-        }
-        Ok(inputs)
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         let Ok(choice) = Choice::read(settings) else { return 0.0 };
         let instructions = choice.placement.instructions.map_or(20e6, |count| count.0 as f64);
@@ -104,19 +91,6 @@ impl Kind for Simulation {
         });
         Ok(results.map_err(|error| error.to_string())?.iter().map(figures).collect())
     }
-}
-
-/// A content hash: a trace that is recorded anew is another input.
-pub(super) fn hash_of_file(path: &Path) -> Result<String, String> {
-    let failed = |error| format!("{}: {error}", path.display());
-    let mut hash = Xxh3::new();
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    std::io::copy(&mut file, &mut hash).map_err(failed)?;
-    Ok(format!("{:032x}", hash.digest128()))
-}
-
-fn machine_name(settings: &Settings) -> &str {
-    settings.text("machine").unwrap_or(Machine::DEFAULT)
 }
 
 fn comparison(

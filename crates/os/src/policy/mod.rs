@@ -16,7 +16,7 @@ mod thp;
 
 use std::any::Any;
 
-use perforate_config::write_changed;
+use perforate_config::{Options, write_changed};
 use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ impl dyn Policy + '_ {
 }
 
 /// A policy's name and the options that are not the default.
-fn described<T: Serialize + Default>(name: &str, options: &T) -> String {
+fn described<T: Options + Default>(name: &str, options: &T) -> String {
     let changed = write_changed(options, &T::default());
     if changed.is_empty() { name.into() } else { format!("{name}:{changed}") }
 }

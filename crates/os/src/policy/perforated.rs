@@ -6,8 +6,8 @@ use perforate_config::{ConfigError, Share};
 use perforate_types::HoleSet;
 
 use super::{
-    BlockCreation, BlockUse, PerforationOptions, Policy, Promotion,
-    PromotionChoices, PromotionRule, described,
+    BlockCreation, BlockUse, PerforationOptions, Policy, Promotion, PromotionChoices,
+    PromotionRule, described,
 };
 
 /// 2MB pages with holes where a block is fragmented; holes are punched instead of splitting.

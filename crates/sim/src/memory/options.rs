@@ -23,70 +23,54 @@ const MOST_ADDED_BYTES: u64 = 4 << 40;
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryOptions {
     /// Physical memory [default: 16G; of a host a quarter more than its guest's, and 512M].
-    #[schemars(extend("heading" = "Memory"))]
     pub memory: Option<Size>,
     /// Begin with the memory of a real machine, as `perforate snapshot host -o FILE` found it: its
     /// size, its zones, which frames are free, movable, page cache, unmovable.
-    #[schemars(extend("heading" = "Memory", "form" = "FILE"))]
+    #[schemars(extend("form" = "FILE"))]
     pub memory_from: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
     /// short, and host memory may be smaller than its guest's [default: none].
-    #[schemars(extend("heading" = "Memory"))]
     pub swap: Option<Size>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed and if wanted
     /// ,unallocated or ,unusable=U%.
-    #[schemars(extend("heading" = "Memory", "form" = "SPEC"))]
     pub fragmentation: Option<Fragmentation>,
     /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,free=F%] (see `perforate list
     /// ageing`).
-    #[schemars(extend("heading" = "Memory", "form" = "SPEC"))]
     pub age: Option<Ageing>,
     /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line.
-    #[schemars(extend("heading" = "Memory", "form" = "SPEC|FILE"))]
+    #[schemars(extend("form" = "SPEC|FILE"))]
     pub faulty: Option<FaultyFrames>,
     /// Zones of memory: single, x86 (DMA, DMA32, Normal) or sizes such as dma=16M,dma32=2G.
-    #[schemars(extend("heading" = "Memory", "form" = "LAYOUT"))]
     pub zones: Option<ZoneLayout>,
     /// Compaction before the run: none or background [default: none].
-    #[schemars(extend("heading" = "Operating system", "form" = "WHEN"))]
     pub compaction: Option<Compaction>,
     /// Compaction in page faults, as Linux's transparent_hugepage/defrag: always, defer,
     /// defer+madvise, madvise or never [default: never].
-    #[schemars(extend("heading" = "Operating system", "form" = "MODE"))]
     pub defrag: Option<Defrag>,
     /// Background promotion while the program runs: default, or
     /// every=INSTRUCTIONS,pages-to-scan=4096,max-ptes-none=511,… with Linux's knobs.
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub khugepaged: Option<Daemon<KhugepagedConfig>>,
     /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
     /// pages-to-scan=100,max-page-sharing=256; needs contents.
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub ksm: Option<Daemon<KsmConfig>>,
     /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8].
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub contents: Option<ContentDistribution>,
     /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; it overrides
     /// a perforated scheme's own options (see `perforate list perforation`).
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub perforation: Option<Changes<PerforationOptions>>,
     /// Policy for direct segments, for example min=16M,escapes=4 or base=0x…,limit=0x…; it overrides
     /// a segment scheme's own options (see `perforate list segment`).
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub segment: Option<Changes<SegmentOptions>>,
     /// Policy for gap-tolerant superpages, for example least-blocks=33 or from=4G,to=8G (see
     /// `perforate list superpages`).
-    #[schemars(extend("heading" = "Operating system", "form" = "SPEC"))]
     pub superpages: Option<Changes<SuperpageOptions>>,
     /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
     /// the rest lies above) [default: none].
-    #[schemars(extend("heading" = "Virtualization", "form" = "GAP"))]
     pub io_gap: Option<IoGapPreset>,
     /// Room above memory for what self-ballooning adds [default: none].
-    #[schemars(extend("heading" = "Virtualization"))]
     pub hot_add: Option<Size>,
     /// Make missing direct segments while the program runs, by self-ballooning and host compaction
     /// (D Table III): big-memory or compute, and if wanted ,every=INSTRUCTIONS.
-    #[schemars(extend("heading" = "Virtualization", "form" = "SPEC"))]
     pub modes: Option<ModeSwitching>,
     /// The memory of the host, if the program runs in a virtual machine.
     pub host: Option<Box<MemoryOptions>>,

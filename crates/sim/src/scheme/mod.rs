@@ -13,12 +13,10 @@ mod segment;
 mod shadow;
 
 pub use composition::Composition;
-use perforate_config::{Changes, ConfigError};
+use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
 use perforate_os::{Kernel, KernelConfig, OsError, Policy, SuperpageRule, TableFormat};
 use perforate_types::{ControlError, GapTolerance, PageSize};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::memory::Past;
 use crate::snapshot::MemorySnapshot;
@@ -124,7 +122,8 @@ impl Scheme {
         let Some(mode) = self.mode(memory)? else { return Ok(()) };
         let policy = (self.policy)(memory)?;
         let frames = memory.address_bytes() / PageSize::Size4K.bytes();
-        let checked = policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
+        let checked =
+            policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
         checked.map_err(|error| ConfigError::new(error.to_string()).under("superpages"))
     }
 
@@ -208,7 +207,7 @@ impl Scheme {
 }
 
 /// A policy with a scheme's own options, and those that `changes` of the option `key` say instead.
-fn with_changes<T: Serialize + DeserializeOwned, P: Policy + 'static>(
+fn with_changes<T: Options, P: Policy + 'static>(
     key: &str,
     changes: Option<&Changes<T>>,
     own: T,

@@ -36,8 +36,7 @@ use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::inputs;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
 /// Most keys: state of the store and of six pages each must fit the host.
@@ -113,10 +112,6 @@ impl Kind for Bloat {
         own.study().map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         let own = settings.read::<BloatSettings>();
         own.and_then(|own| own.study()).map_or(0.0, |study| study.cost())
@@ -131,15 +126,11 @@ impl Kind for Bloat {
     ) -> Result<Vec<Measurement>, String> {
         let own: BloatSettings = settings.read()?;
         let (study, machine) = (own.study()?, settings.machine(&own.machine)?);
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, seed, &mut part);
-            measurements.push(measured.map_err(|error| error.to_string())?);
-        }
-        Ok(measurements)
+        each(subjects, progress, |subject, progress| {
+            let measured = Scheme::find(subject)
+                .and_then(|scheme| study.run(&machine, scheme, seed, progress));
+            measured.map_err(|error| error.to_string())
+        })
     }
 }
 

@@ -10,8 +10,6 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 use perforate_config::{Changes, Key, Size, Within, keys};
 use perforate_os::SegmentOptions;
 use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
@@ -19,9 +17,7 @@ use perforate_trace::bundled;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::inputs;
-use super::simulation::hash_of_file;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 use filter::{expected_false_positive_share, false_positive_share};
 use study::{Outcome, Study, Tape, faulty_frames};
 
@@ -86,15 +82,6 @@ impl Kind for EscapeFilterOverhead {
         Choice::read(settings).map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        let mut inputs = inputs(settings, MACHINE, &[])?;
-        let trace = bundled::resolve(&settings.read::<EscapeSettings>()?.workload);
-        if Path::new(&trace).is_file() {
-            inputs.push(hash_of_file(Path::new(&trace))?);
-        }
-        Ok(inputs)
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         // All pages are touched before.
         Choice::read(settings).map_or(0.0, |choice| {
@@ -112,8 +99,7 @@ impl Kind for EscapeFilterOverhead {
         let choice = Choice::read(settings)?;
         let tape = Tape::read(&choice.workload, choice.instructions, &choice.guest);
         let tape = tape.map_err(|error| error.to_string())?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for (index, subject) in subjects.iter().enumerate() {
+        each(subjects, progress, |subject, progress| {
             let study = Study {
                 machine: &choice.machine,
                 composition: composition(subject)?,
@@ -121,11 +107,9 @@ impl Kind for EscapeFilterOverhead {
                 tape: &tape,
                 check: choice.check,
             };
-            let mut progress = |done| progress((index as f64 + done) / subjects.len() as f64);
-            let measured = choice.measure(&study, seed, &mut progress);
-            measurements.push(measured.map_err(|error| format!("{subject}: {error}"))?);
-        }
-        Ok(measurements)
+            let measured = choice.measure(&study, seed, progress);
+            measured.map_err(|error| format!("{subject}: {error}"))
+        })
     }
 }
 

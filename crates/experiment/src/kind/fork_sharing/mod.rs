@@ -20,9 +20,9 @@ use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{REGION_PAGES, heap_regions, inputs, places_hit};
+use super::case_study::{REGION_PAGES, heap_regions, places_hit};
 use super::settings::wrong;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 use study::{Case, Figures, Moment, Phase, Reads, Setup};
 
 const HEAP_BYTES: (u64, u64) = (2 << 20, 64 << 30);
@@ -86,10 +86,6 @@ impl Kind for ForkSharing {
         Choice::read(settings).map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
         Choice::read(settings)
@@ -106,16 +102,13 @@ impl Kind for ForkSharing {
         let choice = Choice::read(settings)?;
         let setup = choice.setup();
         let expected = choice.expected();
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
+        each(subjects, progress, |subject, _| {
             let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
             let figures = figures.map_err(|error| format!("{subject}: {error}"))?;
             let mut measurement = named(&figures);
             measurement.extend(expected.clone());
-            measurements.push(measurement);
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            Ok(measurement)
+        })
     }
 }
 

@@ -16,9 +16,9 @@ use perforate_sim::{Machine, MemoryOptions, Scheme};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, heap_regions, inputs};
+use super::case_study::{CONTENTS, heap_regions};
 use super::settings::wrong;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
 type Reads<const LEAST: u64> = Within<LEAST, 1_000_000_000>;
@@ -92,10 +92,6 @@ impl Kind for SamePageMerging {
         own.study(1).map(|_| ())
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         let own = settings.read::<MergingSettings>();
         own.and_then(|own| own.study(0)).map_or(0.0, |study| study.cost())
@@ -110,15 +106,11 @@ impl Kind for SamePageMerging {
     ) -> Result<Vec<Measurement>, String> {
         let own: MergingSettings = settings.read()?;
         let (study, machine) = (own.study(seed)?, settings.machine(&own.machine)?);
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, &mut part);
-            measurements.push(measured.map_err(|error| error.to_string())?);
-        }
-        Ok(measurements)
+        each(subjects, progress, |subject, progress| {
+            let measured =
+                Scheme::find(subject).and_then(|scheme| study.run(&machine, scheme, progress));
+            measured.map_err(|error| error.to_string())
+        })
     }
 }
 

@@ -15,9 +15,9 @@ use perforate_sim::Machine;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, REGION_PAGES, heap_regions, inputs};
+use super::case_study::{CONTENTS, REGION_PAGES, heap_regions};
 use super::settings::wrong;
-use super::{Kind, Measurement, Settings};
+use super::{Kind, Measurement, Settings, each};
 use study::{Figures, Setup, composition};
 
 const HEAP_BYTES: (u64, u64) = (64 << 20, 64 << 30);
@@ -78,10 +78,6 @@ impl Kind for VmPageSharing {
         Choice::read(settings)?.check_host(subject)
     }
 
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
-    }
-
     fn cost(&self, settings: &Settings) -> f64 {
         // Two patterns, before and after, each with a warm-up; pages are written and scanned.
         Choice::read(settings).map_or(0.0, |choice| {
@@ -97,14 +93,10 @@ impl Kind for VmPageSharing {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let choice = Choice::read(settings)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for host in subjects {
+        each(subjects, progress, |host, _| {
             let figures = study::run(&choice.setup(), host, seed);
-            let figures = figures.map_err(|error| format!("{host}: {error}"))?;
-            measurements.push(named(&figures));
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            figures.map(|figures| named(&figures)).map_err(|error| format!("{host}: {error}"))
+        })
     }
 }
 
