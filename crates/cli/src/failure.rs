@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use perforate_capture::CaptureError;
 use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
+use perforate_host::HostError;
+use perforate_record::RecordError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_sim::linear_model::ModelError;
@@ -30,7 +31,10 @@ pub enum Failure {
     Trace(#[from] TraceError),
     /// The recorder.
     #[error(transparent)]
-    Capture(#[from] CaptureError),
+    Record(#[from] RecordError),
+    /// The machine that we run on.
+    #[error(transparent)]
+    Host(HostError),
     /// An experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -114,6 +118,18 @@ fn told(error: &SimError) -> String {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::Simulation(error.into())
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Simulation(error) => Self::Simulation(error),
+            HostError::Record(error) => Self::Record(error),
+            HostError::Size(problem) => Self::Usage(format!("--size: {problem}")),
+            error @ HostError::Processor { .. } => Self::Usage(format!("--cpu {error}")),
+            error => Self::Host(error),
+        }
     }
 }
 

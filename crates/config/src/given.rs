@@ -67,17 +67,6 @@ impl Given {
         T::deserialize(Written::Group(self))
     }
 
-    /// Nothing may be left.
-    ///
-    /// # Errors
-    /// The first key that nobody took, with the nearest of those that are known.
-    pub fn finish(&self, known: &[&str]) -> Result<(), ConfigError> {
-        match self.0.first() {
-            None => Ok(()),
-            Some((key, _)) => Err(ConfigError::unknown_key(key, known)),
-        }
-    }
-
     pub(crate) fn entries(&self) -> Vec<(&str, Written<'_>)> {
         fn entry((key, value): &(String, Value)) -> (&str, Written<'_>) {
             match value {

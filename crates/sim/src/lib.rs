@@ -35,6 +35,7 @@ mod stretches;
 mod student;
 mod system;
 mod warmup;
+mod wiring;
 mod workload;
 
 pub use background::{Background, Daemon};
@@ -56,4 +57,5 @@ pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
 pub use warmup::Warmup;
+pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};

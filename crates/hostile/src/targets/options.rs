@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use perforate_config::{Address, Count, Given, Share, Size, read, write};
+use perforate_config::{Address, Count, Given, Share, Size, read};
 use perforate_experiment::capacity::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemoryOptions, PlacementOptions, WarmupLength};
@@ -51,7 +51,6 @@ pub const TARGETS: &[Target] = &[
                 memory(&[(key, line)]);
             }
             drop(read::<WarmupLength>(line));
-            drop(line.parse::<perforate_capture::native::Benchmark>());
             split_format(line.as_ref());
         });
     }),
@@ -96,9 +95,6 @@ fn units(line: &str) {
     printed::<Count>(line);
     printed::<Share>(line);
     printed::<Address>(line);
-    if let Ok(size) = line.parse::<Size>() {
-        assert_eq!(write(&size).parse(), Ok(size));
-    }
 }
 
 /// What memory is made of can be described.

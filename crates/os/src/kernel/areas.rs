@@ -8,7 +8,7 @@ use super::{Core, range};
 use crate::OsError;
 use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, region_of};
 
-/// How far below a stack a touch extends it, in pages: 8MB, Linux's default limit.
+/// Farthest that a touch below a stack extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
 
 /// The whole pages that a byte range touches.

@@ -1,5 +1,5 @@
-//! What others than programs ask of a kernel: who set it up, its threads in the background, its
-//! hypervisor, experiments and tests, and whoever wants to know what is where.
+//! Calls to a kernel other than those of the programs that it runs: setup, threads in the background,
+//! the hypervisor's calls, single acts for experiments and tests, and all its figures.
 
 use std::ops::Range;
 
@@ -22,9 +22,9 @@ use crate::{
     SegmentRule, Zones,
 };
 
-/// What it is made of.
+/// Configuration.
 impl Kernel {
-    /// What the kernel was made from.
+    /// The configuration it was made from.
     pub fn config(&self) -> &KernelConfig {
         &self.core.config
     }
@@ -63,7 +63,7 @@ impl Kernel {
         slots.into_iter().map(|slot| Frame::new(slot.start)..Frame::new(slot.end)).collect()
     }
 
-    /// What ageing did to the memory before the first process started.
+    /// Effect of ageing on the memory before the first process started.
     pub fn ageing_outcome(&self) -> Option<AgeingOutcome> {
         self.aged
     }
@@ -102,7 +102,7 @@ impl Kernel {
     }
 }
 
-/// What is where, and what was done.
+/// Figures, and the state of memory.
 impl Kernel {
     /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
     /// their name does not begin with `peak`.
@@ -125,7 +125,7 @@ impl Kernel {
         self.core.usage().mapped_pages() * FRAME_BYTES
     }
 
-    /// What the kernel has done since it booted.
+    /// The work that the kernel has done since it booted.
     pub fn work(&self) -> Work {
         self.core.ledger.total()
     }
@@ -151,12 +151,12 @@ impl Kernel {
         FreeMemory::of(self.core.memory.zones())
     }
 
-    /// What lies where in physical memory at this moment.
+    /// A picture of physical memory at this moment.
     pub fn memory_map(&self) -> MemoryMap {
         memory_map::map(&self.core)
     }
 
-    /// What every frame holds at this moment, as a snapshot of a real machine would tell it.
+    /// The state of every frame at this moment, as a snapshot of a real machine would tell it.
     ///
     /// # Errors
     /// If the memory is larger than a snapshot can be.
@@ -176,8 +176,8 @@ impl Kernel {
         self.core.memory.zones().slices().map_or(&[], |slices| slices.vectors())
     }
 
-    /// What a page of shared memory is a page of; `None` for private memory and where there is no
-    /// area.
+    /// The object that a page of shared memory belongs to, and its place there; `None` for private
+    /// memory and where there is no area.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
         sharing::place(&self.core, space, page)
     }
@@ -189,7 +189,7 @@ impl Kernel {
     /// the memory; to be called between operations.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of what is wrong.
     pub fn check_invariants(&self) -> Result<(), String> {
         invariants::check(&self.core)
     }

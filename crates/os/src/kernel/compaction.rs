@@ -8,7 +8,7 @@ use super::deferral::Deferral;
 use super::{Core, migration, patching};
 use crate::memory::{BLOCK_ORDER, BlockContents};
 
-/// What compaction and the claiming of blocks did.
+/// Figures of compaction and of the claiming of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionCounts {
     /// Blocks looked at.

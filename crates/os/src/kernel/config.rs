@@ -1,4 +1,4 @@
-//! What a kernel is made from.
+//! Configuration of a kernel.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl TableFormat {
     }
 }
 
-/// What a [`super::Kernel`] is made from, besides its policy.
+/// Everything that a [`super::Kernel`] is made from, besides its policy.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct KernelConfig {
     /// Size of physical memory in bytes, a multiple of 4096.
@@ -50,13 +50,13 @@ pub struct KernelConfig {
     pub hot_add_bytes: u64,
     /// Frames that are faulty and never used.
     pub faulty: Option<FaultMap>,
-    /// What a fault does for a 2MB page when no whole block is free.
+    /// Effort of a fault for a 2MB page when no whole block is free.
     pub defrag: Defrag,
     /// Swap space in bytes; without any, no memory of programs is swapped out.
     pub swap_bytes: u64,
     /// Whether background compaction had its time before the program started.
     pub compacted: bool,
-    /// What happened to memory before the program started.
+    /// The past of memory before the program started.
     pub ageing: Option<Ageing>,
     /// The memory of a real machine that this one begins as; its size, layout and zones are then the
     /// snapshot's, whatever is said of them here.

@@ -1,4 +1,4 @@
-//! Which page of which address space has what content.
+//! Contents of pages.
 //!
 //! The contents are those that programs give their pages, whatever frames hold them: merging and
 //! copying frames alters nothing here. What no one has told is drawn from the distribution, and
@@ -125,7 +125,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// What is on a page of shared memory is there for all who map it.
+/// Gives the content of a page of shared memory to all others that map it.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
         for (other, there) in sharing::mapped_elsewhere(core, space, page) {

@@ -1,5 +1,5 @@
-//! What every part of the kernel acts on: physical memory, the address spaces in it, what is on
-//! their pages, and the account of all that is done.
+//! The state that every part of the kernel acts on: physical memory, the address spaces in it, the
+//! contents of their pages, and the account of all work.
 //!
 //! Operations that keep no state between calls are free functions on it, in modules named by what
 //! they do. What keeps state (compaction, reclaim, same-page merging, …) is a component that owns
@@ -20,9 +20,9 @@ use crate::space::{
 };
 use crate::{BlockUse, Fragmentation, OsError, OtherUse, Perforated, Policy};
 
-/// What every part of the kernel acts on.
+/// The state that every part of the kernel acts on.
 pub(super) struct Core {
-    /// What the kernel was made from.
+    /// The configuration of the kernel.
     pub config: KernelConfig,
     /// Which page sizes are wanted.
     pub policy: Box<dyn Policy>,
@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub memory: PhysicalMemory,
     /// Address spaces by number.
     pub spaces: Vec<Option<Box<AddressSpace>>>,
-    /// What is on the pages.
+    /// Contents of pages.
     pub contents: PageContents,
     /// Account of the work.
     pub ledger: Ledger,

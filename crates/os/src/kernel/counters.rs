@@ -128,7 +128,7 @@ impl Core {
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 
-    /// What is mapped in all address spaces.
+    /// Pages mapped in all address spaces, by kind.
     pub(super) fn usage(&self) -> Usage {
         self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
             pages: sum.pages + usage.pages,

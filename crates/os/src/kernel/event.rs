@@ -1,4 +1,4 @@
-//! What programs ask for, and which part of the kernel does it.
+//! System calls of programs, each handed to the part of the kernel that does it.
 
 use std::ops::Range;
 

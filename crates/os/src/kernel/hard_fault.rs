@@ -8,7 +8,7 @@ use super::{Core, migration, reservation};
 use crate::OsError;
 use crate::space::Departure;
 
-/// What became of a failing frame.
+/// Outcome of the failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardFault {
     /// It was free, or reserved and not touched yet.

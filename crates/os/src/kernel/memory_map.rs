@@ -16,7 +16,7 @@ use crate::{
     BlockFrames, FrameClass, FrameState, MemoryMap, Occupancy, OccupancyBuilder, OsError, OtherUse,
 };
 
-/// What is said of the frames of one block.
+/// Use of the frames of one block.
 enum BlockUse {
     /// All of them are this.
     Whole(FrameClass),
@@ -24,7 +24,7 @@ enum BlockUse {
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// What is said of the memory's frames; of those nothing is said of, that they are unmovable.
+/// Use of all frames; those that nobody names are unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
@@ -32,7 +32,7 @@ struct FrameUses {
     free: BTreeMap<u64, u64>,
 }
 
-/// What lies where in physical memory at this moment.
+/// A picture of physical memory at this moment.
 pub(super) fn map(core: &Core) -> MemoryMap {
     let mut uses = FrameUses::default();
     tell_uses(core, &mut uses);
@@ -194,7 +194,7 @@ impl FrameUses {
     }
 }
 
-/// As which state of a real machine's frame the class counts.
+/// The state that a real machine's snapshot has for frames of this class.
 fn state_of(class: FrameClass) -> FrameState {
     match class {
         FrameClass::Free => FrameState::Free,

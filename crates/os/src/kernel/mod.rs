@@ -5,8 +5,8 @@
 //! state of one thing it does; operations without state of their own are free functions on the
 //! core. This file has the operations that a running program causes; `calls` has all others.
 //!
-//! What programs ask for:
-//! - `event`: which part of the kernel does what they ask for.
+//! System calls:
+//! - `event`: hands each to the part of the kernel that does it.
 //! - `areas`: mmap, munmap, brk, stacks. `populate`: memory touched in advance.
 //! - `range`: unmapping and protecting; 2MB pages of which a range covers a part are split or
 //!   punched.
@@ -110,7 +110,7 @@ pub use subpage::HoleContent;
 pub use work::Work;
 pub(crate) use work::{FirstTouch, Ledger};
 
-/// What became of a page fault.
+/// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
     /// The access will succeed now.

@@ -1,4 +1,4 @@
-//! Whether every operation that changes how page tables map a page tells the overlay first: an
+//! Every operation that changes how page tables map a page tells the overlay first: an
 //! overlay that only repeats page tables must never say anything else than they do.
 
 use std::any::Any;
@@ -22,7 +22,7 @@ const MB: u64 = 1 << 20;
 /// Start of the area in which the tests map memory, aligned to 64 regions.
 const BASE: u64 = 128 * MB;
 
-/// What page tables said of pages when it was made, less the pages that have left since.
+/// A copy of the page tables as they were when it was made, less the pages that have left since.
 #[derive(Default)]
 struct Copy {
     pages: BTreeMap<u64, (Frame, Permissions)>,

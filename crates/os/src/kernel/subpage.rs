@@ -6,7 +6,7 @@ use super::{Core, contents, sharing, swap};
 use crate::OsError;
 use crate::space::{Departure, Present, region_of};
 
-/// What becomes of the data of a sub-page that is punched out.
+/// Fate of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleContent {
     /// They are gone; the sub-page faults on touch.

@@ -158,7 +158,7 @@ impl Work {
     }
 }
 
-/// What a touch where nothing was mapped brought in.
+/// The kind of memory that a first touch brought in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FirstTouch {
     /// A 4KB page.
@@ -311,7 +311,7 @@ impl Ledger {
         }
     }
 
-    /// What was done so far, as if the operation were over.
+    /// The work done so far, as if the operation were over.
     pub(crate) fn total(mut self) -> Work {
         self.send();
         self.done

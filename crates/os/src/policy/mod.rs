@@ -42,7 +42,7 @@ pub enum HoleAllocation {
     Lazy,
 }
 
-/// What backs memory beside larger mappings.
+/// Backing of memory beside larger mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SmallPages {
     /// 4KB pages.
@@ -53,7 +53,7 @@ pub enum SmallPages {
     Size2M,
 }
 
-/// How a 2MB block is to back a region on its first touch.
+/// Use of a 2MB block for a region on its first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
     /// Not at all: the block goes back, the region gets 4KB pages.
@@ -103,8 +103,8 @@ pub trait Policy: Send {
         }
     }
 
-    /// What background promotion does with a region of 4KB pages: one of the choices that there
-    /// are, or nothing.
+    /// The choice of background promotion for a region of 4KB pages: one of those that there are, or
+    /// none.
     fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
         choices.cheapest(self.promotions(), 0.0)
     }

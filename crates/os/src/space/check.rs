@@ -1,4 +1,4 @@
-//! Whether what an address space says of itself agrees with what it maps.
+//! A check that the records of an address space agree with its mappings.
 
 use perforate_types::VirtualPage;
 
@@ -62,7 +62,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// What is swapped or advised free is in an area, and the former is not mapped.
+    /// Pages that are swapped or advised free are in an area, and the former are not mapped.
     fn check_reclaimed(&self, recount: &mut Recount) -> Result<(), String> {
         for (&page, &slot) in self.reclaimed.swapped() {
             *recount.slots.entry(slot).or_default() += 1;

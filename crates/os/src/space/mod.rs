@@ -59,11 +59,11 @@ pub(crate) use segment::Segment;
 pub(crate) use superpage::Superpage;
 use tables::Tables;
 
-/// What an operation acts on besides its address space.
+/// The state that an operation acts on besides its address space.
 pub(crate) struct Effects<'a> {
     /// Frames.
     pub memory: &'a mut PhysicalMemory,
-    /// What changed, in order.
+    /// Changes and shootdowns, in order.
     pub updates: &'a mut Vec<Update>,
     /// Account of the work.
     pub ledger: &'a mut Ledger,
@@ -93,7 +93,7 @@ impl Effects<'_> {
     }
 }
 
-/// What is mapped, in numbers.
+/// Numbers of pages mapped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// 4KB pages.
@@ -141,7 +141,7 @@ pub(crate) type RegionPlace = (SpaceId, u64);
 /// One address space.
 pub(crate) struct AddressSpace {
     id: SpaceId,
-    /// What may be touched.
+    /// The ranges that may be touched.
     pub areas: Areas,
     /// End of the heap, in pages, once there is one.
     pub heap_end: Option<u64>,
@@ -158,7 +158,7 @@ pub(crate) struct AddressSpace {
     holes: Option<&'static dyn Mechanism>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// What translates pages beside the page tables.
+    /// The mechanism that translates pages beside the page tables.
     overlay: Option<Box<dyn Overlay>>,
 }
 
@@ -185,7 +185,7 @@ impl AddressSpace {
         }
     }
 
-    /// What is mapped, in numbers.
+    /// Numbers of pages mapped, by kind.
     pub(crate) fn usage(&self) -> Usage {
         Usage { overlay_pages: self.overlay_pages(), ..self.usage }
     }

@@ -17,7 +17,7 @@ use super::{AddressSpace, Effects, FrameVisitor};
 use crate::OsError;
 use crate::memory::Recount;
 
-/// What is about to happen to pages.
+/// The operation that pages leave an overlay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
     /// They are unmapped, and their contents dropped.
@@ -65,7 +65,7 @@ pub(crate) trait Overlay: Any + Send {
     /// Adds what it keeps to `recount`, and checks that it agrees with page tables and areas.
     ///
     /// # Errors
-    /// What does not agree, in words.
+    /// A description of what does not agree.
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String>;
 
     /// For the mechanism that made it.

@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub end: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// What it allows.
+    /// Permissions of its pages.
     pub permissions: Permissions,
     /// Whether the registers hold it.
     pub is_active: bool,

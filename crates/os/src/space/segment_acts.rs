@@ -1,4 +1,4 @@
-//! What other operations do to a direct segment.
+//! Effects of other operations on a direct segment.
 //!
 //! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries where
 //!   they are. If all of it is unmapped, it just goes.

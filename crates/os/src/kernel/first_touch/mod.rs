@@ -23,7 +23,7 @@ use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
 
-/// What backers act on, besides their own state.
+/// The state that backers act on besides their own.
 pub(super) struct Context<'a> {
     /// Memory and address spaces.
     pub core: &'a mut Core,
@@ -43,7 +43,7 @@ pub(super) struct Touch {
 }
 
 impl Touch {
-    /// What the program may do there.
+    /// Permissions of its area.
     pub(super) fn permissions(&self) -> Permissions {
         self.area.attributes.effective()
     }
@@ -60,7 +60,7 @@ impl Touch {
     }
 }
 
-/// What a backer did.
+/// Answer of a backer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backed {
     /// The page is mapped.

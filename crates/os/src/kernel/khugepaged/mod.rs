@@ -27,7 +27,7 @@ pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
 
-/// What one pass of the scanner did.
+/// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
     /// Pages looked at: 512 for each region.
@@ -40,7 +40,7 @@ pub struct KhugepagedPass {
     pub ended_full_scan: bool,
 }
 
-/// What background promotion did, in all.
+/// Totals of background promotion.
 #[derive(Default)]
 struct Counts {
     scanned: u64,
@@ -187,7 +187,7 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// What background promotion did; nothing before it first looked at a page.
+    /// Writes its figures; none before it first looked at a page.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {

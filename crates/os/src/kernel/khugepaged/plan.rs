@@ -122,7 +122,7 @@ impl Khugepaged {
         }
     }
 
-    /// What the block is made of, if it suits and there is room for what has to move.
+    /// Contents of the block, if it suits and there is room for what has to move.
     fn usable(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! A region that may become a 2MB page: which it is, and what is in it.
+//! Regions that may become 2MB pages, and their contents.
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
@@ -56,9 +56,9 @@ impl Refusal {
     }
 }
 
-/// What is in a region that 4KB pages map.
+/// Contents of a region that 4KB pages map.
 pub(super) struct Census {
-    /// What its area allows.
+    /// Permissions of its area.
     pub permissions: Permissions,
     /// Pages mapped.
     pub mapped: HoleSet,
@@ -133,7 +133,7 @@ fn pages_and_area<'a>(
     wanted.then_some((pages, area))
 }
 
-/// What is in a region that may be a 2MB page.
+/// Contents of a region that may become a 2MB page.
 pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
     let space = core.space(id).ok()?;
     let (pages, area) = pages_and_area(core, space, number)?;

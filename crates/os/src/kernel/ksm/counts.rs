@@ -9,7 +9,7 @@ use super::merge::maps_merged;
 use crate::kernel::Core;
 use crate::memory::FRAME_BYTES;
 
-/// What merging did, in all.
+/// Totals of merging.
 #[derive(Default)]
 pub(super) struct Counts {
     /// Pages looked at.

@@ -28,7 +28,7 @@ pub use config::KsmConfig;
 use counts::Counts;
 use merge::maps_merged;
 
-/// What one pass of the scanner did.
+/// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
     /// Pages looked at.
@@ -42,7 +42,7 @@ pub struct KsmPass {
 /// A merged frame.
 struct Node {
     frame: Frame,
-    /// Who maps it, as far as merging knows; some may have left.
+    /// Pages that map it, as far as merging knows; some may have left.
     sharers: Vec<SpacePage>,
 }
 

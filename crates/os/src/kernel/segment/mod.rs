@@ -29,7 +29,7 @@ pub struct SegmentState {
     pub pages: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// What it allows.
+    /// Permissions of its pages.
     pub permissions: Permissions,
     /// Whether the registers are set.
     pub is_active: bool,
@@ -49,7 +49,7 @@ pub(super) struct Segments {
     failed: u64,
     /// First touches that found no contiguous memory.
     fruitless: Deferral,
-    /// What the last of them wanted of free frames alone.
+    /// The run of free frames that the last of them looked for.
     missing: Option<MissingRun>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Segments {
 struct MissingRun {
     space: SpaceId,
     pages: Range<u64>,
-    /// How often frames had been given back then.
+    /// Number of times that frames had been given back then.
     releases: u64,
 }
 

@@ -105,7 +105,7 @@ fn join_large(
     Ok(false)
 }
 
-/// What `id` now maps as `like` does has the contents there.
+/// Gives what `id` now maps as `like` does the contents that it has there.
 fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
     for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
         let first = part.pages.start.wrapping_add_signed(-part.distance);

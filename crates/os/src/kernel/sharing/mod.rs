@@ -22,7 +22,7 @@ use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpage
 pub(super) use join::{SharedMemory, join_hole};
 pub(super) use share::share_region;
 
-/// What a page of a shared mapping is a page of.
+/// Place of a page of a shared mapping in the object that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedPlace {
     /// Number of the shared mapping that made the memory.
@@ -59,8 +59,7 @@ impl SharedObjects {
     }
 }
 
-/// What a page of shared memory is a page of; `None` for private memory and where there is no
-/// area.
+/// The object that a page of shared memory belongs to, and its place there.
 pub(super) fn place(core: &Core, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
     let object = object_at(core, space, page.number())?;
     Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
