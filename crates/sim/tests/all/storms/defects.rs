@@ -7,9 +7,7 @@ use std::ops::Range;
 
 use perforate_mmu::{Dimension, Mmu, PerforatedRadix};
 use perforate_sim::{Side, Wiring};
-use perforate_types::{
-    SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
-};
+use perforate_types::{SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage};
 
 use super::tampered::Tampered;
 

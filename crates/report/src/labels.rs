@@ -1,5 +1,8 @@
 //! Names in results and what they are called in the report.
 
+use std::collections::BTreeSet;
+
+use crate::chart::Series;
 use crate::palette;
 
 /// A named part of a stack: name in the results, label, colour.
@@ -99,20 +102,37 @@ pub(crate) const BLOCK_CLASSES: &[Part] = &[
     ("perforated", "perforated", "perforated"),
 ];
 
+/// Memory that a program has touched, and what is mapped or missing beyond it.
+pub(crate) const MEMORY_PARTS: &[Part] = &[
+    ("touched", "touched", "touched"),
+    ("untouched", "mapped, not touched", "untouched"),
+    ("gone", "touched, swapped out or unmapped", "mixed"),
+];
+
+/// Memory that translation takes, by counter.
+pub(crate) const TABLE_PARTS: &[Part] = &[
+    ("page_table_bytes", "page tables", "level1"),
+    ("hole_bitmap_bytes", "hole bitmap", "bitmap"),
+];
+
+/// A part as a series of a chart.
+pub(crate) fn part(&(key, label, colour): &Part) -> Series {
+    Series { key: key.into(), label: label.into(), colour, ..Series::default() }
+}
+
 /// The parts in their order, then every other name in `present`, each with a label and a colour.
-pub(crate) fn with_unknown(
-    parts: &[Part],
-    present: &[String],
-) -> Vec<(String, String, &'static str)> {
-    let known = parts
-        .iter()
-        .filter(|part| present.iter().any(|name| name == part.0))
-        .map(|part| (part.0.to_string(), part.1.to_string(), part.2));
+pub(crate) fn with_unknown(parts: &[Part], present: &BTreeSet<String>) -> Vec<Series> {
+    let known = parts.iter().filter(|part| present.contains(part.0)).map(part);
     let unknown = present
         .iter()
         .filter(|name| !parts.iter().any(|part| part.0 == name.as_str()))
         .enumerate()
-        .map(|(index, name)| (name.clone(), name.replace('_', " "), palette::extra(index)));
+        .map(|(index, name)| Series {
+            key: name.clone(),
+            label: name.replace('_', " "),
+            colour: palette::extra(index),
+            ..Series::default()
+        });
     known.chain(unknown).collect()
 }
 
@@ -174,7 +194,7 @@ mod tests {
     #[test]
     fn every_class_of_blocks_has_a_colour_of_its_own() {
         let colours: std::collections::BTreeSet<_> =
-            BLOCK_CLASSES.iter().map(|class| palette::light(class.2)).collect();
+            BLOCK_CLASSES.iter().map(|class| class.2).collect();
         assert_eq!(colours.len(), BLOCK_CLASSES.len());
     }
 }

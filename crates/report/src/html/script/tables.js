@@ -18,7 +18,7 @@ const startSorting = (table) => {
     if (next) {
       heading.setAttribute("aria-sort", next);
       const before = compare(numeric, next === "descending" ? -1 : 1);
-      rows.sort((a, b) => before(a.cells[column].dataset.value, b.cells[column].dataset.value));
+      rows.sort((a, b) => before(valueOf(a.cells[column]), valueOf(b.cells[column])));
     }
     rows.forEach((row) => body.appendChild(row));
   };
@@ -32,7 +32,7 @@ const startSorting = (table) => {
 // Tables of counters and claims can be searched; claims by their verdict, too.
 const verdictOf = (row) => {
   const verdict = row.querySelector(".verdict");
-  return verdict ? verdict.closest("td").dataset.value : null;
+  return verdict ? valueOf(verdict.closest("td")) : null;
 };
 const addVerdicts = (box, rows, state, apply) => {
   const present = ["reproduced", "same direction", "not reproduced"]
@@ -80,9 +80,4 @@ const startFilter = (part) => {
   addVerdicts(box, rows, state, apply);
   button(box, "CSV", "Save " + what + " as CSV", saveAll);
   box.appendChild(count);
-};
-
-const startTables = () => {
-  all("table").forEach(startSorting);
-  all(".filtered").forEach(startFilter);
 };
