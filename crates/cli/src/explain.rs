@@ -56,7 +56,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     };
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
-    let seed = placement.seed.0;
+    let seed = placement.seed.get();
     let explained =
         perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
     let mut text =

@@ -88,8 +88,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What clap says of arguments that cannot be; of a wrong value in one line, as of all that is found
-/// later.
+/// Prints why the arguments cannot be parsed; a wrong value is one line, as errors found later are.
 fn misused(error: &clap::Error) -> ExitCode {
     let option = error.get(ContextKind::InvalidArg).map(ToString::to_string);
     match (error.kind(), option, error.source()) {

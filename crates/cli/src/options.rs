@@ -84,7 +84,7 @@ impl<T: Flags> FromArgMatches for FlagsOf<T> {
     }
 }
 
-/// Whether an option is said without a value.
+/// True for an option without a value.
 fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }
@@ -118,7 +118,7 @@ fn argument(key: Key) -> Arg {
     argument.allow_hyphen_values(key.form == "SIZE").value_name(key.form)
 }
 
-/// What runs where: machine, memory, and which part of the workload.
+/// Machine, memory, and part of the workload.
 #[derive(clap::Args, Clone)]
 pub struct PlacementArguments {
     #[command(flatten)]
@@ -162,7 +162,7 @@ pub fn workload(name: Option<&str>) -> String {
 pub fn part_of(name: Option<&str>, placement: &PlacementOptions) -> Workload {
     Workload {
         name: workload(name),
-        skip: placement.skip.0,
+        skip: placement.skip.get(),
         instructions: placement.instructions.map(|count| count.0),
     }
 }
@@ -181,7 +181,7 @@ impl SimulationArguments {
         Ok(Comparison::new(workload(name), machine, schemes, memory, options))
     }
 
-    /// What of the run is measured, and how.
+    /// Warm-up, clock and checks of the run.
     pub fn measuring(&self) -> Result<MeasuringOptions, SimError> {
         self.measuring.read()
     }

@@ -61,7 +61,7 @@ pub struct RecordArguments {
 #[derive(Args)]
 struct SelectionArguments {
     /// Instructions to pass over first
-    #[arg(long, value_name = "N", default_value_t = Count(0))]
+    #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
     #[arg(long, value_name = "N")]
@@ -84,10 +84,10 @@ impl SelectionArguments {
         };
         let sampling = self.sample.as_deref().map(sampling).transpose();
         Ok(Selection {
-            skip: self.skip.0,
+            skip: self.skip.get(),
             sampling: sampling.map_err(|error| error.under("sample"))?,
             region: self.region.as_ref().map(region).transpose()?,
-            instructions: self.instructions.map(|count| count.0),
+            instructions: self.instructions.map(Count::get),
             trace_bytes: self.max_size.map(Size::bytes),
         })
     }
@@ -96,7 +96,8 @@ impl SelectionArguments {
 fn sampling(text: &str) -> Result<Sampling, ConfigError> {
     let (window, period) =
         text.split_once('/').ok_or_else(|| ConfigError::new("expected N/M, as 10M/1G"))?;
-    let (Count(window), Count(period)) = (window.parse()?, period.parse()?);
+    let [window, period] = [window, period].map(str::parse::<Count>);
+    let (window, period) = (window?.get(), period?.get());
     if window == 0 || period <= window {
         let problem = "windows have at least one instruction, and less than their distance";
         return Err(ConfigError::new(problem));

@@ -41,7 +41,7 @@ enum TraceCommand {
         /// Trace of any format that can be read, or a bundled trace
         file: String,
         /// Instructions to show
-        #[arg(long, value_name = "N", default_value_t = Count(20))]
+        #[arg(long, value_name = "N", default_value_t = Count::new(20))]
         instructions: Count,
     },
     /// Convert a foreign trace or a workload into a trace of ours, or ours into a foreign one
@@ -76,10 +76,10 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
 pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.command {
         TraceCommand::Info { file } => info(file),
-        TraceCommand::Head { file, instructions } => head(file, instructions.0),
+        TraceCommand::Head { file, instructions } => head(file, instructions.get()),
         TraceCommand::Convert { file, output, to, instructions, level } => {
             let target = Target::new(output, to.as_deref(), *level)?;
-            convert(file, output, instructions.map(|count| count.0), target)
+            convert(file, output, instructions.map(Count::get), target)
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_config::{Count, Size, Within, read};
+use perforate_config::{Count, Size, read};
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
 use perforate_host::validate::{Effort, Options, ProgramSample};
 use perforate_os::Ageing;
@@ -56,12 +56,12 @@ pub struct ValidateArguments {
     /// Operations of each benchmark that are recorded and simulated
     /// [default: 2000000; with --quick 500000]
     #[arg(long, value_name = "N")]
-    operations: Option<Within<1000, 1_000_000_000>>,
+    operations: Option<Count<1000, 1_000_000_000>>,
     /// Leave the built-in benchmarks out; needs a program
     #[arg(long, requires = "program")]
     program_only: bool,
     /// Instructions of the program to pass over before the recorded part
-    #[arg(long, value_name = "N", default_value_t = Count(0), requires = "program")]
+    #[arg(long, value_name = "N", default_value_t = Count::new(0), requires = "program")]
     skip: Count,
     /// Instructions of the program to record [default: 20 M]
     #[arg(long, value_name = "N", requires = "program")]
@@ -114,8 +114,8 @@ impl ValidateArguments {
         let size_bytes = self.size.map(Size::bytes).or(defaults.size_bytes);
         let program = (!self.program.is_empty()).then(|| ProgramSample {
             words: self.program.clone(),
-            skip: self.skip.0,
-            instructions: self.instructions.map_or(ProgramSample::INSTRUCTIONS, |count| count.0),
+            skip: self.skip.get(),
+            instructions: self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get),
         });
         Options {
             effort: Effort::new(self.quick, self.repeat),
@@ -123,7 +123,7 @@ impl ValidateArguments {
             size_bytes: size_bytes.filter(|_| !self.program_only),
             machine: self.machine.clone(),
             age: self.age,
-            operations: self.operations.map_or(defaults.operations, Within::get),
+            operations: self.operations.map_or(defaults.operations, Count::get),
             program,
         }
     }

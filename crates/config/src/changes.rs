@@ -13,7 +13,7 @@ use crate::{ConfigError, Given, Options, read, words, write};
 pub struct Changes<T> {
     /// Keys that were given.
     keys: Vec<String>,
-    /// What they are, and defaults.
+    /// Their values, and defaults for the others.
     values: T,
 }
 

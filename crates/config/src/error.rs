@@ -37,7 +37,7 @@ impl ConfigError {
         self.path.iter().rev().map(String::as_str)
     }
 
-    /// What is wrong, and what would be right; without the path.
+    /// The problem and what would be right, without the path.
     pub fn problem(&self) -> &str {
         &self.problem
     }

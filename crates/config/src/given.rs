@@ -24,7 +24,7 @@ impl Given {
         self.0.push((key.into(), Value::Text(text.into())));
     }
 
-    /// Whether an option was given.
+    /// True if the option was given.
     pub fn contains(&self, key: &str) -> bool {
         self.0.iter().any(|(known, _)| words::same(known, key))
     }
@@ -49,7 +49,7 @@ impl Given {
     /// Takes out what is an option of `T`, and reads it.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// A wrong value of one of them.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T, ConfigError> {
         let fields = fields::<T>();
         let is_of_type = |key: &str| fields.iter().any(|field| words::same(field, key));
@@ -62,7 +62,7 @@ impl Given {
     /// Reads all of it.
     ///
     /// # Errors
-    /// What is wrong, also a key that `T` does not have.
+    /// A wrong value, or a key that `T` does not have.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         T::deserialize(Written::Group(self))
     }

@@ -1,4 +1,4 @@
-//! What lists and help say of options.
+//! Descriptions of options for lists and help.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use crate::{Address, Share, Size, given, words};
 pub struct Key {
     /// How it is written.
     pub name: String,
-    /// What its values look like: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
+    /// The form of its values: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
     /// (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
     /// The value where none is given; empty where one must be given or nothing stands for it.
     pub default: String,
-    /// What it does: the comment above the field.
+    /// Its effect: the comment above the field.
     pub help: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Key {
 pub struct Word {
     /// The word.
     pub name: String,
-    /// What it stands for: the comment above the variant.
+    /// Its meaning: the comment above the variant.
     pub help: String,
 }
 

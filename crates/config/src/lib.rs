@@ -10,7 +10,7 @@
 //! - changes: [`Changes`] are some options of a struct, to be put over others.
 //!
 //! Values with a unit have a type and one grammar each: [`Size`], [`Count`], [`Share`],
-//! [`Address`]; [`Within`] is a number in a range. Keys are written with `-` or `_`.
+//! [`Address`]. Keys are written with `-` or `_`.
 //!
 //! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
 //! option as the user wrote it.
@@ -31,11 +31,11 @@ pub use error::ConfigError;
 pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use read::read;
-pub use unit::{Address, Count, Share, Size, Within};
+pub use unit::{Address, Count, Share, Size};
 pub use words::nearest;
 pub use write::{write, write_changed};
 
-/// What can be read, written and listed.
+/// A struct or enum that can be read, written and listed.
 pub trait Options: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema {}
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema> Options for T {}

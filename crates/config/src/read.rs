@@ -14,7 +14,7 @@ use crate::{ConfigError, Given, words};
 /// - Truth values are `yes` and `no`, numbers as [`crate::Count`] has them.
 ///
 /// # Errors
-/// What is wrong, under the key at which it stands.
+/// The first problem, under the key at which it stands.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     T::deserialize(Written::Text(text.trim()))
 }

@@ -24,7 +24,7 @@ struct Policy {
     /// The paper uses 25 %.
     max_share: Share,
     /// Filter bits
-    bits: Within<0, 8>,
+    bits: Count<0, 8>,
     /// Least size
     min: Size,
     /// First address
@@ -44,13 +44,13 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             max_share: Share::WHOLE,
-            bits: Within::new(8),
+            bits: Count::new(8),
             min: Size(64 << 20),
             base: None,
             shape: Shape::Clustered,
             compact: false,
             cost: 2.0,
-            every: Count(1_000_000),
+            every: Count::new(1_000_000),
         }
     }
 }
@@ -79,13 +79,13 @@ fn lists_are_read() {
             .unwrap();
     let expected = Policy {
         max_share: Share::percent(25),
-        bits: Within::new(4),
+        bits: Count::new(4),
         min: Size(1 << 30),
         base: Some(Address(0x1000)),
         shape: Shape::Dispersed,
         compact: true,
         cost: 1.5,
-        every: Count(2_000_000),
+        every: Count::new(2_000_000),
     };
     assert_eq!(policy, expected);
     assert_eq!(read("default"), Ok(Policy::default()));
@@ -105,7 +105,7 @@ fn what_is_written_can_be_read() {
     let policy: Policy = read(text).unwrap();
     assert_eq!(write(&policy), text);
     assert_eq!(
-        write_changed(&policy, &Policy { bits: Within::new(4), ..Policy::default() }),
+        write_changed(&policy, &Policy { bits: Count::new(4), ..Policy::default() }),
         "max-share=25%,min=1G,base=0x1000,shape=dispersed,compact=yes,cost=1.5,every=7"
     );
     assert_eq!(write(&Shape::Dispersed), "dispersed");
@@ -165,7 +165,7 @@ fn files_are_read_by_the_same_types() {
     let json = r#"{"max_share": 0.25, "bits": 4, "min": "1G", "compact": true, "every": "2M"}"#;
     let policy: Policy = serde_json::from_str(json).unwrap();
     assert_eq!((policy.max_share, policy.bits.get()), (Share::percent(25), 4));
-    assert_eq!((policy.min, policy.every), (Size(1 << 30), Count(2_000_000)));
+    assert_eq!((policy.min, policy.every), (Size(1 << 30), Count::new(2_000_000)));
     let error = serde_json::from_str::<Policy>(r#"{"min": 64}"#).unwrap_err().to_string();
     assert!(error.contains("64 has no unit: 64M or 64G?"), "{error}");
 }
@@ -174,7 +174,7 @@ fn files_are_read_by_the_same_types() {
 fn changes_are_put_over_other_options() {
     let changes: Changes<Policy> = "min=1G,max-share=0.5".parse().unwrap();
     assert_eq!(changes.to_string(), "min=1G,max-share=50%");
-    let base = Policy { bits: Within::new(4), min: Size(1 << 20), ..Policy::default() };
+    let base = Policy { bits: Count::new(4), min: Size(1 << 20), ..Policy::default() };
     let merged = changes.over(&base).unwrap();
     assert_eq!(merged, Policy { max_share: Share::percent(50), min: Size(1 << 30), ..base });
     assert_eq!(serde_json::to_string(&changes).unwrap(), "\"min=1G,max-share=50%\"");

@@ -47,7 +47,7 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Whether no region is fragmented.
+    /// True if no region is fragmented.
     pub fn is_none(&self) -> bool {
         self.portion == Share::NONE && self.unusable == Share::NONE
     }

@@ -5,7 +5,7 @@
 //! khugepaged, with its ten seconds of sleep, would never run; so the periods are short, and a
 //! choice of the user.
 
-use perforate_config::{Given, Within};
+use perforate_config::{Given, Count};
 use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
 use perforate_types::Update;
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ const PERIOD: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Daemon<C> {
     /// Instructions of the program between two passes.
-    pub every: Within<1>,
+    pub every: Count<1>,
     /// Its knobs.
     #[serde(flatten)]
     pub knobs: C,
@@ -40,7 +40,7 @@ pub struct Background {
 
 #[derive(Deserialize)]
 struct Period {
-    every: Option<Within<1>>,
+    every: Option<Count<1>>,
 }
 
 impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
@@ -48,7 +48,7 @@ impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
         let mut given = Given::deserialize(deserializer)?;
         let Period { every } = given.take().map_err(D::Error::custom)?;
         let knobs = given.read().map_err(D::Error::custom)?;
-        Ok(Self { every: every.unwrap_or(Within::new(PERIOD)), knobs })
+        Ok(Self { every: every.unwrap_or(Count::new(PERIOD)), knobs })
     }
 }
 

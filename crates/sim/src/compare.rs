@@ -47,13 +47,13 @@ impl Comparison {
         Self {
             workload: Workload {
                 name: workload,
-                skip: placement.skip.0,
+                skip: placement.skip.get(),
                 instructions: placement.instructions.map(|count| count.0),
             },
             machine,
             schemes,
             memory,
-            seed: placement.seed.0,
+            seed: placement.seed.get(),
             functional: measuring.functional,
             check: measuring.check,
             warmup: measuring.stated_warmup(),
@@ -147,7 +147,7 @@ impl Comparison {
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            simulations.push(simulation.with_window_warmup(measuring.window_warmup.0));
+            simulations.push(simulation.with_window_warmup(measuring.window_warmup.get()));
         }
         let mut touched = Touched::new();
         let total = metadata.instructions;
@@ -182,14 +182,14 @@ impl Comparison {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let sampled = represented.and_then(|represented| {
-                let window_warmup = measuring.window_warmup.0;
+                let window_warmup = measuring.window_warmup.get();
                 Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
             });
             let mut notes = notes.clone();
             notes.extend(warmup_note);
             notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
             notes.extend(sampled::window_warmup_note(
-                measuring.window_warmup.0,
+                measuring.window_warmup.get(),
                 represented.is_some(),
                 sampled.is_some(),
             ));

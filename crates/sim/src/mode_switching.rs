@@ -1,6 +1,6 @@
 //! Direct segments that come while the program runs (D §IV, Table III).
 
-use perforate_config::Within;
+use perforate_config::Count;
 use perforate_os::{Application, Fragmented, ModePlan, ModePolicy, SegmentRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,18 +17,18 @@ pub struct ModeSwitching {
     /// Whether the guest's program is one for which a guest segment pays.
     pub big_memory: bool,
     /// Instructions between two attempts at a segment; more after failures.
-    pub every: Within<1>,
+    pub every: Count<1>,
 }
 
 /// Options of [`ModeSwitching`]: `big-memory`, `compute,every=5M`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ModeOptions {
-    /// What the guest's program is.
+    /// Kind of the guest's program.
     #[serde(alias = "big-memory", alias = "compute")]
     application: ApplicationKind,
     /// Instructions between two attempts at a segment.
-    every: Option<Within<1>>,
+    every: Option<Count<1>>,
 }
 
 #[derive(PartialEq, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ enum ApplicationKind {
 impl From<ModeOptions> for ModeSwitching {
     fn from(ModeOptions { application, every }: ModeOptions) -> Self {
         let big_memory = application == ApplicationKind::BigMemory;
-        Self { big_memory, every: every.unwrap_or(Within::new(EVERY)) }
+        Self { big_memory, every: every.unwrap_or(Count::new(EVERY)) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be said of a run besides its memory.
+//! Options of a run besides its memory.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{Machine, MemoryOptions};
 
-/// What runs where, and which part of the workload.
+/// Machine, seed, and part of the workload.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementOptions {
@@ -28,11 +28,11 @@ pub struct PlacementOptions {
 impl Default for PlacementOptions {
     fn default() -> Self {
         let machine = Machine::DEFAULT.into();
-        Self { machine, seed: Count(1), skip: Count(0), instructions: None }
+        Self { machine, seed: Count::new(1), skip: Count::new(0), instructions: None }
     }
 }
 
-/// What of a run is measured, and how.
+/// Warm-up, clock and checks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasuringOptions {
@@ -58,7 +58,7 @@ impl MeasuringOptions {
         }
     }
 
-    /// Whether everything runs twice, a first time to find how long the warm-up must be.
+    /// True if everything runs twice, a first time to find how long the warm-up must be.
     pub(crate) fn detects_warmup(&self) -> bool {
         self.warmup == Some(WarmupLength::Detected)
     }
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for WarmupLength {
             return Ok(Self::Detected);
         }
         let count = text.parse::<Count>().map_err(|error| format!("{error}; or auto"));
-        count.map(|count| Self::Instructions(count.0)).map_err(D::Error::custom)
+        count.map(|count| Self::Instructions(count.get())).map_err(D::Error::custom)
     }
 }
 

@@ -7,7 +7,7 @@ mod verdicts;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use perforate_config::{Count, Within};
+use perforate_config::Count;
 use perforate_experiment::{Experiment, ExperimentError, ExperimentOptions, Shard};
 
 use crate::failure::Failure;
@@ -76,7 +76,7 @@ struct RunOptions {
     seed: Option<Count>,
     /// Slices or blocks drawn for each point, for example 100M [default: as the file says]
     #[arg(long, value_name = "N", conflicts_with = "quick")]
-    samples: Option<Within<1, MOST_SAMPLES>>,
+    samples: Option<Count<1, MOST_SAMPLES>>,
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -112,7 +112,7 @@ const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {
     fn wanted(&self) -> ExperimentOptions {
-        let (seed, samples) = (self.seed.map(|seed| seed.0), self.samples.map(Within::get));
+        let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
         ExperimentOptions { quick: self.quick, seeds: self.seeds, seed, samples }
     }
 }

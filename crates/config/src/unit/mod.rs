@@ -5,13 +5,11 @@ mod count;
 pub(crate) mod number;
 mod share;
 mod size;
-mod within;
 
 pub use address::Address;
 pub use count::Count;
 pub use share::Share;
 pub use size::Size;
-pub use within::Within;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What case studies share: heaps and contents, random numbers that are the same for every subject, the
+//! Common parts of case studies: heaps and contents, random numbers that are the same for every subject, the
 //! events they send, and a closed form.
 
 use perforate_config::{Share, Size};
@@ -10,8 +10,8 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
-/// What pages of two programs hold where nothing is said, but for the size of the pool: a choice of
-/// ours, as neither paper says what pages held.
+/// Default contents of the pages of two programs, but for the size of the pool: our choice, as
+/// neither paper says what pages held.
 pub const CONTENTS: ContentDistribution = ContentDistribution {
     zero: Share::percent(2),
     duplicate: Share::percent(16),

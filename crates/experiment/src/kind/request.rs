@@ -24,13 +24,13 @@ const REGION_BYTES: u64 = 2 << 20;
 struct RequestSettings {
     /// Physical memory; the paper's machine has 12G.
     memory: Size,
-    /// What the program asks for and touches, whole 2MB pages.
+    /// Memory that the program asks for and touches, whole 2MB pages.
     request: Size,
-    /// What memory has seen: PRESET[,unusable=U%][,free=F%], or none.
+    /// Past use of memory: PRESET[,unusable=U%][,free=F%], or none.
     age: Option<Ageing>,
     /// Before the request: none or background.
     compaction: Option<Compaction>,
-    /// What a fault does when no block is free.
+    /// Effort of a fault when no block is free.
     defrag: Option<Defrag>,
     /// Zones of memory.
     zones: Option<ZoneLayout>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ageing {
-    /// What memory has seen.
+    /// Kind of past use.
     #[serde(alias = "desktop-day", alias = "kernel-build", alias = "weeks")]
     pub preset: AgeingPreset,
     /// Stops once this share of the free memory is of no use for 2MB blocks (Linux's unusable free

@@ -1,4 +1,4 @@
-//! What can be said of synthetic contents.
+//! Options of synthetic contents.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl ContentDistribution {
     /// Checks that it does not contradict itself.
     ///
     /// # Errors
-    /// What does, and what would be right.
+    /// The contradiction, and what would be right.
     pub fn check(&self) -> Result<(), ConfigError> {
         let together = self.zero.value() + self.duplicate.value();
         let percent = (together * 1e11).round() / 1e9;

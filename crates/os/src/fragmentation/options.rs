@@ -1,4 +1,4 @@
-//! What can be said of injected fragmentation.
+//! Options of injected fragmentation.
 
 use perforate_config::Share;
 use schemars::JsonSchema;
@@ -14,13 +14,13 @@ pub(super) struct FragmentationOptions {
     portion: Share,
     /// Share of the sub-pages of these that are somebody else's.
     holes: Option<Share>,
-    /// Whether holes lie together or anywhere.
+    /// Place of the holes: one run, or anywhere.
     #[serde(alias = "clustered", alias = "dispersed")]
     distribution: Option<Distribution>,
     /// Share of the 2MB regions without any frame for a 2MB page.
     #[serde(default)]
     unusable: Share,
-    /// Whether the program has data at the holes.
+    /// Data of the program at the holes (in other frames), or none.
     #[serde(default, alias = "allocated", alias = "unallocated")]
     allocation: Allocation,
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perforate_config::Within;
+use perforate_config::Count;
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, ThreadId,
     Update, VirtualAddress, VirtualPage,
@@ -250,7 +250,7 @@ fn merging() {
         for page in (BASE >> 12)..(BASE >> 12) + 4 {
             machine.kernel.set_content(space, VirtualPage::new(page), 7).expect("it is mapped");
         }
-        let config = KsmConfig { pages_to_scan: Within::new(2048), ..KsmConfig::default() };
+        let config = KsmConfig { pages_to_scan: Count::new(2048), ..KsmConfig::default() };
         machine.kernel.set_ksm(config);
         for _ in 0..3 {
             machine.kernel.ksm_pass(&mut machine.updates);

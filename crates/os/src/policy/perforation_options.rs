@@ -1,6 +1,6 @@
 //! Options of the policy "perforated".
 
-use perforate_config::{ConfigError, Share, Within};
+use perforate_config::{ConfigError, Share, Count};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct PerforationOptions {
     /// Perforate blocks with at most so many filter bits set.
     ///
     /// P §III.C uses 4.
-    pub max_filter_bits: Within<0, 8>,
+    pub max_filter_bits: Count<0, 8>,
     /// When the frames of holes are allocated.
     pub holes: HoleAllocation,
     /// Map a block at once, or what of it is touched (P §VI).
@@ -26,9 +26,9 @@ pub struct PerforationOptions {
     ///
     /// P names no threshold.
     pub demote_above: Share,
-    /// What khugepaged does.
+    /// Rule by which khugepaged makes 2MB pages.
     pub promote: PromotionRule,
-    /// What a hole counts against copying or patching, in frames.
+    /// Price of a hole against copying or patching, in frames.
     ///
     /// A hole needs TLB entries of its own for as long as the page lives; 2 is our choice.
     pub hole_cost: f64,
@@ -45,10 +45,10 @@ pub enum BlockCreation {
 }
 
 impl PerforationOptions {
-    /// What holds where nothing is said: the policy of P §VII.B.
+    /// The policy of P §VII.B.
     pub const DEFAULT: Self = Self {
         max_hole_share: Share::WHOLE,
-        max_filter_bits: Within::new(8),
+        max_filter_bits: Count::new(8),
         holes: HoleAllocation::Eager,
         create: BlockCreation::Whole,
         demote_above: Share::WHOLE,
@@ -60,7 +60,7 @@ impl PerforationOptions {
     /// Regions.
     pub const SELECTIVE: Self = Self {
         max_hole_share: Share::percent(25),
-        max_filter_bits: Within::new(4),
+        max_filter_bits: Count::new(4),
         ..Self::DEFAULT
     };
 

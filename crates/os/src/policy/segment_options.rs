@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SegmentRule, SmallPages};
 
-/// What a direct segment is made of, and when (D §II.B: a primary region).
+/// Conditions for a direct segment (D §II.B: a primary region).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SegmentOptions {
@@ -15,7 +15,7 @@ pub struct SegmentOptions {
     /// Our choice: what 4KB entries of a 512-entry second-level TLB reach is 2MB; 64MB are far
     /// beyond.
     pub min: Size,
-    /// What backs memory outside the segment (2m: as thp).
+    /// Pages outside the segment (2m: as thp).
     pub pages: SmallPages,
     /// Move things for it at the first touch, not only later.
     pub compact: bool,
@@ -32,17 +32,17 @@ pub struct SegmentOptions {
 }
 
 impl SegmentOptions {
-    /// What holds where nothing is said.
+    /// The defaults.
     pub const DEFAULT: Self = Self {
         min: Size(64 << 20),
         pages: SmallPages::Size4K,
         compact: false,
         base: None,
         limit: None,
-        escapes: Count(16),
+        escapes: Count::new(16),
     };
 
-    /// What is asked of a segment.
+    /// The rule for the kernel.
     ///
     /// # Errors
     /// Options that contradict each other.
@@ -52,7 +52,7 @@ impl SegmentOptions {
             return Err(ConfigError::new("is more than 0").under("min"));
         }
         let bounds = self.bounds()?;
-        let (min_bytes, faulty_pages) = (min.bytes(), escapes.0);
+        let (min_bytes, faulty_pages) = (min.bytes(), escapes.get());
         Ok(SegmentRule { min_bytes, compacts: compact, faulty_pages, bounds })
     }
 

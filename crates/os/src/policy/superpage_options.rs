@@ -1,6 +1,6 @@
 //! Options of the policy "gap-tolerant".
 
-use perforate_config::{ConfigError, Size, Within};
+use perforate_config::{ConfigError, Size, Count};
 use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,30 +10,30 @@ use super::{SmallPages, SuperpageRule};
 const LEAST_BLOCKS: u64 = SUPERPAGE_BLOCKS as u64;
 const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
 
-/// What is asked of the slices that superpages are made of (G §3.8).
+/// Conditions for the slices that superpages are made of (G §3.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuperpageOptions {
     /// Usable B-blocks a slice must have (G: 32 or 33).
     ///
     /// The mechanism works with 32; the text's "more than half" (G §3.8) is 33.
-    pub least_blocks: Within<LEAST_BLOCKS, MOST_BLOCKS>,
+    pub least_blocks: Count<LEAST_BLOCKS, MOST_BLOCKS>,
     /// Field BS of GTPTCR, if not the scheme's: B-blocks of 32KB, 64KB or 128KB.
-    pub bs: Option<Within<3, 5>>,
+    pub bs: Option<Count<3, 5>>,
     /// Field P of GTPTCR, if not the scheme's: two superpages in an entry.
     pub paired: Option<bool>,
     /// First byte of memory that slices may take.
     pub from: Size,
     /// First byte after the memory that slices may take, if not all.
     pub to: Option<Size>,
-    /// What backs the rest of memory (2m cannot be had beside GT-PDEs).
+    /// Pages of the rest of memory (2m cannot be had beside GT-PDEs).
     pub pages: SmallPages,
 }
 
 impl SuperpageOptions {
-    /// What holds where nothing is said.
+    /// The defaults.
     pub const DEFAULT: Self = Self {
-        least_blocks: Within::new(LEAST_BLOCKS),
+        least_blocks: Count::new(LEAST_BLOCKS),
         bs: None,
         paired: None,
         from: Size(0),
@@ -41,7 +41,7 @@ impl SuperpageOptions {
         pages: SmallPages::Size4K,
     };
 
-    /// What is asked of slices.
+    /// The rule for the kernel.
     ///
     /// # Errors
     /// Options that contradict each other.
@@ -68,7 +68,7 @@ impl SuperpageOptions {
         Ok(SuperpageRule {
             least_blocks: self.least_blocks.get() as u32,
             within,
-            block_order: self.bs.map(Within::get),
+            block_order: self.bs.map(Count::get),
             paired: self.paired,
         })
     }

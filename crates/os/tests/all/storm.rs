@@ -3,7 +3,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
-use perforate_config::{Within, read};
+use perforate_config::{Count, read};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     SegmentRule, TableFormat,
@@ -116,9 +116,9 @@ fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
     let pages = || prop_oneof![Just(0u64), Just(300), Just(511)];
     (pages(), pages(), 1..4u64, any::<bool>()).prop_map(|(none, shared, regions, defrag)| {
         KhugepagedConfig {
-            pages_to_scan: Within::new(regions * 512),
-            max_ptes_none: Within::new(none),
-            max_ptes_shared: Within::new(shared),
+            pages_to_scan: Count::new(regions * 512),
+            max_ptes_none: Count::new(none),
+            max_ptes_shared: Count::new(shared),
             defrag,
             ..KhugepagedConfig::default()
         }
@@ -232,7 +232,7 @@ fn perform(machine: &mut Machine, action: &Action) {
             }
         }
         Action::Ksm(pages_to_scan) => {
-            let (pages_to_scan, max_page_sharing) = (Within::new(*pages_to_scan), Within::new(5));
+            let (pages_to_scan, max_page_sharing) = (Count::new(*pages_to_scan), Count::new(5));
             machine.kernel.set_ksm(KsmConfig { pages_to_scan, max_page_sharing });
             machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
         }

@@ -17,8 +17,8 @@ use crate::{Background, Daemon, MemorySnapshot, ModeSwitching, SimError};
 /// Room that is kept free from boot takes time for each 4MB of it.
 const MOST_ADDED_BYTES: u64 = 4 << 40;
 
-/// What can be said of a memory: on the command line, in an experiment file, in a call. What is left
-/// out is the default.
+/// Options of a memory, as the command line, an experiment file or a call gives them; those left out
+/// have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryOptions {
@@ -53,7 +53,7 @@ pub struct MemoryOptions {
     /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
     /// pages-to-scan=100,max-page-sharing=256; needs contents.
     pub ksm: Option<Daemon<KsmConfig>>,
-    /// What is on the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8].
+    /// Contents of the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8].
     pub contents: Option<ContentDistribution>,
     /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; it overrides
     /// a perforated scheme's own options (see `perforate list perforation`).
@@ -91,7 +91,7 @@ impl MemoryOptions {
     /// The memory that these options describe.
     ///
     /// # Errors
-    /// What does not go together, with what would be right; files that cannot be read.
+    /// Options that contradict each other, files that cannot be read.
     pub fn resolve(&self) -> Result<MemoryState, SimError> {
         let memory = self.resolve_with(|_| MemoryState::DEFAULT_BYTES)?;
         let memory = MemoryState { modes: self.modes, ..memory };

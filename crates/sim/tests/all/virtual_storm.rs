@@ -14,7 +14,7 @@ use crate::storms::{
     CHECKED_EVERY, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up, forgive,
     number, seeds,
 };
-use perforate_config::{Within, read};
+use perforate_config::{Count, read};
 use perforate_mmu::Host;
 use perforate_os::{HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, SimError};
@@ -155,10 +155,10 @@ impl VirtualStorm {
     fn promote(&mut self) -> Result<(), SimError> {
         let limit = [0, 100, 400, 511][self.below(4) as usize];
         let config = KhugepagedConfig {
-            pages_to_scan: Within::new(512 * (1 + self.below(16))),
-            max_ptes_none: Within::new(limit),
-            max_ptes_swap: Within::new([0, 511][self.below(2) as usize]),
-            max_ptes_shared: Within::new([0, 511][self.below(2) as usize]),
+            pages_to_scan: Count::new(512 * (1 + self.below(16))),
+            max_ptes_none: Count::new(limit),
+            max_ptes_swap: Count::new([0, 511][self.below(2) as usize]),
+            max_ptes_shared: Count::new([0, 511][self.below(2) as usize]),
             defrag: self.guest.random.one_in(2),
         };
         self.host(|host, updates| {
@@ -171,8 +171,8 @@ impl VirtualStorm {
     fn merge(&mut self) -> Result<(), SimError> {
         let pages_to_scan = [20, 200, 3000][self.below(3) as usize];
         let config = KsmConfig {
-            pages_to_scan: Within::new(pages_to_scan),
-            max_page_sharing: Within::new(2 + self.below(20)),
+            pages_to_scan: Count::new(pages_to_scan),
+            max_page_sharing: Count::new(2 + self.below(20)),
         };
         self.host(|host, updates| {
             host.kernel_mut().set_ksm(config);

@@ -30,7 +30,7 @@ mod study;
 mod tests;
 mod touched;
 
-use perforate_config::{Key, Share, Size, Within, keys};
+use perforate_config::{Key, Share, Size, Count, keys};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ const MOST_READS: u64 = 1_000_000_000;
 #[serde(default, deny_unknown_fields)]
 struct BloatSettings {
     /// Keys of the store; the paper: 4M.
-    keys: Within<1, MOST_KEYS>,
+    keys: Count<1, MOST_KEYS>,
     /// Bytes of a value, 1M at most.
     value_bytes: Size,
     /// A page more for each object of 16KB or more, as jemalloc has it unless built otherwise, as
@@ -60,25 +60,25 @@ struct BloatSettings {
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
     khugepaged: Option<KhugepagedConfig>,
     /// Random reads that are counted, after a tenth as many; the paper: 1M.
-    reads: Within<1, MOST_READS>,
+    reads: Count<1, MOST_READS>,
     /// Reads that are timed after these; 0: none.
-    timed_reads: Within<0, MOST_READS>,
+    timed_reads: Count<0, MOST_READS>,
     /// Machine, by name or file.
     machine: String,
-    /// Whether every translation is compared with the oracle.
+    /// Compare every translation with the oracle.
     check: bool,
 }
 
 impl Default for BloatSettings {
     fn default() -> Self {
         Self {
-            keys: Within::new(500_000),
+            keys: Count::new(500_000),
             value_bytes: Size(16 << 10),
             padding: true,
             live: Share::WHOLE,
             khugepaged: None,
-            reads: Within::new(200_000),
-            timed_reads: Within::new(5_000),
+            reads: Count::new(200_000),
+            timed_reads: Count::new(5_000),
             machine: Machine::DEFAULT.into(),
             check: false,
         }
@@ -145,7 +145,7 @@ impl BloatSettings {
         }
         let keys = keys.get();
         // It scans everything in one pass.
-        let pages_to_scan = Within::new(u64::MAX);
+        let pages_to_scan = Count::new(u64::MAX);
         Ok(Study {
             keys,
             value_bytes: value_bytes.bytes(),

@@ -11,16 +11,16 @@ pub use share::Share;
 pub use storage::Storage;
 pub use validity::Validity;
 
-use perforate_config::Within;
+use perforate_config::Count;
 
 use super::Measurement;
 use crate::capacity::{Estimate, Sampling};
 
 /// Random draws for each point; G drew 16PB, which are 4300M slices.
-type Samples = Within<1, 1_000_000_000_000>;
+type Samples = Count<1, 1_000_000_000_000>;
 
 /// Draws where nothing is said.
-const SAMPLES: Samples = Within::new(1_000_000);
+const SAMPLES: Samples = Count::new(1_000_000);
 
 /// Draws of a point; every subject and place has a stream of its own.
 fn sampling(samples: Samples, subject: &str, x: f64, seed: u64) -> Sampling {

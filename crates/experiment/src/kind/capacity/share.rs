@@ -1,6 +1,6 @@
 //! Share of memory in large mappings (G §5.3, Fig. 14).
 
-use perforate_config::{Key, Within, keys};
+use perforate_config::{Key, Count, keys};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,14 +17,14 @@ struct ShareSettings {
     /// Share of retired frames.
     retired: perforate_config::Share,
     /// Usable B-blocks that a slice must have; a superpage takes 32.
-    threshold: Within<32, 64>,
+    threshold: Count<32, 64>,
     /// Random draws for each point.
     samples: Samples,
 }
 
 impl Default for ShareSettings {
     fn default() -> Self {
-        let (retired, threshold) = (perforate_config::Share::NONE, Within::new(32));
+        let (retired, threshold) = (perforate_config::Share::NONE, Count::new(32));
         Self { retired, threshold, samples: SAMPLES }
     }
 }

@@ -1,6 +1,6 @@
 //! What tables and registers take (G Table 1, §3.7, §3.8).
 
-use perforate_config::{Key, Size, Within, keys};
+use perforate_config::{Key, Size, Count, keys};
 use perforate_types::{GapTolerance, PageSize};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,12 +17,12 @@ struct StorageSettings {
     /// Memory that is mapped.
     size: Size,
     /// PDE-cache entries.
-    pde_cache: Within<0, 1_000_000>,
+    pde_cache: Count<0, 1_000_000>,
 }
 
 impl Default for StorageSettings {
     fn default() -> Self {
-        Self { size: Size(1 << 30), pde_cache: Within::new(32) }
+        Self { size: Size(1 << 30), pde_cache: Count::new(32) }
     }
 }
 

@@ -10,7 +10,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Key, Size, Within, keys};
+use perforate_config::{Changes, Key, Size, Count, keys};
 use perforate_os::SegmentOptions;
 use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
 use perforate_trace::bundled;
@@ -29,17 +29,17 @@ struct EscapeSettings {
     /// A workload, a bundled trace or the path of one; the paper's programs have 60GB and more.
     workload: String,
     /// Instructions of each run, the first half warms up; before them all pages are touched.
-    instructions: Within<10_000, 100_000_000>,
+    instructions: Count<10_000, 100_000_000>,
     /// The guest's memory.
     memory: Size,
     /// Options of the guest's segment; a trace needs min=SIZE, as it does not tell its primary region
     /// (D §II.B).
     segment: Option<Changes<SegmentOptions>>,
     /// Faulty frames under the host's segment; the paper has 1, 2, 4, 8 and 16.
-    bad_pages: Within<0, 1000>,
+    bad_pages: Count<0, 1000>,
     /// A machine's name or file.
     machine: String,
-    /// Whether every translation is compared with the oracle.
+    /// Compare every translation with the oracle.
     check: bool,
 }
 
@@ -47,10 +47,10 @@ impl Default for EscapeSettings {
     fn default() -> Self {
         Self {
             workload: "random:size=1G,dependent".into(),
-            instructions: Within::new(3_000_000),
+            instructions: Count::new(3_000_000),
             memory: Size(1280 << 20),
             segment: None,
-            bad_pages: Within::new(0),
+            bad_pages: Count::new(0),
             machine: MACHINE.into(),
             check: false,
         }

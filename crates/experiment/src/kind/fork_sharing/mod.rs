@@ -14,7 +14,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Key, Share, Size, Within, keys};
+use perforate_config::{Changes, Key, Share, Size, Count, keys};
 use perforate_os::{Perforated, PerforationOptions};
 use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;
@@ -38,12 +38,12 @@ struct ForkSettings {
     /// sub-pages read-only.
     case: Case,
     /// Reads counted of each process, half as many before them warm the TLBs up.
-    reads: Within<1, 1_000_000_000>,
+    reads: Count<1, 1_000_000_000>,
     /// Options of the policy for perforated pages.
     perforation: Option<Changes<PerforationOptions>>,
     /// A machine's name or file.
     machine: String,
-    /// Whether every translation is compared with the oracle.
+    /// Compare every translation with the oracle.
     check: bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for ForkSettings {
             heap: Size(1 << 30),
             written: Share::percent(1),
             case: Case::ParentWrites,
-            reads: Within::new(100_000),
+            reads: Count::new(100_000),
             perforation: None,
             machine: Machine::DEFAULT.into(),
             check: false,

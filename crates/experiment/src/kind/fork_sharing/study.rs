@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_config::{Changes, Within};
+use perforate_config::{Changes, Count};
 use perforate_os::{KhugepagedConfig, PerforationOptions, Work};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions};
 use perforate_types::{AccessKind, Counters, Permissions, ProcessId, ProgramEvent, VirtualAddress};
@@ -199,7 +199,7 @@ impl Study<'_> {
     /// khugepaged, unhurried, until a pass changes nothing.
     fn mend(&mut self) -> Result<(), SimError> {
         let config = KhugepagedConfig {
-            pages_to_scan: Within::new(u64::MAX),
+            pages_to_scan: Count::new(u64::MAX),
             ..KhugepagedConfig::default()
         };
         self.system.change(|kernel, _| {

@@ -10,7 +10,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{ConfigError, Key, Share, Size, Within, keys};
+use perforate_config::{ConfigError, Key, Share, Size, Count, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryOptions, Scheme};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use super::settings::wrong;
 use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
-type Reads<const LEAST: u64> = Within<LEAST, 1_000_000_000>;
+type Reads<const LEAST: u64> = Count<LEAST, 1_000_000_000>;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -30,21 +30,21 @@ struct MergingSettings {
     heap: Size,
     /// Physical memory.
     memory: Size,
-    /// What pages hold, without distinct and seed.
+    /// Contents of the pages, without distinct and seed.
     contents: ContentDistribution,
     /// Pages that have each content of the pool, on average.
-    takers: Within<1, 1_000_000>,
+    takers: Count<1, 1_000_000>,
     /// Reads that are counted, of each pattern, before and after.
     reads: Reads<1>,
     /// Reads before each of these.
     warmup: Reads<0>,
     /// Reads of one process before the other runs.
     slice: Reads<1>,
-    /// Whether the reads are timed.
+    /// Time the reads.
     timing: bool,
     /// Machine, by name or file.
     machine: String,
-    /// Whether every translation is compared with the oracle.
+    /// Compare every translation with the oracle.
     check: bool,
 }
 
@@ -54,10 +54,10 @@ impl Default for MergingSettings {
             heap: Size(2580 << 20),
             memory: Size(8 << 30),
             contents: CONTENTS,
-            takers: Within::new(2),
-            reads: Within::new(500_000),
-            warmup: Within::new(200_000),
-            slice: Within::new(10_000),
+            takers: Count::new(2),
+            reads: Count::new(500_000),
+            warmup: Count::new(200_000),
+            slice: Count::new(10_000),
             timing: true,
             machine: Machine::DEFAULT.into(),
             check: false,

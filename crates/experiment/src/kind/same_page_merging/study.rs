@@ -1,6 +1,6 @@
 //! One scheme and seed: two heaps are filled, read, merged and read again.
 
-use perforate_config::Within;
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError};
 
@@ -70,7 +70,7 @@ impl Study {
         let system = &mut program.system;
         system.change(|kernel, _| {
             kernel.set_content_distribution(self.contents)?;
-            let pages_to_scan = Within::new(u64::MAX);
+            let pages_to_scan = Count::new(u64::MAX);
             kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
             Ok(())
         })?;

@@ -9,7 +9,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Key, Share, Size, Within, keys};
+use perforate_config::{Key, Share, Size, Count, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
 use schemars::JsonSchema;
@@ -28,16 +28,16 @@ struct SharingSettings {
     /// Memory that the program of each machine uses, whole 2MB pages from 64M to 64G; the default is
     /// that of P §III.A.
     heap: Size,
-    /// What pages of both machines hold; without distinct= the pool is half as large as the pages
+    /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
     /// that draw from it: a content has two takers on average.
     contents: ContentDistribution,
     /// Scheme of both guests.
     guest: String,
     /// Reads counted of the first machine's program, as many before them warm up.
-    reads: Within<1, 1_000_000_000>,
+    reads: Count<1, 1_000_000_000>,
     /// A machine's name or file.
     machine: String,
-    /// Whether every translation is compared with the oracle.
+    /// Compare every translation with the oracle.
     check: bool,
 }
 
@@ -47,7 +47,7 @@ impl Default for SharingSettings {
             heap: Size(2580 << 20),
             contents: CONTENTS,
             guest: "thp".into(),
-            reads: Within::new(1_000_000),
+            reads: Count::new(1_000_000),
             machine: Machine::DEFAULT.into(),
             check: false,
         }

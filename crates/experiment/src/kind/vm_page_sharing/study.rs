@@ -1,6 +1,6 @@
 //! Two virtual machines on one host: filled, then merged.
 
-use perforate_config::Within;
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, Machine, MemoryState, SimError, System, SystemOptions};
 use perforate_types::{
@@ -127,7 +127,7 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
     system.change_host(|hypervisor, _| {
         let kernel = hypervisor.kernel_mut();
         kernel.set_content_distribution(contents)?;
-        let pages_to_scan = Within::new(u64::MAX);
+        let pages_to_scan = Count::new(u64::MAX);
         kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
         Ok(())
     })?;

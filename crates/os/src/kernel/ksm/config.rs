@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perforate_config::{Within, write};
+use perforate_config::{Count, write};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct KsmConfig {
     /// Pages scanned by one pass (Linux: before each sleep).
-    pub pages_to_scan: Within<1>,
+    pub pages_to_scan: Count<1>,
     /// Pages that may map one merged frame; the next ones get another. At least 2: fewer share
     /// nothing. A fork makes more of them, as it takes no notice of merging.
-    pub max_page_sharing: Within<2>,
+    pub max_page_sharing: Count<2>,
 }
 
 impl Default for KsmConfig {
     fn default() -> Self {
-        Self { pages_to_scan: Within::new(100), max_page_sharing: Within::new(256) }
+        Self { pages_to_scan: Count::new(100), max_page_sharing: Count::new(256) }
     }
 }
 

@@ -9,7 +9,7 @@ mod segments;
 mod tampered;
 mod virtualized;
 
-use perforate_config::{Given, Within, read};
+use perforate_config::{Given, Count, read};
 use perforate_mmu::{TlbGeometry, allow};
 use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
@@ -369,8 +369,8 @@ impl Storm {
         let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
         let max_page_sharing = 2 + self.random.below(20);
         let config = KsmConfig {
-            pages_to_scan: Within::new(pages_to_scan),
-            max_page_sharing: Within::new(max_page_sharing),
+            pages_to_scan: Count::new(pages_to_scan),
+            max_page_sharing: Count::new(max_page_sharing),
         };
         self.system.change(|kernel, updates| {
             kernel.set_ksm(config);
@@ -387,10 +387,10 @@ impl Storm {
         }
         let limit = |random: &mut Random| [0, 100, 400, 511][random.below(4) as usize];
         let config = KhugepagedConfig {
-            pages_to_scan: Within::new(512 * (1 + self.random.below(8))),
-            max_ptes_none: Within::new(limit(&mut self.random)),
-            max_ptes_swap: Within::new(limit(&mut self.random)),
-            max_ptes_shared: Within::new(limit(&mut self.random)),
+            pages_to_scan: Count::new(512 * (1 + self.random.below(8))),
+            max_ptes_none: Count::new(limit(&mut self.random)),
+            max_ptes_swap: Count::new(limit(&mut self.random)),
+            max_ptes_shared: Count::new(limit(&mut self.random)),
             defrag: self.random.one_in(2),
         };
         self.system.change(|kernel, updates| {
