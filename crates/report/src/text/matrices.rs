@@ -51,13 +51,12 @@ fn legend(pairs: &Pairs<'_>, matrices: &[Matrix], is_all_above: bool) -> Vec<Str
 fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     let tables = |(with_ranges, heading)| {
         let label = columns / 4;
-        let rows = pairs.guests.iter().enumerate();
         let has_ranges =
             with_ranges && pairs.schemes().any(|one| !range(matrix, Some(one)).is_empty());
         let lines = |text: String, below: String| {
             if has_ranges { vec![text, below] } else { vec![text] }
         };
-        let names = rows.flat_map(|(_, name)| lines(cut(name, label), String::new()));
+        let names = pairs.guests.iter().flat_map(|name| lines(cut(name, label), String::new()));
         let column = |(place, name): (usize, &str)| {
             let cells = (0..pairs.guests.len()).flat_map(|guest| {
                 let scheme = pairs.scheme(guest, place);
