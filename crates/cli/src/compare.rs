@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use perforate_config::Count;
 use perforate_report::ReportOptions;
 use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
@@ -117,7 +118,7 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
         )));
     }
     let instructions = arguments.simulation.placement.read()?.instructions;
-    record::record_temporarily(&arguments.program, instructions.map(|count| count.0)).map(Some)
+    record::record_temporarily(&arguments.program, instructions.map(Count::get)).map(Some)
 }
 
 fn compare_once(

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use perforate_config::{Given, Key, keys};
+use perforate_config::{Count, Given, Key, keys};
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
     PlacementOptions, SimError, Workload,
@@ -163,7 +163,7 @@ pub fn part_of(name: Option<&str>, placement: &PlacementOptions) -> Workload {
     Workload {
         name: workload(name),
         skip: placement.skip.get(),
-        instructions: placement.instructions.map(|count| count.0),
+        instructions: placement.instructions.map(Count::get),
     }
 }
 

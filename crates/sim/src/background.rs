@@ -5,7 +5,7 @@
 //! khugepaged, with its ten seconds of sleep, would never run; so the periods are short, and a
 //! choice of the user.
 
-use perforate_config::{Given, Count};
+use perforate_config::{Count, Given};
 use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
 use perforate_types::Update;
 use schemars::JsonSchema;

@@ -1,5 +1,6 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
+use perforate_config::Count;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::GapTolerance;
 
@@ -48,7 +49,7 @@ impl Comparison {
             workload: Workload {
                 name: workload,
                 skip: placement.skip.get(),
-                instructions: placement.instructions.map(|count| count.0),
+                instructions: placement.instructions.map(Count::get),
             },
             machine,
             schemes,

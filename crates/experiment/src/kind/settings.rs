@@ -123,7 +123,8 @@ mod tests {
             Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
         };
         let read = settings(&[("reads", "500k"), ("heap", "4K"), ("machine.walker.walkers", "4")]);
-        let expected = Some { reads: Count::new(500_000), heap: Size(4096), machine: String::new() };
+        let expected =
+            Some { reads: Count::new(500_000), heap: Size(4096), machine: String::new() };
         assert_eq!(read.read(), Ok(expected));
         assert_eq!(read.machine("gtsm-table4").unwrap().walker.walkers, 4);
         let problem = settings(&[("heap", "64")]).read::<Some>().unwrap_err();

@@ -73,7 +73,7 @@ impl Kind for Simulation {
 
     fn cost(&self, settings: &Settings) -> f64 {
         let Ok(choice) = Choice::read(settings) else { return 0.0 };
-        let instructions = choice.placement.instructions.map_or(20e6, |count| count.0 as f64);
+        let instructions = choice.placement.instructions.map_or(20e6, |count| count.get() as f64);
         instructions / if choice.measuring.functional { 4.0 } else { 1.0 }
     }
 

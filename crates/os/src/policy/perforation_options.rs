@@ -1,6 +1,6 @@
 //! Options of the policy "perforated".
 
-use perforate_config::{ConfigError, Share, Count};
+use perforate_config::{ConfigError, Count, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Options of the policy "gap-tolerant".
 
-use perforate_config::{ConfigError, Size, Count};
+use perforate_config::{ConfigError, Count, Size};
 use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

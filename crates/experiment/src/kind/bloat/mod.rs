@@ -30,7 +30,7 @@ mod study;
 mod tests;
 mod touched;
 
-use perforate_config::{Key, Share, Size, Count, keys};
+use perforate_config::{Count, Key, Share, Size, keys};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 //! Share of memory in large mappings (G §5.3, Fig. 14).
 
-use perforate_config::{Key, Count, keys};
+use perforate_config::{Count, Key, keys};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

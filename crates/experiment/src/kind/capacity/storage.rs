@@ -1,6 +1,6 @@
 //! What tables and registers take (G Table 1, §3.7, §3.8).
 
-use perforate_config::{Key, Size, Count, keys};
+use perforate_config::{Count, Key, Size, keys};
 use perforate_types::{GapTolerance, PageSize};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -10,7 +10,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Key, Size, Count, keys};
+use perforate_config::{Changes, Count, Key, Size, keys};
 use perforate_os::SegmentOptions;
 use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
 use perforate_trace::bundled;

@@ -14,7 +14,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Key, Share, Size, Count, keys};
+use perforate_config::{Changes, Count, Key, Share, Size, keys};
 use perforate_os::{Perforated, PerforationOptions};
 use perforate_sim::{Machine, Scheme};
 use schemars::JsonSchema;

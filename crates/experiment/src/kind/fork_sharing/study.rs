@@ -198,10 +198,8 @@ impl Study<'_> {
 
     /// khugepaged, unhurried, until a pass changes nothing.
     fn mend(&mut self) -> Result<(), SimError> {
-        let config = KhugepagedConfig {
-            pages_to_scan: Count::new(u64::MAX),
-            ..KhugepagedConfig::default()
-        };
+        let config =
+            KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..KhugepagedConfig::default() };
         self.system.change(|kernel, _| {
             kernel.set_khugepaged(config);
             Ok(())

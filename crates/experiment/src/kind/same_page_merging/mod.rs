@@ -10,7 +10,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{ConfigError, Key, Share, Size, Count, keys};
+use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryOptions, Scheme};
 use schemars::JsonSchema;

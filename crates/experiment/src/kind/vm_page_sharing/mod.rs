@@ -9,7 +9,7 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Key, Share, Size, Count, keys};
+use perforate_config::{Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
 use schemars::JsonSchema;

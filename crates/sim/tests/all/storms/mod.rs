@@ -9,7 +9,7 @@ mod segments;
 mod tampered;
 mod virtualized;
 
-use perforate_config::{Given, Count, read};
+use perforate_config::{Count, Given, read};
 use perforate_mmu::{TlbGeometry, allow};
 use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
