@@ -1,12 +1,13 @@
 //! `perforate explain`.
 
 use clap::Args;
+use perforate_config::{Address, ConfigError};
 use perforate_mmu::Case;
 use perforate_sim::{Composition, Explanation, Machine, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
-use crate::options::PlacementOptions;
+use crate::options::{PlacementArguments, part_of};
 use crate::output::print;
 
 /// Instructions run before explaining where no number is given.
@@ -32,26 +33,22 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "NAME", default_value = "perforated")]
     scheme: String,
     #[command(flatten)]
-    placement: PlacementOptions,
+    placement: PlacementArguments,
 }
 
 fn address(text: &str) -> Result<u64, String> {
-    let value = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    let value = value.map_err(|_| "not an address; write for example 0x7f0000003000".to_owned())?;
-    if value >> 47 != 0 {
+    let Address(address) = text.parse().map_err(|error: ConfigError| error.to_string())?;
+    if address >> 47 != 0 {
         return Err("not a user address of x86-64 (47 bits)".into());
     }
-    Ok(value)
+    Ok(address)
 }
 
 /// Explains the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
-    let placement = &arguments.placement;
-    let (machine, memory) = (Machine::load(&placement.machine)?, placement.memory()?);
-    let mut workload = placement.workload(Some(&arguments.workload));
+    let (placement, memory) = (arguments.placement.read()?, arguments.placement.memory()?);
+    let machine = Machine::load(&placement.machine)?;
+    let mut workload = part_of(Some(&arguments.workload), &placement);
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
     let schemes = Composition::list(&arguments.scheme)?;
     let [scheme] = schemes.as_slice() else {
@@ -59,8 +56,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     };
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
+    let seed = placement.seed.get();
     let explained =
-        perforate_sim::explain(&machine, *scheme, &memory, &workload, placement.seed, &addresses)?;
+        perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
     let mut text =
         format!("Loads under {} on {}\n{}\n", scheme.name(), machine.name, memory.describe());
     if explained.is_empty() {

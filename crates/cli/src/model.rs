@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_config::Share;
 use perforate_sim::SimError;
 use perforate_sim::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,
@@ -41,16 +42,16 @@ pub struct ModelArguments {
     /// Share of the misses in the native direct segment, 0.999 or 99.9% [default with --results: as
     /// counted there]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    segment_share: Option<String>,
+    segment_share: Option<Share>,
     /// Share in the VMM segment [default: as --segment-share]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    vmm_share: Option<String>,
+    vmm_share: Option<Share>,
     /// Share in the guest segment [default: as --segment-share]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    guest_share: Option<String>,
+    guest_share: Option<Share>,
     /// Share in both segments [default: the lesser of the two]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    both_share: Option<String>,
+    both_share: Option<Share>,
     /// Print one JSON line per design and nothing else
     #[arg(long)]
     json: bool,
@@ -69,22 +70,6 @@ The files come from, on the host and in the virtual machine:
 Events, by the first name that is there:
   {ACCEPTED_EVENTS}"
     )
-}
-
-/// The share that an option gives as 0.999 or 99.9%.
-fn share(option: &str, text: Option<&String>) -> Result<Option<f64>, Failure> {
-    let Some(text) = text else { return Ok(None) };
-    let (digits, unit) = match text.strip_suffix('%') {
-        Some(digits) => (digits.trim_end(), 100.0),
-        None => (text.as_str(), 1.0),
-    };
-    let value = digits.parse::<f64>().map(|value| value / unit).ok();
-    match value.filter(|value| (0.0..=1.0).contains(value)) {
-        Some(value) => Ok(Some(value)),
-        None => Err(Failure::Usage(format!(
-            "{option} {text:?}: expected 0 to 1, such as 0.999, or 0% to 100%, such as 99.9%"
-        ))),
-    }
 }
 
 /// What is predicted from: runs, shares, and what to say of them.
@@ -110,11 +95,9 @@ pub fn model(arguments: &ModelArguments) -> Result<(), Failure> {
 
 impl ModelArguments {
     fn shares(&self) -> Result<Option<Shares>, Failure> {
-        let segment = share("--segment-share", self.segment_share.as_ref())?;
-        let vmm = share("--vmm-share", self.vmm_share.as_ref())?;
-        let guest = share("--guest-share", self.guest_share.as_ref())?;
-        let both = share("--both-share", self.both_share.as_ref())?;
-        let Some(segment) = segment else { return Ok(None) };
+        let Some(segment) = self.segment_share else { return Ok(None) };
+        let (segment, value) = (segment.value(), |share: Option<Share>| share.map(Share::value));
+        let [vmm, guest, both] = [self.vmm_share, self.guest_share, self.both_share].map(value);
         Ok(Some(Shares::new(segment, vmm, guest, both).map_err(SimError::from)?))
     }
 

@@ -7,7 +7,7 @@ use perforate_sim::{Composition, RunResult, Sampled};
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
-use crate::options::SimulationOptions;
+use crate::options::SimulationArguments;
 use crate::output::{Bar, ResultFolder, notes, print, write_text};
 
 /// Run one scheme and print all its counters.
@@ -29,7 +29,7 @@ pub struct RunArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    simulation: SimulationOptions,
+    simulation: SimulationArguments,
     /// Folder for results.jsonl [default: none is written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -38,18 +38,15 @@ pub struct RunArguments {
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let simulation = &arguments.simulation;
-    let comparison = simulation.comparison(
-        arguments.workload.as_deref(),
-        Composition::list(&arguments.scheme)?,
-        simulation.placement.seed,
-    )?;
+    let schemes = Composition::list(&arguments.scheme)?;
+    let comparison = simulation.comparison(arguments.workload.as_deref(), schemes)?;
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
     let show = &mut |progress| bar.show(progress);
-    let results = perforate_sim::compare_with(&comparison, &simulation.measuring(), show)?;
+    let results = perforate_sim::compare_with(&comparison, &simulation.measuring()?, show)?;
     drop(bar);
     if let Some(folder) = &folder {
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;

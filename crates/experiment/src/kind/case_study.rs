@@ -1,85 +1,33 @@
-//! What case studies share: settings, random numbers that are the same for every subject, the
+//! Common parts of case studies: heaps and contents, random numbers that are the same for every subject, the
 //! events they send, and a closed form.
 
-use std::path::Path;
-
-use perforate_sim::Machine;
+use perforate_config::{Share, Size};
+use perforate_os::ContentDistribution;
 use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
-
-use super::simulation::hash_of_file;
-use super::{Setting, Settings};
 
 /// Bytes of a page, and pages of a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
-/// Whether the oracle checks.
-pub const CHECK: Setting = Setting {
-    key: "check",
-    meaning: "whether every translation is compared with the oracle: true or false",
-    default: Some("false"),
+/// Default contents of the pages of two programs, but for the size of the pool: our choice, as
+/// neither paper says what pages held.
+pub const CONTENTS: ContentDistribution = ContentDistribution {
+    zero: Share::percent(2),
+    duplicate: Share::percent(16),
+    distinct: 0,
+    regions: Share::percent(40),
+    run: 16,
+    seed: 0,
 };
-
-/// Reads [`CHECK`].
-pub fn is_checked(settings: &Settings) -> Result<bool, String> {
-    settings.value(CHECK.key, false)
-}
-
-/// Other values for keys of the machine file.
-pub const MACHINE_KEYS: Setting = Setting {
-    key: "machine.",
-    meaning: "another value for a key of the machine file, as machine.walker.walkers",
-    default: None,
-};
-
-/// The machine that the setting `machine` names, with other values for some of its keys.
-pub fn machine(settings: &Settings, default: &str) -> Result<Machine, String> {
-    let name = settings.text("machine").unwrap_or(default);
-    Machine::load_with(name, settings.below("machine.")).map_err(|error| error.to_string())
-}
-
-/// What the machine file says, and for each of these settings that names a file what it holds.
-pub fn inputs(settings: &Settings, default: &str, keys: &[&str]) -> Result<Vec<String>, String> {
-    let name = settings.text("machine").unwrap_or(default);
-    let mut inputs = files(settings, keys)?;
-    inputs.push(Machine::text(name).map_err(|error| error.to_string())?);
-    Ok(inputs)
-}
-
-/// For each of these settings that names a file, what the file holds.
-pub fn files(settings: &Settings, keys: &[&str]) -> Result<Vec<String>, String> {
-    let paths = keys.iter().filter_map(|key| settings.text(key)).map(Path::new);
-    paths.filter(|path| path.is_file()).map(hash_of_file).collect()
-}
 
 /// A heap in 2MB regions, `least` to `most` bytes.
-pub fn heap_regions(
-    settings: &Settings,
-    default: &str,
-    (least, most): (u64, u64),
-) -> Result<u64, String> {
-    let bytes = settings.size("heap", default)?;
-    if !(least..=most).contains(&bytes) || !bytes.is_multiple_of(REGION_BYTES) {
-        let text = settings.text("heap").unwrap_or(default);
-        let (least, most) = (least >> 20, most >> 30);
-        return Err(format!("heap is {least}M to {most}G in steps of 2M, not {text:?}"));
+pub fn heap_regions(heap: Size, (least, most): (u64, u64)) -> Result<u64, String> {
+    if !(least..=most).contains(&heap.bytes()) || !heap.bytes().is_multiple_of(REGION_BYTES) {
+        let (least, most) = (Size(least), Size(most));
+        return Err(format!("setting heap: is {least} to {most} in steps of 2M, not {heap}"));
     }
-    Ok(bytes / REGION_BYTES)
-}
-
-/// A count from `least` to `most`.
-pub fn bounded(
-    settings: &Settings,
-    key: &str,
-    default: u64,
-    (least, most): (u64, u64),
-) -> Result<u64, String> {
-    let count = settings.count(key, default)?;
-    if !(least..=most).contains(&count) {
-        return Err(format!("setting {key:?} is a number from {least} to {most}, not {count}"));
-    }
-    Ok(count)
+    Ok(heap.bytes() / REGION_BYTES)
 }
 
 /// The same numbers for every subject, from a seed (splitmix64).
@@ -129,41 +77,13 @@ pub fn places_hit(places: f64, throws: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn settings(key: &str, text: &str) -> Settings {
-        Settings([(key.into(), text.into())].into())
-    }
-
     #[test]
-    fn settings_have_bounds() {
-        let regions = |text: &str| heap_regions(&settings("heap", text), "1G", (2 << 20, 4 << 30));
+    fn heaps_have_bounds() {
+        let regions = |text: &str| heap_regions(text.parse().unwrap(), (2 << 20, 4 << 30));
         assert_eq!((regions("64M"), regions("4G")), (Ok(32), Ok(2048)));
-        assert_eq!(heap_regions(&Settings::default(), "1G", (2 << 20, 4 << 30)), Ok(512));
-        for wrong in ["3M", "0", "5G", "lots"] {
-            assert!(regions(wrong).unwrap_err().contains("heap"), "{wrong}");
+        for wrong in ["3M", "0", "5G"] {
+            assert!(regions(wrong).unwrap_err().contains("heap: is 2M to 4G"), "{wrong}");
         }
-        let count = |text: &str| bounded(&settings("reads", text), "reads", 5, (1, 9000));
-        assert_eq!((count("7"), count("9k")), (Ok(7), Ok(9000)));
-        for wrong in ["0", "9001"] {
-            assert!(count(wrong).unwrap_err().contains("from 1 to 9000"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn files_count_by_what_they_hold() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.trace");
-        let settings = settings("workload", path.to_str().unwrap());
-        let of = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            files(&settings, &["workload", "machine"]).unwrap()
-        };
-        assert_eq!(of("one").len(), 1);
-        assert_eq!(of("one"), of("one"));
-        assert_ne!(of("one"), of("two"));
-        assert_eq!(files(&settings, &["machine"]), Ok(vec![]));
-        let with_machine = inputs(&settings, Machine::DEFAULT, &["workload"]).unwrap();
-        assert_eq!((with_machine.len(), &with_machine[..1]), (2, &of("two")[..]));
-        assert!(with_machine[1].contains("[tlb"), "{with_machine:?}");
     }
 
     /// Two throws on two places: one place half of the time, else both.

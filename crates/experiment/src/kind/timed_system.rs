@@ -185,7 +185,7 @@ mod tests {
 
     fn time_of(role: Role) -> Time {
         let machine = Machine::load(Machine::DEFAULT).unwrap();
-        let memory = MemoryState::parse(Some("256M"), None, None).unwrap();
+        let memory = MemoryState::of(256 << 20);
         let scheme = Scheme::find("4k").unwrap();
         let mut program = TimedSystem::new(&machine, scheme, &memory, 1, (true, true)).unwrap();
         program.system.event(&map_populated(START, PAGES * 4096, false)).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn without_a_clock_there_is_no_time() {
         let machine = Machine::load(Machine::DEFAULT).unwrap();
-        let memory = MemoryState::parse(Some("64M"), None, None).unwrap();
+        let memory = MemoryState::of(64 << 20);
         let scheme = Scheme::find("thp").unwrap();
         let mut program = TimedSystem::new(&machine, scheme, &memory, 1, (false, true)).unwrap();
         program.system.event(&map_populated(START, 2 << 20, false)).unwrap();

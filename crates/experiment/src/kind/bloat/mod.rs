@@ -30,11 +30,13 @@ mod study;
 mod tests;
 mod touched;
 
+use perforate_config::{Count, Key, Share, Size, keys};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, Scheme};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{CHECK, bounded, inputs, is_checked, machine};
-use super::{Kind, Measurement, Setting, Settings};
+use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
 /// Most keys: state of the store and of six pages each must fit the host.
@@ -43,36 +45,45 @@ const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
 
-const KEYS: u64 = 500_000;
-const VALUE_BYTES: &str = "16K";
-const READS: u64 = 200_000;
-const TIMED_READS: u64 = 5_000;
-
-const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
-    Setting { key, meaning, default: Some(default) }
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct BloatSettings {
+    /// Keys of the store; the paper: 4M.
+    keys: Count<1, MOST_KEYS>,
+    /// Bytes of a value, 1M at most.
+    value_bytes: Size,
+    /// A page more for each object of 16KB or more, as jemalloc has it unless built otherwise, as
+    /// for Redis since 2023.
+    padding: bool,
+    /// Keys left after deleting at random, over 0%.
+    live: Share,
+    /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
+    khugepaged: Option<KhugepagedConfig>,
+    /// Random reads that are counted, after a tenth as many; the paper: 1M.
+    reads: Count<1, MOST_READS>,
+    /// Reads that are timed after these; 0: none.
+    timed_reads: Count<0, MOST_READS>,
+    /// Machine, by name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
 }
 
-const SETTINGS: &[Setting] = &[
-    setting("keys", "keys of the store; the paper: 4M", "500k"),
-    setting("value-bytes", "bytes of a value", VALUE_BYTES),
-    setting(
-        "padding",
-        "a page more for each object of 16KB or more, as jemalloc has it unless built otherwise, \
-         as for Redis since 2023: yes or no",
-        "yes",
-    ),
-    setting("live", "keys left after deleting at random, over 0% and up to 100%", "100%"),
-    Setting {
-        key: "khugepaged",
-        meaning: "knobs, as --khugepaged, with which it runs after deleting until it finds nothing \
-                  more to do, or default",
-        default: None,
-    },
-    setting("reads", "random reads that are counted, after a tenth as many; the paper: 1M", "200k"),
-    setting("timed-reads", "reads that are timed after these; 0: none", "5k"),
-    setting("machine", "machine, by name or file", Machine::DEFAULT),
-    CHECK,
-];
+impl Default for BloatSettings {
+    fn default() -> Self {
+        Self {
+            keys: Count::new(500_000),
+            value_bytes: Size(16 << 10),
+            padding: true,
+            live: Share::WHOLE,
+            khugepaged: None,
+            reads: Count::new(200_000),
+            timed_reads: Count::new(5_000),
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this file.
 pub struct Bloat;
@@ -90,22 +101,20 @@ impl Kind for Bloat {
         "native schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<BloatSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        machine(settings, Machine::DEFAULT)?;
-        study(settings).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
+        let own: BloatSettings = settings.read()?;
+        settings.machine(&own.machine)?;
+        own.study().map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        study(settings).map_or(0.0, |study| study.cost())
+        let own = settings.read::<BloatSettings>();
+        own.and_then(|own| own.study()).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -115,60 +124,37 @@ impl Kind for Bloat {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (study, machine) = (study(settings)?, machine(settings, Machine::DEFAULT)?);
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, seed, &mut part);
-            measurements.push(measured.map_err(|error| error.to_string())?);
+        let own: BloatSettings = settings.read()?;
+        let (study, machine) = (own.study()?, settings.machine(&own.machine)?);
+        each(subjects, progress, |subject, progress| {
+            let measured = Scheme::find(subject)
+                .and_then(|scheme| study.run(&machine, scheme, seed, progress));
+            measured.map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl BloatSettings {
+    fn study(&self) -> Result<Study, String> {
+        let Self { keys, value_bytes, padding, live, check, .. } = *self;
+        if !(1..=LONGEST_VALUE_BYTES).contains(&value_bytes.bytes()) {
+            return Err(format!("setting value-bytes: is 1B to 1M, not {value_bytes}"));
         }
-        Ok(measurements)
-    }
-}
-
-fn study(settings: &Settings) -> Result<Study, String> {
-    let value_bytes = settings.size("value-bytes", VALUE_BYTES)?;
-    if !(1..=LONGEST_VALUE_BYTES).contains(&value_bytes) {
-        return Err(format!("setting \"value-bytes\" is {value_bytes}; expected 1 to 1M"));
-    }
-    let keys = bounded(settings, "keys", KEYS, (1, MOST_KEYS))?;
-    let live = share(settings, "live")?;
-    let khugepaged = settings.text("khugepaged").filter(|text| *text != "none").map(knobs);
-    Ok(Study {
-        keys,
-        value_bytes,
-        padding: has_padding(settings)?,
-        live_keys: ((keys as f64 * live).round() as u64).max(1),
-        khugepaged: khugepaged.transpose()?,
-        reads: bounded(settings, "reads", READS, (1, MOST_READS))?,
-        timed_reads: bounded(settings, "timed-reads", TIMED_READS, (0, MOST_READS))?,
-        check: is_checked(settings)?,
-    })
-}
-
-fn has_padding(settings: &Settings) -> Result<bool, String> {
-    match settings.text("padding") {
-        None | Some("yes") => Ok(true),
-        Some("no") => Ok(false),
-        Some(text) => Err(format!("setting \"padding\" is {text:?}; expected yes or no")),
-    }
-}
-
-/// Knobs of khugepaged; it scans everything in one pass.
-fn knobs(text: &str) -> Result<KhugepagedConfig, String> {
-    let knobs = if text == "default" { "" } else { text };
-    let config: KhugepagedConfig =
-        knobs.parse().map_err(|error| format!("setting \"khugepaged\": {error}"))?;
-    Ok(KhugepagedConfig { pages_to_scan: u64::MAX, ..config })
-}
-
-/// A share in percent, more than nothing; all of it where there is none.
-fn share(settings: &Settings, key: &str) -> Result<f64, String> {
-    let text = settings.text(key).unwrap_or("100%");
-    match text.strip_suffix('%').unwrap_or(text).parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("setting {key:?} is {text:?}; expected a share over 0% and up to 100%")),
+        if live == Share::NONE {
+            return Err("setting live: is more than 0%".into());
+        }
+        let keys = keys.get();
+        // It scans everything in one pass.
+        let pages_to_scan = Count::new(u64::MAX);
+        Ok(Study {
+            keys,
+            value_bytes: value_bytes.bytes(),
+            padding,
+            live_keys: ((keys as f64 * live.value()).round() as u64).max(1),
+            khugepaged: self.khugepaged.map(|knobs| KhugepagedConfig { pages_to_scan, ..knobs }),
+            reads: self.reads.get(),
+            timed_reads: self.timed_reads.get(),
+            check,
+        })
     }
 }

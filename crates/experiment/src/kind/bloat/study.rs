@@ -51,7 +51,7 @@ impl Study {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Measurement, SimError> {
-        let memory = MemoryState::parse(Some(&self.memory_bytes().to_string()), None, None)?;
+        let memory = MemoryState::of(self.memory_bytes());
         let options = (self.timed_reads > 0, self.check);
         let hardware = TimedSystem::new(machine, scheme, &memory, seed, options)?;
         let mut process = Process { hardware, touched: Touched::default() };
@@ -183,7 +183,10 @@ impl Study {
 /// Lets khugepaged scan everything until a scan changes nothing.
 fn promote(hardware: &mut TimedSystem, knobs: KhugepagedConfig) -> Result<(), SimError> {
     let system = &mut hardware.system;
-    system.change(|kernel, _| kernel.set_khugepaged(knobs))?;
+    system.change(|kernel, _| {
+        kernel.set_khugepaged(knobs);
+        Ok(())
+    })?;
     loop {
         let pass = system.change(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))?;
         if pass.regions_collapsed + pass.regions_perforated == 0 {

@@ -242,12 +242,12 @@ fn settings_are_checked() {
     let fine = settings(&[("keys", "4M"), ("value-bytes", "2K"), ("live", "50%")]);
     assert_eq!(Bloat.check(&fine, "perforated-reserve"), Ok(()));
     for (text, subject, part) in [
-        (("keys", "0"), "thp", "from 1 to 16000000"),
-        (("keys", "17M"), "thp", "from 1 to 16000000"),
-        (("value-bytes", "2M"), "thp", "1 to 1M"),
-        (("live", "0%"), "thp", "over 0%"),
-        (("live", "nan"), "thp", "over 0%"),
-        (("padding", "1"), "thp", "yes or no"),
+        (("keys", "0"), "thp", "at least 1"),
+        (("keys", "17M"), "thp", "at most 16000000"),
+        (("value-bytes", "2M"), "thp", "1B to 1M"),
+        (("live", "0%"), "thp", "more than 0%"),
+        (("live", "nan"), "thp", "a share from"),
+        (("padding", "some"), "thp", "yes or no"),
         (("khugepaged", "often"), "thp", "khugepaged"),
         (("machine", "none"), "thp", "none"),
         (("reads", "5"), "2m", "2m"),

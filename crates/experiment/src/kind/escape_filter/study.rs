@@ -129,7 +129,7 @@ impl Study<'_> {
         let mut counters = Counters::default();
         run.system().record(instructions, &mut counters);
         let get = |name| counters.get(name).unwrap_or_default();
-        let (by_segments, walked) = if self.composition.own.has_segments() {
+        let (by_segments, walked) = if self.composition.own.segments {
             (get("misses_in_both_segments"), get("misses_in_guest_segment_only"))
         } else {
             let by_host = get("misses_in_host_segment_only");
@@ -147,17 +147,16 @@ impl Study<'_> {
             counts_only: false,
         };
         let options = RunOptions { functional, system, warmup: self.tape.warmup };
-        let memory = self.memory(faulty)?;
+        let memory = self.memory(faulty);
         Simulation::new(self.machine, self.composition, &memory, SEED, options)
     }
 
-    fn memory(&self, faulty: &[u64]) -> Result<MemoryState, SimError> {
+    fn memory(&self, faulty: &[u64]) -> MemoryState {
         let host_bytes = self.guest.memory_bytes + (HOST_EXTRA_MB << 20);
-        let host = MemoryState::parse(Some(&host_bytes.to_string()), None, None)?;
         let faulty = Some(faulty.to_vec()).filter(|frames| !frames.is_empty());
-        let host =
-            host.with_past(Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() })?;
-        Ok(MemoryState { host: Some(Box::new(host)), ..self.guest.clone() })
+        let past = Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() };
+        let host = Some(Box::new(MemoryState { past, ..MemoryState::of(host_bytes) }));
+        MemoryState { host, ..self.guest.clone() }
     }
 
     /// The frames that the host's segment has wherever it begins: a run as long as the guest's

@@ -14,55 +14,52 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_config::{Changes, Count, Key, Share, Size, keys};
+use perforate_os::{Perforated, PerforationOptions};
+use perforate_sim::{Machine, Scheme};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
-    places_hit,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{REGION_PAGES, heap_regions, places_hit};
+use super::settings::wrong;
+use super::{Kind, Measurement, Settings, each};
 use study::{Case, Figures, Moment, Phase, Reads, Setup};
 
-const HEAP: &str = "1G";
 const HEAP_BYTES: (u64, u64) = (2 << 20, 64 << 30);
-const WRITTEN: &str = "1%";
-const READS: u64 = 100_000;
 
-const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "heap",
-        meaning: "heap of the server, whole 2MB pages from 2M to 64G",
-        default: Some(HEAP),
-    },
-    Setting {
-        key: "written",
-        meaning: "changes as a share of the heap's 4KB pages, each to any page of it",
-        default: Some(WRITTEN),
-    },
-    Setting {
-        key: "case",
-        meaning: "a: the parent writes, b: the child writes, c: the memory is mapped shared and the \
-                  child makes sub-pages read-only",
-        default: Some("a"),
-    },
-    Setting {
-        key: "reads",
-        meaning: "reads counted of each process, half as many before them warm the TLBs up",
-        default: Some("100000"),
-    },
-    Setting {
-        key: "perforation",
-        meaning: "options of the policy for perforated pages",
-        default: None,
-    },
-    Setting {
-        key: "machine",
-        meaning: "a machine's name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ForkSettings {
+    /// Heap of the server, whole 2MB pages from 2M to 64G.
+    heap: Size,
+    /// Changes as a share of the heap's 4KB pages, more than 0%, each to any page of it.
+    written: Share,
+    /// a: the parent writes, b: the child writes, c: the memory is mapped shared and the child makes
+    /// sub-pages read-only.
+    case: Case,
+    /// Reads counted of each process, half as many before them warm the TLBs up.
+    reads: Count<1, 1_000_000_000>,
+    /// Options of the policy for perforated pages.
+    perforation: Option<Changes<PerforationOptions>>,
+    /// A machine's name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for ForkSettings {
+    fn default() -> Self {
+        Self {
+            heap: Size(1 << 30),
+            written: Share::percent(1),
+            case: Case::ParentWrites,
+            reads: Count::new(100_000),
+            perforation: None,
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this folder.
 pub struct ForkSharing;
@@ -80,17 +77,13 @@ impl Kind for ForkSharing {
         "schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<ForkSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
         Choice::read(settings).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -107,18 +100,15 @@ impl Kind for ForkSharing {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let choice = Choice::read(settings)?;
-        let setup = choice.setup(settings.text("perforation"));
+        let setup = choice.setup();
         let expected = choice.expected();
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
+        each(subjects, progress, |subject, _| {
             let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
             let figures = figures.map_err(|error| format!("{subject}: {error}"))?;
             let mut measurement = named(&figures);
             measurement.extend(expected.clone());
-            measurements.push(measurement);
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            Ok(measurement)
+        })
     }
 }
 
@@ -129,20 +119,26 @@ struct Choice {
     regions: u64,
     written: f64,
     reads: u64,
+    perforation: Option<Changes<PerforationOptions>>,
     check: bool,
 }
 
 impl Choice {
     fn read(settings: &Settings) -> Result<Self, String> {
-        MemoryState::parse(None, None, settings.text("perforation"))
-            .map_err(|error| error.to_string())?;
+        let own: ForkSettings = settings.read()?;
+        let policy = own.perforation.as_ref().map(|changes| Perforated::new(*changes.values()));
+        policy.transpose().map_err(|error| wrong(error.under("perforation")))?;
+        if own.written == Share::NONE {
+            return Err("setting written: is more than 0%".into());
+        }
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
-            case: read_case(settings.text("case").unwrap_or("a"))?,
-            regions: heap_regions(settings, HEAP, HEAP_BYTES)?,
-            written: read_written(settings.text("written").unwrap_or(WRITTEN))?,
-            reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-            check: is_checked(settings)?,
+            machine: settings.machine(&own.machine)?,
+            case: own.case,
+            regions: heap_regions(own.heap, HEAP_BYTES)?,
+            written: own.written.value(),
+            reads: own.reads.get(),
+            perforation: own.perforation,
+            check: own.check,
         })
     }
 
@@ -152,14 +148,14 @@ impl Choice {
         ((pages * self.written).round() as u64).max(1)
     }
 
-    fn setup<'a>(&'a self, perforation: Option<&'a str>) -> Setup<'a> {
+    fn setup(&self) -> Setup<'_> {
         Setup {
             machine: &self.machine,
             case: self.case,
             regions: self.regions,
             changes: self.changes(),
             reads: self.reads,
-            perforation,
+            perforation: self.perforation.as_ref(),
             check: self.check,
         }
     }
@@ -184,23 +180,6 @@ impl Choice {
         ]
         .map(|(name, value)| (name.into(), value))
         .into()
-    }
-}
-
-fn read_written(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-    percent
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("written is a share over 0% up to 100%, such as 1%; not {text:?}"))
-}
-
-fn read_case(text: &str) -> Result<Case, String> {
-    match text {
-        "a" => Ok(Case::ParentWrites),
-        "b" => Ok(Case::ChildWrites),
-        "c" => Ok(Case::ChildProtects),
-        _ => Err(format!("case is a, b or c, not {text:?}")),
     }
 }
 

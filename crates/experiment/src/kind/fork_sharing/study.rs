@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use perforate_os::{KhugepagedConfig, Work};
+use perforate_config::{Changes, Count};
+use perforate_os::{KhugepagedConfig, PerforationOptions, Work};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions};
 use perforate_types::{AccessKind, Counters, Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::kind::case_study::{PAGE_BYTES, REGION_PAGES, Random, map_populated, switch};
 
@@ -19,13 +22,16 @@ const SLICE: u64 = 50_000;
 const READS_SEED: u64 = 0x5265_6164;
 
 /// Who changes sub-pages, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Case {
     /// The parent writes private memory, as a server that goes on while its child saves.
+    #[serde(rename = "a")]
     ParentWrites,
     /// The child writes private memory (the situation of P Fig. 1, second address space).
+    #[serde(rename = "b")]
     ChildWrites,
     /// The memory is mapped shared, and the child makes sub-pages read-only.
+    #[serde(rename = "c")]
     ChildProtects,
 }
 
@@ -42,7 +48,7 @@ pub struct Setup<'a> {
     /// Reads counted of each process; half as many come first to warm the TLBs up.
     pub reads: u64,
     /// Options of the policy for perforated pages.
-    pub perforation: Option<&'a str>,
+    pub perforation: Option<&'a Changes<PerforationOptions>>,
     /// Whether the oracle checks every translation.
     pub check: bool,
 }
@@ -130,7 +136,8 @@ pub fn run(setup: &Setup<'_>, scheme: &'static Scheme, seed: u64) -> Result<Figu
     let heap_bytes = setup.regions * REGION_PAGES * PAGE_BYTES;
     // Room for the heap, all of it copied, a second copy by khugepaged, and tables.
     let memory_mb = 4 * (heap_bytes >> 20) + 64;
-    let memory = MemoryState::parse(Some(&format!("{memory_mb}M")), None, setup.perforation)?;
+    let perforation = setup.perforation.cloned();
+    let memory = MemoryState { perforation, ..MemoryState::of(memory_mb << 20) };
     let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
     let system = System::new(setup.machine, scheme, &memory, seed, options)?;
     let free_at_boot = counter(&system, "free_bytes");
@@ -191,8 +198,12 @@ impl Study<'_> {
 
     /// khugepaged, unhurried, until a pass changes nothing.
     fn mend(&mut self) -> Result<(), SimError> {
-        let config = KhugepagedConfig { pages_to_scan: u64::MAX, ..KhugepagedConfig::default() };
-        self.system.change(|kernel, _| kernel.set_khugepaged(config))?;
+        let config =
+            KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..KhugepagedConfig::default() };
+        self.system.change(|kernel, _| {
+            kernel.set_khugepaged(config);
+            Ok(())
+        })?;
         loop {
             let patched = self.system.kernel().work().subpages_patched;
             let pass = self.system.change(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))?;

@@ -17,13 +17,14 @@ const DEMOTING: Contender = ("perforated", Some("max-hole-share=25%,demote-above
 fn run(case: Case, changes: u64, reads: u64, contender: Contender, seed: u64) -> Figures {
     let machine = Machine::load(Machine::DEFAULT).unwrap();
     let (name, perforation) = contender;
+    let perforation = perforation.map(|text| text.parse().unwrap());
     let setup = Setup {
         machine: &machine,
         case,
         regions: REGIONS,
         changes,
         reads,
-        perforation,
+        perforation: perforation.as_ref(),
         check: true,
     };
     study::run(&setup, Scheme::find(name).unwrap(), seed)
@@ -241,13 +242,13 @@ fn settings_are_read() {
     for (key, text, word) in [
         ("heap", "3M", "steps of 2M"),
         ("heap", "128G", "2M to 64G"),
-        ("written", "0%", "over 0%"),
-        ("written", "101%", "up to 100%"),
-        ("written", "NaN%", "over 0%"),
-        ("written", "5", "such as 1%"),
-        ("case", "d", "a, b or c"),
-        ("reads", "0", "from 1"),
-        ("reads", "x", "count"),
+        ("written", "0%", "more than 0%"),
+        ("written", "101%", "to 100%"),
+        ("written", "NaN%", "written"),
+        ("written", "5", "expected a share"),
+        ("case", "d", "expected a, b or c"),
+        ("reads", "0", "at least 1"),
+        ("reads", "x", "whole number"),
         ("check", "perhaps", "check"),
         ("perforation", "nonsense", "nonsense"),
         ("machine", "abacus", "abacus"),

@@ -10,37 +10,60 @@ mod study;
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_sim::{Machine, MemoryOptions, Scheme};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{CHECK, bounded, heap_regions, inputs, is_checked, machine};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{CONTENTS, heap_regions};
+use super::settings::wrong;
+use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
-const HEAP: &str = "2580M";
-const MEMORY: &str = "8G";
-const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
-const TAKERS: u64 = 2;
-const READS: u64 = 500_000;
-const WARMUP: u64 = 200_000;
-const SLICE: u64 = 10_000;
+type Reads<const LEAST: u64> = Count<LEAST, 1_000_000_000>;
 
-const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
-    Setting { key, meaning, default: Some(default) }
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct MergingSettings {
+    /// Memory of each process, whole 2MB pages; the paper: 2580M.
+    heap: Size,
+    /// Physical memory.
+    memory: Size,
+    /// Contents of the pages, without distinct and seed.
+    contents: ContentDistribution,
+    /// Pages that have each content of the pool, on average.
+    takers: Count<1, 1_000_000>,
+    /// Reads that are counted, of each pattern, before and after.
+    reads: Reads<1>,
+    /// Reads before each of these.
+    warmup: Reads<0>,
+    /// Reads of one process before the other runs.
+    slice: Reads<1>,
+    /// Time the reads.
+    timing: bool,
+    /// Machine, by name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
 }
 
-const SETTINGS: &[Setting] = &[
-    setting("heap", "memory of each process, whole 2MB pages; the paper: 2580M", HEAP),
-    setting("memory", "physical memory", MEMORY),
-    setting("contents", "what pages hold, as --contents, without distinct and seed", CONTENTS),
-    setting("takers", "pages that have each content of the pool, on average", "2"),
-    setting("reads", "reads that are counted, of each pattern, before and after", "500k"),
-    setting("warmup", "reads before each of these", "200k"),
-    setting("slice", "reads of one process before the other runs", "10k"),
-    setting("timing", "whether the reads are timed: true or false", "true"),
-    setting("machine", "machine, by name or file", Machine::DEFAULT),
-    CHECK,
-];
+impl Default for MergingSettings {
+    fn default() -> Self {
+        Self {
+            heap: Size(2580 << 20),
+            memory: Size(8 << 30),
+            contents: CONTENTS,
+            takers: Count::new(2),
+            reads: Count::new(500_000),
+            warmup: Count::new(200_000),
+            slice: Count::new(10_000),
+            timing: true,
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this file.
 pub struct SamePageMerging;
@@ -58,22 +81,20 @@ impl Kind for SamePageMerging {
         "native schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<MergingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        machine(settings, Machine::DEFAULT)?;
-        study(settings, 1).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
+        let own: MergingSettings = settings.read()?;
+        settings.machine(&own.machine)?;
+        own.study(1).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        study(settings, 0).map_or(0.0, |study| study.cost())
+        let own = settings.read::<MergingSettings>();
+        own.and_then(|own| own.study(0)).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -83,58 +104,53 @@ impl Kind for SamePageMerging {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (study, machine) = (study(settings, seed)?, machine(settings, Machine::DEFAULT)?);
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, &mut part);
-            measurements.push(measured.map_err(|error| error.to_string())?);
-        }
-        Ok(measurements)
+        let own: MergingSettings = settings.read()?;
+        let (study, machine) = (own.study(seed)?, settings.machine(&own.machine)?);
+        each(subjects, progress, |subject, progress| {
+            let measured =
+                Scheme::find(subject).and_then(|scheme| study.run(&machine, scheme, progress));
+            measured.map_err(|error| error.to_string())
+        })
     }
 }
 
-fn study(settings: &Settings, seed: u64) -> Result<Study, String> {
-    let heap_regions = heap_regions(settings, HEAP, (2 << 20, 64 << 30))?;
-    let takers = bounded(settings, "takers", TAKERS, (1, 1_000_000))?;
-    let memory = settings.text("memory").unwrap_or(MEMORY);
-    let memory = MemoryState::parse(Some(memory), None, None).map_err(|error| error.to_string())?;
-    let text = settings.text("contents").unwrap_or(CONTENTS);
-    Ok(Study {
-        heap_regions,
-        memory,
-        contents: contents(text, heap_regions, takers, seed)?,
-        reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-        warmup: bounded(settings, "warmup", WARMUP, (0, 1_000_000_000))?,
-        slice: bounded(settings, "slice", SLICE, (1, 1_000_000_000))?,
-        timed: settings.value("timing", true)?,
-        check: is_checked(settings)?,
-        seed,
-    })
+impl MergingSettings {
+    fn study(&self, seed: u64) -> Result<Study, String> {
+        let heap_regions = heap_regions(self.heap, (2 << 20, 64 << 30))?;
+        let memory = Some(self.memory);
+        let memory = MemoryOptions { memory, ..MemoryOptions::default() }.resolve();
+        Ok(Study {
+            heap_regions,
+            memory: memory.map_err(|error| error.to_string())?,
+            contents: contents(self.contents, heap_regions, self.takers.get(), seed)?,
+            reads: self.reads.get(),
+            warmup: self.warmup.get(),
+            slice: self.slice.get(),
+            timed: self.timing,
+            check: self.check,
+            seed,
+        })
+    }
 }
 
 /// The distribution, with a pool of which each content has so many takers among the pages of both
 /// heaps.
 fn contents(
-    text: &str,
+    draft: ContentDistribution,
     heap_regions: u64,
     takers: u64,
     seed: u64,
 ) -> Result<ContentDistribution, String> {
-    let wrong = |problem: &str| format!("setting \"contents\" is {text:?}: {problem}");
-    if text.split(',').any(|word| word.starts_with("distinct=") || word.starts_with("seed=")) {
-        return Err(wrong("the pool follows from \"takers\" and the seed from the run"));
+    let of_contents = |error: ConfigError| wrong(error.under("contents"));
+    if (draft.distinct, draft.seed) != (0, 0) {
+        let problem = "the pool follows from takers and the seed from the run";
+        return Err(of_contents(ConfigError::new(problem)));
     }
-    // Where there are duplicates a pool is asked for, elsewhere refused.
-    let pool = if text.contains("duplicate=") { ",distinct=1" } else { "" };
-    let draft = format!("{text}{pool}").parse::<ContentDistribution>();
-    let draft = draft.map_err(|error| wrong(&error.to_string()))?;
     let pages = (2 * heap_regions * 512) as f64;
     let distinct = match draft.duplicate {
-        0.0 => 0,
-        share => ((share * pages) as u64 / takers).max(1),
+        Share::NONE => 0,
+        share => ((share.value() * pages) as u64 / takers).max(1),
     };
-    Ok(ContentDistribution { distinct, seed, ..draft })
+    let contents = ContentDistribution { distinct, seed, ..draft };
+    contents.check().map(|()| contents).map_err(of_contents)
 }

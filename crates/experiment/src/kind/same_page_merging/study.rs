@@ -1,5 +1,6 @@
 //! One scheme and seed: two heaps are filled, read, merged and read again.
 
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, Scheme, SimError};
 
@@ -69,7 +70,9 @@ impl Study {
         let system = &mut program.system;
         system.change(|kernel, _| {
             kernel.set_content_distribution(self.contents)?;
-            kernel.set_ksm(KsmConfig { pages_to_scan: u64::MAX, ..KsmConfig::default() })
+            let pages_to_scan = Count::new(u64::MAX);
+            kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
+            Ok(())
         })?;
         for process in 0..2 {
             system.event(&switch(process))?;

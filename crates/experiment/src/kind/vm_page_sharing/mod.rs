@@ -9,48 +9,50 @@ mod study;
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{CONTENTS, REGION_PAGES, heap_regions};
+use super::settings::wrong;
+use super::{Kind, Measurement, Settings, each};
 use study::{Figures, Setup, composition};
 
-const HEAP: &str = "2580M";
 const HEAP_BYTES: (u64, u64) = (64 << 20, 64 << 30);
-const READS: u64 = 1_000_000;
-const GUEST: &str = "thp";
-const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
 
-const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "heap",
-        meaning: "memory that the program of each machine uses, whole 2MB pages from 64M to 64G; \
-                  the default is that of P §III.A",
-        default: Some(HEAP),
-    },
-    Setting {
-        key: "contents",
-        meaning: "what pages of both machines hold, as --contents; without distinct= the pool is \
-                  half as large as the pages that draw from it: a content has two takers on average",
-        default: Some(CONTENTS),
-    },
-    Setting { key: "guest", meaning: "scheme of both guests", default: Some(GUEST) },
-    Setting {
-        key: "reads",
-        meaning: "reads counted of the first machine's program, as many before them warm up",
-        default: Some("1000000"),
-    },
-    Setting {
-        key: "machine",
-        meaning: "a machine's name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct SharingSettings {
+    /// Memory that the program of each machine uses, whole 2MB pages from 64M to 64G; the default is
+    /// that of P §III.A.
+    heap: Size,
+    /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
+    /// that draw from it: a content has two takers on average.
+    contents: ContentDistribution,
+    /// Scheme of both guests.
+    guest: String,
+    /// Reads counted of the first machine's program, as many before them warm up.
+    reads: Count<1, 1_000_000_000>,
+    /// A machine's name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for SharingSettings {
+    fn default() -> Self {
+        Self {
+            heap: Size(2580 << 20),
+            contents: CONTENTS,
+            guest: "thp".into(),
+            reads: Count::new(1_000_000),
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this folder.
 pub struct VmPageSharing;
@@ -68,16 +70,12 @@ impl Kind for VmPageSharing {
         "schemes of the host"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<SharingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Choice::read(settings)?.check_host(subject)
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -95,14 +93,10 @@ impl Kind for VmPageSharing {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let choice = Choice::read(settings)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for host in subjects {
+        each(subjects, progress, |host, _| {
             let figures = study::run(&choice.setup(), host, seed);
-            let figures = figures.map_err(|error| format!("{host}: {error}"))?;
-            measurements.push(named(&figures));
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            figures.map(|figures| named(&figures)).map_err(|error| format!("{host}: {error}"))
+        })
     }
 }
 
@@ -118,14 +112,15 @@ struct Choice {
 
 impl Choice {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let regions = heap_regions(settings, HEAP, HEAP_BYTES)?;
+        let own: SharingSettings = settings.read()?;
+        let regions = heap_regions(own.heap, HEAP_BYTES)?;
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
-            guest: settings.text("guest").unwrap_or(GUEST).into(),
+            machine: settings.machine(&own.machine)?,
+            guest: own.guest,
             regions,
-            reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-            contents: contents(settings.text("contents").unwrap_or(CONTENTS), regions)?,
-            check: is_checked(settings)?,
+            reads: own.reads.get(),
+            contents: contents(own.contents, regions)?,
+            check: own.check,
         })
     }
 
@@ -137,7 +132,7 @@ impl Choice {
             return Err(format!("{host:?} keeps shadow tables; take a host with nested paging"));
         }
         let guest = pair.own;
-        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.has_segments() {
+        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.segments {
             let name = guest.name;
             return Err(format!("guest {name:?} has tables of its own kind; take 4k or thp"));
         }
@@ -157,15 +152,15 @@ impl Choice {
 }
 
 /// What pages hold, for heaps of so many regions in each machine.
-fn contents(text: &str, regions: u64) -> Result<ContentDistribution, String> {
-    let read = |text: &str| text.parse::<ContentDistribution>().map_err(|error| error.to_string());
-    if !text.contains("duplicate=") || text.contains("distinct=") {
-        return read(text);
-    }
-    let contents = read(&format!("{text},distinct=1"))?;
+fn contents(given: ContentDistribution, regions: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * regions * REGION_PAGES) as f64;
-    let distinct = (pages * contents.duplicate / 2.0) as u64;
-    Ok(ContentDistribution { distinct: distinct.max(1), ..contents })
+    let distinct = match given.duplicate {
+        Share::NONE => given.distinct,
+        _ if given.distinct > 0 => given.distinct,
+        share => ((pages * share.value() / 2.0) as u64).max(1),
+    };
+    let contents = ContentDistribution { distinct, ..given };
+    contents.check().map(|()| contents).map_err(|error| wrong(error.under("contents")))
 }
 
 /// The figures by name.

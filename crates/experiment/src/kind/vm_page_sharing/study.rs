@@ -1,5 +1,6 @@
 //! Two virtual machines on one host: filled, then merged.
 
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, Machine, MemoryState, SimError, System, SystemOptions};
 use perforate_types::{
@@ -116,9 +117,9 @@ fn host_counters(system: &System) -> Counters {
 /// Both machines with their heaps filled.
 pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimError> {
     let guest_mb = setup.regions * 2 + GUEST_EXTRA_MB;
-    let megabytes = |size: u64| MemoryState::parse(Some(&format!("{size}M")), None, None);
-    let host_memory = megabytes(2 * guest_mb + HOST_EXTRA_MB)?;
-    let memory = MemoryState { host: Some(Box::new(host_memory)), ..megabytes(guest_mb)? };
+    let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
+    let memory =
+        MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
     let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
     let pair = composition(setup.guest, host)?;
     let mut system = System::new(setup.machine, pair, &memory, seed, options)?;
@@ -126,7 +127,9 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
     system.change_host(|hypervisor, _| {
         let kernel = hypervisor.kernel_mut();
         kernel.set_content_distribution(contents)?;
-        kernel.set_ksm(KsmConfig { pages_to_scan: u64::MAX, ..KsmConfig::default() })
+        let pages_to_scan = Count::new(u64::MAX);
+        kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
+        Ok(())
     })?;
     let heap = map_populated(HEAP_START, setup.regions * REGION_PAGES * PAGE_BYTES, false);
     system.event(&heap)?;
@@ -135,7 +138,7 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
     }
     let config = KernelConfig::new(guest_mb << 20);
     system.change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, perforate_os::parse_policy(pair.own.policy)?)?;
+        let guest = Kernel::new(config, (pair.own.policy)(&memory)?)?;
         second_machine(hypervisor, guest, &heap, updates)
     })?;
     Ok(system)

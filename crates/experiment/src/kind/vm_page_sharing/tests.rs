@@ -7,8 +7,8 @@ use perforate_types::{SpaceId, VirtualPage};
 use super::*;
 
 fn setup<'a>(machine: &'a Machine, contents: &str) -> Setup<'a> {
-    let contents = contents.parse().unwrap();
-    Setup { machine, guest: GUEST, regions: 40, reads: 5_000, check: true, contents }
+    let contents = perforate_config::read(contents).unwrap();
+    Setup { machine, guest: "thp", regions: 40, reads: 5_000, check: true, contents }
 }
 
 /// What is left of each content is one frame for every 256 pages of it, counted page by page.
@@ -97,7 +97,7 @@ fn settings_are_checked() {
     for (key, text, host, word) in [
         ("heap", "3M", "thp", "steps of 2M"),
         ("heap", "32M", "thp", "64M to 64G"),
-        ("reads", "0", "thp", "from 1"),
+        ("reads", "0", "thp", "at least 1"),
         ("contents", "zero=200%", "thp", "200%"),
         ("guest", "nonsense", "thp", "nonsense"),
         ("guest", "perforated", "thp", "take 4k or thp"),
@@ -112,7 +112,7 @@ fn settings_are_checked() {
 /// A pool that is named stays; one that is not is half as large as the pages that draw from it.
 #[test]
 fn pools_have_a_size() {
-    let pool = |text| contents(text, 32).unwrap().distinct;
+    let pool = |text| contents(perforate_config::read(text).unwrap(), 32).unwrap().distinct;
     assert_eq!(pool("duplicate=50%,distinct=7"), 7);
     // 2 machines of 16,384 pages.
     assert_eq!(pool("duplicate=50%"), 8192);
