@@ -1,6 +1,7 @@
 //! What `perforate experiment live` prints.
 
 use perforate_os::{BlockReach, FreeMemory};
+use perforate_report::text::{Column, columns};
 
 use super::Found;
 use super::outlook::Outlook;
@@ -23,36 +24,7 @@ impl Found {
             self.asked_bytes >> 20,
             self.touched_bytes >> 20
         );
-        text += &format!("{:<58}{:>14}{:>14}\n", "share of the memory touched", "here", "P §III.C");
-        let mut line = |what: &str, here: String, paper: &str| {
-            text += &format!("{what:<58}{here:>14}{paper:>14}\n");
-        };
-        let percent = |bytes| format!("{:.1} %", 100.0 * self.share(bytes));
-        line("in 2MB pages, at once", percent(self.at_once.large_bytes), "2.5 | 49 %");
-        let waited = format!("in 2MB pages, after {} s (P: over 100 s)", self.wait_seconds);
-        line(&waited, percent(self.after_wait.large_bytes), "22 %");
-        if let Some(after) = self.after_collapse {
-            line("in 2MB pages, after MADV_COLLAPSE", percent(after.large_bytes), "–");
-        }
-        let regions = |of: fn(&Outlook) -> u64| {
-            let bytes = self.outlook.as_ref().map(|outlook| of(outlook) << 21);
-            bytes.map_or_else(|| "unknown".into(), percent)
-        };
-        line(
-            "  what is not could be perforated, movable frames moved",
-            regions(Outlook::regions_if_moved),
-            "18 | 50 %",
-        );
-        line(
-            "  what is not could be perforated, others' frames kept",
-            regions(Outlook::regions_at_once),
-            "–",
-        );
-        line(
-            "  what is not could be in 2MB pages, movable frames moved",
-            regions(Outlook::regions_whole),
-            "–",
-        );
+        text += &self.shares_text();
         if let Some(outlook) = &self.outlook {
             text += &blocks_text(outlook);
         }
@@ -61,6 +33,52 @@ impl Found {
         let assumptions = self.outlook.iter().flat_map(|outlook| &outlook.assumptions);
         let said: Vec<String> = self.notes.iter().chain(assumptions).cloned().collect();
         if said.is_empty() { text } else { text + "\n" + &notes(&said, COLUMNS) }
+    }
+
+    fn shares_text(&self) -> String {
+        let percent = |bytes| format!("{:.1} %", 100.0 * self.share(bytes));
+        let regions = |of: fn(&Outlook) -> u64| {
+            let bytes = self.outlook.as_ref().map(|outlook| of(outlook) << 21);
+            bytes.map_or_else(|| "unknown".into(), percent)
+        };
+        let waited = format!("in 2MB pages, after {} s (P: over 100 s)", self.wait_seconds);
+        let mut rows: Vec<(&str, String, &str)> = vec![
+            ("in 2MB pages, at once", percent(self.at_once.large_bytes), "2.5 | 49 %"),
+            (&waited, percent(self.after_wait.large_bytes), "22 %"),
+        ];
+        rows.extend(
+            self.after_collapse.map(|after| {
+                ("in 2MB pages, after MADV_COLLAPSE", percent(after.large_bytes), "–")
+            }),
+        );
+        rows.extend([
+            (
+                "  what is not could be perforated, movable frames moved",
+                regions(Outlook::regions_if_moved),
+                "18 | 50 %",
+            ),
+            (
+                "  what is not could be perforated, others' frames kept",
+                regions(Outlook::regions_at_once),
+                "–",
+            ),
+            (
+                "  what is not could be in 2MB pages, movable frames moved",
+                regions(Outlook::regions_whole),
+                "–",
+            ),
+        ]);
+        let names = rows.iter().map(|row| row.0.to_owned()).collect();
+        let papers = rows.iter().map(|row| row.2.to_owned()).collect();
+        let here = rows.iter().map(|row| row.1.clone()).collect();
+        columns(
+            &[
+                Column::texts("share of the memory touched", names),
+                Column::numbers("here", here),
+                Column::numbers("P §III.C", papers),
+            ],
+            COLUMNS,
+        )
     }
 
     fn machine_text(&self) -> String {
@@ -103,20 +121,29 @@ impl Found {
 }
 
 fn blocks_text(outlook: &Outlook) -> String {
-    let mut text =
-        format!("\n{:<58}{:>14}{:>14}\n", "2MB blocks of this machine's memory", "blocks", "share");
     let count = |reach| outlook.survey.count(reach);
-    let mut line = |what: &str, blocks: u64| {
-        let share = 100.0 * blocks as f64 / outlook.survey.memory_blocks.max(1) as f64;
-        text += &format!("{what:<58}{blocks:>14}{share:>12.1} %\n");
-    };
-    line("one 2MB page", count(BlockReach::Large));
-    line("all free, but for our own 4KB pages", count(BlockReach::Whole));
-    line("whole, once what is movable is moved", count(BlockReach::Compactable));
-    line(
-        "perforated under the policy, once what is movable is moved",
-        outlook.perforated_if_moved(),
+    let rows = [
+        ("one 2MB page", count(BlockReach::Large)),
+        ("all free, but for our own 4KB pages", count(BlockReach::Whole)),
+        ("whole, once what is movable is moved", count(BlockReach::Compactable)),
+        (
+            "perforated under the policy, once what is movable is moved",
+            outlook.perforated_if_moved(),
+        ),
+        ("too fragmented for the policy", outlook.neither()),
+    ];
+    let share = |blocks: u64| 100.0 * blocks as f64 / outlook.survey.memory_blocks.max(1) as f64;
+    let names = rows.iter().map(|row| row.0.to_owned()).collect();
+    let table = columns(
+        &[
+            Column::texts("2MB blocks of this machine's memory", names),
+            Column::numbers("blocks", rows.iter().map(|row| row.1.to_string()).collect()),
+            Column::numbers(
+                "share",
+                rows.iter().map(|row| format!("{:.1} %", share(row.1))).collect(),
+            ),
+        ],
+        COLUMNS,
     );
-    line("too fragmented for the policy", outlook.neither());
-    text
+    format!("\n{table}")
 }
