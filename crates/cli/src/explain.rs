@@ -3,12 +3,13 @@
 use clap::Args;
 use perforate_config::{Address, ConfigError};
 use perforate_mmu::Case;
+use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, Explanation, Machine, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
 use crate::options::{PlacementArguments, part_of};
-use crate::output::print;
+use crate::output::{COLUMNS, print};
 
 /// Instructions run before explaining where no number is given.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
@@ -76,24 +77,23 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 }
 
 fn one(explanation: &Explanation) -> String {
-    let mut text = format!(
-        "\n  {}:\n  {}\n  {:>84}{:>7}{:>6}\n",
-        situation(explanation.situation),
-        case(explanation),
-        "cycles with data caches:",
-        "empty",
-        "warm"
-    );
-    let mut line = |what: &str, cold: u64, warm: u64| {
-        text += &format!("    {what:<82}{cold:>7}{warm:>6}\n");
-    };
-    line("L1 TLB: nothing found", 0, 0);
-    for step in &explanation.steps {
-        line(&step.text, step.cold_cycles, step.warm_cycles);
-    }
     let (cold, warm) = explanation.cycles();
-    line("all together", cold, warm);
-    text
+    let mut rows = vec![("L1 TLB: nothing found", 0, 0)];
+    let steps = explanation.steps.iter();
+    rows.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
+    rows.push(("all together", cold, warm));
+    let table = columns(
+        &[
+            Column::texts("", rows.iter().map(|row| format!("    {}", row.0)).collect()),
+            Column::numbers(
+                "cycles, caches empty",
+                rows.iter().map(|row| row.1.to_string()).collect(),
+            ),
+            Column::numbers("warm", rows.iter().map(|row| row.2.to_string()).collect()),
+        ],
+        COLUMNS,
+    );
+    format!("\n  {}:\n  {}\n{table}", situation(explanation.situation), case(explanation))
 }
 
 fn situation(situation: Situation) -> &'static str {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use perforate_config::Share;
+use perforate_report::text::{Column, columns};
 use perforate_sim::SimError;
 use perforate_sim::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,
@@ -11,7 +12,7 @@ use perforate_sim::linear_model::{
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{notes, print};
+use crate::output::{COLUMNS, notes, print};
 
 /// Predict what direct segments would cost, from measured counters or results, with the linear
 /// models of D Table IV.
@@ -169,25 +170,37 @@ fn percent(share: f64) -> String {
 }
 
 fn text(case: &Case, prediction: &Prediction) -> String {
-    let rule = "─".repeat(72);
-    let mut text = format!(
-        "Cost of page walks by D Table IV: {}\n\n{:<24}{:>18}{:>16}{:>14}\n{rule}\n",
-        plain(&case.title),
-        "",
-        "walk cycles",
-        "÷ native time",
-        "overhead"
+    // A line without numbers begins the measured rows, and another the predicted ones.
+    let groups = [("Runs", true), ("Models", false)];
+    let rows: Vec<(&str, Option<&Row>)> = groups
+        .iter()
+        .flat_map(|&(heading, is_measured)| {
+            let rows = prediction.rows.iter().filter(move |row| row.is_measured == is_measured);
+            std::iter::once((heading, None)).chain(rows.map(|row| (&row.design[..], Some(row))))
+        })
+        .collect();
+    let name = |row: &(&str, Option<&Row>)| match row.1 {
+        Some(_) => format!("  {}", row.0),
+        None => row.0.to_owned(),
+    };
+    let numbers = |heading: &str, write: fn(&Row) -> String| {
+        Column::numbers(
+            heading,
+            rows.iter().map(|row| row.1.map_or_else(String::new, write)).collect(),
+        )
+    };
+    let table = columns(
+        &[
+            Column::texts("", rows.iter().map(name).collect()),
+            numbers("walk cycles", |row| format!("{:.0}", row.walk_cycles)),
+            numbers("÷ native time", |row| percent(row.share_of_native)),
+            numbers("overhead", |row| row.overhead.map_or_else(|| "–".to_owned(), percent)),
+        ],
+        COLUMNS,
     );
-    for (heading, is_measured) in [("Runs", true), ("Models", false)] {
-        text += &format!("{heading}\n");
-        for row in prediction.rows.iter().filter(|row| row.is_measured == is_measured) {
-            let overhead = row.overhead.map_or_else(|| "–".to_owned(), percent);
-            let share = percent(row.share_of_native);
-            let Row { design, walk_cycles, .. } = row;
-            text += &format!("  {design:<22}{walk_cycles:>18.0}{share:>16}{overhead:>14}\n");
-        }
-    }
-    text + "\n" + &notes(&prediction.notes, 100) + &notes(&case.notes, 100)
+    format!("Cost of page walks by D Table IV: {}\n\n{table}\n", plain(&case.title))
+        + &notes(&prediction.notes, COLUMNS)
+        + &notes(&case.notes, COLUMNS)
 }
 
 /// Without what a terminal would obey.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_host::Reporter;
+use perforate_report::text::wrapped;
 use perforate_sim::Progress;
-use textwrap::{Options, WordSplitter};
 
 use crate::failure::Failure;
 
@@ -101,16 +101,9 @@ pub fn command() -> String {
     std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Breaks a text into lines of at most `columns` characters; lines after the first are indented.
-pub fn wrapped(text: &str, columns: usize, indent: &str) -> String {
-    let options = Options::new(columns).subsequent_indent(indent).break_words(false);
-    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation)) + "\n"
-}
-
 /// Notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
-    let note = |note: &S| wrapped(&format!("note: {}", note.as_ref()), columns, "      ");
-    notes.iter().map(note).collect()
+    notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
 }
 
 /// Where bars are drawn: on a terminal, and nowhere in a pipe.

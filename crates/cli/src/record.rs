@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use perforate_config::{ConfigError, Count, Size};
+pub use perforate_record::TemporaryTrace;
 use perforate_record::{
     Ending, Overhead, ProcessSummary, RecordOptions, RecordSummary, Sampling, Selection,
     stop_on_interrupt,
 };
-
-pub use perforate_record::TemporaryTrace;
+use perforate_report::text::{Column, columns};
 
 use crate::failure::Failure;
-use crate::output::{Bar, print};
+use crate::output::{Bar, COLUMNS, print};
 
 /// Default number of instructions to record for `compare -- PROG`.
 const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
@@ -187,21 +187,26 @@ const TABLE_PROCESSES: usize = 20;
 fn process_table(processes: &[ProcessSummary]) -> String {
     let mut largest: Vec<&ProcessSummary> = processes.iter().collect();
     largest.sort_by_key(|process| std::cmp::Reverse(process.instructions));
-    let mut text = format!("{:>7} {:>15} {:>10}  programs\n", "process", "instructions", "pages");
-    for process in largest.iter().take(TABLE_PROCESSES) {
-        let name = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            name.to_string_lossy().into_owned()
-        };
-        let programs: Vec<String> = process.programs.iter().map(name).collect();
-        text += &format!(
-            "{:>7} {:>15} {:>10}  {}\n",
-            process.number,
-            process.instructions,
-            process.pages_touched,
-            programs.join(" → "),
-        );
-    }
+    largest.truncate(TABLE_PROCESSES);
+    let name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let programs = |process: &&ProcessSummary| {
+        process.programs.iter().map(name).collect::<Vec<_>>().join(" → ")
+    };
+    let numbers = |heading: &str, number: fn(&ProcessSummary) -> u64| {
+        Column::numbers(heading, largest.iter().map(|one| number(one).to_string()).collect())
+    };
+    let mut text = columns(
+        &[
+            numbers("process", |process| process.number.into()),
+            numbers("instructions", |process| process.instructions),
+            numbers("pages", |process| process.pages_touched),
+            Column::texts("programs", largest.iter().map(programs).collect()),
+        ],
+        COLUMNS,
+    );
     if let Some(more) = processes.len().checked_sub(TABLE_PROCESSES).filter(|more| *more > 0) {
         text += &format!("{more:>7} more\n");
     }
@@ -242,18 +247,24 @@ fn ending_text(ending: Ending) -> String {
 fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
     let (native, emulated) = (&costs.native, &costs.emulated);
     let (seconds, processor) = (summary.program_seconds, summary.processor_seconds);
-    let mut text = format!(
-        "{:<20}{:>10}{:>18}{:>20}\n",
-        "overhead", "seconds", "processor time", "times emulator's"
-    );
-    for (name, seconds, processor) in [
+    let rows = [
         ("natively", native.seconds, native.processor_seconds),
         ("emulator alone", emulated.seconds, emulated.processor_seconds),
         ("recorded", seconds, processor),
-    ] {
-        let times = processor / emulated.processor_seconds.max(1e-9);
-        text += &format!("{name:<20}{seconds:>10.2}{processor:>16.2} s{times:>19.2}×\n");
-    }
+    ];
+    let numbers = |heading: &str, write: &dyn Fn(f64, f64) -> String| {
+        Column::numbers(heading, rows.iter().map(|row| write(row.1, row.2)).collect())
+    };
+    let times = |processor: f64| processor / emulated.processor_seconds.max(1e-9);
+    let mut text = columns(
+        &[
+            Column::texts("overhead", rows.iter().map(|row| row.0.to_owned()).collect()),
+            numbers("seconds", &|seconds, _| format!("{seconds:.2}")),
+            numbers("processor time", &|_, processor| format!("{processor:.2} s")),
+            numbers("times emulator's", &|_, processor| format!("{:.2}×", times(processor))),
+        ],
+        COLUMNS,
+    );
     if summary.processes.len() > 1 {
         text += "(in the emulator alone, what the program starts runs natively)\n";
     }

@@ -30,7 +30,7 @@ mod palette;
 mod result;
 mod sampled;
 mod snapshot;
-mod text;
+pub mod text;
 
 pub use error::ReportError;
 pub use experiment::{

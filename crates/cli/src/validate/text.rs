@@ -1,8 +1,9 @@
 //! The text that `perforate validate` prints.
 
 use perforate_host::validate::{Outcome, RowOutcome, Spread};
+use perforate_report::text::wrapped;
 
-use crate::output::{COLUMNS, notes, wrapped};
+use crate::output::{COLUMNS, notes};
 
 /// Width of a row's name.
 const NAME: usize = 17;
@@ -44,7 +45,7 @@ pub fn text(outcome: &Outcome) -> String {
             100.0 * score.typical_error
         );
     }
-    text += &format!("\n{}\n", wrapped(&outcome.summary(), COLUMNS, ""));
+    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
     text + &notes(&outcome.notes, COLUMNS)
 }
 

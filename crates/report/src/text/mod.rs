@@ -21,7 +21,7 @@ const HEADING: usize = 12;
 const HEADING_LINES: usize = 6;
 
 /// A column of a table.
-pub(crate) struct Column {
+pub struct Column {
     /// Lines above the cells.
     heading: Vec<String>,
     cells: Vec<String>,
@@ -31,13 +31,13 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// A column of numbers; a long heading is broken after hyphens, or anywhere.
+    /// A column set from the right; a long heading is broken after hyphens, or anywhere.
     pub fn numbers(heading: &str, cells: Vec<String>) -> Self {
         Self::broken_at(HEADING, heading, cells)
     }
 
-    /// A column of numbers whose heading is broken at this width, or at that of its cells.
-    pub fn broken_at(width: usize, heading: &str, cells: Vec<String>) -> Self {
+    /// The same with a heading broken at this width, or at that of its cells.
+    pub(crate) fn broken_at(width: usize, heading: &str, cells: Vec<String>) -> Self {
         let widest = cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
         let options = Options::new(widest.max(width)).word_separator(WordSeparator::Custom(pieces));
         let lines = textwrap::wrap(heading, options);
@@ -45,7 +45,7 @@ impl Column {
         Self::new(lines, cells, false)
     }
 
-    /// A column of texts.
+    /// A column set from the left, whose cells may be broken.
     pub fn texts(heading: &str, cells: Vec<String>) -> Self {
         Self::new(vec![heading.to_owned()], cells, true)
     }
@@ -56,8 +56,9 @@ impl Column {
     }
 }
 
-/// A table of these columns, at most `width` characters wide; only texts are broken.
-pub(crate) fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> String {
+/// A table of these columns, at most `width` characters wide; it has no head where no column has a
+/// heading.
+pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> String {
     let all: Vec<&Column> = all.into_iter().collect();
     let height = all.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let rows = all.iter().map(|column| column.cells.len()).max().unwrap_or(0);
@@ -65,13 +66,15 @@ pub(crate) fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usiz
     table
         .load_style(TableStyle::new().header_separator(LineStyle::none().fill('─')))
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.try_into().unwrap_or(u16::MAX))
+        .set_width(width.try_into().unwrap_or(u16::MAX));
+    if all.iter().any(|column| column.heading.iter().any(|line| !line.is_empty())) {
         // Headings stand on the same ground line.
-        .set_header(
+        table.set_header(
             all.iter().map(|column| {
                 "\n".repeat(height - column.heading.len()) + &column.heading.join("\n")
             }),
         );
+    }
     for row in 0..rows {
         table.add_row(all.iter().map(|column| column.cells.get(row).map_or("", String::as_str)));
     }
@@ -107,7 +110,7 @@ pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<Strin
 
 /// Text in lines of at most `width` characters, with `lead` before the first and as much room
 /// before the others; nothing for no text.
-pub(crate) fn wrapped(lead: &str, text: &str, width: usize) -> String {
+pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
     if text.is_empty() {
         return String::new();
     }
