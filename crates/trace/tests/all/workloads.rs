@@ -1,10 +1,8 @@
 //! Synthetic workloads: what they promise, and how their parameters are parsed.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{append, read_all};
+use crate::common::{append, read_all};
 use perforate_trace::{ParameterKind, Source, WORKLOADS, Workload, WorkloadSpec};
 use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 
