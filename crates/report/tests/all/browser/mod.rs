@@ -124,7 +124,8 @@ impl Console {
         // With a port for debuggers the browser stays until it is ended.
         let mut running = command(browser, folder)
             .args(["--window-size=1280,1000", "--remote-debugging-port=0"])
-            .arg(format!("file://{}", page.display()))
+            // An application's window has no parts of its own that take time.
+            .arg(format!("--app=file://{}", page.display()))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
