@@ -37,6 +37,7 @@ impl Kernel {
                     large_pages: LargePageAdvice::None,
                 };
                 areas::map(core, id, pages.clone(), attributes, updates)?;
+                self.backers.note_areas(id, &pages);
                 if populate { self.populate(id, pages, updates) } else { Ok(()) }
             }
             ProgramEvent::Unmap { start, length } => {
@@ -44,16 +45,26 @@ impl Kernel {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                range::protect(core, id, pages, (permissions, accessible), updates)
+                range::protect(core, id, pages.clone(), (permissions, accessible), updates)?;
+                self.backers.note_areas(id, &pages);
+                Ok(())
             }
             ProgramEvent::Advise { start, length, advice } => {
                 self.advise(id, areas::page_range(start, length)?, advice, updates)
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
-                let from = areas::page_range(from, from_length)?;
-                remap::remap(core, id, from, areas::page_range(to, to_length)?, updates)
+                let (from, to) =
+                    (areas::page_range(from, from_length)?, areas::page_range(to, to_length)?);
+                remap::remap(core, id, from, to.clone(), updates)?;
+                self.backers.note_areas(id, &to);
+                Ok(())
             }
-            ProgramEvent::Brk { start, end } => areas::brk(core, id, start, end, updates),
+            ProgramEvent::Brk { start, end } => {
+                areas::brk(core, id, start, end, updates)?;
+                let length = end.value().saturating_sub(start.value());
+                self.backers.note_areas(id, &areas::page_range(start, length)?);
+                Ok(())
+            }
             ProgramEvent::Fork { child } => {
                 let others = (&mut self.reclaim, &mut self.backers);
                 self.processes.fork(core, others, id, child, updates)

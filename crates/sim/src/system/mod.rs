@@ -62,6 +62,8 @@ pub struct System {
     /// What of the work since then other processors did.
     background: Work,
     pub(crate) host: HostAccount,
+    /// Tables of mechanisms that a guest's kernel has written and the host may not have backed.
+    written_tables: Vec<Frame>,
     /// Where tables of the guest were located in the last translation that was checked.
     located: Vec<(GuestFrame, Frame)>,
 }
@@ -133,11 +135,15 @@ impl System {
             host_memory,
             background: Work::default(),
             host: HostAccount::default(),
+            written_tables: Vec::new(),
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
         if composition.host.is_some_and(|host| !host.segments) {
             system.register_guest_bitmap()?;
+        }
+        while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
+            system.change_host(Hypervisor::proceed)?;
         }
         Ok(system)
     }
@@ -192,7 +198,7 @@ impl System {
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
         let (before, exits) = (self.kernel.work(), self.host.exits);
-        let result = self.change(act);
+        let result = self.change(act).and_then(|()| self.prepare());
         self.background += (self.kernel.work() - before).apart_from_shootdowns();
         self.host.background_exits += self.host.exits - exits;
         result
@@ -250,6 +256,11 @@ impl System {
                 })?;
             }
             self.connections.deliver(Side::Own, update, &mut self.mmu);
+            if self.hypervisor.is_some()
+                && let Update::Format(operation) = update
+            {
+                self.written_tables.extend(operation.table());
+            }
             if shadows {
                 self.follow_guest(index);
             }
@@ -335,6 +346,7 @@ impl System {
         let space = self.kernel.current();
         let page = address.page();
         let outcome = self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
+        self.prepare()?;
         self.refused += u64::from(outcome == FaultOutcome::Segfault);
         Ok(outcome == FaultOutcome::Mapped)
     }
