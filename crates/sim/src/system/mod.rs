@@ -11,6 +11,7 @@ use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, Vi
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
+use crate::placed::Placed;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
@@ -108,11 +109,12 @@ impl System {
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
-        let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
+        let hypervisor = host::hypervisor(&composition, &kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let sides = (&kernel, hypervisor.as_ref());
-        let dimension = composition.dimension(sides, machine, options.check, &mut connections);
-        let mmu = composition.mmu(machine);
+        let dimension =
+            host::dimension(&composition, sides, machine, options.check, &mut connections);
+        let mmu = host::mmu(&composition, machine);
         let mmu = Mmu::new(&mmu, connections.behind_tlbs(dimension)).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;

@@ -32,7 +32,7 @@ mod touched;
 
 use perforate_config::{Count, Key, Share, Size, keys};
 use perforate_os::KhugepagedConfig;
-use perforate_sim::{Machine, Scheme};
+use perforate_sim::{Machine, Scheme, SimError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -128,6 +128,7 @@ impl Kind for Bloat {
         let (study, machine) = (own.study()?, settings.machine(&own.machine)?);
         each(subjects, progress, |subject, progress| {
             let measured = Scheme::find(subject)
+                .map_err(SimError::from)
                 .and_then(|scheme| study.run(&machine, scheme, seed, progress));
             measured.map_err(|error| error.to_string())
         })

@@ -16,7 +16,7 @@ mod tests;
 
 use perforate_config::{Changes, Count, Key, Share, Size, keys};
 use perforate_os::{Perforated, PerforationOptions};
-use perforate_sim::{Machine, Scheme};
+use perforate_sim::{Machine, Scheme, SimError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -103,7 +103,9 @@ impl Kind for ForkSharing {
         let setup = choice.setup();
         let expected = choice.expected();
         each(subjects, progress, |subject, _| {
-            let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
+            let figures = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study::run(&setup, scheme, seed));
             let figures = figures.map_err(|error| format!("{subject}: {error}"))?;
             let mut measurement = named(&figures);
             measurement.extend(expected.clone());

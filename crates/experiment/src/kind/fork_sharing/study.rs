@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use perforate_config::{Changes, Count};
 use perforate_os::{KhugepagedConfig, PerforationOptions, Work};
-use perforate_sim::{Machine, MemoryState, Scheme, SimError, System, SystemOptions};
+use perforate_sim::{Machine, MemoryState, PolicyOptions, Scheme, SimError, System, SystemOptions};
 use perforate_types::{AccessKind, Counters, Permissions, ProcessId, ProgramEvent, VirtualAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,9 @@ pub fn run(setup: &Setup<'_>, scheme: &'static Scheme, seed: u64) -> Result<Figu
     // Room for the heap, all of it copied, a second copy by khugepaged, and tables.
     let memory_mb = 4 * (heap_bytes >> 20) + 64;
     let perforation = setup.perforation.cloned();
-    let memory = MemoryState { perforation, ..MemoryState::of(memory_mb << 20) };
+    let memory = MemoryState::of(memory_mb << 20);
+    let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
+    let memory = MemoryState { policies, ..memory };
     let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
     let system = System::new(setup.machine, scheme, &memory, seed, options)?;
     let free_at_boot = counter(&system, "free_bytes");

@@ -12,7 +12,7 @@ mod tests;
 
 use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryOptions, Scheme};
+use perforate_sim::{Machine, MemoryOptions, Scheme, SimError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -107,8 +107,9 @@ impl Kind for SamePageMerging {
         let own: MergingSettings = settings.read()?;
         let (study, machine) = (own.study(seed)?, settings.machine(&own.machine)?);
         each(subjects, progress, |subject, progress| {
-            let measured =
-                Scheme::find(subject).and_then(|scheme| study.run(&machine, scheme, progress));
+            let measured = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study.run(&machine, scheme, progress));
             measured.map_err(|error| error.to_string())
         })
     }

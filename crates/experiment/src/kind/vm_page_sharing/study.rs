@@ -138,7 +138,7 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
     }
     let config = KernelConfig::new(guest_mb << 20);
     system.change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, (pair.own.policy)(&memory)?)?;
+        let guest = Kernel::new(config, (pair.own.policy)(&memory.policies)?)?;
         second_machine(hypervisor, guest, &heap, updates)
     })?;
     Ok(system)
@@ -146,7 +146,7 @@ pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimErro
 
 /// The scheme of both guests over the host's.
 pub fn composition(guest: &str, host: &str) -> Result<Composition, SimError> {
-    Composition::find(&format!("{guest}+{host}"))
+    Ok(Composition::find(&format!("{guest}+{host}"))?)
 }
 
 /// Another virtual machine, whose guest's kernel maps `heap` and touches what it got for it. No
