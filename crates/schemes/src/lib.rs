@@ -11,11 +11,12 @@ mod error;
 mod gap_tolerant;
 mod pages;
 mod perforated;
+mod range;
 mod segment;
 mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
-use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, VirtualizationConfig};
+use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
 use perforate_os::{Kernel, PerforationOptions, Policy, SegmentOptions, SuperpageOptions};
 use perforate_types::GapTolerance;
 use serde::Serialize;
@@ -31,6 +32,7 @@ const GROUPS: &[&[&Scheme]] = &[
     perforated::SCHEMES,
     gap_tolerant::SCHEMES,
     segment::SCHEMES,
+    range::SCHEMES,
     pages::IDEAL,
     shadow::SCHEMES,
 ];
@@ -58,6 +60,8 @@ pub struct Hardware<'a> {
     pub kernel: &'a Kernel,
     /// How the second-level TLB treats perforated pages.
     pub variant: PerforatedVariant,
+    /// The machine's TLBs.
+    pub tlb: &'a TlbConfig,
     /// The machine's hardware for virtualization.
     pub virtualization: &'a VirtualizationConfig,
 }

@@ -18,7 +18,8 @@ const FIRST: VirtualPage = VirtualPage::new(1 << 18);
 /// Frame of page 0 where pages are contiguous. Frames need not be aligned to windows.
 const FRAME: u64 = 0x9003;
 
-fn config(l2_coalescing: Option<Coalescing>) -> MmuConfig {
+fn config(beside_entries: 32,
+l2_coalescing: Option<Coalescing>) -> MmuConfig {
     let one = TlbGeometry { entries: 1, ways: 1 };
     MmuConfig {
         tlb: TlbConfig {

@@ -48,6 +48,9 @@ pub(super) fn back_longest(
 ) -> Result<u64, OsError> {
     let Context { core, compaction } = context;
     let fragmented = regions_of(&pages).find(|&region| core.injected_holes(region).is_some());
+    if core.space(id)?.any_swapped(pages.clone()) {
+        return Ok(0);
+    }
     pages.end = pages.end.min(fragmented.map_or(u64::MAX, first_of)).max(pages.start);
     let Some(frames) = take_longest(core, compaction, &mut pages, updates) else { return Ok(0) };
     core.ledger.clears = true;

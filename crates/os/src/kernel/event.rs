@@ -8,7 +8,7 @@ use super::first_touch::Context;
 use super::populate::{POPULATE_READ, POPULATE_WRITE, populate};
 use super::{Kernel, areas, processes, range, reclaim, remap};
 use crate::OsError;
-use crate::space::{Attributes, LargePageAdvice};
+use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
 
 impl Kernel {
     pub(super) fn handle(
@@ -67,7 +67,10 @@ impl Kernel {
             }
             ProgramEvent::Fork { child } => {
                 let others = (&mut self.reclaim, &mut self.backers);
-                self.processes.fork(core, others, id, child, updates)
+                self.processes.fork(core, others, id, child, updates)?;
+                let spaces = self.processes.space(child).into_iter().chain([id]);
+                spaces.for_each(|space| self.backers.note_areas(space, &ALL_PAGES));
+                Ok(())
             }
             ProgramEvent::Exec => processes::clear_space(core, id, updates),
             ProgramEvent::Exit { process } => {

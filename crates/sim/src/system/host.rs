@@ -204,7 +204,8 @@ pub(super) fn dimension(
 ) -> Box<dyn Dimension> {
     let virtualization = &machine.virtualization;
     let made = |scheme: &Scheme, kernel| {
-        (scheme.dimension)(&Hardware { kernel, variant: scheme.variant, virtualization })
+        let (variant, tlb) = (scheme.variant, &machine.tlb);
+        (scheme.dimension)(&Hardware { kernel, variant, tlb, virtualization })
     };
     let own = made(composition.own, kernel);
     let own = connections.tables(Side::Own, own);
