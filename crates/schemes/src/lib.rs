@@ -9,7 +9,7 @@ mod coalescing;
 mod composition;
 mod error;
 mod gap_tolerant;
-mod pages;
+pub mod pages;
 mod perforated;
 mod range;
 mod segment;

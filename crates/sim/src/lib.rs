@@ -60,3 +60,8 @@ pub use system::{System, SystemOptions};
 pub use warmup::Warmup;
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};
+
+/// The tutorial's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-scheme.md")]
+struct AddingAScheme;

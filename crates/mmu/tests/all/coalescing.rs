@@ -18,8 +18,7 @@ const FIRST: VirtualPage = VirtualPage::new(1 << 18);
 /// Frame of page 0 where pages are contiguous. Frames need not be aligned to windows.
 const FRAME: u64 = 0x9003;
 
-fn config(beside_entries: 32,
-l2_coalescing: Option<Coalescing>) -> MmuConfig {
+fn config(l2_coalescing: Option<Coalescing>) -> MmuConfig {
     let one = TlbGeometry { entries: 1, ways: 1 };
     MmuConfig {
         tlb: TlbConfig {
@@ -32,6 +31,7 @@ l2_coalescing: Option<Coalescing>) -> MmuConfig {
             l2: TlbGeometry { entries: 64, ways: 4 },
             l2_2m: true,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },

@@ -38,7 +38,11 @@ impl Kernel {
                 };
                 areas::map(core, id, pages.clone(), attributes, updates)?;
                 self.backers.note_areas(id, &pages);
-                if populate { self.populate(id, pages, updates) } else { Ok(()) }
+                if !populate {
+                    return Ok(());
+                }
+                self.work_in_advance(updates)?;
+                self.populate(id, pages, updates)
             }
             ProgramEvent::Unmap { start, length } => {
                 areas::unmap(core, id, areas::page_range(start, length)?, updates)
@@ -79,6 +83,15 @@ impl Kernel {
             ProgramEvent::Switch { process, .. } => self.processes.switch(core, process),
             ProgramEvent::Gap { .. } => Ok(()),
         }
+    }
+
+    /// Memory that is populated now does not wait for what mechanisms would do in advance.
+    fn work_in_advance(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let Self { core, compaction, backers, .. } = self;
+        while backers.have_work() {
+            backers.proceed(&mut Context { core, compaction }, updates)?;
+        }
+        Ok(())
     }
 
     fn advise(

@@ -7,7 +7,7 @@ use super::radix;
 use crate::Scheme;
 
 /// x86-64 with 4KB pages everywhere.
-pub(crate) const BASE_PAGES: Scheme = Scheme {
+pub const BASE_PAGES: Scheme = Scheme {
     name: "4k",
     summary: "4KB pages only",
     source: "x86-64, Linux with transparent_hugepage=never",

@@ -7,7 +7,7 @@ use super::radix;
 use crate::Scheme;
 
 /// 2MB pages at first touch wherever a whole block backs them.
-pub(crate) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
+pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     name: "thp",
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
     source: "Linux with transparent_hugepage=always",

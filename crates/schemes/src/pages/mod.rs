@@ -8,8 +8,8 @@ mod large;
 use perforate_mmu::{Dimension, Radix};
 
 use crate::{Hardware, Scheme};
-pub(crate) use base::BASE_PAGES;
-pub(crate) use large::TRANSPARENT_LARGE_PAGES;
+pub use base::BASE_PAGES;
+pub use large::TRANSPARENT_LARGE_PAGES;
 
 /// The schemes with 4KB pages.
 pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
@@ -20,6 +20,6 @@ pub(crate) const LARGE: &[&Scheme] =
 pub(crate) const IDEAL: &[&Scheme] = &[&ideal::IDEAL];
 
 /// Ordinary page tables.
-pub(crate) fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
+pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }

@@ -54,6 +54,7 @@ impl System {
                     *populate = false;
                 }
                 self.change(|kernel, updates| kernel.event(&unpopulated, updates))?;
+                self.prepare()?;
                 self.populate_in_pieces(*start, *length)
             }
             ProgramEvent::Map { populate: true, .. } => self.populating_event(event),
