@@ -225,7 +225,8 @@ impl AddressSpace {
 
     /// Frames of all table nodes.
     pub(crate) fn table_frames(&self) -> u64 {
-        self.tables.frames() + self.usage.leaf_nodes
+        let of_overlay = self.overlay().map_or(0, Overlay::table_frames);
+        self.tables.frames() + self.usage.leaf_nodes + of_overlay
     }
 
     /// How page tables translate `page`; `None` where nothing is mapped.

@@ -69,6 +69,11 @@ pub trait Overlay: Any + Send {
         0
     }
 
+    /// Frames of tables of its own, which count as page tables.
+    fn table_frames(&self) -> u64 {
+        0
+    }
+
     /// Whether the processor holds it in registers, which a context switch saves and loads.
     fn is_in_registers(&self) -> bool {
         false

@@ -296,6 +296,10 @@ impl Overlay for Ranges {
         &RangeMechanism
     }
 
+    fn table_frames(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String> {
         for range in self.entries.values() {
             for page in range.pages() {
