@@ -6,6 +6,7 @@ mod convert;
 mod error;
 mod foreign;
 mod format;
+mod program;
 mod source;
 mod synthetic;
 

@@ -121,6 +121,11 @@ impl Chunk {
         self.events.clear();
     }
 
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.instructions.is_empty() && self.events.is_empty()
+    }
+
     /// Appends an instruction with its accesses.
     ///
     /// # Panics

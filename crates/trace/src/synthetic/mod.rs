@@ -1,22 +1,24 @@
-//! Synthetic workloads: endless, over one data region.
+//! Synthetic workloads.
 //!
-//! Some are loops over a pattern of addresses, in constant memory; others run an algorithm on
-//! contents of their own ([`algorithm`]). [`WORKLOADS`] is the one list of them; parsing, help and
-//! errors derive from it. A new workload is a [`Pattern`] or an algorithm, and an entry there.
+//! Some are loops over a pattern of addresses, in constant memory; others are programs that run on
+//! contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing, help and
+//! errors derive from it. A new workload is a [`Pattern`] or a program, and an entry there.
 
-mod algorithm;
 mod body;
 mod churn;
 mod patterns;
+mod programs;
 mod random;
 mod registry;
-mod source;
+pub(crate) mod source;
 mod spec;
 mod zipf;
 
 use std::ops::Range;
 
+pub(crate) use body::{CODE_START, INSTRUCTION_BYTES};
 pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
+pub(crate) use source::PAGE_BYTES;
 pub use spec::WorkloadSpec;
 
 /// [`crate::SourceMetadata::format`] of synthetic workloads.

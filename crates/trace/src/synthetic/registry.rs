@@ -1,8 +1,8 @@
 //! The list of workloads.
 
-use super::algorithm;
 use super::churn::Churn;
 use super::patterns::{Chase, Popular, Stride, Uniform};
+use super::programs;
 use super::source::Synthetic;
 use super::spec::WorkloadSpec;
 use crate::Source;
@@ -205,13 +205,13 @@ pub static WORKLOADS: &[Workload] = &[
             Synthetic::boxed(pattern, spec, false, seed)
         },
     },
-    algorithm::GUPS,
-    algorithm::CANNEAL,
-    algorithm::DICTIONARY,
-    algorithm::BREADTH_FIRST,
-    algorithm::SET_COVER,
-    algorithm::SPANNING_TREE,
-    algorithm::SPARSE_MATRIX,
-    algorithm::MATCHING,
-    algorithm::INDEPENDENT_SET,
+    programs::GUPS,
+    programs::CANNEAL,
+    programs::DICTIONARY,
+    programs::BREADTH_FIRST,
+    programs::SET_COVER,
+    programs::SPANNING_TREE,
+    programs::SPARSE_MATRIX,
+    programs::MATCHING,
+    programs::INDEPENDENT_SET,
 ];

@@ -16,7 +16,7 @@ use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
 /// Bytes of a page, the least that is mapped.
-pub(super) const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// The data region ends at or below this address, where Linux puts large mappings.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
@@ -115,12 +115,12 @@ impl<P> Synthetic<P> {
 }
 
 /// Where the data region of so many bytes begins.
-pub(super) fn data_start(size_bytes: u64) -> u64 {
+pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }
 
 /// An endless source that can tell everything.
-pub(super) fn metadata(spec: &WorkloadSpec) -> SourceMetadata {
+pub(crate) fn metadata(spec: &WorkloadSpec) -> SourceMetadata {
     SourceMetadata {
         name: spec.to_string(),
         format: FORMAT,
@@ -151,7 +151,7 @@ fn map(
 }
 
 /// The data, all present from the start, and the code.
-pub(super) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
+pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
         map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
         map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),

@@ -95,15 +95,15 @@ impl WorkloadSpec {
         pairs.find(|(parameter, _)| parameter.name == name).expect("the workload has it").1
     }
 
-    pub(super) fn size(&self, name: &str) -> u64 {
+    pub(crate) fn size(&self, name: &str) -> u64 {
         self.value(name).bytes_or_count
     }
 
-    pub(super) fn number(&self, name: &str) -> f64 {
+    pub(crate) fn number(&self, name: &str) -> f64 {
         self.value(name).number
     }
 
-    pub(super) fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.value(name).bytes_or_count != 0
     }
 }
