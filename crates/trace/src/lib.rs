@@ -18,4 +18,7 @@ pub use foreign::{
 };
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
-pub use synthetic::{Parameter, ParameterKind, WORKLOADS, Workload, WorkloadSpec};
+pub use synthetic::{
+    ForkCase, ForkOptions, Parameter, ParameterKind, ReadersOptions, StoreOptions, WORKLOADS,
+    Workload, WorkloadSpec,
+};

@@ -13,10 +13,13 @@ fn run(spec: &str, seed: u64, instructions: u64) -> Chunk {
     read_all(&mut *WorkloadSpec::parse(spec).unwrap().source(seed, Some(instructions))).0
 }
 
-/// Workloads that run an algorithm, and have no `others`.
+fn has(workload: &Workload, parameter: &str) -> bool {
+    workload.parameters.iter().any(|one| one.name == parameter)
+}
+
+/// Workloads that run an algorithm on data of a given size, and have no `others`.
 fn algorithms() -> impl Iterator<Item = &'static Workload> {
-    let others = |workload: &&Workload| workload.parameters.iter().any(|one| one.name == "others");
-    WORKLOADS.iter().filter(move |workload| !others(workload))
+    WORKLOADS.iter().filter(|workload| has(workload, "size") && !has(workload, "others"))
 }
 
 fn error_of(spec: &str) -> String {
@@ -25,9 +28,8 @@ fn error_of(spec: &str) -> String {
 
 #[test]
 fn every_workload_keeps_to_its_map_and_its_mix() {
-    let algorithms: Vec<_> = algorithms().map(|workload| workload.name).collect();
-    let is_pattern = |name| name != "churn" && !algorithms.contains(&name);
-    for workload in WORKLOADS.iter().filter(|workload| is_pattern(workload.name)) {
+    let is_pattern = |workload: &&Workload| workload.name != "churn" && has(workload, "others");
+    for workload in WORKLOADS.iter().filter(is_pattern) {
         let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
         assert_eq!(chunk.instructions.len(), 100_001);
         // Three others per access: four instructions in a round.
@@ -122,6 +124,80 @@ fn algorithms_depend_on_nothing_but_their_seed() {
             expected.accesses[expected.accesses.len() - rest.accesses.len()..]
         );
     }
+}
+
+/// The set-up of a store is delivered, and does not count.
+#[test]
+fn limits_count_from_the_end_of_the_setup() {
+    let spec = WorkloadSpec::parse("store:keys=500,value=4K").unwrap();
+    let mut source = spec.source(1, Some(20_000));
+    assert_eq!(source.metadata().setup_until, Some("reads"));
+    let (mut before, mut after, mut chunk) = (0, None, Chunk::default());
+    while source.next_chunk(&mut chunk).unwrap() {
+        let count = chunk.instructions.len();
+        match (&mut after, chunk.phase_start("reads")) {
+            (None, None) => before += count,
+            (None, Some(start)) => after = Some(count - start),
+            (Some(after), _) => *after += count,
+        }
+    }
+    assert!(before > 500 * 4, "{before}");
+    assert_eq!(after, Some(20_000));
+}
+
+#[test]
+fn a_fork_happens_once_and_everybody_reads_in_turns() {
+    let chunk = run("fork:heap=4M,written=10%,reads=1000", 1, 1_000_000);
+    let forks = |event: &ProgramEvent| matches!(event, ProgramEvent::Fork { .. });
+    assert_eq!(chunk.events.iter().filter(|(_, event)| forks(event)).count(), 1);
+    let writes = chunk.accesses.iter().filter(|one| one.kind == AccessKind::Write).count();
+    // 1024 pages; 1,500 reads of both, and twice of the parent alone.
+    assert_eq!((writes, chunk.accesses.len() - writes), (102, 4 * 1500));
+    let phases: Vec<&str> = chunk.events.iter().filter_map(|(_, event)| phase_of(event)).collect();
+    assert_eq!(
+        phases,
+        [
+            "fork",
+            "switch",
+            "changes",
+            "shared-warm-up",
+            "shared-warm-up",
+            "shared-parent",
+            "shared-child",
+            "switch",
+            "exit",
+            "alone-warm-up",
+            "alone-parent",
+            "mended-warm-up",
+            "mended-parent",
+        ]
+    );
+    let protects = run("fork:heap=4M,written=10%,reads=10,case=c", 1, 1_000_000);
+    let is_protect = |event: &ProgramEvent| matches!(event, ProgramEvent::Protect { .. });
+    assert_eq!(protects.events.iter().filter(|(_, event)| is_protect(event)).count(), 102);
+}
+
+fn phase_of(event: &ProgramEvent) -> Option<&str> {
+    match event {
+        ProgramEvent::Phase { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+#[test]
+fn readers_repeat_their_rounds() {
+    let spec = "readers:heap=4M,processes=2,touch,reads=40,warmup=20,slice=10";
+    // 2048 pages are written; a round is 120 reads. Each has three other instructions.
+    let chunk = run(spec, 1, 4 * 240);
+    let reads = &chunk.accesses[2048..];
+    assert_eq!((reads.len(), &reads[..120]), (240, &reads[120..]));
+    let switches = |event: &ProgramEvent| matches!(event, ProgramEvent::Switch { .. });
+    let switches = chunk.events.iter().filter(|(_, event)| switches(event)).count();
+    assert_eq!(switches, 2 + 4 * 6);
+    let single = run("readers:heap=4M,processes=1", 1, 4000);
+    let [(0, map), (0, phase)] = &single.events[..] else { panic!("{:?}", single.events) };
+    assert!(matches!(map, ProgramEvent::Map { length: 0x40_0000, populate: true, .. }));
+    assert_eq!(phase_of(phase), Some("uniform-warm-up"));
 }
 
 #[test]
@@ -229,6 +305,7 @@ fn a_workload_prints_as_text_that_parses_to_the_same() {
     assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
     for workload in WORKLOADS {
         let spec = WorkloadSpec::parse(workload.name).unwrap();
+        assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
         let source = spec.source(0, Some(5));
         assert_eq!(source.metadata().name, spec.to_string());
         assert_eq!(source.metadata().instructions, Some(5));
@@ -267,6 +344,10 @@ fn wrong_text_gets_one_clear_line() {
         ("gups:instructions=10", "instructions=10; expected a whole number from 11 to 1000"),
         ("spmv:columns=0", "columns=0; expected a whole number from 1 to 8"),
         ("dict:batch=0", "batch=0; expected a whole number from 1 to"),
+        ("store:keys=17M", "keys=17M; expected a whole number from 1 to 16000000"),
+        ("store:keys=1.5k", "keys=1.5k; expected a whole number"),
+        ("fork:case=d", "case=d; expected one of a, b, c"),
+        ("readers:processes=0", "processes=0; expected a whole number from 1 to 1024"),
         ("mst:size=4K", "size=4K; expected 1048576 to 68719476736 bytes"),
         ("rmat-bfs:size=1T", "size=1T; expected 1048576 to"),
         ("bfs", "no such workload; expected random"),

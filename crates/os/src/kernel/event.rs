@@ -82,7 +82,7 @@ impl Kernel {
             ProgramEvent::Exec => self.clear_space(id, updates),
             ProgramEvent::Exit { process } => self.exit(process, updates),
             ProgramEvent::Switch { process, .. } => self.switch(process),
-            ProgramEvent::Gap { .. } => Ok(()),
+            ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
         }
     }
 

@@ -6,23 +6,22 @@ use std::task::{Context, Waker};
 
 use perforate_types::Chunk;
 
-use super::array::Space;
 use super::tracer::{Outbox, Tracer, split};
 use crate::synthetic::WorkloadSpec;
-use crate::synthetic::source::{data_start, maps, metadata};
+use crate::synthetic::source::metadata;
 use crate::{Source, SourceMetadata, TraceError};
 
 /// A program that can be traced.
 pub(crate) trait Program: Sized + Send + 'static {
-    /// Makes the data, as the program's initialisation would leave them.
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self;
+    /// The phase up to which it sets up what it works on, if it says so.
+    const SETUP_UNTIL: Option<&'static str> = None;
+
+    /// Makes its data.
+    fn start(spec: &WorkloadSpec, seed: u64, t: &mut Tracer) -> Self;
 
     /// Runs it. It must pause at least every some thousand instructions.
-    fn run(&mut self, tracer: &mut Tracer) -> impl Future<Output = ()> + Send;
+    fn run(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
-
-/// Bytes of code that are mapped; programs have some hundred instructions.
-const CODE_BYTES: u64 = 4096;
 
 /// A source that makes its data when it is first asked for something, and runs the program as far
 /// as instructions are asked for.
@@ -41,11 +40,12 @@ impl Running {
         let mut tracer = Tracer::new(outbox.clone());
         let owned = spec.clone();
         let program = Box::pin(async move {
-            let mut program = start::<P>(&owned, seed, &mut tracer);
+            let mut program = P::start(&owned, seed, &mut tracer);
             program.run(&mut tracer).await;
             tracer.finish().await;
         });
-        let (metadata, ahead) = (metadata(spec), Chunk::default());
+        let metadata = SourceMetadata { setup_until: P::SETUP_UNTIL, ..metadata(spec) };
+        let ahead = Chunk::default();
         Box::new(Self { metadata, program, is_over: false, outbox, ahead })
     }
 
@@ -62,16 +62,6 @@ impl Running {
         }
         false
     }
-}
-
-fn start<P: Program>(spec: &WorkloadSpec, seed: u64, tracer: &mut Tracer) -> P {
-    let size_bytes = spec.size("size");
-    let start = data_start(size_bytes);
-    let mut space = Space::new(start);
-    let program = P::new(spec, seed, &mut space);
-    assert!(space.bytes() <= size_bytes, "{spec}: {} bytes of data", space.bytes());
-    maps(start, space.bytes(), CODE_BYTES).into_iter().for_each(|event| tracer.event(event));
-    program
 }
 
 impl Source for Running {
@@ -115,6 +105,8 @@ pub(crate) fn complete(part: impl AsyncFnOnce(&mut Tracer)) -> Chunk {
     loop {
         let is_over = future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         let chunk = std::mem::take(&mut *outbox.lock().unwrap());
+        let before = all.instructions.len() as u32;
+        all.events.extend(chunk.events.into_iter().map(|(at, event)| (before + at, event)));
         all.instructions.extend(chunk.instructions);
         all.accesses.extend(chunk.accesses);
         if is_over {

@@ -213,18 +213,27 @@ impl Tracer {
         self.chunk.push_event(event);
     }
 
+    /// The program begins a part of its work, after which `figures` are true of it. A phase is the
+    /// beginning of a chunk.
+    pub(crate) async fn begin_phase(&mut self, name: &str, figures: &[(&str, u64)]) {
+        self.finish().await;
+        let figures = figures.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        self.event(ProgramEvent::Phase { name: name.to_owned(), figures });
+    }
+
     /// A place where the program may be stopped: hands over what is a whole chunk.
     #[inline]
     pub(crate) async fn pause(&mut self) {
-        while self.chunk.instructions.len() >= CHUNK_INSTRUCTIONS {
+        while self.chunk.instructions.len().max(self.chunk.events.len()) >= CHUNK_INSTRUCTIONS {
             self.hand_over(CHUNK_INSTRUCTIONS).await;
         }
     }
 
-    /// Hands over what is left.
+    /// Hands over everything.
     pub(super) async fn finish(&mut self) {
-        self.pause().await;
-        self.hand_over(CHUNK_INSTRUCTIONS).await;
+        while !self.chunk.is_empty() {
+            self.hand_over(CHUNK_INSTRUCTIONS).await;
+        }
     }
 
     /// Hands over so many instructions, and waits until more are wanted.

@@ -17,6 +17,7 @@ mod zipf;
 use std::ops::Range;
 
 pub(crate) use body::{CODE_START, INSTRUCTION_BYTES};
+pub use programs::{ForkCase, ForkOptions, ReadersOptions, StoreOptions};
 pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
 pub(crate) use source::PAGE_BYTES;
 pub use spec::WorkloadSpec;

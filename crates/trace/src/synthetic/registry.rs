@@ -12,14 +12,16 @@ use crate::Source;
 pub enum ParameterKind {
     /// Bytes, with an optional K, M, G or T (powers of 1024), between these limits.
     Size(u64, u64),
-    /// A whole number up to this limit.
+    /// A whole number up to this limit, with k, M or G for powers of 1000.
     Count(u64),
-    /// A whole number between these limits.
+    /// The same between these limits.
     Between(u64, u64),
     /// A share from 0 to 1, or from 0% to 100%.
     Share,
     /// A number from 0 to 10.
     Exponent,
+    /// One of these words.
+    Choice(&'static [&'static str]),
     /// Present or absent; takes no value.
     Flag,
 }
@@ -214,4 +216,7 @@ pub static WORKLOADS: &[Workload] = &[
     programs::SPARSE_MATRIX,
     programs::MATCHING,
     programs::INDEPENDENT_SET,
+    programs::STORE,
+    programs::FORK,
+    programs::READERS,
 ];

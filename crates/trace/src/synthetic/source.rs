@@ -128,6 +128,7 @@ pub(crate) fn metadata(spec: &WorkloadSpec) -> SourceMetadata {
         has_events: true,
         has_dependencies: true,
         has_branches: true,
+        setup_until: None,
         assumptions: Vec::new(),
     }
 }

@@ -167,6 +167,10 @@ fn parse_value(parameter: &Parameter, text: Option<&str>) -> Result<Value, Strin
         ParameterKind::Count(most) => parse_count(text_or_empty, 0, most),
         ParameterKind::Between(least, most) => parse_count(text_or_empty, least, most),
         ParameterKind::Share => parse_share(text_or_empty).map(|share| (share, 0)),
+        ParameterKind::Choice(words) => {
+            let place = words.iter().position(|word| *word == text_or_empty);
+            place.map(|place| (place as f64, place as u64))
+        }
         ParameterKind::Exponent => text_or_empty
             .parse::<f64>()
             .ok()
@@ -184,6 +188,7 @@ fn describe(kind: ParameterKind) -> String {
         }
         ParameterKind::Count(most) => format!("a whole number from 0 to {most}"),
         ParameterKind::Between(least, most) => format!("a whole number from {least} to {most}"),
+        ParameterKind::Choice(words) => format!("one of {}", words.join(", ")),
         ParameterKind::Share => "a share from 0 to 1 or from 0% to 100%".to_owned(),
         ParameterKind::Exponent => "a number from 0 to 10".to_owned(),
         ParameterKind::Flag => "the name alone, without a value".to_owned(),
@@ -204,8 +209,17 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// `5000`, `500k`, `2M`, within limits.
 fn parse_count(text: &str, least: u64, most: u64) -> Option<(f64, u64)> {
-    let count = text.parse::<u64>().ok()?;
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return None,
+    };
+    let count = digits.parse::<u64>().ok()?.checked_mul(factor)?;
     (least..=most).contains(&count).then_some((count as f64, count))
 }
 

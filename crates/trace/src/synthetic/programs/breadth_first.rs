@@ -2,8 +2,8 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
@@ -27,7 +27,7 @@ pub(super) struct BreadthFirst {
     random: Random,
 }
 
-impl Program for BreadthFirst {
+impl Algorithm for BreadthFirst {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + 2 * VERTEX_BYTES;
         let bytes = spec.size("size") - SLACK_BYTES;
@@ -35,7 +35,7 @@ impl Program for BreadthFirst {
         Self::on(Graph::directed(&rmat, space), seed, space)
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.search(t).await;
             self.parents.fill(t, |_| NONE).await;

@@ -5,8 +5,8 @@
 //! temperature, the first temperature and the number of temperatures are those of PARSEC's native
 //! input; as there, every temperature is the one before divided by 1.5.
 
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random, scale};
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
@@ -58,7 +58,7 @@ pub(super) struct Canneal {
     random: Random,
 }
 
-impl Program for Canneal {
+impl Algorithm for Canneal {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let element_bytes = ELEMENT_BYTES + 2 * FAN_IN * POINTER_BYTES + 2 * COORDINATE_BYTES;
         let count = (spec.size("size") - SLACK_BYTES) / element_bytes;
@@ -77,7 +77,7 @@ impl Program for Canneal {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         let mut last = Value::constant(0);
         loop {
             let mut temperature = Value::constant(FIRST_TEMPERATURE);

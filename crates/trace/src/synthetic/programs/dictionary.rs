@@ -5,8 +5,8 @@
 //! so that half the keys are in the table on average; the program starts when the first half of the
 //! array is. A deletion moves later entries of the probe sequence into the gap.
 
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Random, scale};
 use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
 use crate::synthetic::spec::WorkloadSpec;
@@ -44,7 +44,7 @@ pub(super) struct Dictionary {
     random: Random,
 }
 
-impl Program for Dictionary {
+impl Algorithm for Dictionary {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         // Five slots for four keys: the table is never full, and two fifths full on average.
         let key_count = (spec.size("size") - SLACK_BYTES) / (9 * KEY_BYTES) * 4;
@@ -64,7 +64,7 @@ impl Program for Dictionary {
         dictionary
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             let start = self.random_place();
             self.for_batch(t, start, Self::insert).await;

@@ -1,7 +1,7 @@
 //! GUPS: the RandomAccess benchmark of the HPC Challenge.
 
-use super::size;
-use crate::program::{Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, size};
+use crate::program::{Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
 use crate::synthetic::spec::WorkloadSpec;
@@ -39,7 +39,7 @@ struct Gups {
     work: u32,
 }
 
-impl Program for Gups {
+impl Algorithm for Gups {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let words = 1 << (spec.size("size") / WORD_BYTES).ilog2();
         Self {
@@ -51,7 +51,7 @@ impl Program for Gups {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         let mut random = Value::constant(self.first);
         let mut updates = Value::constant(());
         loop {

@@ -2,8 +2,8 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
@@ -28,7 +28,7 @@ pub(super) struct IndependentSet {
     permutation: Permutation,
 }
 
-impl Program for IndependentSet {
+impl Algorithm for IndependentSet {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + VERTEX_BYTES + 1;
         let bytes = spec.size("size") - SLACK_BYTES;
@@ -43,7 +43,7 @@ impl Program for IndependentSet {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.find(t).await;
             self.flags.fill(t, |_| UNDECIDED).await;

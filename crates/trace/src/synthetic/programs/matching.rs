@@ -3,8 +3,8 @@
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer};
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
 
@@ -31,7 +31,7 @@ pub(super) struct Matching {
     matches: Place,
 }
 
-impl Program for Matching {
+impl Algorithm for Matching {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = VERTEX_BYTES + MATCH_BYTES / 2;
         let bytes = spec.size("size") - SLACK_BYTES;
@@ -44,7 +44,7 @@ impl Program for Matching {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.find(t).await;
             self.partners.fill(t, |_| NONE).await;

@@ -8,8 +8,8 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
 
@@ -38,7 +38,7 @@ pub(super) struct SetCover {
     pub(super) chosen_count: u64,
 }
 
-impl Program for SetCover {
+impl Algorithm for SetCover {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + 1 + 2 * VERTEX_BYTES;
         let bytes = spec.size("size") - SLACK_BYTES;
@@ -57,7 +57,7 @@ impl Program for SetCover {
         cover
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.cover_all(t).await;
             self.start_over(t).await;

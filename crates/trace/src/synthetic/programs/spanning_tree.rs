@@ -6,8 +6,8 @@
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
 use crate::synthetic::registry::Workload;
 use crate::synthetic::spec::WorkloadSpec;
@@ -39,7 +39,7 @@ pub(super) struct SpanningTree {
     pub(super) weight: u64,
 }
 
-impl Program for SpanningTree {
+impl Algorithm for SpanningTree {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = VERTEX_BYTES + NUMBER_BYTES;
         let bytes = spec.size("size") - SLACK_BYTES;
@@ -56,7 +56,7 @@ impl Program for SpanningTree {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.find_forest(t).await;
             self.parents.fill(t, |vertex| vertex as u32).await;

@@ -2,8 +2,8 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{SLACK_BYTES, size};
-use crate::program::{Array, Place, Program, Running, Space, Tracer, Value};
+use super::{Algorithm, SLACK_BYTES, size};
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
 use crate::synthetic::spec::WorkloadSpec;
@@ -40,7 +40,7 @@ pub(super) struct SparseMatrix {
     seed: u64,
 }
 
-impl Program for SparseMatrix {
+impl Algorithm for SparseMatrix {
     fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
         let columns = spec.size("columns");
         let vertex_bytes = OFFSET_BYTES + 2 * columns * NUMBER_BYTES;
@@ -58,7 +58,7 @@ impl Program for SparseMatrix {
         }
     }
 
-    async fn run(&mut self, t: &mut Tracer) {
+    async fn repeat(&mut self, t: &mut Tracer) {
         loop {
             self.multiply(t).await;
             t.jump();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use perforate_types::AccessKind::{Read, Write};
 use perforate_types::Chunk;
 
+use super::Algorithm;
 use super::breadth_first::BreadthFirst;
 use super::canneal::Canneal;
 use super::dictionary::Dictionary;
@@ -15,14 +16,14 @@ use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
 use super::sparse_matrix::SparseMatrix;
 use crate::WorkloadSpec;
-use crate::program::{Program, Space, Tracer, Value, complete};
+use crate::program::{Space, Tracer, Value, complete};
 use crate::synthetic::random::Random;
 
 const NONE: u32 = u32::MAX;
 const START: u64 = 1 << 30;
 
-fn made<P: Program>(spec: &str) -> P {
-    P::new(&WorkloadSpec::parse(spec).unwrap(), 1, &mut Space::new(START))
+fn made<A: Algorithm>(spec: &str) -> A {
+    A::new(&WorkloadSpec::parse(spec).unwrap(), 1, &mut Space::new(START))
 }
 
 /// All edges of a graph, each from the vertex that has it.

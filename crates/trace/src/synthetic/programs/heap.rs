@@ -1,0 +1,61 @@
+//! What programs with a heap of their own share.
+
+use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
+
+use crate::synthetic::PAGE_BYTES;
+use crate::synthetic::registry::{Parameter, ParameterKind};
+
+/// Pages of a 2MB region.
+pub(super) const REGION_PAGES: u64 = 512;
+const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
+
+/// Bytes of the heap.
+pub(super) const HEAP: Parameter = Parameter {
+    name: "heap",
+    kind: ParameterKind::Size(REGION_BYTES, 64 << 30),
+    default: "1G",
+    help: "bytes of heap, 2M to 64G, rounded down to whole 2MB pages",
+};
+
+/// Other instructions before each access: as many as our other workloads have, for want of a
+/// source.
+pub(super) const OTHERS: u32 = 3;
+
+const START: u64 = 0x7f00_0000_0000;
+
+/// Memory of a process, in whole 2MB regions.
+#[derive(Clone, Copy)]
+pub(super) struct Heap {
+    /// 4KB pages.
+    pub(super) pages: u64,
+}
+
+impl Heap {
+    /// Of so many bytes, rounded down.
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { pages: bytes / REGION_BYTES * REGION_PAGES }
+    }
+
+    /// Address of a page.
+    pub(super) fn page(self, number: u64) -> u64 {
+        START + number * PAGE_BYTES
+    }
+
+    /// Maps it in full at once.
+    pub(super) fn map(self, shared: bool) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualAddress::new(START),
+            length: self.pages * PAGE_BYTES,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared,
+            populate: true,
+        }
+    }
+}
+
+/// A process runs now.
+pub(super) fn switch(process: ProcessId) -> ProgramEvent {
+    ProgramEvent::Switch { process, thread: ThreadId(0) }
+}
