@@ -1,8 +1,8 @@
 //! A dimension: one address-space translation, and what it answers.
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, GuestFrame, HoleSet, MappingChange, PageSize, PhysicalAddress,
-    SpaceId, VirtualPage,
+    AccessKind, FormatOperation, Frame, GapTolerance, GuestFrame, HoleSet, PageSize,
+    PhysicalAddress, SpaceId, VirtualPage,
 };
 
 use crate::nested::{Host, NestedCounters};
@@ -132,14 +132,15 @@ pub struct Superpage {
     pub frame: Frame,
 }
 
-/// One address-space translation: it turns mapping changes into tables in simulated memory, and
+/// One address-space translation: it carries out operations on tables in simulated memory, and
 /// walks those tables. A scheme is a dimension behind the one TLB pipeline.
 pub trait Dimension: Send {
-    /// Writes a mapping change into the tables.
+    /// Carries out an operation on the tables or registers.
     ///
     /// # Panics
-    /// If the change does not fit the tables, which is a bug of the operating system model.
-    fn apply(&mut self, change: &MappingChange);
+    /// If it is of another format or does not fit the tables, which is a bug of the operating system
+    /// model.
+    fn apply(&mut self, operation: &dyn FormatOperation);
 
     /// Walks to the leaf that covers the page, appending look-ups and reads to the steps, and sets
     /// accessed bits on the way; for a store, the dirty bit of the leaf too, if it allows stores.

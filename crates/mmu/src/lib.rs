@@ -2,7 +2,7 @@
 //! translates with them.
 //!
 //! [`Mmu::translate`] is the one translation loop; what differs between schemes is the
-//! [`Dimension`] behind it. The operating system's [`perforate_types::MappingChange`]s become
+//! [`Dimension`] behind it. The operating system's [`perforate_types::FormatOperation`]s become
 //! entries written to simulated physical memory, and walks read those entries: no translation
 //! comes from anywhere else. Nothing here has a clock; costs are [`perforate_types::Steps`].
 

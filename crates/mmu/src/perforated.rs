@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
-    AccessKind, Frame, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, VirtualPage,
+    AccessKind, FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry,
+    PerforatedOperation, Permissions, PhysicalAddress, Purpose, SpaceId, TableOperation,
+    VirtualPage,
 };
 
 use crate::dimension::{Dimension, PerforatedPage, Reach, WalkFault, WalkRequest, allow};
@@ -146,6 +147,60 @@ impl PerforatedRadix {
             .unwrap_or_else(|| panic!("{page:?} is not inside a perforated page"))
     }
 
+    /// Carries out an operation on the tables that perforated pages share with others.
+    fn write_table(&mut self, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { space, page, frame, branch: HOLE_BRANCH, .. } => {
+                self.add_hole_table(space, page, frame);
+            }
+            TableOperation::RemoveNode { space, page, branch: HOLE_BRANCH, .. } => {
+                self.remove_hole_table(space, page);
+            }
+            TableOperation::AddNode { level: 2, frame, .. } => {
+                // The page directory is an order-1 pair: node, then shadow node.
+                self.radix.memory_mut().clear_frame(frame.add(1));
+                self.radix.write(operation);
+            }
+            TableOperation::Unmap { space, page, size: PageSize::Size2M } => {
+                let block = self.large_entry(space, page).1.leaf_frame(PageSize::Size2M);
+                self.radix.write(operation);
+                if self.pages.contains_key(&(space, page)) {
+                    self.forget(space, page, block);
+                }
+            }
+            TableOperation::Protect { space, page, size: PageSize::Size2M, .. } => {
+                self.radix.write(operation);
+                self.protect_large(space, page);
+            }
+            _ => self.radix.write(operation),
+        }
+    }
+
+    /// Carries out an operation on a perforated page.
+    fn write_perforated(&mut self, operation: &PerforatedOperation) {
+        match *operation {
+            PerforatedOperation::Perforate { space, page, block, permissions, holes } => {
+                self.perforate(space, page, block, permissions, holes);
+            }
+            PerforatedOperation::Punch { space, page } => self.punch(space, page),
+            PerforatedOperation::Patch { space, page } => self.patch(space, page),
+            PerforatedOperation::MapHole { space, page, frame, permissions } => {
+                let index = page.index_in(PageSize::Size2M);
+                let own = self.own(space, page);
+                assert!(own.holes.contains(index), "{page:?} is not a hole");
+                assert!(own.allocated.insert(index), "{page:?} is an allocated hole already");
+                let entry = PageTableEntry::leaf(frame, PageSize::Size4K, permissions);
+                self.set_hole_entry(space, page, entry);
+            }
+            PerforatedOperation::UnmapHole { space, page } => {
+                let index = page.index_in(PageSize::Size2M);
+                let own = self.own(space, page);
+                assert!(own.allocated.remove(index), "{page:?} is not an allocated hole");
+                self.set_hole_entry(space, page, PageTableEntry::ABSENT);
+            }
+        }
+    }
+
     fn perforate(
         &mut self,
         space: SpaceId,
@@ -154,11 +209,9 @@ impl PerforatedRadix {
         permissions: Permissions,
         holes: HoleSet,
     ) {
+        assert!(!holes.is_empty(), "a perforated page needs a hole");
         let size = PageSize::Size2M;
-        self.radix.apply(&MappingChange::Map { space, page, size, frame: block, permissions });
-        if holes.is_empty() {
-            return;
-        }
+        self.radix.write(&TableOperation::Map { space, page, size, frame: block, permissions });
         self.pages.insert((space, page), OwnHoles { holes, allocated: HoleSet::EMPTY });
         self.sharers.entry(block).or_default().push((space, page));
         self.write_filter(space, page, holes.filter());
@@ -239,53 +292,13 @@ impl PerforatedRadix {
 }
 
 impl Dimension for PerforatedRadix {
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { space, page, frame, holes: true, .. } => {
-                self.add_hole_table(space, page, frame);
-            }
-            MappingChange::RemoveTable { space, page, holes: true, .. } => {
-                self.remove_hole_table(space, page);
-            }
-            MappingChange::AddTable { level: 2, frame, .. } => {
-                // The page directory is an order-1 pair: node, then shadow node.
-                self.radix.memory_mut().clear_frame(frame.add(1));
-                self.radix.apply(change);
-            }
-            MappingChange::RemoveTable { level: 2, .. } => {
-                self.radix.apply(change);
-            }
-            MappingChange::Perforate { space, page, block, permissions, holes } => {
-                self.perforate(space, page, block, permissions, holes);
-            }
-            MappingChange::Punch { space, page } => self.punch(space, page),
-            MappingChange::Patch { space, page } => self.patch(space, page),
-            MappingChange::MapHole { space, page, frame, permissions } => {
-                let index = page.index_in(PageSize::Size2M);
-                let own = self.own(space, page);
-                assert!(own.holes.contains(index), "{page:?} is not a hole");
-                own.allocated.insert(index);
-                let entry = PageTableEntry::leaf(frame, PageSize::Size4K, permissions);
-                self.set_hole_entry(space, page, entry);
-            }
-            MappingChange::UnmapHole { space, page } => {
-                let index = page.index_in(PageSize::Size2M);
-                let own = self.own(space, page);
-                assert!(own.allocated.remove(index), "{page:?} is not an allocated hole");
-                self.set_hole_entry(space, page, PageTableEntry::ABSENT);
-            }
-            MappingChange::Unmap { space, page, size: PageSize::Size2M } => {
-                let block = self.large_entry(space, page).1.leaf_frame(PageSize::Size2M);
-                self.radix.apply(change);
-                if self.pages.contains_key(&(space, page)) {
-                    self.forget(space, page, block);
-                }
-            }
-            MappingChange::Protect { space, page, size: PageSize::Size2M, .. } => {
-                self.radix.apply(change);
-                self.protect_large(space, page);
-            }
-            _ => self.radix.apply(change),
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        if let Some(operation) = operation.downcast_ref() {
+            return self.write_perforated(operation);
+        }
+        match operation.downcast_ref() {
+            Some(operation) => self.write_table(operation),
+            None => panic!("page tables with perforated pages cannot hold {operation:?}"),
         }
     }
 

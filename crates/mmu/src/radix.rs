@@ -1,8 +1,8 @@
-//! The x86-64 four-level page table: written by mapping changes, read by walks.
+//! The x86-64 four-level page table: written by operations on tables, read by walks.
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, Level, MappingChange, PageSize, PageTableEntry, Permissions,
-    PhysicalAddress, Purpose, SpaceId, VirtualPage,
+    AccessKind, FormatOperation, Frame, GapTolerance, Level, PageSize, PageTableEntry, Permissions,
+    PhysicalAddress, Purpose, SpaceId, TableOperation, VirtualPage,
 };
 
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
@@ -172,6 +172,34 @@ impl Radix {
         self.memory.clear_frame(node);
     }
 
+    /// Carries out an operation on the tables.
+    pub(crate) fn write(&mut self, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
+                assert_eq!(branch, 0, "ordinary page tables have one node for {page:?}");
+                self.add_table(space, level, page, frame);
+            }
+            TableOperation::RemoveNode { space, level, page, .. } => {
+                self.remove_table(space, level, page);
+            }
+            TableOperation::Map { space, page, size, frame, permissions } => {
+                assert!(page.is_aligned(size), "{page:?} is not aligned to {size:?}");
+                let address = self.existing_leaf(space, page, size);
+                let leaf = PageTableEntry::leaf(frame, size, permissions);
+                let before = self.memory.replace_entry(address, leaf);
+                assert!(!before.is_present(), "{page:?} is mapped already");
+            }
+            TableOperation::Unmap { space, page, size } => {
+                let address = self.existing_leaf(space, page, size);
+                let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
+                assert!(before.is_present(), "{page:?} is not mapped");
+            }
+            TableOperation::Protect { space, page, size, permissions } => {
+                self.set_permissions(space, page, size, permissions);
+            }
+        }
+    }
+
     /// Level and place of the leaf that covers `page`.
     fn leaf(&self, space: SpaceId, page: VirtualPage) -> Option<(Level, PhysicalAddress)> {
         (1..=3).find_map(|level| {
@@ -323,42 +351,10 @@ pub(crate) fn fill(
 }
 
 impl Dimension for Radix {
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { space, level, page, frame, holes } => {
-                assert!(!holes, "ordinary page tables have no shadow entries");
-                self.add_table(space, level, page, frame);
-            }
-            MappingChange::RemoveTable { space, level, page, .. } => {
-                self.remove_table(space, level, page);
-            }
-            MappingChange::Map { space, page, size, frame, permissions } => {
-                let address = self.existing_leaf(space, page, size);
-                let leaf = PageTableEntry::leaf(frame, size, permissions);
-                let before = self.memory.replace_entry(address, leaf);
-                assert!(!before.is_present(), "{page:?} is mapped already");
-            }
-            MappingChange::Unmap { space, page, size } => {
-                let address = self.existing_leaf(space, page, size);
-                let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
-                assert!(before.is_present(), "{page:?} is not mapped");
-            }
-            MappingChange::Protect { space, page, size, permissions } => {
-                self.set_permissions(space, page, size, permissions);
-            }
-            MappingChange::Perforate { .. }
-            | MappingChange::Punch { .. }
-            | MappingChange::Patch { .. }
-            | MappingChange::MapHole { .. }
-            | MappingChange::UnmapHole { .. }
-            | MappingChange::Segment { .. }
-            | MappingChange::ClearSegment { .. }
-            | MappingChange::Escape { .. }
-            | MappingChange::MapSuperpage { .. }
-            | MappingChange::UnmapSuperpage { .. }
-            | MappingChange::ProtectSuperpage { .. } => {
-                panic!("ordinary page tables cannot hold {change:?}")
-            }
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => panic!("ordinary page tables cannot hold {operation:?}"),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, MappingChange, PageSize, Permissions, SpaceId, VirtualPage,
+    AccessKind, FormatOperation, Frame, GapTolerance, PageSize, Permissions, SegmentOperation,
+    SpaceId, TableOperation, VirtualPage,
 };
 
 use crate::dimension::{
@@ -81,36 +82,48 @@ impl Segmented {
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
     }
 
-    /// Whether a planted defect drops a change: one that maps inside a segment, and what is done
+    /// Whether a planted defect drops an operation: one that maps inside a segment, and what is done
     /// later to a page that was never mapped for it.
-    fn drops(&self, change: &MappingChange) -> bool {
-        match *change {
-            MappingChange::Map { space, page, .. } => {
+    fn drops(&self, operation: &dyn FormatOperation) -> bool {
+        match operation.downcast_ref() {
+            Some(&TableOperation::Map { space, page, .. }) => {
                 let registers = self.registers(space);
                 registers.is_some_and(|registers| registers.covers(page, PageSize::Size4K))
             }
-            MappingChange::Unmap { space, page, .. }
-            | MappingChange::Protect { space, page, .. } => {
-                self.paging.look_at(space, page).is_none()
-            }
+            Some(
+                &TableOperation::Unmap { space, page, .. }
+                | &TableOperation::Protect { space, page, .. },
+            ) => self.paging.look_at(space, page).is_none(),
             _ => false,
+        }
+    }
+
+    /// Carries out an operation on the registers.
+    fn write(&mut self, operation: &SegmentOperation) {
+        match *operation {
+            SegmentOperation::Set { space, page, pages, frame, permissions } => {
+                assert!(pages > 0, "a segment needs a page");
+                self.set(space, (page, pages), frame, permissions);
+            }
+            SegmentOperation::Clear { space } => {
+                assert!(self.slot(space).take().is_some(), "{space:?} has no segment");
+            }
+            SegmentOperation::Escape { space, page } => {
+                let registers = self.slot(space).as_mut().expect("the segment is set");
+                assert!(registers.covers(page, PageSize::Size4K), "{page:?} is outside");
+                registers.filter.insert(page);
+            }
         }
     }
 }
 
 impl Dimension for Segmented {
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::Segment { space, page, pages, frame, permissions } => {
-                self.set(space, (page, pages), frame, permissions);
-            }
-            MappingChange::ClearSegment { space } => *self.slot(space) = None,
-            MappingChange::Escape { space, page } => {
-                let registers = self.slot(space).as_mut().expect("the segment is set");
-                registers.filter.insert(page);
-            }
-            _ if self.sabotage == Some(Sabotage::DropPagingInSegment) && self.drops(change) => {}
-            _ => self.paging.apply(change),
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        if let Some(operation) = operation.downcast_ref() {
+            return self.write(operation);
+        }
+        if self.sabotage != Some(Sabotage::DropPagingInSegment) || !self.drops(operation) {
+            self.paging.apply(operation);
         }
     }
 
@@ -213,7 +226,7 @@ mod tests {
     fn segmented() -> Segmented {
         let mut dimension =
             Segmented::new(Box::new(Radix::new()), &VirtualizationConfig::default());
-        dimension.apply(&MappingChange::Segment {
+        dimension.apply(&SegmentOperation::Set {
             space: SPACE,
             page: VirtualPage::new(512),
             pages: 1536,
@@ -239,12 +252,12 @@ mod tests {
         let reach = dimension.segment(SPACE, VirtualPage::new(1030)).unwrap();
         assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
         let page = VirtualPage::new(1030);
-        dimension.apply(&MappingChange::Escape { space: SPACE, page });
+        dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
         assert!(dimension.segment(SPACE, page).is_none());
         assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
         let beside = dimension.segment(SPACE, VirtualPage::new(600)).unwrap();
         assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
-        dimension.apply(&MappingChange::ClearSegment { space: SPACE });
+        dimension.apply(&SegmentOperation::Clear { space: SPACE });
         assert!(!dimension.segment_is_set(SPACE));
         assert!(dimension.segment(SPACE, VirtualPage::new(600)).is_none());
     }

@@ -1,7 +1,9 @@
 //! Shadow paging: tables that lead from guest-virtual to physical addresses, kept by the hypervisor
 //! and walked in one dimension (D §II.A).
 
-use perforate_types::{AccessKind, Frame, GuestFrame, MappingChange, SpaceId, VirtualPage};
+use perforate_types::{
+    AccessKind, FormatOperation, Frame, GuestFrame, SpaceId, TableOperation, VirtualPage,
+};
 
 use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest};
 use crate::nested::{Host, host_page};
@@ -46,29 +48,29 @@ impl Shadow {
         self.host.mark_dirty(page);
     }
 
-    /// Writes a change into the shadow tables.
+    /// Carries out an operation on the shadow tables.
     ///
     /// # Panics
     /// If it does not fit them, which is a bug of the hypervisor model.
-    pub fn apply_shadow(&mut self, change: &MappingChange) {
+    pub fn apply_shadow(&mut self, operation: &TableOperation) {
         if self.sabotage == Some(Sabotage::KeepShadowEntries) {
-            match *change {
-                MappingChange::Unmap { .. } => return,
-                MappingChange::Map { space, page, size, .. }
+            match *operation {
+                TableOperation::Unmap { .. } => return,
+                TableOperation::Map { space, page, size, .. }
                     if self.tables.look_at(space, page).is_some() =>
                 {
-                    self.tables.apply(&MappingChange::Unmap { space, page, size });
+                    self.tables.write(&TableOperation::Unmap { space, page, size });
                 }
                 _ => {}
             }
         }
-        self.tables.apply(change);
+        self.tables.write(operation);
     }
 }
 
 impl Dimension for Shadow {
-    fn apply(&mut self, change: &MappingChange) {
-        self.guest.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.guest.apply(operation);
     }
 
     /// An ordinary walk. Where it ends without a leaf, the hypervisor is to look why.
@@ -131,15 +133,15 @@ mod tests {
     const SPACE: SpaceId = SpaceId(0);
     const PAGE: VirtualPage = VirtualPage::new(7);
 
-    fn map(frame: u64, permissions: Permissions) -> MappingChange {
+    fn map(frame: u64, permissions: Permissions) -> TableOperation {
         let (page, frame) = (PAGE, Frame::new(frame));
-        MappingChange::Map { space: SPACE, page, size: PageSize::Size4K, frame, permissions }
+        TableOperation::Map { space: SPACE, page, size: PageSize::Size4K, frame, permissions }
     }
 
-    fn tables(first: u64) -> impl Iterator<Item = MappingChange> {
+    fn tables(first: u64) -> impl Iterator<Item = TableOperation> {
         (1..=4).rev().map(move |level| {
             let (page, frame) = (VirtualPage::new(0), Frame::new(first + u64::from(level)));
-            MappingChange::AddTable { space: SPACE, level, page, frame, holes: false }
+            TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 }
         })
     }
 
@@ -206,7 +208,7 @@ mod tests {
         mmu.shadow_mut().unwrap().mark_guest(SPACE, PAGE, true);
         let guest = mmu.shadow().unwrap().guest_leaf(SPACE, PAGE).unwrap();
         assert_ne!(guest.allows & allow::DIRTY, 0);
-        let gone = MappingChange::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
+        let gone = TableOperation::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
         let shootdown = Update::Shootdown(Shootdown::Page { space: SPACE, page: PAGE });
         for update in [gone.into(), shootdown, map(300, Permissions::READ_WRITE).into()] {
             mmu.apply_shadow(&update);

@@ -1,30 +1,40 @@
-//! A page of any size as the oracle remembers it.
+//! A run of pages as the oracle remembers it.
 
-use perforate_types::{Frame, PageSize, Permissions, VirtualPage};
+use perforate_types::{Frame, Permissions, VirtualPage};
 
-/// One ordinary or perforated page: a linear mapping of a run of pages.
+/// Consecutive pages that are mapped to consecutive frames and allow the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First page.
     pub page: VirtualPage,
-    /// Page size.
-    pub size: PageSize,
+    /// Number of pages.
+    pub pages: u64,
     /// First frame.
     pub frame: Frame,
-    /// What the pages that are not holes allow.
+    /// What the pages allow.
     pub permissions: Permissions,
-    /// Number of holes.
-    pub holes: u32,
 }
 
 impl Extent {
-    /// Whether the page covers `page`.
-    pub fn covers(&self, page: VirtualPage) -> bool {
-        page.align_down(self.size) == self.page
+    /// The page after the last.
+    pub const fn end(&self) -> VirtualPage {
+        self.page.add(self.pages)
     }
 
-    /// The frame of a covered page that is not a hole.
-    pub fn frame_of(&self, page: VirtualPage) -> Frame {
-        self.frame.add(page.index_in(self.size) as u64)
+    /// The frame of a page inside.
+    pub const fn frame_of(&self, page: VirtualPage) -> Frame {
+        self.frame.add(page.number() - self.page.number())
+    }
+
+    /// Whether `next`, which begins where this one ends, goes on as this one.
+    pub(crate) fn goes_on_as(&self, next: &Self) -> bool {
+        self.frame.add(self.pages) == next.frame && self.permissions == next.permissions
+    }
+
+    /// Those of its pages that lie below `page`, which is inside, and the others.
+    pub(crate) fn split_at(&self, page: VirtualPage) -> (Self, Self) {
+        let below = page.number() - self.page.number();
+        let others = Self { page, pages: self.pages - below, frame: self.frame_of(page), ..*self };
+        (Self { pages: below, ..*self }, others)
     }
 }

@@ -1,6 +1,6 @@
 //! Answers given before, so that checking keeps pace with the simulation.
 
-use perforate_types::{Frame, MappingChange, PageSize, Permissions, SpaceId, VirtualPage};
+use perforate_types::{Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage};
 
 use crate::oracle::Mapping;
 
@@ -8,7 +8,7 @@ use crate::oracle::Mapping;
 const PLACES: u64 = 1 << 14;
 
 /// Answers for single pages, by 2MB region, direct-mapped. A change forgets the pages it names;
-/// an answer is never worked out from a change, only asked of the ordered maps again.
+/// an answer is never worked out from a change, only asked of the ordered map again.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     places: Vec<Option<Box<Region>>>,
@@ -67,63 +67,28 @@ impl Recent {
         found.answers[page.index_in(PageSize::Size2M)] = Answer::new(answer);
     }
 
-    /// Forgets the answers that a change may alter.
-    pub(crate) fn forget(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { .. } | MappingChange::RemoveTable { .. } => {}
-            MappingChange::Segment { space, .. } | MappingChange::ClearSegment { space } => {
-                self.forget_space(space);
-            }
-            MappingChange::Map { space, page, size, .. }
-            | MappingChange::Unmap { space, page, size }
-            | MappingChange::Protect { space, page, size, .. } => {
-                self.forget_pages(space, page, size);
-            }
-            MappingChange::MapSuperpage { space, page, mode, .. }
-            | MappingChange::UnmapSuperpage { space, page, mode }
-            | MappingChange::ProtectSuperpage { space, page, mode, .. } => {
-                // Entries lie inside 2MB or cover whole regions of 2MB.
-                for region in 0..mode.entry_pages().div_ceil(PageSize::Size2M.pages()) {
-                    let first = page.add(region * PageSize::Size2M.pages());
-                    self.forget_pages(space, first, PageSize::Size2M);
-                }
-            }
-            MappingChange::Perforate { space, page, .. } => {
-                self.forget_pages(space, page, PageSize::Size2M);
-            }
-            MappingChange::Punch { space, page }
-            | MappingChange::Patch { space, page }
-            | MappingChange::MapHole { space, page, .. }
-            | MappingChange::UnmapHole { space, page }
-            | MappingChange::Escape { space, page } => {
-                self.forget_pages(space, page, PageSize::Size4K);
-            }
+    /// Forgets the answers for these pages.
+    pub(crate) fn forget(&mut self, run: PageRun) {
+        let regions = region(run.page)..region(run.end().add(PageSize::Size2M.pages() - 1));
+        if regions.end - regions.start >= PLACES {
+            return self.places.clear();
         }
-    }
-
-    fn forget_space(&mut self, space: SpaceId) {
-        for slot in &mut self.places {
-            if slot.as_deref().is_some_and(|found| found.space == space) {
-                *slot = None;
-            }
-        }
-    }
-
-    fn forget_pages(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) {
-        let number = region(page);
-        for number in number..number + size.pages().div_ceil(512) {
-            let Some(slot) = self.places.get_mut(place(space, number)) else { return };
+        for number in regions {
+            let Some(slot) = self.places.get_mut(place(run.space, number)) else { return };
             let Some(found) = slot.as_deref_mut() else { continue };
-            if found.number != number || found.space != space {
-                continue;
-            }
-            match size {
-                PageSize::Size4K => {
-                    found.answers[page.index_in(PageSize::Size2M)] = Answer::UNKNOWN;
-                }
-                PageSize::Size2M | PageSize::Size1G => *slot = None,
+            if found.number == number && found.space == run.space {
+                found.forget(&run);
             }
         }
+    }
+}
+
+impl Region {
+    /// Forgets the answers for those of its pages that are in the run.
+    fn forget(&mut self, run: &PageRun) {
+        let first = self.number * PageSize::Size2M.pages();
+        let index = |page: VirtualPage| page.number().saturating_sub(first).min(512) as usize;
+        self.answers[index(run.page)..index(run.end())].fill(Answer::UNKNOWN);
     }
 }
 

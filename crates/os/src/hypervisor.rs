@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, GuestFrame, MappingChange, Permissions, ProgramEvent,
-    SpaceId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Frame, GuestFrame, Permissions, ProgramEvent, SpaceId,
+    TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 use crate::memory::FRAME_BYTES;
@@ -74,18 +74,19 @@ impl Hypervisor {
 
     /// The guest wrote an entry of its tables. Returns whether the table is shadowed, so that the
     /// write left the virtual machine; `updates` are of the shadow tables.
-    pub fn guest_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) -> bool {
+    pub fn guest_changed(&mut self, operation: &TableOperation, updates: &mut Vec<Update>) -> bool {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return false };
-        shadow.guest_changed(change, &mut ShadowEffects { kernel, updates })
+        shadow.guest_changed(operation, &mut ShadowEffects { kernel, updates })
     }
 
-    /// The mapping of the guest's memory changed; `updates` are of the shadow tables.
-    pub fn host_changed(&mut self, change: &MappingChange, updates: &mut Vec<Update>) {
+    /// The host wrote an entry of its tables, maybe of those that map the guest's memory; `updates`
+    /// are of the shadow tables.
+    pub fn host_changed(&mut self, operation: &TableOperation, updates: &mut Vec<Update>) {
         let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
-        if change.space() != *space {
+        if operation.space() != *space {
             return;
         }
-        shadow.host_changed(change, &mut ShadowEffects { kernel, updates });
+        shadow.host_changed(operation, &mut ShadowEffects { kernel, updates });
     }
 
     /// Backs guest pages with contiguous memory before the guest touches them, so that a register

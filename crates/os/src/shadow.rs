@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, GuestFrame, Level, MappingChange, PageSize, Permissions, Shootdown, SpaceId, Update,
+    Frame, GuestFrame, Level, PageSize, Permissions, Shootdown, SpaceId, TableOperation, Update,
     VirtualPage,
 };
 
@@ -95,9 +95,9 @@ pub(crate) struct ShadowEffects<'a> {
 }
 
 impl ShadowEffects<'_> {
-    fn change(&mut self, change: MappingChange) {
-        self.kernel.note_change(&change);
-        self.updates.push(change.into());
+    fn write(&mut self, operation: TableOperation) {
+        self.kernel.note_operation(&operation);
+        self.updates.push(operation.into());
     }
 }
 
@@ -132,58 +132,58 @@ impl ShadowTables {
             if let Entry::Vacant(place) = self.tables.entry(table) {
                 let frame = *place.insert(effects.kernel.take_table()?);
                 let page = VirtualPage::new(table.page);
-                effects.change(MappingChange::AddTable { space, level, page, frame, holes: false });
+                effects.write(TableOperation::AddNode { space, level, page, frame, branch: 0 });
             }
         }
         let guest_frame = leaf.guest_frame.number();
         self.leaves.insert((space, page.number()), Leaf { size, guest_frame });
         self.by_guest_frame.insert((guest_frame, space, page.number()));
-        effects.change(MappingChange::Map { space, page, size, frame, permissions });
+        effects.write(TableOperation::Map { space, page, size, frame, permissions });
         Ok(())
     }
 
     /// The guest wrote an entry of its tables. Returns whether the table is shadowed, so that the
     /// write left the virtual machine.
-    ///
-    /// # Panics
-    /// If the guest's tables are not ordinary ones.
     pub(crate) fn guest_changed(
         &mut self,
-        change: &MappingChange,
+        operation: &TableOperation,
         effects: &mut ShadowEffects<'_>,
     ) -> bool {
         let traced = |tables: &Self, space, level, page| {
             level <= ROOT && tables.tables.contains_key(&Table::covering(space, level, page))
         };
-        match *change {
-            MappingChange::AddTable { space, level, page, frame, holes: false } => {
+        match *operation {
+            TableOperation::AddNode { space, level, page, frame, .. } => {
                 let frame = GuestFrame::new(frame.number());
                 self.guest_tables.insert(Table::covering(space, level, page), frame);
                 traced(self, space, level + 1, page)
             }
-            MappingChange::RemoveTable { space, level, page, holes: false } => {
+            TableOperation::RemoveNode { space, level, page, .. } => {
                 let table = Table::covering(space, level, page);
                 self.guest_tables.remove(&table);
                 self.zap(space, table.pages(), effects);
                 self.remove_tables(space, table.pages(), level, effects);
                 traced(self, space, level + 1, page)
             }
-            MappingChange::Map { space, page, size, .. } => {
+            TableOperation::Map { space, page, size, .. } => {
                 traced(self, space, leaf_level(size), page)
             }
-            MappingChange::Unmap { space, page, size }
-            | MappingChange::Protect { space, page, size, .. } => {
+            TableOperation::Unmap { space, page, size }
+            | TableOperation::Protect { space, page, size, .. } => {
                 self.forget(space, page, size, effects);
                 traced(self, space, leaf_level(size), page)
             }
-            _ => panic!("{change:?} is not a change of ordinary tables"),
         }
     }
 
     /// The host's mapping of the guest's memory changed: entries that lead there are forgotten.
-    pub(crate) fn host_changed(&mut self, change: &MappingChange, effects: &mut ShadowEffects<'_>) {
-        let (MappingChange::Unmap { page, size, .. } | MappingChange::Protect { page, size, .. }) =
-            *change
+    pub(crate) fn host_changed(
+        &mut self,
+        operation: &TableOperation,
+        effects: &mut ShadowEffects<'_>,
+    ) {
+        let (TableOperation::Unmap { page, size, .. } | TableOperation::Protect { page, size, .. }) =
+            *operation
         else {
             return;
         };
@@ -217,7 +217,7 @@ impl ShadowTables {
             self.leaves.remove(&(space, number));
             self.by_guest_frame.remove(&(guest_frame, space, number));
             let page = VirtualPage::new(number);
-            effects.change(MappingChange::Unmap { space, page, size });
+            effects.write(TableOperation::Unmap { space, page, size });
             effects.updates.push(Update::Shootdown(match size {
                 PageSize::Size4K => Shootdown::Page { space, page },
                 _ => Shootdown::Large { space, page, size },
@@ -241,7 +241,7 @@ impl ShadowTables {
             for (table, frame) in gone {
                 self.tables.remove(&table);
                 let page = VirtualPage::new(table.page);
-                effects.change(MappingChange::RemoveTable { space, level, page, holes: false });
+                effects.write(TableOperation::RemoveNode { space, level, page, branch: 0 });
                 effects.updates.push(Update::Shootdown(Shootdown::Page { space, page }));
                 effects.kernel.give_back_table(frame);
             }
@@ -269,22 +269,22 @@ mod tests {
             let mut bench = Self { tables: ShadowTables::default(), kernel };
             for level in (1..=4).rev() {
                 let (page, frame) = (VirtualPage::new(0), Frame::new(u64::from(level)));
-                let holes = false;
-                let add = MappingChange::AddTable { space: SPACE, level, page, frame, holes };
+                let branch = 0;
+                let add = TableOperation::AddNode { space: SPACE, level, page, frame, branch };
                 assert!(!bench.guest(&add).0, "no table is shadowed yet");
             }
             bench
         }
 
         /// Whether the guest's write was trapped, and what became of the shadow tables.
-        fn guest(&mut self, change: &MappingChange) -> (bool, Vec<Update>) {
+        fn guest(&mut self, change: &TableOperation) -> (bool, Vec<Update>) {
             let mut updates = Vec::new();
             let kernel = &mut self.kernel;
             let mut effects = ShadowEffects { kernel, updates: &mut updates };
             (self.tables.guest_changed(change, &mut effects), updates)
         }
 
-        fn host(&mut self, change: &MappingChange) -> Vec<Update> {
+        fn host(&mut self, change: &TableOperation) -> Vec<Update> {
             let mut updates = Vec::new();
             let kernel = &mut self.kernel;
             let mut effects = ShadowEffects { kernel, updates: &mut updates };
@@ -309,13 +309,13 @@ mod tests {
         }
     }
 
-    fn guest_map(page: u64, size: PageSize) -> MappingChange {
+    fn guest_map(page: u64, size: PageSize) -> TableOperation {
         let (page, frame) = (VirtualPage::new(page), Frame::new(512));
-        MappingChange::Map { space: SPACE, page, size, frame, permissions: Permissions::READ }
+        TableOperation::Map { space: SPACE, page, size, frame, permissions: Permissions::READ }
     }
 
-    fn unmap(page: u64, size: PageSize) -> MappingChange {
-        MappingChange::Unmap { space: SPACE, page: VirtualPage::new(page), size }
+    fn unmap(page: u64, size: PageSize) -> TableOperation {
+        TableOperation::Unmap { space: SPACE, page: VirtualPage::new(page), size }
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
         bench.map(7, PageSize::Size4K, 70);
         bench.guest(&unmap(7, PageSize::Size4K));
         let page = VirtualPage::new(0);
-        let remove = MappingChange::RemoveTable { space: SPACE, level: 1, page, holes: false };
+        let remove = TableOperation::RemoveNode { space: SPACE, level: 1, page, branch: 0 };
         let (trapped, updates) = bench.guest(&remove);
         assert!(trapped, "the entry of the level-2 table was written");
         let shootdown = Update::Shootdown(Shootdown::Page { space: SPACE, page });
@@ -357,11 +357,11 @@ mod tests {
     #[test]
     fn a_large_guest_page_over_small_host_pages() {
         let mut bench = Bench::new();
-        let remove = MappingChange::RemoveTable {
+        let remove = TableOperation::RemoveNode {
             space: SPACE,
             level: 1,
             page: VirtualPage::new(0),
-            holes: false,
+            branch: 0,
         };
         bench.guest(&remove);
         bench.map(7, PageSize::Size4K, 519);

@@ -3,16 +3,27 @@
 use std::collections::BTreeMap;
 
 use perforate_mmu::{HostFault, PageFault, Translated};
-use perforate_oracle::{Disagreement, Oracle, OracleError, Segment};
+use perforate_oracle::{Disagreement, Oracle, OracleError};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, Level, MappingChange, PageSize, Permissions, PhysicalAddress,
-    SpaceId, VirtualAddress, VirtualPage,
+    AccessKind, Frame, GuestFrame, Level, PageSize, Permissions, PhysicalAddress, SpaceId,
+    TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 /// What a dimension maps, by its own oracle.
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
+    /// A fault that is about to be served, although what it is about is mapped.
+    spurious: Option<Spurious>,
+}
+
+/// A fault of a page that is mapped and allows the access. It is right only if the tables did not
+/// say so yet: then the operating system writes something for the page before it goes on.
+struct Spurious {
+    /// Of which dimension.
+    is_host: bool,
+    /// What it is if nothing is written.
+    disagreement: Disagreement,
 }
 
 /// The oracle of the host, and the address space that the virtual machine is there.
@@ -26,7 +37,7 @@ struct HostOracle {
 #[derive(Default)]
 pub(crate) struct GuestTables {
     /// Frames of the nodes, with that of the shadow node of a page directory.
-    nodes: BTreeMap<(SpaceId, Level, VirtualPage, bool), Frame>,
+    nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// First page of the hole bitmaps; beyond them there is but memory added at run time.
     bitmaps: Option<GuestFrame>,
 }
@@ -38,13 +49,13 @@ impl GuestTables {
         Self { bitmaps, ..Self::default() }
     }
 
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { space, level, page, frame, holes } => {
-                self.nodes.insert((space, level, page, holes), frame);
+    fn apply(&mut self, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
+                self.nodes.insert((space, level, page, branch), frame);
             }
-            MappingChange::RemoveTable { space, level, page, holes } => {
-                self.nodes.remove(&(space, level, page, holes));
+            TableOperation::RemoveNode { space, level, page, branch } => {
+                self.nodes.remove(&(space, level, page, branch));
             }
             _ => {}
         }
@@ -53,14 +64,16 @@ impl GuestTables {
     /// Whether a walk of `page` in `space` may read this page.
     fn serve(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
         let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
-        let is_node = |level: Level, holes: bool| {
+        let is_node = |level: Level| {
             let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
-            let Some(node) = self.nodes.get(&(space, level, first, holes)) else { return false };
             let has_shadow = level == 2 && self.bitmaps.is_some();
-            let nodes = node.number()..=node.number() + u64::from(has_shadow);
-            nodes.contains(&table.number())
+            let branches = (space, level, first, 0)..=(space, level, first, u8::MAX);
+            self.nodes.range(branches).any(|(_, node)| {
+                let nodes = node.number()..=node.number() + u64::from(has_shadow);
+                nodes.contains(&table.number())
+            })
         };
-        is_bitmap || (1..=4).any(|level| is_node(level, false)) || is_node(1, true)
+        is_bitmap || (1..=4).any(is_node)
     }
 }
 
@@ -98,39 +111,73 @@ impl Oracles {
             space,
             tables,
         });
-        Self { own: Oracle::new(), host }
+        Self { own: Oracle::new(), host, spurious: None }
     }
 
-    /// Takes over a change of the first dimension.
-    pub(crate) fn apply(&mut self, change: &MappingChange) -> Result<(), OracleError> {
-        if let Some(host) = &mut self.host {
-            host.tables.apply(change);
+    /// What is true of the first dimension.
+    pub(crate) fn own(&self) -> &Oracle {
+        &self.own
+    }
+
+    /// What is true of the second dimension, if there is one.
+    pub(crate) fn host(&self) -> Option<&Oracle> {
+        self.host.as_ref().map(|host| &host.oracle)
+    }
+
+    /// Hears an update of the first dimension.
+    pub(crate) fn hear(&mut self, update: &Update) -> Result<(), OracleError> {
+        self.note_written(update, false);
+        match (update, &mut self.host) {
+            (Update::Truth(truth), _) => return self.own.apply(truth),
+            (Update::Table(operation), Some(host)) => host.tables.apply(operation),
+            _ => {}
         }
-        self.own.apply(change)
+        Ok(())
     }
 
-    /// Takes over a change of the second dimension.
-    pub(crate) fn apply_host(&mut self, change: &MappingChange) -> Result<(), OracleError> {
+    /// Hears an update of the second dimension.
+    pub(crate) fn hear_host(&mut self, update: &Update) -> Result<(), OracleError> {
+        self.note_written(update, true);
         let host = self.host.as_mut().expect("there is a second dimension");
-        host.oracle.apply(change)
+        match update {
+            Update::Truth(truth) => host.oracle.apply(truth),
+            _ => Ok(()),
+        }
+    }
+
+    /// A spurious fault was right if something is written now for its page.
+    fn note_written(&mut self, update: &Update, is_host: bool) {
+        let Some(Spurious { is_host: of_host, disagreement }) = &self.spurious else { return };
+        let Some(operation) = update.operation().filter(|_| *of_host == is_host) else { return };
+        if operation.pages().contains(disagreement.space, disagreement.address.page()) {
+            self.spurious = None;
+        }
+    }
+
+    /// The fault that was checked last has been served.
+    pub(crate) fn served(&mut self) -> Result<(), Disagreement> {
+        self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }
 
     /// Compares what the hardware said with what is mapped: an address must be that of both maps
-    /// together, and a fault must be the fault of the dimension that is blamed for it.
+    /// together, and a fault must be the fault of the dimension that is blamed for it. A page that is
+    /// mapped may be missing until [`Self::served`].
     pub(crate) fn check(
         &mut self,
         access: Access,
         result: &Result<Translated, PageFault>,
     ) -> Result<(), Disagreement> {
+        self.spurious = None;
         let Access { space, address, kind } = access;
         let Some(host) = &mut self.host else {
-            if *result == Err(PageFault::NotMapped)
-                && passes_for_escaped(&self.own, space, address.page())
-            {
-                return Ok(());
-            }
             let got = result.map(|translated| translated.physical).ok();
-            return self.own.check(space, address, kind, got);
+            return match (result, self.own.check(space, address, kind, got)) {
+                (Err(PageFault::NotMapped), Err(disagreement)) => {
+                    self.spurious = Some(Spurious { is_host: false, disagreement });
+                    Ok(())
+                }
+                (_, checked) => checked,
+            };
         };
         let allowed = |(_, permissions): &(Frame, Permissions)| permissions.allow(kind);
         let mapped = self.own.expected(space, address.page());
@@ -148,24 +195,19 @@ impl Oracles {
                 Err(wrong(composed, None))
             }
             Err(PageFault::Host(fault)) => {
-                let page = VirtualPage::new(fault.page.number());
-                if passes_for_escaped(&host.oracle, host.space, page) {
-                    return Ok(());
-                }
                 let mapped = host.expected(fault.page);
                 let mapped = mapped.filter(|(_, permissions)| permissions.allow(fault.kind));
                 let Some((frame, _)) = mapped else { return Ok(()) };
                 let address = VirtualAddress::new(fault.page.address().value());
                 let expected = Some(physical(frame, address));
-                Err(Disagreement {
-                    space: host.space,
-                    address,
-                    kind: fault.kind,
-                    expected,
-                    got: None,
-                })
+                let (space, kind) = (host.space, fault.kind);
+                let disagreement = Disagreement { space, address, kind, expected, got: None };
+                self.spurious = Some(Spurious { is_host: true, disagreement });
+                Ok(())
             }
-            Err(PageFault::NotMapped) if passes_for_escaped(&self.own, space, address.page()) => {
+            Err(PageFault::NotMapped) if guest.is_some() => {
+                let disagreement = wrong(composed, None);
+                self.spurious = Some(Spurious { is_host: false, disagreement });
                 Ok(())
             }
             // The hypervisor may forget a shadow entry at any time; it is asked next.
@@ -190,13 +232,6 @@ impl Oracles {
         }
         Err(Disagreement { space: host.space, address, kind, expected, got })
     }
-}
-
-/// Whether an escape filter may take a page of the segment for escaped, while paging has not mapped
-/// it in place: such a fault is right, and the next access must succeed (D §V).
-fn passes_for_escaped(oracle: &Oracle, space: SpaceId, page: VirtualPage) -> bool {
-    let has_escaped = |segment: &Segment| segment.translates(page) && !segment.escaped.is_empty();
-    oracle.segment(space).is_some_and(has_escaped) && oracle.extent(space, page).is_none()
 }
 
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {

@@ -88,19 +88,20 @@ impl System {
 
     /// The guest changed its tables, as update number `index` says.
     pub(crate) fn follow_guest(&mut self, index: usize) {
-        let (Some(host), Update::Change(change)) = (&mut self.hypervisor, &self.updates[index])
+        let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
         else {
             return;
         };
-        let trapped = host.guest_changed(change, &mut self.shadow_updates);
+        let trapped = host.guest_changed(operation, &mut self.shadow_updates);
         self.host.exits.table_update += u64::from(trapped);
         self.publish_shadow();
     }
 
     /// The host changed its tables, as update number `index` says.
     pub(crate) fn follow_host(&mut self, index: usize) {
-        if let (Some(host), Update::Change(change)) = (&mut self.hypervisor, &self.updates[index]) {
-            host.host_changed(change, &mut self.shadow_updates);
+        if let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
+        {
+            host.host_changed(operation, &mut self.shadow_updates);
             self.publish_shadow();
         }
     }

@@ -1,5 +1,7 @@
 //! The holes of one 2MB page.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// A set of 4KB sub-pages of one 2MB page: 512 bits, one cache line (P §IV.B).
@@ -80,6 +82,28 @@ impl HoleSet {
             })
         })
     }
+
+    /// Runs of consecutive holes, ascending.
+    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let start = self.next_where(next, true);
+            next = self.next_where(start, false);
+            (start < Self::SUBPAGES).then_some(start..next)
+        })
+    }
+
+    /// The first sub-page from `index` on that is a hole, or that is none; 512 if there is no such.
+    fn next_where(&self, index: usize, hole: bool) -> usize {
+        for region in index / 64..8 {
+            let word = if hole { self.words[region] } else { !self.words[region] };
+            let from = if region == index / 64 { u64::MAX << (index % 64) } else { u64::MAX };
+            if word & from != 0 {
+                return region * 64 + (word & from).trailing_zeros() as usize;
+            }
+        }
+        Self::SUBPAGES
+    }
 }
 
 impl FromIterator<usize> for HoleSet {
@@ -104,6 +128,14 @@ mod tests {
         assert_eq!(holes.iter().collect::<Vec<_>>(), [0, 63, 64, 511]);
         assert_eq!(HoleSet::FULL.filter(), 0xff);
         assert_eq!(HoleSet::EMPTY.filter(), 0);
+    }
+
+    #[test]
+    fn runs_cross_regions() {
+        let holes: HoleSet = (60..130).chain([0, 200, 511]).collect();
+        assert_eq!(holes.runs().collect::<Vec<_>>(), [0..1, 60..130, 200..201, 511..512]);
+        assert_eq!(HoleSet::EMPTY.runs().next(), None);
+        assert!(HoleSet::FULL.runs().eq([0..512]));
     }
 
     #[test]

@@ -9,13 +9,16 @@ mod address;
 mod counters;
 mod entry;
 mod event;
+mod format;
 mod gap_tolerance;
 mod hole_set;
 mod instruction;
-mod mapping;
 mod page_size;
 mod permissions;
+mod space;
 mod step;
+mod truth;
+mod update;
 
 pub use address::{
     Address, Frame, GuestFrame, GuestPhysical, GuestPhysicalAddress, PageNumber, Physical,
@@ -24,6 +27,10 @@ pub use address::{
 pub use counters::{CounterValue, Counters};
 pub use entry::PageTableEntry;
 pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
+pub use format::{
+    FormatOperation, HOLE_BRANCH, Level, PerforatedOperation, PlainData, SegmentOperation,
+    SuperpageOperation, TableOperation,
+};
 pub use gap_tolerance::{
     CHUNK_FRAMES, ControlError, GT_PDE_BYTES, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS,
 };
@@ -32,7 +39,9 @@ pub use instruction::{
     Branch, Chunk, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Operation, Register,
     STACK_POINTER,
 };
-pub use mapping::{Level, MappingChange, Shootdown, SpaceId, Update};
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};
+pub use space::{PageRun, SpaceId};
 pub use step::{Action, Purpose, Step, Steps, Unit};
+pub use truth::Truth;
+pub use update::{Shootdown, Update};

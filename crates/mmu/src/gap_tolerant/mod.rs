@@ -3,7 +3,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `mod.rs` | [`GapTolerantRadix`]: changes, and the tables as an operating system reads them |
+//! | `mod.rs` | [`GapTolerantRadix`]: operations, and the tables as an operating system reads them |
 //! | `walk.rs` | the walk |
 //! | `layout.rs` | where entries lie in a page directory |
 //! | `entry.rs` | the 16 bytes of an entry |
@@ -15,8 +15,8 @@ mod layout;
 mod walk;
 
 use perforate_types::{
-    Frame, GapTolerance, MappingChange, PageSize, Permissions, PhysicalAddress, SpaceId,
-    VirtualPage,
+    FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
+    SUPERPAGE_BLOCKS, SpaceId, SuperpageOperation, TableOperation, VirtualPage,
 };
 
 use crate::dimension::{Dimension, Reach, Superpage, WalkFault, WalkRequest, allow};
@@ -102,16 +102,47 @@ impl GapTolerantRadix {
         GapTolerantEntry { first, ..entry }.write(self.radix.memory_mut(), address);
     }
 
-    fn add_directory(&mut self, change: &MappingChange, frame: Frame) {
+    /// Carries out an operation on a gap-tolerant entry.
+    fn write_superpage(&mut self, operation: &SuperpageOperation) {
+        match *operation {
+            SuperpageOperation::Map {
+                space,
+                page,
+                mode,
+                slice,
+                second,
+                selection,
+                permissions,
+            } => {
+                self.assert_fits(page, mode);
+                assert!(mode.is_paired() || slice == second, "a single entry has one slice");
+                let entry = GapTolerantEntry::new(mode, [slice, second], selection, permissions);
+                let is_whole = slice == second && entry.is_self_paired(mode);
+                let wanted = if is_whole { SLICE_BLOCKS } else { SUPERPAGE_BLOCKS };
+                assert_eq!(selection.count_ones(), wanted, "B-blocks of {selection:#x}");
+                self.map_superpage(space, page, entry);
+            }
+            SuperpageOperation::Unmap { space, page, mode } => {
+                let (address, _) = self.existing_superpage(space, page, mode);
+                GapTolerantEntry::default().write(self.radix.memory_mut(), address);
+            }
+            SuperpageOperation::Protect { space, page, mode, permissions } => {
+                let found = self.existing_superpage(space, page, mode);
+                self.protect_superpage(found, permissions);
+            }
+        }
+    }
+
+    fn add_directory(&mut self, operation: &TableOperation, frame: Frame) {
         let frames = self.directory_frames();
         assert!(frame.number().is_multiple_of(frames), "{frame:?} is no place for a directory");
         (1..frames).for_each(|index| self.radix.memory_mut().clear_frame(frame.add(index)));
-        self.radix.apply(change);
+        self.radix.write(operation);
     }
 
-    fn remove_directory(&mut self, change: &MappingChange, space: SpaceId, page: VirtualPage) {
+    fn remove_directory(&mut self, operation: &TableOperation, space: SpaceId, page: VirtualPage) {
         let entry = self.radix.memory().entry(self.radix.existing_entry(space, page, 3));
-        self.radix.apply(change);
+        self.radix.write(operation);
         for index in 1..self.directory_frames() {
             self.radix.memory_mut().clear_frame(entry.frame().add(index));
         }
@@ -130,37 +161,21 @@ impl GapTolerantRadix {
 }
 
 impl Dimension for GapTolerantRadix {
-    fn apply(&mut self, change: &MappingChange) {
-        match *change {
-            MappingChange::AddTable { level: 2, frame, .. } => self.add_directory(change, frame),
-            MappingChange::RemoveTable { space, level: 2, page, .. } => {
-                self.remove_directory(change, space, page);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        if let Some(operation) = operation.downcast_ref() {
+            return self.write_superpage(operation);
+        }
+        match operation.downcast_ref() {
+            Some(table @ TableOperation::AddNode { level: 2, frame, .. }) => {
+                self.add_directory(table, *frame);
             }
-            MappingChange::MapSuperpage {
-                space,
-                page,
-                mode,
-                slice,
-                second,
-                selection,
-                permissions,
-            } => {
-                self.assert_fits(page, mode);
-                let entry = GapTolerantEntry::new(mode, [slice, second], selection, permissions);
-                self.map_superpage(space, page, entry);
+            Some(table @ TableOperation::RemoveNode { space, level: 2, page, .. }) => {
+                self.remove_directory(table, *space, *page);
             }
-            MappingChange::UnmapSuperpage { space, page, mode } => {
-                let (address, _) = self.existing_superpage(space, page, mode);
-                GapTolerantEntry::default().write(self.radix.memory_mut(), address);
+            Some(TableOperation::Map { size: PageSize::Size2M, .. }) | None => {
+                panic!("gap-tolerant page tables cannot hold {operation:?}")
             }
-            MappingChange::ProtectSuperpage { space, page, mode, permissions } => {
-                let found = self.existing_superpage(space, page, mode);
-                self.protect_superpage(found, permissions);
-            }
-            MappingChange::Map { size: PageSize::Size2M, .. } => {
-                panic!("gap-tolerant page tables cannot hold {change:?}")
-            }
-            _ => self.radix.apply(change),
+            Some(table) => self.radix.write(table),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The second dimension: guest-physical addresses to the machine's.
 
 use perforate_types::{
-    AccessKind, Action, Frame, GuestFrame, MappingChange, PageSize, Purpose, Shootdown, SpaceId,
-    Steps, VirtualPage,
+    AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
+    Steps, Truth, VirtualPage,
 };
 
 use super::nested_tlb::NestedTlb;
@@ -105,13 +105,15 @@ impl Host {
         }
     }
 
-    /// Takes over a change of the host's mapping. Where pages of the registered run are mapped anew,
-    /// the register is cleared.
-    pub(crate) fn apply(&mut self, change: &MappingChange) {
-        self.dimension.apply(change);
-        if change.space() == self.space
-            && self.registered.is_some_and(|run| run.is_moved_by(change))
-        {
+    /// Carries out an operation on the host's tables.
+    pub(crate) fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.dimension.apply(operation);
+    }
+
+    /// Clears the register where pages of the registered run are mapped anew.
+    pub(crate) fn hear(&mut self, truth: &Truth) {
+        let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
+        if self.registered.is_some_and(moves) {
             self.registered = None;
         }
     }

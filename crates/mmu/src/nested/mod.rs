@@ -9,7 +9,7 @@ mod nested_tlb;
 mod register;
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, MappingChange, PageSize, SpaceId, VirtualPage,
+    AccessKind, FormatOperation, Frame, GapTolerance, PageSize, SpaceId, VirtualPage,
 };
 
 use crate::dimension::{
@@ -174,8 +174,8 @@ fn intersect(guest: &Reach, in_place: Frame, host: &Reach) -> Reach {
 }
 
 impl Dimension for Nested {
-    fn apply(&mut self, change: &MappingChange) {
-        self.guest.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.guest.apply(operation);
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {

@@ -1,7 +1,8 @@
 //! Tests of what the unit's copies know of dirty bits.
 
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, MappingChange, Permissions, SpaceId, Steps, VirtualPage,
+    AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, SuperpageOperation,
+    TableOperation, VirtualPage,
 };
 
 use super::Mmu;
@@ -37,10 +38,10 @@ fn unit() -> Mmu {
     let page = VirtualPage::new(0);
     for level in [4, 3, 2] {
         let frame = Frame::new(0x10 + u64::from(level));
-        let table = MappingChange::AddTable { space: SPACE, level, page, frame, holes: false };
+        let table = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
         mmu.apply(&table.into());
     }
-    let map = MappingChange::MapSuperpage {
+    let map = SuperpageOperation::Map {
         space: SPACE,
         page,
         mode,

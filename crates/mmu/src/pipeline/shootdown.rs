@@ -11,7 +11,9 @@ impl Mmu {
     /// Applies what the operating system did.
     pub fn apply(&mut self, update: &Update) {
         match update {
-            Update::Change(change) => self.dimension.apply(change),
+            Update::Truth(_) => {}
+            Update::Table(operation) => self.dimension.apply(operation),
+            Update::Format(operation) => self.dimension.apply(&**operation),
             Update::Shootdown(shootdown) => self.invalidate(*shootdown),
         }
     }
@@ -25,7 +27,9 @@ impl Mmu {
     pub fn apply_host(&mut self, update: &Update) {
         let host = self.dimension.host_mut().expect("the unit is virtualized");
         match update {
-            Update::Change(change) => host.apply(change),
+            Update::Truth(truth) => host.hear(truth),
+            Update::Table(operation) => host.apply(operation),
+            Update::Format(operation) => host.apply(&**operation),
             // Of another virtual machine, whose entries have another tag.
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => {
@@ -52,14 +56,15 @@ impl Mmu {
     /// guest's address spaces.
     ///
     /// # Panics
-    /// In a unit without shadow tables.
+    /// In a unit without shadow tables, or if they cannot hold it.
     pub fn apply_shadow(&mut self, update: &Update) {
         match update {
-            Update::Change(change) => {
+            Update::Table(operation) => {
                 let shadow = self.dimension.shadow_mut();
-                shadow.expect("the unit has shadow tables").apply_shadow(change);
+                shadow.expect("the unit has shadow tables").apply_shadow(operation);
             }
             Update::Shootdown(shootdown) => self.invalidate(*shootdown),
+            Update::Truth(_) | Update::Format(_) => panic!("shadow tables cannot hold {update:?}"),
         }
     }
 

@@ -6,7 +6,6 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 use super::Kernel;
 use super::deferral::Deferral;
 use crate::memory::{BLOCK_ORDER, BlockContents, Owner};
-use crate::space::Present;
 
 /// What compaction and the claiming of blocks did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,17 +178,14 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> bool {
         let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let (permissions, is_hole) = match space.find(page) {
-            Some(Present::Page(frame, permissions)) if frame == from => (permissions, false),
-            Some(Present::Hole(frame, permissions)) if frame == from => (permissions, true),
+        let permissions = match space.find(page) {
+            Some(present) if present.has_own_entry() && present.frame() == Some(from) => {
+                present.permissions()
+            }
             _ => return false,
         };
         let Ok(to) = effects.memory.allocate_page() else { return false };
-        let old = if is_hole {
-            space.remap_hole(page, to, permissions, &mut effects)
-        } else {
-            space.remap_page(page, to, permissions, &mut effects)
-        };
+        let old = space.remap(page, to, permissions, &mut effects);
         effects.memory.release(old);
         true
     }

@@ -178,10 +178,10 @@ impl Kernel {
         }
         let present = self.space(id)?.find(page);
         match present {
-            None | Some(Present::EmptyHole)
+            None | Some(Present::Vacant)
                 if self.swap_in(id, page, area, AccessKind::Read, updates)? => {}
             None => self.bring_in(id, page, area, updates)?,
-            Some(Present::EmptyHole) => {
+            Some(Present::Vacant) => {
                 self.fill_hole(id, page, area.attributes.effective(), updates)?;
             }
             Some(_) => {}

@@ -36,7 +36,7 @@ impl Kernel {
             return Ok(FaultOutcome::Mapped);
         }
         match present {
-            None | Some(Present::EmptyHole) if self.swap_in(id, page, area, kind, updates)? => {
+            None | Some(Present::Vacant) if self.swap_in(id, page, area, kind, updates)? => {
                 self.ledger.done.faults_swap += 1;
             }
             None => {
@@ -49,7 +49,7 @@ impl Kernel {
                 self.ledger.first_touch();
                 self.touch(id, page);
             }
-            Some(Present::EmptyHole) => {
+            Some(Present::Vacant) => {
                 self.fill_hole(id, page, area.attributes.effective(), updates)?;
                 self.faults.hole += 1;
                 self.ledger.done.faults_hole += 1;

@@ -7,8 +7,8 @@ use super::claim::ClaimedBlock;
 use super::{FirstTouch, Kernel};
 use crate::memory::{Fragment, complement};
 use crate::space::{
-    Area, Attributes, Large, Present, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
-    regions_of,
+    Area, Attributes, Huge, HugePages, Large, Mechanism, Present, gigabyte_of, page_at, pages_of,
+    pages_of_gigabyte, region_of, regions_of,
 };
 use crate::{BlockUse, HoleAllocation, OsError};
 
@@ -120,12 +120,13 @@ impl Kernel {
         {
             return Ok(false);
         }
-        let Some(block) = self.memory.allocate_huge() else { return Ok(false) };
+        let Some(run) = self.memory.allocate_huge() else { return Ok(false) };
         let (space, mut effects) = self.parts(id, updates)?;
-        let result = space.map_huge(number, block, area.attributes.effective(), &mut effects);
+        let huge = Huge { run, permissions: area.attributes.effective() };
+        let result = HugePages.map(space, pages.start, Box::new(huge), &mut effects);
         match &result {
             Ok(()) => self.ledger.bring_in(FirstTouch::Huge),
-            Err(_) => self.memory.free_huge(block),
+            Err(_) => self.memory.free_huge(run),
         }
         result.map(|()| true)
     }
@@ -258,12 +259,13 @@ impl Kernel {
             return Ok(());
         }
         let (space, mut effects) = self.parts(id, updates)?;
-        if space.find(page) != Some(Present::EmptyHole) {
+        if space.find(page) != Some(Present::Vacant) {
             return Ok(());
         }
-        if !space.fill_in_place(page, permissions, &mut effects) {
+        let detacher = space.detacher(page).expect("the page was detached");
+        if !detacher.fill_in_place(space, page, permissions, &mut effects) {
             let frame = effects.memory.allocate_page()?;
-            space.map_hole(page, frame, permissions, &mut effects);
+            detacher.fill(space, page, frame, permissions, &mut effects);
         }
         effects.ledger.bring_in(FirstTouch::Hole);
         Ok(())

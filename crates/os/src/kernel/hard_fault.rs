@@ -1,11 +1,9 @@
 //! A frame fails while it is in use (P §VI names hard faults among the reasons for a hole): its
 //! data are copied elsewhere and the frame is never used again.
 
-use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update, VirtualPage};
+use perforate_types::{Frame, SpaceId, Update};
 
-use super::{HoleContent, Kernel};
-use crate::PartialChange;
-use crate::space::{page_at, region_of};
+use super::Kernel;
 
 /// What became of a failing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +12,13 @@ pub enum HardFault {
     WasFree,
     /// Its data were copied elsewhere.
     Moved,
-    /// It was part of a 2MB page, which has a hole there now.
+    /// It was part of an extent that has a hole there now.
     Punched,
     /// It was part of a direct segment; its page escapes it (D §V).
     Escaped,
-    /// It was part of a gap-tolerant superpage, which lies in other B-blocks now.
+    /// It was part of an extent that lies elsewhere now, as a gap-tolerant superpage can.
     Relocated,
-    /// It was part of a gap-tolerant superpage, which is 4KB pages now.
-    Demoted,
-    /// It was part of a 2MB page, which was split into 4KB pages.
+    /// It was part of an extent that was split into 4KB pages.
     Split,
     /// It stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or there
     /// is no memory to copy it to. A real machine would stop a program, or altogether.
@@ -64,44 +60,46 @@ impl Kernel {
         if self.release_reservation_of(frame, updates) {
             return HardFault::WasFree;
         }
-        if let Some(place) = self.superpage_page_of(frame) {
-            return self.take_out_of_superpage(place, frame, updates);
-        }
-        match self.large_page_around(frame) {
-            Some((space, page)) => self.take_out_of_large(space, page, frame, updates),
+        match self.extent_around(frame) {
+            Some((space, page)) => self.take_out_of_extent(space, page, frame, updates),
             None => HardFault::Uncorrected,
         }
     }
 
-    /// Who translates `frame` by an ordinary or perforated 2MB page, in place. Frames fail
-    /// seldom: all mappings are looked through.
-    fn large_page_around(&self, frame: Frame) -> Option<(SpaceId, VirtualPage)> {
-        let block = frame.align_down(PageSize::Size2M);
-        let index = frame.index_in(PageSize::Size2M);
+    /// The page of an extent that `frame` is in place for. Frames fail seldom: all mappings are
+    /// looked through.
+    fn extent_around(&self, frame: Frame) -> Option<(SpaceId, u64)> {
         self.processes.values().find_map(|&id| {
             let space = self.space(id).ok()?;
-            let number = space.in_place_region(block, index)?;
-            Some((id, VirtualPage::new(page_at(number, index))))
+            let page = space.page_of_frame(frame)?;
+            let (_, extent) = space.extent_at(page)?;
+            (!extent.stays_whole()).then_some((id, page))
         })
     }
 
-    fn take_out_of_large(
+    fn take_out_of_extent(
         &mut self,
         id: SpaceId,
-        page: VirtualPage,
+        page: u64,
         frame: Frame,
         updates: &mut Vec<Update>,
     ) -> HardFault {
-        if self.partial_change() == PartialChange::Punch {
-            let punched = self.punch_subpage(id, page.number(), HoleContent::Moved, updates);
-            return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
-        }
-        let number = region_of(page.number());
         let Ok((space, mut effects)) = self.parts(id, updates) else {
             return HardFault::Uncorrected;
         };
-        let split = space.split_large(number, &HoleSet::FULL, &mut effects);
-        if split.is_ok() && self.migrate(frame, updates) {
+        let (first, extent) = space.extent_at(page).expect("it was found there");
+        let mechanism = extent.mechanism();
+        if mechanism.relocate(space, first, &mut effects) {
+            self.extents_relocated += 1;
+            return HardFault::Relocated;
+        }
+        if let Some(detacher) = mechanism.detacher(space) {
+            let permissions = space.extent(first).permissions();
+            let punched = space.detach_with(detacher, page, true, permissions, &mut effects);
+            return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
+        }
+        let broken_up = mechanism.break_up(space, first, &mut effects);
+        if broken_up.is_ok() && self.migrate(frame, updates) {
             HardFault::Split
         } else {
             HardFault::Uncorrected

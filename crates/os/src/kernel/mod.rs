@@ -232,6 +232,8 @@ pub struct Kernel {
     aged: Option<AgeingOutcome>,
     /// Sub-pages punched up to the last operation that was concluded.
     concluded_punches: u64,
+    /// Extents that moved since one of their frames failed.
+    extents_relocated: u64,
     /// Objects that shared mappings made so far.
     shared_objects: u64,
     /// Frames of tables that belong to no address space.
@@ -286,6 +288,7 @@ impl Kernel {
             contents: PageContents::default(),
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
+            extents_relocated: 0,
             shared_objects: 0,
             own_tables: BTreeSet::new(),
             ledger: Ledger::new(tables),
@@ -409,10 +412,6 @@ impl Kernel {
     /// Free frames, by zone.
     pub fn zones(&self) -> &crate::Zones {
         self.memory.zones()
-    }
-
-    fn partial_change(&self) -> PartialChange {
-        self.policy.partial_change()
     }
 
     fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {

@@ -1,6 +1,6 @@
 //! Page tables that a hypervisor keeps besides those of its address spaces: shadow tables.
 
-use perforate_types::{Frame, MappingChange, Update};
+use perforate_types::{Frame, TableOperation, Update};
 
 use super::Kernel;
 use crate::OsError;
@@ -25,9 +25,9 @@ impl Kernel {
         self.memory.free(frame, 0);
     }
 
-    /// Counts a change of such tables as work done.
-    pub(crate) fn note_change(&mut self, change: &MappingChange) {
-        self.ledger.change(change);
+    /// Counts an operation on such tables as work done.
+    pub(crate) fn note_operation(&mut self, operation: &TableOperation) {
+        self.ledger.table(operation);
     }
 
     /// Takes memory from programs if it is short, so that tables find room.

@@ -48,7 +48,7 @@ impl Kernel {
             return None;
         }
         let was_written = |index| match space.find(page_at(number, index)) {
-            Some(Present::Hole(frame, own)) => {
+            Some(Present::Detached(frame, own)) => {
                 own == permissions
                     && frame != perforated.in_place(index)
                     && !self.memory.is_shared(frame)
@@ -100,7 +100,7 @@ impl Kernel {
         let page_of = |index: usize| page_at(number, index);
         let holes = perforated.holes.iter().map(|index| (page_of(index), index));
         let patchable = holes.filter(|&(page, index)| match space.find(page) {
-            Some(Present::Hole(frame, permissions)) => {
+            Some(Present::Detached(frame, permissions)) => {
                 permissions == perforated.permissions
                     && frame != perforated.in_place(index)
                     && !self.memory.is_shared(frame)

@@ -4,7 +4,8 @@ use perforate_types::{ProcessId, SpaceId, Update};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::{ALL_PAGES, AddressSpace};
+use crate::PartialChange;
+use crate::space::{ALL_PAGES, AddressSpace, Mechanism, PerforatedPages};
 
 impl Kernel {
     /// An empty address space that belongs to no process.
@@ -14,13 +15,21 @@ impl Kernel {
     pub fn create_space(&mut self) -> Result<SpaceId, OsError> {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
-        let space = AddressSpace::new(id, self.config.tables);
+        let space = AddressSpace::new(id, self.config.tables, self.holes());
         if free == self.spaces.len() {
             self.spaces.push(None);
         }
         self.spaces[free] = Some(Box::new(space));
         self.contents.add_space(id);
         Ok(id)
+    }
+
+    /// The mechanism for 2MB pages of which a page is detached, if the policy does not split them.
+    fn holes(&self) -> Option<&'static dyn Mechanism> {
+        match self.policy.partial_change() {
+            PartialChange::Split => None,
+            PartialChange::Punch => Some(&PerforatedPages),
+        }
     }
 
     /// Unmaps everything in an address space and forgets it; its tag may be used again.

@@ -22,7 +22,6 @@ use perforate_types::{HoleSet, SpaceId, Update};
 use super::deferral::Deferral;
 use super::{Kernel, SpaceRegion};
 use crate::OsError;
-use crate::memory::complement;
 use crate::space::{AddressSpace, Mapping, Present, page_at, pages_of, regions_of, subpages_of};
 
 /// State and figures of reclaim.
@@ -128,7 +127,7 @@ impl Kernel {
             while let Some((number, advised)) =
                 self.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
-                self.demote_for_reclaim((id, number), updates);
+                self.break_up_for_reclaim((id, number), updates);
                 let mut pages = self.reclaimable(id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
                 if self.take_out(id, number, &pages, updates) {
@@ -157,14 +156,13 @@ impl Kernel {
         if pages.is_empty() {
             return false;
         }
-        let partial = self.partial_change();
         let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
         let stays = |index: usize| {
             space.frame_of(page_at(number, index)).is_some() && !pages.contains(index)
         };
         let whole = !(0..HoleSet::SUBPAGES).any(stays);
         let pages = if whole { HoleSet::FULL } else { *pages };
-        space.drop_subpages(number, &pages, partial, &mut effects).is_ok()
+        space.drop_subpages(number, &pages, &mut effects).is_ok()
     }
 
     /// The mapped pages of a region that are private anonymous memory of nobody else and have no
@@ -173,12 +171,9 @@ impl Kernel {
     pub(super) fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
         let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
         let in_place_stays = match space.region(number).map(|region| &region.mapping) {
-            None if space.superpages_within(&pages_of(number)).is_empty() => return HoleSet::EMPTY,
-            None | Some(Mapping::Pages(_)) => false,
-            Some(Mapping::Large(large)) => self.memory.any_shared(large.block, &HoleSet::FULL),
-            Some(Mapping::Perforated(perforated)) => {
-                self.memory.any_shared(perforated.block, &complement(&perforated.holes))
-            }
+            None if !changeable(space, number) => return HoleSet::EMPTY,
+            Some(Mapping::Extent(extent)) => Some(extent.is_shared(&self.memory)),
+            _ => None,
         };
         let mut pages = HoleSet::EMPTY;
         for area in space.areas.within(pages_of(number)) {
@@ -190,9 +185,10 @@ impl Kernel {
                 let Some(present) = space.find(page_at(number, index)) else { continue };
                 let Some(frame) = present.frame() else { continue };
                 let stays = match present {
-                    Present::Large(..) | Present::InPlace(..) => in_place_stays,
-                    _ => self.memory.is_shared(frame),
+                    Present::InPlace(..) => in_place_stays,
+                    _ => None,
                 };
+                let stays = stays.unwrap_or_else(|| self.memory.is_shared(frame));
                 let own = present.permissions();
                 let stays = stays || space.in_segment(page_at(number, index));
                 if !stays && own.execute == allowed.execute && own.user == allowed.user {
@@ -201,6 +197,22 @@ impl Kernel {
             }
         }
         pages
+    }
+
+    /// Breaks up an extent of other size than 2MB in a region of which single pages are to go, unless
+    /// others map it too, so that nothing of it can go. Without memory for a node it stays.
+    pub(super) fn break_up_for_reclaim(
+        &mut self,
+        (id, number): SpaceRegion,
+        updates: &mut Vec<Update>,
+    ) {
+        let Ok((space, mut effects)) = self.parts(id, updates) else { return };
+        let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
+        let extent = space.extent(first);
+        if !extent.stays_whole() && !extent.is_shared(effects.memory) {
+            // Where it fails the region has nothing to reclaim.
+            let _ = space.break_up(first, &mut effects);
+        }
     }
 
     /// MADV_FREE: the mapped pages may be dropped when memory is short; swapped ones are dropped at
@@ -235,4 +247,10 @@ impl Kernel {
         }
         Ok(())
     }
+}
+
+/// Whether an extent of other size than 2MB maps a part of the region and may be changed.
+fn changeable(space: &AddressSpace, number: u64) -> bool {
+    let extents = space.wide_within(&pages_of(number));
+    extents.into_iter().any(|first| !space.extent(first).stays_whole())
 }

@@ -6,10 +6,7 @@ use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::Kernel;
 use crate::OsError;
-use crate::space::{
-    AddressSpace, Effects, Large, Mapping, Present, first_of, index_of, page_at, region_of,
-    subpages_of,
-};
+use crate::space::{AddressSpace, Effects, Present, covers, first_of, page_at, subpages_of};
 
 impl Kernel {
     pub(super) fn remap(
@@ -69,22 +66,24 @@ impl AddressSpace {
         to: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        for number in self.huge_within(pages) {
-            self.split_huge(number, effects)?;
+        for first in self.wide_within(pages) {
+            if self.has_wide(first) {
+                self.move_wide(first, pages, to, effects)?;
+            }
         }
-        for page in self.superpages_within(pages) {
-            self.move_superpage(page, pages, to, effects)?;
-        }
-        let is_aligned = index_of(to) == index_of(pages.start);
         for number in self.regions_within(pages) {
             let subpages = subpages_of(pages, number);
             let target = (first_of(number)).wrapping_add(to).wrapping_sub(pages.start);
-            if is_aligned && subpages == HoleSet::FULL && self.mapped_pages(number).is_empty() {
-                self.move_two_megabytes(number, region_of(target), effects)?;
-                continue;
-            }
-            if let Mapping::Large(_) = self.region(number).expect("mapped region").mapping {
-                self.split_large(number, &HoleSet::FULL, effects)?;
+            if self.has_extent(number) {
+                let (first, mechanism) = (first_of(number), self.mechanism(first_of(number)));
+                let is_all = subpages == HoleSet::FULL;
+                if is_all && mechanism.moves_as_one(self, first, target) {
+                    mechanism.move_to(self, first, target, effects)?;
+                    continue;
+                }
+                if self.extent(first).is_whole() {
+                    mechanism.break_up(self, first, effects)?;
+                }
             }
             for index in subpages.iter() {
                 let page = page_at(number, index);
@@ -103,35 +102,22 @@ impl AddressSpace {
         Ok(())
     }
 
-    fn move_two_megabytes(
+    /// Moves an extent as one where all of it moves and its mechanism can do that; else breaks it
+    /// up, and its pages are left to the caller.
+    fn move_wide(
         &mut self,
-        number: u64,
-        target: u64,
+        first: u64,
+        pages: &Range<u64>,
+        to: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        if self.perforated(number).is_none() {
-            let Large { block, permissions } = self.unmap_large(number, effects);
-            let result = self.map_large(target, block, permissions, effects);
-            if result.is_err() {
-                effects.memory.release_block(block, &HoleSet::FULL);
-            }
-            return result;
+        let extent = self.extent(first);
+        let (mechanism, own) = (extent.mechanism(), first..first + extent.pages());
+        let target = first.wrapping_add(to).wrapping_sub(pages.start);
+        if covers(pages, &own) && mechanism.moves_as_one(self, first, target) {
+            return mechanism.move_to(self, first, target, effects);
         }
-        let old = self.unmap_perforated(number, effects);
-        let large = Large { block: old.block, permissions: old.permissions };
-        if let Err(error) = self.perforate(target, large, old.holes, effects) {
-            old.release(effects);
-            return Err(error);
-        }
-        self.keep_reserved(target, old.reserved);
-        for index in old.holes.iter() {
-            let entry = old.entries[index];
-            if entry.is_present() {
-                let page = page_at(target, index);
-                self.map_hole(page, entry.frame(), entry.permissions(), effects);
-            }
-        }
-        Ok(())
+        mechanism.break_up(self, first, effects)
     }
 
     /// Takes the mapping of one page away, not its frame.
@@ -141,34 +127,18 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<Option<(Frame, Permissions)>, OsError> {
         Ok(match self.find(page) {
-            None | Some(Present::EmptyHole) => None,
+            None | Some(Present::Vacant) => None,
             Some(Present::Page(_, permissions)) => {
                 Some((self.unmap_page(page, effects), permissions))
             }
-            Some(Present::Hole(_, permissions)) => {
-                Some((self.unmap_hole(page, effects), permissions))
+            Some(Present::Detached(_, permissions)) => {
+                let detacher = self.detacher(page).expect("it was detached");
+                Some((detacher.vacate(self, page, effects), permissions))
             }
             Some(Present::InPlace(_, permissions)) => {
-                Some((self.punch(page, effects)?, permissions))
-            }
-            Some(Present::Large(..) | Present::Huge(..) | Present::Superpage(..)) => {
-                unreachable!("split before")
+                let detacher = self.detacher(page).expect("others were broken up");
+                Some((detacher.detach(self, page, effects)?, permissions))
             }
         })
-    }
-
-    /// Maps a frame where nothing is mapped: as an unallocated hole's or as a 4KB page.
-    fn place(
-        &mut self,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        if self.find(page) == Some(Present::EmptyHole) {
-            self.map_hole(page, frame, permissions, effects);
-            return Ok(());
-        }
-        self.map_page(page, frame, permissions, effects)
     }
 }

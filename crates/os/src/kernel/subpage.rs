@@ -50,9 +50,10 @@ impl Kernel {
         let (space, mut effects) = self.parts(id, updates)?;
         let place = (id, VirtualPage::new(page));
         let present = space.find(page).filter(|_| !space.in_segment(page));
-        let permissions = match present {
-            Some(Present::Large(_, permissions) | Present::InPlace(_, permissions)) => permissions,
-            Some(Present::Hole(..) | Present::EmptyHole) => {
+        let detacher = space.detacher(page);
+        let (detacher, permissions) = match (present, detacher) {
+            (Some(Present::InPlace(_, permissions)), Some(detacher)) => (detacher, permissions),
+            (Some(Present::Detached(..) | Present::Vacant), _) => {
                 return Err(OsError::AlreadyHole { space: place.0, page: place.1 });
             }
             _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
@@ -63,7 +64,7 @@ impl Kernel {
         match hole {
             HoleContent::Unallocated => {
                 space.forget_advice(&(page..page + 1));
-                let frame = space.punch(page, &mut effects)?;
+                let frame = detacher.detach(space, page, &mut effects)?;
                 effects.memory.release(frame);
                 self.contents.forget(id, &(page..page + 1));
                 Ok(())
@@ -72,12 +73,12 @@ impl Kernel {
                 if !private && others_map_it {
                     return Err(OsError::SharedMemory { space: place.0, page: place.1 });
                 }
-                space.copy_subpage(page, true, permissions, &mut effects)
+                space.detach_with(detacher, page, true, permissions, &mut effects)
             }
             HoleContent::Permissions(permissions) => {
                 // Private data that others also see are copied before they can be written.
                 let copies = permissions.write && private && others_map_it;
-                space.copy_subpage(page, copies, permissions, &mut effects)
+                space.detach_with(detacher, page, copies, permissions, &mut effects)
             }
         }
     }
@@ -110,7 +111,7 @@ impl Kernel {
         let elsewhere = self.frame_elsewhere(space, page.number());
         let (found, mut effects) = self.parts(space, updates)?;
         let present = found.find(page.number());
-        if !matches!(present, Some(Present::Hole(..) | Present::EmptyHole)) {
+        if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
             return Err(OsError::NotHole { space, page });
         }
         let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
@@ -122,7 +123,7 @@ impl Kernel {
         if !found.is_shared_as_in_place(page.number()) {
             return Err(OsError::SharingDiffers { space, page });
         }
-        if let Some(Present::Hole(frame, permissions)) = present
+        if let Some(Present::Detached(frame, permissions)) = present
             && frame == in_place
         {
             // A page that waits for its copy on write must not become writable.
@@ -134,7 +135,7 @@ impl Kernel {
             return Ok(());
         }
         if let Some(frame) = elsewhere {
-            if present != Some(Present::EmptyHole) || frame != in_place {
+            if present != Some(Present::Vacant) || frame != in_place {
                 return Err(OsError::SharedMemory { space, page });
             }
             effects.memory.share(frame);

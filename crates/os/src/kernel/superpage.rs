@@ -10,12 +10,11 @@
 
 use std::ops::Range;
 
-use perforate_types::{Counters, Frame, GapTolerance, Permissions, SpaceId, Update};
+use perforate_types::{Counters, GapTolerance, Permissions, SpaceId, Update};
 
-use super::range::{allowed, covers};
-use super::{FirstTouch, HardFault, Kernel, SpacePage, SpaceRegion};
+use super::{FirstTouch, Kernel};
 use crate::memory::{PhysicalMemory, Selected};
-use crate::space::{AddressSpace, Area, Effects, REGION_PAGES, Superpage, pages_of, regions_of};
+use crate::space::{Area, REGION_PAGES, Superpage};
 use crate::{KernelConfig, OsError, Policy};
 
 /// Figures of superpages.
@@ -27,8 +26,6 @@ pub(super) struct Superpages {
     made: u64,
     /// First touches for which no slice could be had.
     failed: u64,
-    /// Entries that moved to other B-blocks.
-    relocated: u64,
 }
 
 /// Checks that policy and page tables fit, and has memory keep which slices can be had.
@@ -139,10 +136,10 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
+            let mode = self.config.tables.gap_tolerance.expect("asked for such page tables only");
             let (space, mut effects) = self.parts(id, updates)?;
-            let mode = space.mode();
             let page = first + index as u64 * mode.entry_pages();
-            let superpage = Superpage { place, permissions };
+            let superpage = Superpage { place, permissions, mode };
             if let Err(error) = space.map_superpage(page, superpage, &mut effects) {
                 places[index..].iter().for_each(|&place| self.free_superpage(mode, place));
                 return Err(error);
@@ -150,69 +147,6 @@ impl Kernel {
             self.superpages.made += 1;
         }
         Ok(())
-    }
-
-    /// Makes 4KB pages of a region's superpages of which single pages are to go, unless others map
-    /// them too, so that nothing of them can go. Without memory for a node they stay.
-    pub(super) fn demote_for_reclaim(
-        &mut self,
-        (id, number): SpaceRegion,
-        updates: &mut Vec<Update>,
-    ) {
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return };
-        let Some(&page) = space.superpages_within(&pages_of(number)).first() else { return };
-        if !space.is_superpage_shared(page, effects.memory) {
-            // Where it fails the region has nothing to reclaim.
-            let _ = space.demote_superpages(page, &mut effects);
-        }
-    }
-
-    /// Whose superpage a frame is a part of, and which page it is. Frames fail seldom: all
-    /// superpages are looked through.
-    pub(super) fn superpage_page_of(&self, frame: Frame) -> Option<SpacePage> {
-        self.processes.values().find_map(|&id| {
-            let page = self.space(id).ok()?.superpage_of(frame)?;
-            Some((id, page))
-        })
-    }
-
-    /// A frame of a superpage is failing.
-    pub(super) fn take_out_of_superpage(
-        &mut self,
-        (id, page): SpacePage,
-        frame: Frame,
-        updates: &mut Vec<Update>,
-    ) -> HardFault {
-        if self.relocate_superpage(id, page, updates) {
-            return HardFault::Relocated;
-        }
-        let Ok((space, mut effects)) = self.parts(id, updates) else {
-            return HardFault::Uncorrected;
-        };
-        let start = space.superpage_start(page);
-        let demoted = space.demote_superpages(start, &mut effects);
-        if demoted.is_ok() && self.migrate(frame, updates) {
-            HardFault::Demoted
-        } else {
-            HardFault::Uncorrected
-        }
-    }
-
-    /// Moves a superpage entry to other B-blocks; returns whether it could be done.
-    fn relocate_superpage(&mut self, id: SpaceId, page: u64, updates: &mut Vec<Update>) -> bool {
-        let Ok(space) = self.space(id) else { return false };
-        let start = space.superpage_start(page);
-        if space.is_superpage_shared(start, &self.memory) {
-            return false;
-        }
-        let Some(place) = self.memory.allocate_superpage() else { return false };
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let mode = space.mode();
-        let old = space.move_superpage_to(start, place, &mut effects);
-        effects.ledger.done.frames_migrated += mode.entry_pages();
-        old.release(mode, effects.memory);
-        self.superpages.relocated += 1;
-        true
     }
 
     /// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks
@@ -228,101 +162,8 @@ impl Kernel {
         out.count("superpage_bytes", usage.superpage_pages << 12);
         out.count("superpages_made", self.superpages.made);
         out.count("superpage_failures", self.superpages.failed);
-        out.count("superpages_relocated", self.superpages.relocated);
+        out.count("superpages_relocated", self.extents_relocated);
         let slices = self.memory.zones().slices();
         out.count("slices_allocatable", slices.map_or(0, |slices| slices.allocatable()));
-    }
-}
-
-impl AddressSpace {
-    /// Whether others map any frame of the superpage entry at `page`.
-    pub(super) fn is_superpage_shared(&self, page: u64, memory: &PhysicalMemory) -> bool {
-        self.superpage(page).is_shared(self.mode(), memory)
-    }
-
-    /// Unmaps what `pages` has of the superpage entry at `page`; where that is a part, the rest is
-    /// 4KB pages from then on and the part is left to the caller.
-    pub(super) fn drop_superpage(
-        &mut self,
-        page: u64,
-        pages: &Range<u64>,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        if !self.has_superpage(page) {
-            return Ok(());
-        }
-        if covers(pages, &self.superpage_pages(page)) {
-            let mode = self.mode();
-            self.unmap_superpage(page, effects).release(mode, effects.memory);
-            return Ok(());
-        }
-        self.demote_superpages(page, effects)
-    }
-
-    /// Gives the superpage entry at `page` the permissions of `area`; where the area has only a part
-    /// of it and they differ, makes 4KB pages of it, whose permissions are left to the caller.
-    pub(super) fn protect_or_demote(
-        &mut self,
-        page: u64,
-        area: &Area,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        if !self.has_superpage(page) {
-            return Ok(());
-        }
-        let shared = self.is_superpage_shared(page, effects.memory);
-        let permissions = allowed(&area.attributes, shared);
-        if area.spans(&self.superpage_pages(page)) {
-            self.protect_superpage(page, permissions, effects);
-            return Ok(());
-        }
-        if self.superpage(page).permissions == permissions {
-            return Ok(());
-        }
-        self.demote_superpages(page, effects)
-    }
-
-    /// fork: the child maps the same frames, read-only until a write copies them.
-    pub(super) fn copy_superpage(
-        &mut self,
-        page: u64,
-        child: &mut Self,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let superpage = self.superpage(page);
-        let permissions = self.shared_permissions(page, superpage.permissions);
-        child.map_superpage(page, Superpage { permissions, ..superpage }, effects)?;
-        superpage.frames(self.mode()).for_each(|frame| effects.memory.share(frame));
-        self.protect_superpage(page, permissions, effects);
-        Ok(())
-    }
-
-    /// mremap: moves the superpage entry at `page` as one where all of it moves to a place for a
-    /// superpage; else makes 4KB pages of it, which are left to the caller.
-    pub(super) fn move_superpage(
-        &mut self,
-        page: u64,
-        pages: &Range<u64>,
-        to: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        if !self.has_superpage(page) {
-            return Ok(());
-        }
-        let (from, mode) = (self.superpage_pages(page), self.mode());
-        let target = page.wrapping_add(to).wrapping_sub(pages.start);
-        let goes_as_one = covers(pages, &from)
-            && target.is_multiple_of(mode.entry_pages())
-            && regions_of(&(target..target + mode.entry_pages()))
-                .all(|number| self.region(number).is_none());
-        if !goes_as_one {
-            return self.demote_superpages(page, effects);
-        }
-        let superpage = self.unmap_superpage(page, effects);
-        let mapped = self.map_superpage(target, superpage, effects);
-        if mapped.is_err() {
-            superpage.release(mode, effects.memory);
-        }
-        mapped
     }
 }

@@ -42,10 +42,10 @@ impl Kernel {
         (id, number): SpaceRegion,
         updates: &mut Vec<Update>,
     ) -> bool {
-        if self.swap_superpages_out((id, number), updates) {
+        if self.swap_extents_out((id, number), updates) {
             return true;
         }
-        self.demote_for_reclaim((id, number), updates);
+        self.break_up_for_reclaim((id, number), updates);
         let room = usize::try_from(self.memory.swap.free_slots()).unwrap_or(usize::MAX);
         let pages: HoleSet = self.reclaimable(id, number).iter().take(room).collect();
         if !self.take_out(id, number, &pages, updates) {
@@ -55,28 +55,26 @@ impl Kernel {
         true
     }
 
-    /// Swaps out the superpages of a region of which all pages can go; returns whether there were
-    /// any. As they go as a whole it takes no frame for a node: memory may have none left.
-    fn swap_superpages_out(
-        &mut self,
-        (id, number): SpaceRegion,
-        updates: &mut Vec<Update>,
-    ) -> bool {
+    /// Swaps out the extents of other sizes than 2MB in a region of which all pages can go; returns
+    /// whether there were any. As they go as a whole it takes no frame for a node: memory may have
+    /// none left.
+    fn swap_extents_out(&mut self, (id, number): SpaceRegion, updates: &mut Vec<Update>) -> bool {
         let Ok(space) = self.space(id) else { return false };
         let mut is_any = false;
-        for page in space.superpages_within(&pages_of(number)) {
+        for first in space.wide_within(&pages_of(number)) {
             let Ok(space) = self.space(id) else { return is_any };
-            let (pages, mode) = (space.superpage_pages(page), space.mode());
+            let extent = space.extent(first);
+            let (pages, mechanism) = (first..first + extent.pages(), extent.mechanism());
             let goes = |number: u64| {
                 let reclaimable = self.reclaimable(id, number);
                 subpages_of(&pages, number).iter().all(|index| reclaimable.contains(index))
             };
-            let has_room = self.memory.swap.free_slots() >= mode.entry_pages();
-            if !has_room || !regions_of(&pages).all(goes) {
+            let has_room = self.memory.swap.free_slots() >= extent.pages();
+            if extent.stays_whole() || !has_room || !regions_of(&pages).all(goes) {
                 continue;
             }
             let Ok((space, mut effects)) = self.parts(id, updates) else { return is_any };
-            space.unmap_superpage(page, &mut effects).release(mode, effects.memory);
+            mechanism.unmap(space, first, &mut effects).release(effects.memory);
             self.set_swapped(id, pages, updates);
             is_any = true;
         }

@@ -1,12 +1,12 @@
 //! An account of the work the kernel did, for whoever knows what each kind of it costs.
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
-//! written, shootdowns sent. Changes and shootdowns are counted where they are told, so whatever
-//! makes them is counted.
+//! written, shootdowns sent. Operations on page tables and shootdowns are counted where they are told,
+//! so whatever makes them is counted; what a mechanism has besides, it counts where it tells it.
 
 use std::ops::{AddAssign, Sub};
 
-use perforate_types::{Counters, MappingChange, Shootdown};
+use perforate_types::{Counters, Shootdown, TableOperation};
 
 use crate::TableFormat;
 
@@ -194,6 +194,8 @@ pub(crate) enum FirstTouch {
 pub(crate) struct Ledger {
     /// Work done.
     pub done: Work,
+    /// Of the translations added, those of single sub-pages of a larger page.
+    pub subpages_mapped: u64,
     /// Frames of a level-2 node.
     directory_frames: u64,
     /// Whether new frames are cleared: those of anonymous memory. What a file holds is read.
@@ -209,33 +211,18 @@ impl Ledger {
         Self { directory_frames: 1 << tables.directory_order(), ..Self::default() }
     }
 
-    /// Counts a change that is told.
+    /// Counts an operation on page tables that is told.
     #[inline]
-    pub(crate) fn change(&mut self, change: &MappingChange) {
+    pub(crate) fn table(&mut self, operation: &TableOperation) {
         let done = &mut self.done;
-        match change {
-            MappingChange::AddTable { level, .. } => {
+        match operation {
+            TableOperation::AddNode { level, .. } => {
                 done.frames_zeroed_tables += if *level == 2 { self.directory_frames } else { 1 };
             }
-            MappingChange::RemoveTable { .. } => {}
-            MappingChange::Segment { .. } | MappingChange::ClearSegment { .. } => {
-                done.segments_switched += 1;
-            }
-            MappingChange::Escape { .. } => done.pages_escaped += 1,
-            MappingChange::Map { .. }
-            | MappingChange::MapSuperpage { .. }
-            | MappingChange::Perforate { .. }
-            | MappingChange::MapHole { .. } => done.pages_mapped += 1,
-            MappingChange::Unmap { .. }
-            | MappingChange::UnmapSuperpage { .. }
-            | MappingChange::UnmapHole { .. } => {
-                done.pages_unmapped += 1;
-            }
-            MappingChange::Protect { .. } | MappingChange::ProtectSuperpage { .. } => {
-                done.pages_protected += 1
-            }
-            MappingChange::Punch { .. } => done.subpages_punched += 1,
-            MappingChange::Patch { .. } => done.subpages_patched += 1,
+            TableOperation::RemoveNode { .. } => {}
+            TableOperation::Map { .. } => done.pages_mapped += 1,
+            TableOperation::Unmap { .. } => done.pages_unmapped += 1,
+            TableOperation::Protect { .. } => done.pages_protected += 1,
         }
     }
 
@@ -333,6 +320,12 @@ impl Kernel {
         let mut ledger = self.ledger;
         ledger.send();
         ledger.done
+    }
+
+    /// Translations added since it booted, those apart of sub-pages of a page that was there: so many
+    /// faults it takes to bring the same in by touching it.
+    pub fn pages_brought_in(&self) -> u64 {
+        self.ledger.done.pages_mapped - self.ledger.subpages_mapped
     }
 
     /// A scanner (compaction, khugepaged, same-page merging) looked at `frames` frames.

@@ -1,32 +1,19 @@
 //! Whether what an address space says of itself agrees with what it maps.
 
-use perforate_types::{Frame, HoleSet, PageSize};
+use perforate_types::{Frame, VirtualPage};
 
 use super::{
-    AddressSpace, Mapping, Perforated, Present, Region, Segment, Usage, page_at, pages_of,
+    AddressSpace, Mapping, Present, Region, Segment, Usage, first_page, page_at, pages_of,
     subpages_of,
 };
-use crate::memory::{Recount, complement, expect};
+use crate::memory::{Recount, expect};
 
 impl AddressSpace {
     /// Adds everything it has to `recount`.
     pub(crate) fn check(&self, recount: &mut Recount) -> Result<(), String> {
-        let mut usage = Usage { huge_pages: self.huge.len() as u64, ..Usage::default() };
-        for huge in self.huge.values() {
-            let frames = 0..PageSize::Size1G.pages();
-            frames.for_each(|index| recount.map(huge.block.add(index), None));
-        }
-        for (page, superpage) in self.superpages() {
-            let pages = self.superpage_pages(page);
-            let mode = self.gap_tolerance.ok_or("superpages without entries for them")?;
-            usage.superpage_pages += mode.entry_pages();
-            superpage.frames(mode).for_each(|frame| recount.map(frame, None));
-            if let Some(number) = self.regions_within(&pages).first() {
-                return Err(format!("region {number:#x} has a node beside superpage {page:#x}"));
-            }
-            if let Some(gap) = self.areas.gaps(pages).first() {
-                return Err(format!("superpage {page:#x} has no area at {:#x}", gap.start));
-            }
+        let mut usage = Usage::default();
+        for (&first, extent) in &self.wide {
+            extent.check(VirtualPage::new(first), self, &mut usage, recount)?;
         }
         for (number, region) in self.regions.iter() {
             let checked = self.check_region(number, region, &mut usage, recount);
@@ -37,7 +24,7 @@ impl AddressSpace {
         expect(
             "regions of directories",
             self.tables.attached_regions(),
-            self.regions.iter().count() + self.superpages.len(),
+            self.regions.iter().count() + self.wide_in_directories(),
         )?;
         self.check_segment(recount)?;
         self.check_reclaimed(recount)
@@ -63,16 +50,8 @@ impl AddressSpace {
                 usage.pages += u64::from(entries);
                 usage.leaf_nodes += 1;
             }
-            Mapping::Large(large) => {
-                recount.map_in_place(large.block, &HoleSet::FULL);
-                usage.large_pages += 1;
-            }
-            Mapping::Perforated(perforated) => {
-                expect("allocated holes", perforated.allocated, entries)?;
-                perforated.check(usage, recount)?;
-                let place = (self.id, super::first_page(number));
-                recount.perforated.entry(perforated.block.number()).or_default().push(place);
-            }
+            Mapping::Extent(extent) => extent.check(first_page(number), self, usage, recount)?,
+            Mapping::Changing => return Err("its mapping was taken and not replaced".into()),
         }
         let region = pages_of(number);
         let outside = self.areas.gaps(region).into_iter().flatten();
@@ -138,35 +117,11 @@ impl AddressSpace {
         for (&page, &slot) in self.reclaimed.swapped() {
             *recount.slots.entry(slot).or_default() += 1;
             if self.areas.find(page).is_none()
-                || self.find(page).is_some_and(|present| present != Present::EmptyHole)
+                || self.find(page).is_some_and(|present| present != Present::Vacant)
             {
                 return Err(format!("swapped page {page:#x} is mapped or in no area"));
             }
         }
-        Ok(())
-    }
-}
-
-impl Perforated {
-    fn check(&self, usage: &mut Usage, recount: &mut Recount) -> Result<(), String> {
-        recount.hold(self.node)?;
-        recount.map_in_place(self.block, &complement(&self.holes));
-        for index in self.reserved.iter() {
-            if !self.holes.contains(index) || self.entries[index].is_present() {
-                return Err(format!("reserved sub-page {index} is no unallocated hole"));
-            }
-            recount.hold(self.in_place(index))?;
-        }
-        let is_stray =
-            |index: usize| self.entries[index].is_present() && !self.holes.contains(index);
-        if self.holes.is_empty() || (0..HoleSet::SUBPAGES).any(is_stray) {
-            return Err("a perforated page without holes, or an entry that is no hole's".into());
-        }
-        usage.perforated_pages += 1;
-        usage.leaf_nodes += 1;
-        usage.holes_allocated += u64::from(self.allocated);
-        usage.holes_unallocated += self.holes.count() as u64 - u64::from(self.allocated);
-        usage.reserved += self.reserved.count() as u64;
         Ok(())
     }
 }

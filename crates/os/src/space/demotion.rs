@@ -1,8 +1,8 @@
 //! Demotion: a perforated page becomes 4KB pages where they are, nothing is copied.
 
-use perforate_types::{HoleSet, MappingChange, PageSize};
+use perforate_types::{HoleSet, PageSize, TableOperation};
 
-use super::{AddressSpace, Effects, Mapping, Pages, first_page, leaf};
+use super::{AddressSpace, Effects, Mapping, PAGES, Pages, first_page, leaf};
 use crate::OsError;
 use crate::memory::complement;
 
@@ -17,7 +17,7 @@ impl AddressSpace {
             entries[index] = leaf(perforated.in_place(index), perforated.permissions);
         }
         effects.memory.free_frames_of(perforated.block, &perforated.reserved);
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         let mut used = 0;
         for index in 0..HoleSet::SUBPAGES {
             let entry = entries[index];
@@ -27,7 +27,7 @@ impl AddressSpace {
             used += 1;
             let page = first_page(number).add(index as u64);
             effects.memory.set_owner(entry.frame(), self.id, page);
-            effects.change(MappingChange::Map {
+            effects.table(TableOperation::Map {
                 space: self.id,
                 page,
                 size: PageSize::Size4K,

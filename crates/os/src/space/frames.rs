@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
 
-use super::{AddressSpace, GIGABYTE_REGIONS, Mapping, REGION_PAGES};
+use super::{AddressSpace, Mapping, REGION_PAGES};
 use crate::FrameClass;
-use crate::memory::{PhysicalMemory, blocks_of_huge, complement};
+use crate::memory::PhysicalMemory;
 
 /// Hears of mapped frames.
 pub(crate) trait FrameVisitor {
@@ -18,27 +18,13 @@ pub(crate) trait FrameVisitor {
 
 impl AddressSpace {
     /// Tells of every mapped frame; one that several pages map is told of several times.
-    pub(crate) fn visit_frames(&self, visitor: &mut impl FrameVisitor) {
-        for huge in self.huge.values() {
-            visitor.blocks(huge.block, GIGABYTE_REGIONS, FrameClass::Huge);
-        }
-        for (_, superpage) in self.superpages() {
-            let mode = self.gap_tolerance.expect("there are superpages");
-            for block in superpage.place.blocks(mode) {
-                let first = block.number();
-                visit_run(first..first + mode.block_frames(), FrameClass::Superpage, visitor);
-            }
-        }
+    pub(crate) fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        self.wide.values().for_each(|extent| extent.visit_frames(visitor));
         for region in self.regions.values() {
             match &region.mapping {
                 Mapping::Pages(pages) => visit_entries(&pages.entries[..], visitor),
-                Mapping::Large(large) => visitor.blocks(large.block, 1, FrameClass::Large),
-                Mapping::Perforated(perforated) => {
-                    let in_place = complement(&perforated.holes);
-                    visitor.frames(perforated.block, &in_place, FrameClass::Perforated);
-                    visitor.frames(perforated.block, &perforated.reserved, FrameClass::Reserved);
-                    visit_entries(&perforated.entries[..], visitor);
-                }
+                Mapping::Extent(extent) => extent.visit_frames(visitor),
+                Mapping::Changing => unreachable!("nothing changes between operations"),
             }
         }
         if let Some(segment) = self.segment() {
@@ -50,7 +36,7 @@ impl AddressSpace {
 }
 
 /// A run of frames: whole blocks together.
-pub(crate) fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut impl FrameVisitor) {
+pub(crate) fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
         let block = next & !(REGION_PAGES - 1);
@@ -72,13 +58,8 @@ impl AddressSpace {
     /// in place in a 2MB page have no such entry.
     pub(crate) fn record_owners(&self, memory: &mut PhysicalMemory) {
         for (number, region) in self.regions.iter() {
-            let in_place = match &region.mapping {
-                Mapping::Pages(_) => None,
-                Mapping::Large(large) => Some((large.block, HoleSet::FULL)),
-                Mapping::Perforated(page) => Some((page.block, complement(&page.holes))),
-            };
-            if let Some((block, subpages)) = in_place {
-                memory.forget_owners(block, &subpages);
+            if let Some(extent) = region.mapping.extent() {
+                extent.forget_owners(memory);
             }
             for (page, entry) in region.mapping.entries(number) {
                 if !memory.is_shared(entry.frame()) {
@@ -86,20 +67,12 @@ impl AddressSpace {
                 }
             }
         }
-        for (_, superpage) in self.superpages() {
-            let mode = self.gap_tolerance.expect("there are superpages");
-            superpage.frames(mode).for_each(|frame| memory.forget_owner(frame));
-        }
-        for huge in self.huge.values() {
-            for block in blocks_of_huge(huge.block) {
-                memory.forget_owners(block, &HoleSet::FULL);
-            }
-        }
+        self.wide.values().for_each(|extent| extent.forget_owners(memory));
     }
 }
 
 /// Frames of 4KB entries, those that follow each other in one block together.
-fn visit_entries(entries: &[PageTableEntry], visitor: &mut impl FrameVisitor) {
+pub(super) fn visit_entries(entries: &[PageTableEntry], visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;
     for frame in entries.iter().filter(|entry| entry.is_present()).map(|entry| entry.frame()) {

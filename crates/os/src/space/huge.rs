@@ -1,85 +1,225 @@
-//! Operations on 1GB pages.
+//! 1GB pages.
 
-use perforate_types::{Frame, MappingChange, PageSize, Permissions, VirtualPage};
+use std::any::Any;
+use std::ops::Range;
 
-use super::{AddressSpace, Effects, GIGABYTE_REGIONS, Large, first_of_gigabyte};
-use crate::OsError;
-use crate::memory::blocks_of_huge;
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+
+use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
+use super::{
+    AddressSpace, Attributes, Effects, FrameVisitor, GIGABYTE_PAGES, GIGABYTE_REGIONS, Large,
+    REGION_PAGES, Usage, allowed, covers, gigabyte_of, region_of,
+};
+use crate::memory::{PhysicalMemory, Recount, blocks_of_huge, complement};
+use crate::{FrameClass, OsError};
 
 const SIZE: PageSize = PageSize::Size1G;
 
-impl AddressSpace {
-    /// Maps the 1GB page `number` (address ÷ 1GB) where nothing is mapped.
-    pub(crate) fn map_huge(
-        &mut self,
-        number: u64,
-        block: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let page = VirtualPage::new(first_of_gigabyte(number));
-        self.tables.extend(page.number(), 3, effects)?;
-        self.tables.attach_huge(page.number());
-        self.huge.insert(number, Large { block, permissions });
-        self.usage.huge_pages += 1;
-        let (space, frame) = (self.id, block);
-        effects.change(MappingChange::Map { space, page, size: SIZE, frame, permissions });
+/// A 1GB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Huge {
+    /// First frame.
+    pub run: Frame,
+    /// Permissions.
+    pub permissions: Permissions,
+}
+
+impl Extent for Huge {
+    fn mechanism(&self) -> &'static dyn Mechanism {
+        &HugePages
+    }
+
+    fn pages(&self) -> u64 {
+        GIGABYTE_PAGES
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    fn find(&self, offset: u64) -> Present {
+        Present::InPlace(self.run.add(offset), self.permissions)
+    }
+
+    fn stays_whole(&self) -> bool {
+        true
+    }
+
+    fn is_shared(&self, memory: &PhysicalMemory) -> bool {
+        memory.any_shared_huge(self.run)
+    }
+
+    fn offset_of(&self, frame: Frame) -> Option<u64> {
+        frame.number().checked_sub(self.run.number()).filter(|&offset| offset < GIGABYTE_PAGES)
+    }
+
+    fn share(&self, memory: &mut PhysicalMemory) {
+        memory.share_huge(self.run);
+    }
+
+    fn release(&self, memory: &mut PhysicalMemory) {
+        memory.release_huge(self.run);
+    }
+
+    fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent> {
+        Box::new(Self { permissions, ..*self })
+    }
+
+    fn shared_block(&self, region: u64, wanted: &HoleSet) -> Option<SharedBlock> {
+        let some = !wanted.is_empty();
+        let (block, holes) = (self.run.add(region * REGION_PAGES), complement(wanted));
+        some.then(|| SharedBlock { block, holes, moved: Vec::new() })
+    }
+
+    fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        visitor.blocks(self.run, GIGABYTE_REGIONS, FrameClass::Huge);
+    }
+
+    fn forget_owners(&self, memory: &mut PhysicalMemory) {
+        for block in blocks_of_huge(self.run) {
+            memory.forget_owners(block, &HoleSet::FULL);
+        }
+    }
+
+    fn check(
+        &self,
+        _first: VirtualPage,
+        _space: &AddressSpace,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        (0..GIGABYTE_PAGES).for_each(|index| recount.map(self.run.add(index), None));
+        usage.huge_pages += 1;
         Ok(())
     }
 
-    /// First frame of the 1GB page `number`.
-    pub(crate) fn huge_block(&self, number: u64) -> Frame {
-        self.huge[&number].block
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
-    /// Unmaps a 1GB page; the references to its frames are now the caller's.
-    pub(crate) fn unmap_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Frame {
-        let huge = self.take_huge(number, effects);
-        self.tables.detach_huge(first_of_gigabyte(number));
-        self.tables.prune(first_of_gigabyte(number), effects);
-        huge.block
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
     }
 
-    /// Gives a 1GB page other permissions.
-    pub(crate) fn protect_huge(
-        &mut self,
-        number: u64,
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Acts on 1GB pages. One of which a part changes is split into 2MB pages.
+pub(crate) struct HugePages;
+
+impl Mechanism for HugePages {
+    fn map(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        extent: Box<dyn Extent>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let huge = *extent.into_any().downcast::<Huge>().expect("a 1GB page");
+        let page = VirtualPage::new(first);
+        space.tables.extend(first, 3, effects)?;
+        space.tables.attach_huge(first);
+        space.insert_wide(first, Box::new(huge));
+        space.usage.huge_pages += 1;
+        let Huge { run: frame, permissions } = huge;
+        space.tell_mapped((first, GIGABYTE_PAGES), frame, permissions, effects);
+        effects.table(TableOperation::Map {
+            space: space.id,
+            page,
+            size: SIZE,
+            frame,
+            permissions,
+        });
+        Ok(())
+    }
+
+    fn unmap(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Box<dyn Extent> {
+        space.tell_unmapped(first, GIGABYTE_PAGES, effects);
+        let huge = space.take_huge(first, effects);
+        space.tables.detach_huge(first);
+        space.tables.prune(first, effects);
+        Box::new(huge)
+    }
+
+    fn protect(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let huge = self.huge.get_mut(&number).expect("1GB page");
+        let huge: &mut Huge = space.wide_mut(first).expect("a 1GB page");
         if huge.permissions == permissions {
             return;
         }
         huge.permissions = permissions;
-        let page = VirtualPage::new(first_of_gigabyte(number));
-        let space = self.id;
-        effects.change(MappingChange::Protect { space, page, size: SIZE, permissions });
-        self.shootdown_large(page.number(), SIZE, effects);
+        let page = VirtualPage::new(first);
+        let id = space.id;
+        space.tell_protected((first, GIGABYTE_PAGES), permissions, effects);
+        effects.table(TableOperation::Protect { space: id, page, size: SIZE, permissions });
+        space.shootdown_large(first, SIZE, effects);
     }
 
-    /// Splits a 1GB page into 512 2MB pages.
-    pub(crate) fn split_huge(
-        &mut self,
-        number: u64,
+    fn break_up(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let node = self.tables.allocate_directory(effects.memory)?;
-        let huge = self.take_huge(number, effects);
+        let node = space.tables.allocate_directory(effects.memory)?;
+        let Huge { run, permissions } = space.take_huge(first, effects);
         effects.ledger.done.huge_pages_split += 1;
-        self.tables.replace_huge(first_of_gigabyte(number), node, effects);
-        for (block, region) in blocks_of_huge(huge.block).zip(number * GIGABYTE_REGIONS..) {
-            self.insert_large(region, Large { block, ..huge }, effects);
+        space.tables.replace_huge(first, node, effects);
+        for (block, region) in blocks_of_huge(run).zip(region_of(first)..) {
+            space.insert_large(region, Large { block, permissions }, effects);
         }
         Ok(())
     }
 
-    fn take_huge(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
-        let huge = self.huge.remove(&number).expect("1GB page");
-        let page = VirtualPage::new(first_of_gigabyte(number));
-        effects.change(MappingChange::Unmap { space: self.id, page, size: SIZE });
-        self.shootdown_large(page.number(), SIZE, effects);
+    fn protect_part(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        pages: &Range<u64>,
+        attributes: &Attributes,
+        effects: &mut Effects<'_>,
+    ) -> Result<Part, OsError> {
+        if !covers(pages, &(first..first + GIGABYTE_PAGES)) {
+            return self.break_up(space, first, effects).map(|()| Part::BrokenUp);
+        }
+        let shared = space.extent(first).is_shared(effects.memory);
+        self.protect(space, first, allowed(attributes, shared), effects);
+        Ok(Part::Done)
+    }
+
+    fn moves_as_one(&self, _space: &AddressSpace, _first: u64, _target: u64) -> bool {
+        false
+    }
+}
+
+impl AddressSpace {
+    /// Clears the entry of a 1GB page. What becomes of its pages the caller says.
+    fn take_huge(&mut self, first: u64, effects: &mut Effects<'_>) -> Huge {
+        let huge = self.take_wide(first).into_any().downcast::<Huge>().expect("a 1GB page");
+        let page = VirtualPage::new(first);
+        effects.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
+        self.shootdown_large(first, SIZE, effects);
         self.usage.huge_pages -= 1;
-        huge
+        *huge
+    }
+
+    /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.
+    pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
+        let pages = super::pages_of_gigabyte(gigabyte_of(page));
+        !self.tables.has_directory(page)
+            && !self.wide.contains_key(&pages.start)
+            && !self.any_swapped(pages)
     }
 }

@@ -1,13 +1,196 @@
-//! Operations on ordinary 2MB pages.
+//! Ordinary 2MB pages.
 
-use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions};
+use std::any::Any;
+use std::ops::Range;
 
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+
+use super::extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
 use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Large, Mapping, Pages, Region, RegionPlace, first_of, first_page, leaf,
-    pages_of,
+    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES, Region,
+    RegionPlace, Usage, allowed, first_of, first_page, leaf, pages_of, region_of, subpages_of,
 };
-use crate::OsError;
+use crate::memory::{PhysicalMemory, Recount, complement};
+use crate::{FrameClass, OsError};
+
+/// An ordinary 2MB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Large {
+    /// First frame.
+    pub block: Frame,
+    /// Permissions.
+    pub permissions: Permissions,
+}
+
+impl Extent for Large {
+    fn mechanism(&self) -> &'static dyn Mechanism {
+        &LargePages
+    }
+
+    fn pages(&self) -> u64 {
+        REGION_PAGES
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    fn find(&self, offset: u64) -> Present {
+        Present::InPlace(self.block.add(offset), self.permissions)
+    }
+
+    fn is_shared(&self, memory: &PhysicalMemory) -> bool {
+        memory.any_shared(self.block, &HoleSet::FULL)
+    }
+
+    fn offset_of(&self, frame: Frame) -> Option<u64> {
+        frame.number().checked_sub(self.block.number()).filter(|&offset| offset < REGION_PAGES)
+    }
+
+    fn share(&self, memory: &mut PhysicalMemory) {
+        memory.share_block(self.block, &HoleSet::FULL);
+    }
+
+    fn release(&self, memory: &mut PhysicalMemory) {
+        memory.release_block(self.block, &HoleSet::FULL);
+    }
+
+    fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent> {
+        Box::new(Self { permissions, ..*self })
+    }
+
+    fn shared_block(&self, _region: u64, wanted: &HoleSet) -> Option<SharedBlock> {
+        let some = !wanted.is_empty();
+        let (block, holes) = (self.block, complement(wanted));
+        some.then(|| SharedBlock { block, holes, moved: Vec::new() })
+    }
+
+    fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        visitor.blocks(self.block, 1, FrameClass::Large);
+    }
+
+    fn forget_owners(&self, memory: &mut PhysicalMemory) {
+        memory.forget_owners(self.block, &HoleSet::FULL);
+    }
+
+    fn check(
+        &self,
+        _first: VirtualPage,
+        _space: &AddressSpace,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        recount.map_in_place(self.block, &HoleSet::FULL);
+        usage.large_pages += 1;
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Acts on ordinary 2MB pages. One of which a page is detached gets holes where the address space
+/// has a mechanism for them, and is split elsewhere.
+pub(crate) struct LargePages;
+
+impl Mechanism for LargePages {
+    fn map(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        extent: Box<dyn Extent>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let large = extent.as_any().downcast_ref::<Large>().expect("an ordinary 2MB page");
+        space.map_large(region_of(first), large.block, large.permissions, effects)
+    }
+
+    fn unmap(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Box<dyn Extent> {
+        Box::new(space.unmap_large(region_of(first), effects))
+    }
+
+    fn protect(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        space.protect_large(region_of(first), permissions, effects);
+    }
+
+    fn break_up(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        space.split_large(region_of(first), &HoleSet::FULL, effects).map(|_| ())
+    }
+
+    fn drop_subpages(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        subpages: &HoleSet,
+        effects: &mut Effects<'_>,
+    ) -> Result<Part, OsError> {
+        if let Some(holes) = space.holes {
+            return holes.drop_subpages(space, first, subpages, effects);
+        }
+        let large = space.split_large(region_of(first), &complement(subpages), effects)?;
+        effects.memory.release_block(large.block, subpages);
+        Ok(Part::Done)
+    }
+
+    fn protect_part(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        pages: &Range<u64>,
+        attributes: &Attributes,
+        effects: &mut Effects<'_>,
+    ) -> Result<Part, OsError> {
+        let number = region_of(first);
+        let subpages = subpages_of(pages, number);
+        let large = *space.large_mut(number);
+        let permissions = allowed(attributes, effects.memory.any_shared(large.block, &subpages));
+        if large.permissions == permissions {
+            return Ok(Part::Done);
+        }
+        if subpages == HoleSet::FULL {
+            space.protect_large(number, permissions, effects);
+            return Ok(Part::Done);
+        }
+        match space.holes {
+            Some(holes) => holes.protect_part(space, first, pages, attributes, effects),
+            None => self.break_up(space, first, effects).map(|()| Part::BrokenUp),
+        }
+    }
+
+    fn moves_as_one(&self, _space: &AddressSpace, _first: u64, target: u64) -> bool {
+        target.is_multiple_of(REGION_PAGES)
+    }
+
+    fn detacher(&self, space: &AddressSpace) -> Option<&'static dyn Detacher> {
+        space.holes.and_then(|holes| holes.detacher(space))
+    }
+}
 
 impl AddressSpace {
     /// Maps a 2MB page where nothing is mapped.
@@ -18,18 +201,31 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        self.tables.extend(first_of(number), 2, effects)?;
-        self.insert_large(number, Large { block, permissions }, effects);
+        self.write_large(number, Large { block, permissions }, effects)?;
+        self.tell_mapped((first_of(number), REGION_PAGES), block, permissions, effects);
         Ok(())
     }
 
-    /// As [`Self::map_large`] where the directory exists.
+    /// Writes the entry of a 2MB page without saying that it is mapped, because it was so before by
+    /// other means.
+    pub(super) fn write_large(
+        &mut self,
+        number: u64,
+        large: Large,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.tables.extend(first_of(number), 2, effects)?;
+        self.insert_large(number, large, effects);
+        Ok(())
+    }
+
+    /// As [`Self::write_large`] where the directory exists.
     pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
         self.tables.attach_region(first_of(number));
-        let region = Region { mapping: Mapping::Large(large), fragment: None };
+        let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
         assert!(self.regions.insert(number, region).is_none(), "mapped twice");
         self.usage.large_pages += 1;
-        effects.change(MappingChange::Map {
+        effects.table(TableOperation::Map {
             space: self.id,
             page: first_page(number),
             size: PageSize::Size2M,
@@ -40,6 +236,7 @@ impl AddressSpace {
 
     /// Unmaps a 2MB page; the references to all its frames are now the caller's.
     pub(crate) fn unmap_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
         let large = self.take_large(number, effects);
         self.close_region(number, effects);
         large
@@ -59,7 +256,8 @@ impl AddressSpace {
         large.permissions = permissions;
         let page = first_page(number);
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Protect { space, page, size, permissions });
+        self.tell_protected((page.number(), REGION_PAGES), permissions, effects);
+        effects.table(TableOperation::Protect { space, page, size, permissions });
         self.shootdown_large(page.number(), size, effects);
     }
 
@@ -72,15 +270,16 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<Large, OsError> {
         let node = self.allocate_leaf_node(effects)?;
+        self.tell_subpages_unmapped(number, &complement(keep), effects);
         let large = self.take_large(number, effects);
         effects.ledger.done.large_pages_split += 1;
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         let mut entries = no_entries();
         for index in keep.iter() {
             let frame = large.block.add(index as u64);
             entries[index] = leaf(frame, large.permissions);
             effects.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
-            effects.change(MappingChange::Map {
+            effects.table(TableOperation::Map {
                 space: self.id,
                 page: first_page(number).add(index as u64),
                 size: PageSize::Size4K,
@@ -103,41 +302,42 @@ impl AddressSpace {
         to: Frame,
         effects: &mut Effects<'_>,
     ) -> Frame {
+        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
         let Large { block, permissions } = self.take_large(number, effects);
-        self.large_mut(number).block = to;
+        let large = Large { block: to, permissions };
+        let region = self.regions.get_mut(&number).expect("its record was left");
+        region.mapping = Mapping::Extent(Box::new(large));
         self.usage.large_pages += 1;
         let (space, page, size) = (self.id, first_page(number), PageSize::Size2M);
-        effects.change(MappingChange::Map { space, page, size, frame: to, permissions });
+        self.tell_mapped((page.number(), REGION_PAGES), to, permissions, effects);
+        effects.table(TableOperation::Map { space, page, size, frame: to, permissions });
         block
     }
 
-    /// The ordinary 2MB pages that may lie elsewhere as well: their blocks, and where they are.
+    /// The ordinary 2MB pages that may lie elsewhere as well: their blocks and places.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
-        self.regions.iter().filter_map(|(number, region)| match &region.mapping {
-            Mapping::Large(large)
-                if region.fragment.is_none() && !self.meets_segment(&pages_of(number)) =>
-            {
-                Some((large.block, (self.id, number)))
-            }
-            _ => None,
+        self.regions.iter().filter_map(|(number, region)| {
+            let large = region.mapping.extent()?.as_any().downcast_ref::<Large>()?;
+            let may_move = region.fragment.is_none() && !self.meets_segment(&pages_of(number));
+            may_move.then_some((large.block, (self.id, number)))
         })
     }
 
-    /// Unmaps a 2MB page but leaves the record of its region.
+    /// Clears the entry of a 2MB page but leaves the record of its region. What becomes of its
+    /// sub-pages the caller says.
     fn take_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         let large = *self.large_mut(number);
+        let region = self.regions.get_mut(&number).expect("mapped region");
+        region.mapping = Mapping::Changing;
         let page = first_page(number);
         let (space, size) = (self.id, PageSize::Size2M);
-        effects.change(MappingChange::Unmap { space, page, size });
+        effects.table(TableOperation::Unmap { space, page, size });
         self.shootdown_large(page.number(), size, effects);
         self.usage.large_pages -= 1;
         large
     }
 
-    fn large_mut(&mut self, number: u64) -> &mut Large {
-        match &mut self.regions.get_mut(&number).expect("mapped region").mapping {
-            Mapping::Large(large) => large,
-            _ => unreachable!("region {number:#x} is not an ordinary 2MB page"),
-        }
+    pub(super) fn large_mut(&mut self, number: u64) -> &mut Large {
+        self.region_extent_mut(number).expect("an ordinary 2MB page")
     }
 }

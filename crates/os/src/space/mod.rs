@@ -6,6 +6,8 @@
 mod area;
 mod check;
 mod demotion;
+mod extent;
+mod extents;
 mod frames;
 mod huge;
 mod large;
@@ -20,6 +22,7 @@ mod reservation;
 mod segment;
 mod superpage;
 mod tables;
+mod truth;
 mod vacate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,23 +30,28 @@ use std::iter::successors;
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, GapTolerance, HoleSet, MappingChange, PageSize, PageTableEntry, Permissions, Shootdown,
-    SpaceId, Update, VirtualPage,
+    Frame, HoleSet, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId, TableOperation, Truth,
+    Update, VirtualPage,
 };
 
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
+pub(crate) use extent::{Extent, Mechanism, Part, Present, SharedBlock};
+pub(crate) use extents::{allowed, covers};
 pub(crate) use frames::{FrameVisitor, visit_run};
+pub(crate) use huge::{Huge, HugePages};
+pub(crate) use large::Large;
 use number_map::NumberMap;
 pub(crate) use numbers::{
     ALL_PAGES, GIGABYTE_PAGES, GIGABYTE_REGIONS, REGION_PAGES, first_of, first_of_gigabyte,
     first_page, gigabyte_of, index_of, is_canonical, page_at, pages_of, pages_of_gigabyte,
     region_of, regions_of, subpages_of,
 };
+pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
-pub(crate) use region::{Entries, Large, Mapping, Pages, Perforated, Region};
+pub(crate) use region::{Entries, Mapping, Pages, Region};
 pub(crate) use segment::Segment;
 pub(crate) use superpage::Superpage;
 use tables::Tables;
@@ -59,9 +67,21 @@ pub(crate) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    pub(crate) fn change(&mut self, change: MappingChange) {
-        self.ledger.change(&change);
-        self.updates.push(Update::Change(change));
+    /// Says what is mapped where from now on.
+    pub(crate) fn truth(&mut self, truth: Truth) {
+        self.updates.push(Update::Truth(truth));
+    }
+
+    /// Writes page tables.
+    pub(crate) fn table(&mut self, operation: TableOperation) {
+        self.ledger.table(&operation);
+        self.updates.push(Update::Table(operation));
+    }
+
+    /// Writes what a mechanism has besides or instead of ordinary tables. The mechanism counts the
+    /// work itself.
+    pub(crate) fn format(&mut self, operation: impl Into<Update>) {
+        self.updates.push(operation.into());
     }
 
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
@@ -129,12 +149,10 @@ pub(crate) struct AddressSpace {
     tables: Tables,
     /// By address ÷ 2MB.
     regions: NumberMap<Region>,
-    /// 1GB pages by address ÷ 1GB.
-    huge: BTreeMap<u64, Large>,
-    /// Mode of gap-tolerant entries, where the page tables have them.
-    gap_tolerance: Option<GapTolerance>,
-    /// Gap-tolerant entries by their first page.
-    superpages: BTreeMap<u64, Superpage>,
+    /// Extents of other sizes than 2MB, by first page.
+    wide: BTreeMap<u64, Box<dyn Extent>>,
+    /// The mechanism for 2MB pages of which a page is detached; without one they are split.
+    holes: Option<&'static dyn Mechanism>,
     /// Where superpages were tried while fragmentation is injected, by first page.
     pub tried_superpages: BTreeSet<u64>,
     usage: Usage,
@@ -142,56 +160,13 @@ pub(crate) struct AddressSpace {
     segment: Option<Box<Segment>>,
 }
 
-/// The present translation of one page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Present {
-    /// By a 4KB page.
-    Page(Frame, Permissions),
-    /// By an ordinary 2MB page.
-    Large(Frame, Permissions),
-    /// By a 1GB page.
-    Huge(Frame, Permissions),
-    /// By a gap-tolerant entry.
-    Superpage(Frame, Permissions),
-    /// By a perforated page, in place.
-    InPlace(Frame, Permissions),
-    /// By an allocated hole.
-    Hole(Frame, Permissions),
-    /// A hole that is not allocated.
-    EmptyHole,
-}
-
-impl Present {
-    /// The frame it is translated to.
-    pub(crate) fn frame(self) -> Option<Frame> {
-        match self {
-            Self::Page(frame, _)
-            | Self::Large(frame, _)
-            | Self::Huge(frame, _)
-            | Self::Superpage(frame, _)
-            | Self::InPlace(frame, _)
-            | Self::Hole(frame, _) => Some(frame),
-            Self::EmptyHole => None,
-        }
-    }
-
-    /// What the translation allows.
-    pub(crate) fn permissions(self) -> Permissions {
-        match self {
-            Self::Page(_, permissions)
-            | Self::Large(_, permissions)
-            | Self::Huge(_, permissions)
-            | Self::Superpage(_, permissions)
-            | Self::InPlace(_, permissions)
-            | Self::Hole(_, permissions) => permissions,
-            Self::EmptyHole => Permissions { write: false, execute: false, user: false },
-        }
-    }
-}
-
 impl AddressSpace {
     /// An empty address space.
-    pub(crate) fn new(id: SpaceId, format: TableFormat) -> Self {
+    pub(crate) fn new(
+        id: SpaceId,
+        format: TableFormat,
+        holes: Option<&'static dyn Mechanism>,
+    ) -> Self {
         Self {
             id,
             areas: Areas::default(),
@@ -200,9 +175,8 @@ impl AddressSpace {
             punched: Vec::new(),
             tables: Tables::new(id, format),
             regions: NumberMap::default(),
-            huge: BTreeMap::new(),
-            gap_tolerance: format.gap_tolerance,
-            superpages: BTreeMap::new(),
+            wide: BTreeMap::new(),
+            holes,
             tried_superpages: BTreeSet::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
@@ -247,23 +221,12 @@ impl AddressSpace {
                     let present = Present::Page(entry.frame(), entry.permissions());
                     entry.is_present().then_some(present)
                 }
-                Mapping::Large(large) => {
-                    Some(Present::Large(large.block.add(index as u64), large.permissions))
-                }
-                Mapping::Perforated(perforated) => Some(perforated.find(index)),
+                Mapping::Extent(extent) => Some(extent.find(index as u64)),
+                Mapping::Changing => None,
             };
             return (present, true);
         }
-        (self.find_superpage(page).or_else(|| self.find_huge(page)), false)
-    }
-
-    fn find_huge(&self, page: u64) -> Option<Present> {
-        if self.huge.is_empty() {
-            return None;
-        }
-        let huge = self.huge.get(&gigabyte_of(page))?;
-        let index = page & (GIGABYTE_PAGES - 1);
-        Some(Present::Huge(huge.block.add(index), huge.permissions))
+        (self.find_wide(page), false)
     }
 
     /// The mapping of 2MB region `number`.
@@ -271,33 +234,17 @@ impl AddressSpace {
         self.regions.get(&number)
     }
 
-    /// The 2MB region that translates sub-page `index` of `block` in place.
-    pub(crate) fn in_place_region(&self, block: Frame, index: usize) -> Option<u64> {
-        let translates = |region: &Region| match &region.mapping {
-            Mapping::Large(large) => large.block == block,
-            Mapping::Perforated(page) => page.block == block && !page.holes.contains(index),
-            Mapping::Pages(_) => false,
-        };
-        self.regions.iter().find(|(_, region)| translates(region)).map(|(number, _)| number)
-    }
-
     /// Numbers of the mapped 2MB regions that touch `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
         self.regions.range(regions_of(pages)).map(|(number, _)| number).collect()
     }
 
-    /// Number of the first 2MB region from `number` on in which anything is mapped by 4KB or 2MB
-    /// entries or by superpages.
+    /// Number of the first 2MB region from `number` on in which anything is mapped by entries
+    /// of less than 1GB.
     pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
         let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
-        if self.superpages.is_empty() {
-            return region;
-        }
-        // One that begins before the region may reach into it.
-        let from = first_of(number);
-        let superpage = self.superpages.range(self.superpage_start(from)..).next();
-        let superpage = superpage.map(|(&page, _)| region_of(page.max(from)));
-        region.into_iter().chain(superpage).min()
+        let Some(first) = self.first_wide_from(first_of(number)) else { return region };
+        region.into_iter().chain([region_of(first)]).min()
     }
 
     /// Numbers of the 2MB regions that touch `pages` in which [`Self::next_region`] finds anything.
@@ -309,12 +256,6 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Numbers of the 1GB pages that touch `pages`.
-    pub(crate) fn huge_within(&self, pages: &Range<u64>) -> Vec<u64> {
-        let last = pages.end.div_ceil(GIGABYTE_PAGES);
-        self.huge.range(gigabyte_of(pages.start)..last).map(|(&number, _)| number).collect()
-    }
-
     /// Remembers that a region's first touch took a fragmented block.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
@@ -323,14 +264,6 @@ impl AddressSpace {
     /// The fragmented blocks of its regions.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
-    }
-
-    /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.
-    pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
-        let pages = pages_of_gigabyte(gigabyte_of(page));
-        !self.tables.has_directory(page)
-            && !self.huge.contains_key(&gigabyte_of(page))
-            && !self.any_swapped(pages)
     }
 
     /// A frame for a level-1 node, taken before anything else changes.
@@ -344,7 +277,7 @@ impl AddressSpace {
     fn open_leaf_node(
         &mut self,
         number: u64,
-        holes: bool,
+        branch: u8,
         effects: &mut Effects<'_>,
     ) -> Result<Frame, OsError> {
         let page = first_of(number);
@@ -352,7 +285,7 @@ impl AddressSpace {
         let node = self.allocate_leaf_node(effects);
         match node {
             Ok(frame) => {
-                self.add_leaf_node(number, frame, holes, effects);
+                self.add_leaf_node(number, frame, branch, effects);
                 self.tables.attach_region(page);
             }
             Err(_) => self.tables.prune(page, effects),
@@ -360,20 +293,20 @@ impl AddressSpace {
         node
     }
 
-    fn add_leaf_node(&self, number: u64, frame: Frame, holes: bool, effects: &mut Effects<'_>) {
+    fn add_leaf_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
         let page = first_page(number);
-        effects.change(MappingChange::AddTable { space: self.id, level: 1, page, frame, holes });
+        effects.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
     fn remove_leaf_node(
         &mut self,
         number: u64,
         frame: Frame,
-        holes: bool,
+        branch: u8,
         effects: &mut Effects<'_>,
     ) {
         let page = first_page(number);
-        effects.change(MappingChange::RemoveTable { space: self.id, level: 1, page, holes });
+        effects.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });
         effects.memory.free(frame, 0);
         self.usage.leaf_nodes -= 1;
     }
@@ -386,7 +319,7 @@ impl AddressSpace {
             perforated.holes == HoleSet::FULL && perforated.allocated == 0
         });
         if empty {
-            self.unmap_perforated(number, effects).release(effects);
+            self.unmap_perforated(number, effects).release(effects.memory);
         }
     }
 
@@ -409,6 +342,9 @@ impl AddressSpace {
         effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
+
+/// Branch of the level-1 nodes of 4KB pages.
+const PAGES: u8 = 0;
 
 fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
     PageTableEntry::leaf(frame, PageSize::Size4K, permissions)

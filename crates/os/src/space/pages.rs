@@ -1,9 +1,11 @@
 //! Operations on 4KB pages.
 
-use perforate_types::{Frame, HoleSet, MappingChange, PageSize, Permissions, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
 
 use super::region::no_entries;
-use super::{AddressSpace, Effects, Mapping, Pages, Region, index_of, leaf, pages_of, region_of};
+use super::{
+    AddressSpace, Effects, Mapping, PAGES, Pages, Region, index_of, leaf, pages_of, region_of,
+};
 use crate::OsError;
 
 impl AddressSpace {
@@ -17,11 +19,11 @@ impl AddressSpace {
         if self.regions.contains_key(&number) {
             return Ok(());
         }
-        if let Some(&superpage) = self.superpages_within(&pages_of(number)).first() {
-            self.demote_superpages(superpage, effects)?;
+        if let Some(&first) = self.wide_within(&pages_of(number)).first() {
+            self.mechanism(first).break_up(self, first, effects)?;
             return self.open_pages(page, effects);
         }
-        let node = self.open_leaf_node(number, false, effects)?;
+        let node = self.open_leaf_node(number, PAGES, effects)?;
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
@@ -34,13 +36,27 @@ impl AddressSpace {
         };
         if pages.used == 0 {
             let node = pages.node;
-            self.remove_leaf_node(number, node, false, effects);
+            self.remove_leaf_node(number, node, PAGES, effects);
             self.close_region(number, effects);
         }
     }
 
     /// Maps a 4KB page where nothing is mapped.
     pub(crate) fn map_page(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.write_page(page, frame, permissions, effects)?;
+        self.tell_mapped((page, 1), frame, permissions, effects);
+        Ok(())
+    }
+
+    /// Writes the entry of a 4KB page without saying that it is mapped, because it was so before by
+    /// other means.
+    pub(super) fn write_page(
         &mut self,
         page: u64,
         frame: Frame,
@@ -54,7 +70,7 @@ impl AddressSpace {
         }
         self.usage.pages += 1;
         effects.memory.set_owner(frame, self.id, VirtualPage::new(page));
-        effects.change(MappingChange::Map {
+        effects.table(TableOperation::Map {
             space: self.id,
             page: VirtualPage::new(page),
             size: PageSize::Size4K,
@@ -99,7 +115,8 @@ impl AddressSpace {
         assert!(entry.is_present(), "not mapped");
         pages.used -= 1;
         self.usage.pages -= 1;
-        effects.change(MappingChange::Unmap {
+        self.tell_unmapped(page, 1, effects);
+        effects.table(TableOperation::Unmap {
             space: self.id,
             page: VirtualPage::new(page),
             size: PageSize::Size4K,
@@ -120,7 +137,8 @@ impl AddressSpace {
             return;
         }
         *entry = leaf(entry.frame(), permissions);
-        effects.change(MappingChange::Protect {
+        self.tell_protected((page, 1), permissions, effects);
+        effects.table(TableOperation::Protect {
             space: self.id,
             page: VirtualPage::new(page),
             size: PageSize::Size4K,

@@ -1,10 +1,14 @@
 //! A 2MB page takes the place of a region's 4KB pages. The directory above keeps its entry, so
 //! nothing here can fail.
 
-use perforate_types::{Frame, HoleSet, MappingChange, PageSize};
+use perforate_types::{Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, TableOperation};
 
-use super::{AddressSpace, Effects, Entries, Large, Mapping, Perforated, first_page};
+use super::perforated::Perforated;
+use super::{
+    AddressSpace, Effects, Entries, Large, Mapping, PAGES, REGION_PAGES, first_of, first_page,
+};
 use crate::OsError;
+use crate::memory::complement;
 
 impl AddressSpace {
     /// A frame for the level-1 node of a perforated page that is about to be made.
@@ -26,14 +30,16 @@ impl AddressSpace {
         large: Large,
         effects: &mut Effects<'_>,
     ) -> Entries {
-        let entries = self.take_pages(number, Mapping::Large(large), effects);
+        let entries = self.take_pages(number, Mapping::Extent(Box::new(large)), effects);
         self.usage.large_pages += 1;
-        effects.change(MappingChange::Map {
+        let Large { block, permissions } = large;
+        self.tell_mapped((first_of(number), REGION_PAGES), block, permissions, effects);
+        effects.table(TableOperation::Map {
             space: self.id,
             page: first_page(number),
             size: PageSize::Size2M,
-            frame: large.block,
-            permissions: large.permissions,
+            frame: block,
+            permissions,
         });
         entries
     }
@@ -50,21 +56,24 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Entries {
         let Large { block, permissions } = large;
-        let mapping = Mapping::Perforated(Box::new(Perforated::new(large, holes, node)));
+        let mapping = Mapping::Extent(Box::new(Perforated::new(large, holes, node)));
         let entries = self.take_pages(number, mapping, effects);
-        self.add_leaf_node(number, node, true, effects);
+        self.add_leaf_node(number, node, HOLE_BRANCH, effects);
         self.usage.perforated_pages += 1;
         self.usage.holes_unallocated += holes.count() as u64;
         let page = first_page(number);
         effects.memory.add_perforated(block, self.id, page);
+        self.tell_subpages_mapped((number, &complement(&holes)), block, permissions, effects);
         let space = self.id;
-        effects.change(MappingChange::Perforate { space, page, block, permissions, holes });
+        effects.ledger.done.pages_mapped += 1;
+        effects.format(PerforatedOperation::Perforate { space, page, block, permissions, holes });
         entries
     }
 
     /// Unmaps the 4KB pages of a region and removes their node; `mapping` is what the region has
     /// from now on.
     fn take_pages(&mut self, number: u64, mapping: Mapping, effects: &mut Effects<'_>) -> Entries {
+        self.tell_subpages_unmapped(number, &self.mapped_pages(number), effects);
         let region = self.regions.get_mut(&number).expect("mapped region");
         let Mapping::Pages(pages) = std::mem::replace(&mut region.mapping, mapping) else {
             unreachable!("region {number:#x} is a 2MB page already");
@@ -72,11 +81,11 @@ impl AddressSpace {
         for index in (0..HoleSet::SUBPAGES).filter(|&index| pages.entries[index].is_present()) {
             let page = first_page(number).add(index as u64);
             let (space, size) = (self.id, PageSize::Size4K);
-            effects.change(MappingChange::Unmap { space, page, size });
+            effects.table(TableOperation::Unmap { space, page, size });
             self.shootdown_page(page.number(), effects);
         }
         self.usage.pages -= u64::from(pages.used);
-        self.remove_leaf_node(number, pages.node, false, effects);
+        self.remove_leaf_node(number, pages.node, PAGES, effects);
         pages.entries
     }
 }

@@ -1,7 +1,8 @@
-//! What is mapped in one 2MB region of an address space.
+//! Mappings of one 2MB region of an address space.
 
-use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
+use perforate_types::{Frame, PageTableEntry, VirtualPage};
 
+use super::extent::Extent;
 use super::first_page;
 use crate::memory::Fragment;
 
@@ -24,10 +25,10 @@ pub(crate) struct Region {
 pub(crate) enum Mapping {
     /// By 4KB pages.
     Pages(Pages),
-    /// By an ordinary 2MB page.
-    Large(Large),
-    /// By a 2MB page with holes.
-    Perforated(Box<Perforated>),
+    /// By an extent of 2MB.
+    Extent(Box<dyn Extent>),
+    /// Not at all at the moment: another mapping is about to take the place.
+    Changing,
 }
 
 impl Mapping {
@@ -38,11 +39,19 @@ impl Mapping {
     ) -> impl Iterator<Item = (VirtualPage, PageTableEntry)> + '_ {
         let entries = match self {
             Self::Pages(pages) => &pages.entries[..],
-            Self::Large(_) => &[],
-            Self::Perforated(perforated) => &perforated.entries[..],
+            Self::Extent(extent) => extent.entries(),
+            Self::Changing => &[],
         };
         let present = entries.iter().enumerate().filter(|(_, entry)| entry.is_present());
         present.map(move |(index, &entry)| (first_page(number).add(index as u64), entry))
+    }
+
+    /// The extent, if it is one.
+    pub(crate) fn extent(&self) -> Option<&dyn Extent> {
+        match self {
+            Self::Extent(extent) => Some(&**extent),
+            Self::Pages(_) | Self::Changing => None,
+        }
     }
 }
 
@@ -54,52 +63,4 @@ pub(crate) struct Pages {
     pub used: u32,
     /// The pages.
     pub entries: Entries,
-}
-
-/// An ordinary 2MB page.
-#[derive(Clone, Copy)]
-pub(crate) struct Large {
-    /// First frame.
-    pub block: Frame,
-    /// What it allows.
-    pub permissions: Permissions,
-}
-
-/// A 2MB page with holes. Every sub-page that is no hole holds a reference to its frame of the
-/// block, every allocated hole one to the frame it is mapped to.
-pub(crate) struct Perforated {
-    /// First frame of the block.
-    pub block: Frame,
-    /// What the sub-pages that are not holes allow.
-    pub permissions: Permissions,
-    /// This address space's own holes.
-    pub holes: HoleSet,
-    /// Frame of the level-1 node behind the shadow entry.
-    pub node: Frame,
-    /// Unallocated holes whose in-place frames are kept for this page (P §VI: reservation).
-    pub reserved: HoleSet,
-    /// Holes that are mapped.
-    pub allocated: u32,
-    /// Where the holes are mapped.
-    pub entries: Entries,
-}
-
-impl Perforated {
-    /// `large` except for `holes`, of which none is allocated; `node` is for them.
-    pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
-        Self {
-            block: large.block,
-            permissions: large.permissions,
-            holes,
-            node,
-            reserved: HoleSet::EMPTY,
-            allocated: 0,
-            entries: no_entries(),
-        }
-    }
-
-    /// The in-place frame of a sub-page.
-    pub(crate) fn in_place(&self, index: usize) -> Frame {
-        self.block.add(index as u64)
-    }
 }

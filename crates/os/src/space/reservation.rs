@@ -4,7 +4,7 @@
 
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use super::{AddressSpace, Effects, Large, Mapping, index_of, page_at, region_of};
+use super::{AddressSpace, Effects, Large, Perforated, index_of, page_at, region_of};
 use crate::OsError;
 
 impl AddressSpace {
@@ -88,11 +88,12 @@ impl AddressSpace {
 
     /// The region that keeps sub-page `index` of `block` reserved.
     pub(crate) fn reserving_region(&self, block: Frame, index: usize) -> Option<u64> {
-        let keeps = |mapping: &Mapping| match mapping {
-            Mapping::Perforated(page) => page.block == block && page.reserved.contains(index),
-            Mapping::Large(_) | Mapping::Pages(_) => false,
-        };
-        self.regions.iter().find(|(_, region)| keeps(&region.mapping)).map(|(number, _)| number)
+        let mut perforated = self.regions.iter().filter_map(|(number, region)| {
+            Some((number, region.mapping.extent()?.as_any().downcast_ref::<Perforated>()?))
+        });
+        let keeping =
+            perforated.find(|(_, page)| page.block == block && page.reserved.contains(index));
+        keeping.map(|(number, _)| number)
     }
 
     /// The in-place frame of a sub-page is reserved no more; it is the caller's.

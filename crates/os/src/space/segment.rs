@@ -13,10 +13,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, SegmentOperation, Shootdown, VirtualPage};
 
 use super::{
-    AddressSpace, Effects, Mapping, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+    AddressSpace, Effects, Large, Mapping, first_of, page_at, pages_of, region_of, regions_of,
+    subpages_of,
 };
 use crate::OsError;
 use crate::memory::PhysicalMemory;
@@ -125,14 +126,18 @@ impl AddressSpace {
         self.activate_segment(effects);
     }
 
-    /// Sets the registers; everything cached for the address space dies.
+    /// Sets the registers, which maps the held pages; everything cached for the address space dies.
     pub(crate) fn activate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        let Some(segment) = self.segment.as_deref_mut().filter(|segment| !segment.is_active) else {
-            return;
-        };
+        let Some(segment) = self.segment().filter(|segment| !segment.is_active) else { return };
+        for held in self.held_ranges() {
+            let (pages, frame) = (held.end - held.start, segment.frame_of(held.start));
+            self.tell_mapped((held.start, pages), frame, segment.permissions, effects);
+        }
+        let segment = self.segment.as_deref_mut().expect("segment");
         segment.is_active = true;
-        effects.change(MappingChange::Segment {
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Set {
             space,
             page: VirtualPage::new(segment.start),
             pages: segment.end - segment.start,
@@ -140,19 +145,26 @@ impl AddressSpace {
             permissions: segment.permissions,
         });
         for &page in &segment.escaped {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
         }
         effects.shootdown(Shootdown::Space { space });
     }
 
-    /// Clears the registers; everything cached for the address space dies.
+    /// Clears the registers, which unmaps the held pages; everything cached for the address space
+    /// dies.
     pub(crate) fn deactivate_segment(&mut self, effects: &mut Effects<'_>) {
         let space = self.id;
-        if let Some(segment) = self.segment.as_deref_mut().filter(|segment| segment.is_active) {
-            segment.is_active = false;
-            effects.change(MappingChange::ClearSegment { space });
-            effects.shootdown(Shootdown::Space { space });
+        if self.segment().is_none_or(|segment| !segment.is_active) {
+            return;
         }
+        for held in self.held_ranges() {
+            self.tell_unmapped(held.start, held.end - held.start, effects);
+        }
+        self.segment.as_deref_mut().expect("segment").is_active = false;
+        effects.ledger.done.segments_switched += 1;
+        effects.format(SegmentOperation::Clear { space });
+        effects.shootdown(Shootdown::Space { space });
     }
 
     /// Forgets the segment: pages in it that have a table entry are ordinary pages from now on.
@@ -208,7 +220,11 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let segment = self.segment.as_deref().expect("segment");
         let (frame, permissions) = (segment.frame_of(page), segment.permissions);
-        self.map_page(page, frame, permissions, effects)?;
+        if segment.is_active {
+            self.write_page(page, frame, permissions, effects)?;
+        } else {
+            self.map_page(page, frame, permissions, effects)?;
+        }
         effects.memory.forget_owner(frame);
         self.segment.as_deref_mut().expect("segment").paged += 1;
         Ok(())
@@ -222,7 +238,11 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         let segment = self.segment.as_deref().expect("segment");
         let (block, permissions) = (segment.frame_of(first_of(number)), segment.permissions);
-        self.map_large(number, block, permissions, effects)?;
+        if segment.is_active {
+            self.write_large(number, Large { block, permissions }, effects)?;
+        } else {
+            self.map_large(number, block, permissions, effects)?;
+        }
         self.segment.as_deref_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
         Ok(())
     }
@@ -265,7 +285,7 @@ impl AddressSpace {
     /// Only this can fail of an escape, and leaves everything translated as it was.
     fn open_for_escape(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let number = region_of(page);
-        if matches!(self.region(number).map(|region| &region.mapping), Some(Mapping::Large(_))) {
+        if self.has_extent(number) {
             let large = self.split_large(number, &HoleSet::FULL, effects)?;
             effects.memory.forget_owners(large.block, &HoleSet::FULL);
         }
@@ -318,10 +338,15 @@ impl AddressSpace {
         let segment = self.segment.as_deref_mut().expect("segment");
         segment.escaped.insert(page);
         segment.paged -= u64::from(is_paged);
-        if segment.is_active {
-            effects.change(MappingChange::Escape { space, page: VirtualPage::new(page) });
+        let (frame, is_active) = (segment.frame_of(page), segment.is_active);
+        if is_active && !is_paged {
+            self.tell_unmapped(page, 1, effects);
         }
-        segment.frame_of(page)
+        if is_active {
+            effects.ledger.done.pages_escaped += 1;
+            effects.format(SegmentOperation::Escape { space, page: VirtualPage::new(page) });
+        }
+        frame
     }
 
     /// A combined entry of 2MB may hold the page, not only one of its own.

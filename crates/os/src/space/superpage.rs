@@ -4,113 +4,216 @@
 //! takes the places of all of them (G §3.5). So a superpage of which a part changes becomes 4KB pages
 //! where it lies, together with what else there is in its regions.
 
+use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, GapTolerance, MappingChange, Permissions, Shootdown, VirtualPage};
+use perforate_types::{
+    Frame, GapTolerance, Permissions, Shootdown, SuperpageOperation, VirtualPage,
+};
 
+use super::extent::{Extent, Mechanism, Part, Present};
 use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Mapping, Pages, Present, Region, first_of, region_of, regions_of,
+    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, PAGES, Pages, Region, Usage, allowed,
+    covers, first_of, region_of, regions_of, visit_run,
 };
-use crate::OsError;
-use crate::memory::{PhysicalMemory, Selected};
+use crate::memory::{PhysicalMemory, Recount, Selected};
+use crate::{FrameClass, OsError};
 
 /// A gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superpage {
-    /// Where it lies.
+    /// B-blocks it maps.
     pub place: Selected,
-    /// What it allows.
+    /// Permissions.
     pub permissions: Permissions,
+    /// Mode of the page directory that holds the entry.
+    pub mode: GapTolerance,
 }
 
 impl Superpage {
     /// Its frames, in the order of its pages.
-    pub(crate) fn frames(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
-        let blocks = self.place.blocks(mode);
-        blocks.flat_map(move |block| (0..mode.block_frames()).map(move |index| block.add(index)))
+    pub(crate) fn frames(self) -> impl Iterator<Item = Frame> {
+        let blocks = self.place.blocks(self.mode);
+        let length = self.mode.block_frames();
+        blocks.flat_map(move |block| (0..length).map(move |index| block.add(index)))
+    }
+}
+
+impl Extent for Superpage {
+    fn mechanism(&self) -> &'static dyn Mechanism {
+        &Superpages
     }
 
-    /// Whether any of its frames has more than one mapping.
-    pub(crate) fn is_shared(self, mode: GapTolerance, memory: &PhysicalMemory) -> bool {
-        self.frames(mode).any(|frame| memory.is_shared(frame))
+    fn pages(&self) -> u64 {
+        self.mode.entry_pages()
     }
 
-    /// One mapping less of each of its frames.
-    pub(crate) fn release(self, mode: GapTolerance, memory: &mut PhysicalMemory) {
-        self.frames(mode).for_each(|frame| memory.release(frame));
+    fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    fn find(&self, offset: u64) -> Present {
+        let block = self.place.block(self.mode, offset >> self.mode.block_order());
+        let frame = block.add(offset & (self.mode.block_frames() - 1));
+        Present::InPlace(frame, self.permissions)
+    }
+
+    fn is_shared(&self, memory: &PhysicalMemory) -> bool {
+        self.frames().any(|frame| memory.is_shared(frame))
+    }
+
+    fn offset_of(&self, frame: Frame) -> Option<u64> {
+        let slice = Frame::new(frame.number() - frame.number() % self.mode.slice_frames());
+        let is_near = self.place.slice == slice || self.place.second == slice;
+        let offset = is_near.then(|| self.frames().position(|of| of == frame)).flatten();
+        offset.map(|offset| offset as u64)
+    }
+
+    fn share(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.share(frame));
+    }
+
+    fn release(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.release(frame));
+    }
+
+    fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent> {
+        Box::new(Self { permissions, ..*self })
+    }
+
+    fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        for block in self.place.blocks(self.mode) {
+            let first = block.number();
+            visit_run(first..first + self.mode.block_frames(), FrameClass::Superpage, visitor);
+        }
+    }
+
+    fn forget_owners(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.forget_owner(frame));
+    }
+
+    fn check(
+        &self,
+        first: VirtualPage,
+        space: &AddressSpace,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        let pages = first.number()..first.number() + self.pages();
+        usage.superpage_pages += self.pages();
+        self.frames().for_each(|frame| recount.map(frame, None));
+        if let Some(number) = space.regions_within(&pages).first() {
+            return Err(format!("region {number:#x} has a node beside superpage {first:?}"));
+        }
+        match space.areas.gaps(pages).first() {
+            Some(gap) => Err(format!("superpage {first:?} has no area at {:#x}", gap.start)),
+            None => Ok(()),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Acts on gap-tolerant entries. One of which a part changes becomes 4KB pages.
+pub(crate) struct Superpages;
+
+impl Mechanism for Superpages {
+    fn map(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        extent: Box<dyn Extent>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let superpage = *extent.into_any().downcast::<Superpage>().expect("a superpage");
+        space.map_superpage(first, superpage, effects)
+    }
+
+    fn unmap(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Box<dyn Extent> {
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
+        let superpage = space.take_superpage(first, effects);
+        space.tables.prune(first, effects);
+        Box::new(superpage)
+    }
+
+    fn protect(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        space.protect_superpage(first, permissions, effects);
+    }
+
+    fn break_up(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        space.demote_superpages(first, effects)
+    }
+
+    fn protect_part(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        pages: &Range<u64>,
+        attributes: &Attributes,
+        effects: &mut Effects<'_>,
+    ) -> Result<Part, OsError> {
+        let extent = space.extent(first);
+        let permissions = allowed(attributes, extent.is_shared(effects.memory));
+        if covers(pages, &(first..first + extent.pages())) {
+            space.protect_superpage(first, permissions, effects);
+            return Ok(Part::Done);
+        }
+        if extent.permissions() == permissions {
+            return Ok(Part::Done);
+        }
+        space.demote_superpages(first, effects).map(|()| Part::BrokenUp)
+    }
+
+    fn moves_as_one(&self, space: &AddressSpace, first: u64, target: u64) -> bool {
+        let pages = space.extent(first).pages();
+        target.is_multiple_of(pages)
+            && regions_of(&(target..target + pages)).all(|number| space.region(number).is_none())
+    }
+
+    /// Moves it to other B-blocks, if nobody else maps it.
+    fn relocate(&self, space: &mut AddressSpace, first: u64, effects: &mut Effects<'_>) -> bool {
+        if space.extent(first).is_shared(effects.memory) {
+            return false;
+        }
+        let Some(place) = effects.memory.allocate_superpage() else { return false };
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
+        let old = space.take_superpage(first, effects);
+        let moved = space.map_superpage(first, Superpage { place, ..old }, effects);
+        moved.expect("the directory is there");
+        effects.ledger.done.frames_migrated += old.pages();
+        old.release(effects.memory);
+        true
     }
 }
 
 impl AddressSpace {
-    /// The mode of its superpages.
-    ///
-    /// # Panics
-    /// If its page tables have none.
-    pub(crate) fn mode(&self) -> GapTolerance {
-        self.gap_tolerance.expect("the page tables have gap-tolerant entries")
-    }
-
-    /// The superpage entry whose first page is `page`.
-    pub(crate) fn superpage(&self, page: u64) -> Superpage {
-        self.superpages[&page]
-    }
-
-    /// Whether there is a superpage entry whose first page is `page`.
-    pub(crate) fn has_superpage(&self, page: u64) -> bool {
-        self.superpages.contains_key(&page)
-    }
-
-    /// First page of the entry around `page`.
-    pub(crate) fn superpage_start(&self, page: u64) -> u64 {
-        page & !(self.mode().entry_pages() - 1)
-    }
-
-    pub(super) fn find_superpage(&self, page: u64) -> Option<Present> {
-        if self.superpages.is_empty() {
-            return None;
-        }
-        let mode = self.mode();
-        let start = self.superpage_start(page);
-        let superpage = self.superpages.get(&start)?;
-        let index = page - start;
-        let block = superpage.place.block(mode, index >> mode.block_order());
-        let frame = block.add(index & (mode.block_frames() - 1));
-        Some(Present::Superpage(frame, superpage.permissions))
-    }
-
-    /// First pages of the entries that touch `pages`.
-    pub(crate) fn superpages_within(&self, pages: &Range<u64>) -> Vec<u64> {
-        if self.superpages.is_empty() || pages.is_empty() {
-            return Vec::new();
-        }
-        let first = self.superpage_start(pages.start);
-        self.superpages.range(first..pages.end).map(|(&page, _)| page).collect()
-    }
-
-    /// The pages of the entry at `page`.
-    pub(crate) fn superpage_pages(&self, page: u64) -> Range<u64> {
-        page..page + self.mode().entry_pages()
-    }
-
-    /// The frames that its entries map, with their first pages.
-    pub(crate) fn superpages(&self) -> impl Iterator<Item = (u64, Superpage)> + '_ {
-        self.superpages.iter().map(|(&page, &superpage)| (page, superpage))
-    }
-
-    /// The entry that maps `frame`, and the page.
-    pub(crate) fn superpage_of(&self, frame: Frame) -> Option<u64> {
-        let mode = self.gap_tolerance?;
-        let slice = Frame::new(frame.number() - frame.number() % mode.slice_frames());
-        let near = self.superpages().filter(|(_, superpage)| {
-            superpage.place.slice == slice || superpage.place.second == slice
-        });
-        near.into_iter().find_map(|(page, superpage)| {
-            let index = superpage.frames(mode).position(|of| of == frame)?;
-            Some(page + index as u64)
-        })
-    }
-
     /// Maps a superpage entry at `page` where nothing is mapped.
     pub(crate) fn map_superpage(
         &mut self,
@@ -120,14 +223,16 @@ impl AddressSpace {
     ) -> Result<(), OsError> {
         self.tables.extend(page, 2, effects)?;
         self.tables.attach_region(page);
-        let before = self.superpages.insert(page, superpage);
-        assert!(before.is_none(), "mapped twice");
-        self.usage.superpage_pages += self.mode().entry_pages();
-        let Superpage { place: Selected { slice, second, selection }, permissions } = superpage;
-        effects.change(MappingChange::MapSuperpage {
+        self.insert_wide(page, Box::new(superpage));
+        self.usage.superpage_pages += superpage.pages();
+        let Superpage { place: Selected { slice, second, selection }, permissions, mode } =
+            superpage;
+        self.tell_superpage_mapped(page, superpage, effects);
+        effects.ledger.done.pages_mapped += 1;
+        effects.format(SuperpageOperation::Map {
             space: self.id,
             page: VirtualPage::new(page),
-            mode: self.mode(),
+            mode,
             slice,
             second,
             selection,
@@ -136,51 +241,45 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Unmaps the superpage entry at `page`; the references to its frames are now the caller's.
-    pub(crate) fn unmap_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
-        let superpage = self.take_superpage(page, effects);
-        self.tables.prune(page, effects);
-        superpage
-    }
-
-    /// Maps the superpage entry at `page` to other B-blocks; the references to the frames it had are
-    /// now the caller's.
-    pub(crate) fn move_superpage_to(
-        &mut self,
-        page: u64,
-        place: Selected,
-        effects: &mut Effects<'_>,
-    ) -> Superpage {
-        let old = self.take_superpage(page, effects);
-        let moved = self.map_superpage(page, Superpage { place, ..old }, effects);
-        moved.expect("the directory is there");
-        old
+    /// The pages of a superpage entry are mapped: B-blocks beside one another are one run.
+    fn tell_superpage_mapped(&self, page: u64, superpage: Superpage, effects: &mut Effects<'_>) {
+        let Superpage { place, permissions, mode } = superpage;
+        let block_frames = mode.block_frames();
+        let mut blocks = place.blocks(mode).peekable();
+        let mut first_page = page;
+        while let Some(first) = blocks.next() {
+            let mut pages = block_frames;
+            while blocks.next_if_eq(&first.add(pages)).is_some() {
+                pages += block_frames;
+            }
+            self.tell_mapped((first_page, pages), first, permissions, effects);
+            first_page += pages;
+        }
     }
 
     /// Gives the superpage entry at `page` other permissions.
-    pub(crate) fn protect_superpage(
+    fn protect_superpage(
         &mut self,
         page: u64,
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let superpage = self.superpages.get_mut(&page).expect("superpage");
+        let superpage: &mut Superpage = self.wide_mut(page).expect("a superpage");
         if superpage.permissions == permissions {
             return;
         }
         superpage.permissions = permissions;
-        let (space, mode, page) = (self.id, self.mode(), VirtualPage::new(page));
-        effects.change(MappingChange::ProtectSuperpage { space, page, mode, permissions });
+        let (mode, pages) = (superpage.mode, superpage.pages());
+        self.tell_protected((page, pages), permissions, effects);
+        effects.ledger.done.pages_protected += 1;
+        let (space, page) = (self.id, VirtualPage::new(page));
+        effects.format(SuperpageOperation::Protect { space, page, mode, permissions });
         effects.shootdown(Shootdown::Superpage { space, page, mode });
     }
 
     /// Makes 4KB pages of the superpages in the regions of the entry at `page`, where they lie.
-    pub(crate) fn demote_superpages(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let regions = regions_of(&self.superpage_pages(page));
+    fn demote_superpages(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        let regions = regions_of(&(page..page + self.extent(page).pages()));
         let mut nodes = Vec::new();
         for _ in regions.clone() {
             match effects.memory.allocate_nodes(0) {
@@ -192,10 +291,10 @@ impl AddressSpace {
             }
         }
         let mut pages = Vec::new();
-        for page in self.superpages_within(&(first_of(regions.start)..first_of(regions.end))) {
+        for page in self.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
             let superpage = self.take_superpage(page, effects);
             effects.ledger.done.superpages_demoted += 1;
-            let frames = superpage.frames(self.mode());
+            let frames = superpage.frames();
             pages.extend((page..).zip(frames.map(|frame| (frame, superpage.permissions))));
         }
         for (number, node) in regions.zip(nodes) {
@@ -205,7 +304,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Opens a region with these 4KB pages.
+    /// Opens a region with these 4KB pages, which were mapped before.
     fn open_with(
         &mut self,
         number: u64,
@@ -214,22 +313,24 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         self.usage.leaf_nodes += 1;
-        self.add_leaf_node(number, node, false, effects);
+        self.add_leaf_node(number, node, PAGES, effects);
         self.tables.attach_region(first_of(number));
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         for (page, (frame, permissions)) in pages {
-            self.map_page(page, frame, permissions, effects).expect("the node is there");
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
         }
         self.close_pages_if_empty(number, effects);
     }
 
-    /// Unmaps the entry but leaves the nodes above it.
+    /// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
     fn take_superpage(&mut self, page: u64, effects: &mut Effects<'_>) -> Superpage {
-        let superpage = self.superpages.remove(&page).expect("superpage");
-        let (space, mode) = (self.id, self.mode());
+        let superpage =
+            *self.take_wide(page).into_any().downcast::<Superpage>().expect("superpage");
+        let (space, mode) = (self.id, superpage.mode);
         let first = VirtualPage::new(page);
-        effects.change(MappingChange::UnmapSuperpage { space, page: first, mode });
+        effects.ledger.done.pages_unmapped += 1;
+        effects.format(SuperpageOperation::Unmap { space, page: first, mode });
         effects.shootdown(Shootdown::Superpage { space, page: first, mode });
         self.usage.superpage_pages -= mode.entry_pages();
         self.tables.detach_region(page);
@@ -240,9 +341,8 @@ impl AddressSpace {
     pub(crate) fn is_clear_for_superpages(&self, pages: &Range<u64>) -> bool {
         let regions = regions_of(pages);
         let whole = first_of(regions.start)..first_of(regions.end);
-        self.superpages_within(&whole).is_empty()
+        self.wide_within(&whole).is_empty()
             && regions.into_iter().all(|number| self.region(number).is_none())
-            && self.huge_within(&whole).is_empty()
             && !self.meets_segment(&whole)
             && !self.any_swapped(whole)
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use perforate_types::{Frame, MappingChange, SpaceId, VirtualPage};
+use perforate_types::{Frame, SpaceId, TableOperation, VirtualPage};
 
 use super::{first_of_gigabyte, gigabyte_of};
 use crate::memory::PhysicalMemory;
@@ -90,19 +90,19 @@ impl Tables {
         if self.root.is_none() {
             let frame = effects.memory.allocate_nodes(0)?;
             self.root = Some(Node { frame, entries: 0 });
-            effects.change(self.added(4, 0, frame));
+            effects.table(self.added(4, 0, frame));
         }
         if let Entry::Vacant(place) = self.level3.entry(page >> 27) {
             let frame = effects.memory.allocate_nodes(0)?;
             place.insert(Node { frame, entries: 0 });
             self.root.as_mut().expect("just made").entries += 1;
-            effects.change(self.added(3, page >> 27 << 27, frame));
+            effects.table(self.added(3, page >> 27 << 27, frame));
         }
         if level <= 2 && !self.has_directory(page) {
             let frame = effects.memory.allocate_nodes(self.directory_order)?;
             self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            effects.change(self.added(2, first_of_gigabyte(gigabyte_of(page)), frame));
+            effects.table(self.added(2, first_of_gigabyte(gigabyte_of(page)), frame));
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Tables {
     /// so that nothing can fail half-way.
     pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-        effects.change(self.added(2, page, frame));
+        effects.table(self.added(2, page, frame));
     }
 
     /// Frames for a level-2 node.
@@ -144,30 +144,30 @@ impl Tables {
         let (gigabyte, top) = (gigabyte_of(page), page >> 27);
         if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
             let node = self.level2.remove(&gigabyte).expect("found");
-            effects.change(self.removed(2, first_of_gigabyte(gigabyte)));
+            effects.table(self.removed(2, first_of_gigabyte(gigabyte)));
             effects.memory.free(node.frame, self.directory_order);
             self.level3.get_mut(&top).expect("parent").entries -= 1;
         }
         if self.level3.get(&top).is_some_and(|node| node.entries == 0) {
             let node = self.level3.remove(&top).expect("found");
-            effects.change(self.removed(3, top << 27));
+            effects.table(self.removed(3, top << 27));
             effects.memory.free(node.frame, 0);
             self.root.as_mut().expect("parent").entries -= 1;
         }
         if self.root.as_ref().is_some_and(|node| node.entries == 0) {
             let node = self.root.take().expect("found");
-            effects.change(self.removed(4, 0));
+            effects.table(self.removed(4, 0));
             effects.memory.free(node.frame, 0);
         }
     }
 
-    fn added(&self, level: u8, page: u64, frame: Frame) -> MappingChange {
+    fn added(&self, level: u8, page: u64, frame: Frame) -> TableOperation {
         let page = VirtualPage::new(page);
-        MappingChange::AddTable { space: self.space, level, page, frame, holes: false }
+        TableOperation::AddNode { space: self.space, level, page, frame, branch: 0 }
     }
 
-    fn removed(&self, level: u8, page: u64) -> MappingChange {
+    fn removed(&self, level: u8, page: u64) -> TableOperation {
         let page = VirtualPage::new(page);
-        MappingChange::RemoveTable { space: self.space, level, page, holes: false }
+        TableOperation::RemoveNode { space: self.space, level, page, branch: 0 }
     }
 }

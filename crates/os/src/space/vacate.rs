@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::HoleSet;
-
-use super::{AddressSpace, Effects, Mapping, page_at, pages_of, pages_of_gigabyte};
+use super::{AddressSpace, Effects, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl AddressSpace {
@@ -23,29 +21,14 @@ impl AddressSpace {
                 || pages.end < range.end
                 || escaped.range(range.clone()).next().is_some()
         };
-        for number in self.huge_within(pages) {
-            if breaks(&pages_of_gigabyte(number)) {
-                self.split_huge(number, effects)?;
-            }
-        }
-        for page in self.superpages_within(pages) {
-            if self.has_superpage(page) && breaks(&self.superpage_pages(page)) {
-                self.demote_superpages(page, effects)?;
+        for first in self.wide_within(pages) {
+            if self.has_wide(first) && breaks(&(first..first + self.extent(first).pages())) {
+                self.mechanism(first).break_up(self, first, effects)?;
             }
         }
         for number in self.regions_within(pages) {
-            if !breaks(&pages_of(number)) {
-                continue;
-            }
-            match &self.region(number).expect("mapped region").mapping {
-                Mapping::Pages(_) => {}
-                Mapping::Large(_) => {
-                    self.split_large(number, &HoleSet::FULL, effects)?;
-                }
-                Mapping::Perforated(_) => {
-                    self.demote(number, effects)?;
-                    effects.ledger.done.large_pages_split += 1;
-                }
+            if breaks(&pages_of(number)) && self.has_extent(number) {
+                self.mechanism(first_of(number)).break_up(self, first_of(number), effects)?;
             }
         }
         Ok(())
@@ -60,33 +43,24 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> (u64, u64) {
         let before = self.usage().mapped_pages();
-        for number in self.huge_within(pages) {
-            let block = self.unmap_huge(number, effects);
-            effects.memory.release_huge(block);
-        }
-        for page in self.superpages_within(pages) {
-            let mode = self.mode();
-            self.unmap_superpage(page, effects).release(mode, effects.memory);
+        for first in self.wide_within(pages) {
+            self.mechanism(first).unmap(self, first, effects).release(effects.memory);
         }
         let stays = |page: u64| !pages.contains(&page) || escaped.contains(&page);
         for number in self.regions_within(pages) {
-            match &self.region(number).expect("mapped region").mapping {
-                Mapping::Large(_) => {
-                    let large = self.unmap_large(number, effects);
-                    effects.memory.release_block(large.block, &HoleSet::FULL);
-                }
-                Mapping::Perforated(_) => self.unmap_perforated(number, effects).release(effects),
-                Mapping::Pages(_) => {
-                    for index in self.mapped_pages(number).iter() {
-                        let page = page_at(number, index);
-                        if !stays(page) {
-                            let frame = self.unmap_page(page, effects);
-                            effects.memory.release(frame);
-                        }
-                    }
-                    self.close_pages_if_empty(number, effects);
+            if self.has_extent(number) {
+                let first = first_of(number);
+                self.mechanism(first).unmap(self, first, effects).release(effects.memory);
+                continue;
+            }
+            for index in self.mapped_pages(number).iter() {
+                let page = page_at(number, index);
+                if !stays(page) {
+                    let frame = self.unmap_page(page, effects);
+                    effects.memory.release(frame);
                 }
             }
+            self.close_pages_if_empty(number, effects);
         }
         let moved = before - self.usage().mapped_pages();
         let mut swapped = 0;

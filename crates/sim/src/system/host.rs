@@ -126,8 +126,8 @@ impl System {
 
     fn publish_host_update(&mut self, index: usize) -> Result<(), SimError> {
         let update = &self.updates[index];
-        if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
-            oracles.apply_host(change).map_err(|source| SimError::Oracle {
+        if let Some(oracles) = &mut self.oracles {
+            oracles.hear_host(update).map_err(|source| SimError::Oracle {
                 scheme: self.scheme.clone(),
                 seed: self.seed,
                 instruction: self.instruction,

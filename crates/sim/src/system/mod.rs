@@ -5,6 +5,7 @@ mod modes;
 mod population;
 
 use perforate_mmu::{Mmu, PageFault, Translated};
+use perforate_oracle::{Disagreement, Oracle};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, Work};
 use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
 
@@ -182,6 +183,16 @@ impl System {
         &self.located
     }
 
+    /// What is true of the operating system's mapping, if every translation is checked.
+    pub fn oracle(&self) -> Option<&Oracle> {
+        self.oracles.as_ref().map(Oracles::own)
+    }
+
+    /// What is true of the host's mapping, if there is one and every translation is checked.
+    pub fn host_oracle(&self) -> Option<&Oracle> {
+        self.oracles.as_ref().and_then(Oracles::host)
+    }
+
     /// The operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
@@ -210,8 +221,8 @@ impl System {
         let shadows = self.mmu.shadow().is_some();
         for index in 0..self.updates.len() {
             let update = &self.updates[index];
-            if let (Some(oracles), Update::Change(change)) = (&mut self.oracles, update) {
-                oracles.apply(change).map_err(|source| SimError::Oracle {
+            if let Some(oracles) = &mut self.oracles {
+                oracles.hear(update).map_err(|source| SimError::Oracle {
                     scheme: self.scheme.clone(),
                     seed: self.seed,
                     instruction: self.instruction,
@@ -266,18 +277,30 @@ impl System {
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
-                Err(PageFault::Host(fault)) if !self.serve_host_fault(fault)? => return Ok(None),
-                Err(PageFault::Shadow) if !self.serve_shadow_fault(kind, address)? => {
-                    return Ok(None);
-                }
-                Err(PageFault::Host(_) | PageFault::Shadow) => {}
-                Err(_) if !self.serve_fault(kind, address)? => return Ok(None),
+                Err(fault) if !self.serve(kind, address, fault)? => return Ok(None),
                 Err(_) => {}
             }
             result = self.mmu.translate(kind, address, &mut self.steps);
         }
         self.check(kind, address, &result)?;
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
+    }
+
+    /// Has whoever is to blame serve a fault; returns whether the access may be tried again.
+    fn serve(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+        fault: PageFault,
+    ) -> Result<bool, SimError> {
+        let again = match fault {
+            PageFault::Host(fault) => self.serve_host_fault(fault)?,
+            PageFault::Shadow => self.serve_shadow_fault(kind, address)?,
+            PageFault::NotMapped | PageFault::Protection => self.serve_fault(kind, address)?,
+        };
+        let served = self.oracles.as_mut().map_or(Ok(()), Oracles::served);
+        served.map_err(|source| self.disagree(source))?;
+        Ok(again)
     }
 
     /// Has the operating system serve the page fault of an access; returns whether the access may
@@ -323,12 +346,12 @@ impl System {
         for &(page, frame) in &self.located {
             outcome = outcome.and_then(|()| oracles.check_table(page, frame));
         }
-        outcome.map_err(|source| SimError::Disagreement {
-            scheme: self.scheme.clone(),
-            seed: self.seed,
-            instruction: self.instruction,
-            source,
-        })
+        outcome.map_err(|source| self.disagree(source))
+    }
+
+    fn disagree(&self, source: Disagreement) -> SimError {
+        let (scheme, seed, instruction) = (self.scheme.clone(), self.seed, self.instruction);
+        SimError::Disagreement { scheme, seed, instruction, source }
     }
 
     /// Figures of the operating system and the translation hardware.

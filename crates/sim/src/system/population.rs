@@ -9,7 +9,9 @@
 use std::ops::Range;
 
 use perforate_os::SegmentRule;
-use perforate_types::{Advice, MappingChange, PageSize, ProgramEvent, Update, VirtualAddress};
+use perforate_types::{
+    Advice, PageSize, ProgramEvent, TableOperation, Truth, Update, VirtualAddress,
+};
 
 use super::System;
 use crate::SimError;
@@ -81,13 +83,9 @@ impl System {
         Ok(())
     }
 
-    /// Counts the pages that the host has just mapped as exits of the virtual machine.
-    fn count_backed(&mut self) {
-        let is_page = |update: &&Update| {
-            let Update::Change(change) = update else { return false };
-            matches!(change, MappingChange::Map { .. } | MappingChange::Perforate { .. })
-        };
-        self.host.exits.nested_fault += self.updates.iter().filter(is_page).count() as u64;
+    /// Translations that the host added since it booted, as a guest's touches bring them in.
+    fn pages_backed(&self) -> u64 {
+        self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
 
     fn populating_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
@@ -99,9 +97,10 @@ impl System {
         self.updates.iter().for_each(|update| note_written(update, &mut written));
         for run in written {
             for part in parts(run) {
+                let before = self.pages_backed();
                 self.change_host(|host, updates| host.back(part, updates))?;
                 // Each page that the host maps was a violation of its own.
-                self.count_backed();
+                self.host.exits.nested_fault += self.pages_backed() - before;
             }
         }
         Ok(())
@@ -115,20 +114,12 @@ fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     (start..end).step_by(pages as usize).map(move |first| first..end.min(first + pages))
 }
 
-/// Adds the frames that the guest's kernel writes to for this change: new pages and table nodes.
+/// Adds the frames that the guest's kernel writes to for this update: new pages and table nodes.
 /// Neighbours become one run.
 fn note_written(update: &Update, runs: &mut Vec<Range<u64>>) {
-    let Update::Change(change) = update else { return };
-    match *change {
-        MappingChange::Map { size, frame, .. } => add(runs, frame.number(), size.pages()),
-        MappingChange::MapHole { frame, .. } | MappingChange::AddTable { frame, .. } => {
-            add(runs, frame.number(), 1);
-        }
-        MappingChange::Segment { frame, pages, .. } => add(runs, frame.number(), pages),
-        MappingChange::Perforate { block, ref holes, .. } => {
-            let in_place = (0..PageSize::Size2M.pages()).filter(|&i| !holes.contains(i as usize));
-            in_place.for_each(|index| add(runs, block.number() + index, 1));
-        }
+    match update {
+        Update::Truth(Truth::Map { run, frame, .. }) => add(runs, frame.number(), run.pages),
+        Update::Table(TableOperation::AddNode { frame, .. }) => add(runs, frame.number(), 1),
         _ => {}
     }
 }

@@ -3,7 +3,8 @@
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, Machine, MemoryState, SimError, System, SystemOptions};
 use perforate_types::{
-    AccessKind, Counters, MappingChange, ProgramEvent, SpaceId, Update, VirtualAddress, VirtualPage,
+    AccessKind, Counters, ProgramEvent, SpaceId, TableOperation, Truth, Update, VirtualAddress,
+    VirtualPage,
 };
 
 use super::expected::saved_pages;
@@ -158,8 +159,8 @@ fn second_machine(
     guest.event(heap, &mut guest_updates)?;
     for update in guest_updates {
         let (frame, pages) = match update {
-            Update::Change(MappingChange::Map { frame, size, .. }) => (frame, size.pages()),
-            Update::Change(MappingChange::AddTable { frame, .. }) => (frame, 1),
+            Update::Truth(Truth::Map { run, frame, .. }) => (frame, run.pages),
+            Update::Table(TableOperation::AddNode { frame, .. }) => (frame, 1),
             _ => continue,
         };
         let kernel = hypervisor.kernel_mut();

@@ -2,11 +2,16 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, Permissions, SpaceId, Update};
 
+use crate::OsError;
 use crate::kernel::{Kernel, SpacePage};
-use crate::space::{Present, region_of};
-use crate::{OsError, PartialChange};
+use crate::space::{Effects, Present};
+
+/// 2MB pages split and sub-pages punched so far.
+fn broken(effects: &Effects<'_>) -> (u64, u64) {
+    (effects.ledger.done.large_pages_split, effects.ledger.done.subpages_punched)
+}
 
 impl Kernel {
     /// Maps a page to a frame of the stable tree.
@@ -38,52 +43,36 @@ impl Kernel {
         to: Option<Frame>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let number = region_of(page);
-        let splits = self.partial_change() == PartialChange::Split;
         let (present, own) = self.candidate((id, page)).expect("a candidate");
         let permissions = Permissions { write: false, ..present.permissions() };
         let frame = to.unwrap_or(own);
-        let is_large = matches!(present, Present::Large(..));
         let (space, mut effects) = self.parts(id, updates)?;
         let effects = &mut effects;
-        if is_large && splits {
-            space.split_large(number, &HoleSet::FULL, effects)?;
+        let (split_before, punched_before) = broken(effects);
+        let was_whole = space.extent_at(page).is_some_and(|(_, extent)| extent.is_whole());
+        if !present.has_own_entry() && space.detacher(page).is_none() {
+            space.break_up(page, effects)?;
         }
-        let is_superpage = matches!(present, Present::Superpage(..));
-        if is_superpage {
-            space.demote_superpages(space.superpage_start(page), effects)?;
-        }
-        match present {
-            Present::Large(..) if !splits => {
-                space.punch(page, effects)?;
-                space.map_hole(page, frame, permissions, effects);
+        match space.detacher(page) {
+            Some(detacher) if !present.has_own_entry() => {
+                detacher.detach(space, page, effects)?;
+                detacher.fill(space, page, frame, permissions, effects);
             }
-            Present::InPlace(..) => {
-                space.punch(page, effects)?;
-                space.map_hole(page, frame, permissions, effects);
+            _ if to.is_some() => {
+                space.remap(page, frame, permissions, effects);
             }
-            Present::Large(..) | Present::Superpage(..) | Present::Page(..) if to.is_none() => {
-                space.protect_page(page, permissions, effects);
-            }
-            Present::Large(..) | Present::Superpage(..) | Present::Page(..) => {
-                space.unmap_page(page, effects);
-                space.map_page(page, frame, permissions, effects)?;
-            }
-            Present::Hole(..) => {
-                if to.is_some() || present.permissions().write {
-                    space.remap_hole(page, frame, permissions, effects);
-                }
-            }
-            Present::Huge(..) | Present::EmptyHole => unreachable!("no candidate"),
+            Some(_) if !present.permissions().write => {}
+            _ => space.protect_own(page, permissions, effects),
         }
         if to.is_some() {
             effects.memory.share(frame);
             effects.memory.release(own);
         }
-        let punches = (is_large && !splits) || matches!(present, Present::InPlace(..));
-        self.ksm.counts.split += u64::from(is_large && splits);
-        self.ksm.counts.perforated += u64::from(is_large && !splits);
-        self.ksm.counts.punched += u64::from(punches);
+        let (split, punched) = broken(effects);
+        let was_punched = punched > punched_before;
+        self.ksm.counts.split += split - split_before;
+        self.ksm.counts.perforated += u64::from(was_punched && was_whole);
+        self.ksm.counts.punched += u64::from(was_punched);
         Ok(())
     }
 
@@ -92,7 +81,7 @@ impl Kernel {
     pub(super) fn maps_merged(&self, place: SpacePage, identity: u64, frame: Frame) -> bool {
         let Some((present, now)) = self.candidate(place) else { return false };
         now == frame
-            && matches!(present, Present::Page(..) | Present::Hole(..))
+            && present.has_own_entry()
             && !present.permissions().write
             && self.contents.identity(place.0, place.1) == identity
     }

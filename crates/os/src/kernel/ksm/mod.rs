@@ -124,7 +124,8 @@ impl Kernel {
     fn candidate(&self, (id, page): SpacePage) -> Option<(Present, Frame)> {
         let space = self.space(id).ok()?;
         let present = space.find(page)?;
-        if matches!(present, Present::Huge(..)) || space.in_segment(page) {
+        let stays = space.extent_at(page).is_some_and(|(_, extent)| extent.stays_whole());
+        if stays || space.in_segment(page) {
             return None;
         }
         let attributes = space.areas.find(page)?.attributes;

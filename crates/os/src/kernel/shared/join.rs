@@ -1,25 +1,17 @@
 //! Touches of shared memory that others map already: the page is joined, as a part of a 2MB or 1GB
 //! page where that is possible.
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::Elsewhere;
 use crate::OsError;
 use crate::kernel::{FirstTouch, Kernel};
 use crate::memory::complement;
 use crate::space::{
-    AddressSpace, Area, Effects, GIGABYTE_PAGES, Large, Present, REGION_PAGES, first_of,
-    gigabyte_of, index_of, page_at, pages_of, pages_of_gigabyte, region_of, subpages_of,
+    AddressSpace, Area, Effects, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present,
+    REGION_PAGES, SharedBlock, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
+    subpages_of,
 };
-
-/// What a 2MB mapping holds of an object.
-pub(super) struct SharedBlock {
-    block: Frame,
-    /// Sub-pages that are not in place.
-    holes: HoleSet,
-    /// Those of them that are mapped, to which frames.
-    moved: Vec<(usize, Frame)>,
-}
 
 impl Kernel {
     /// Maps an untouched page of shared memory as far as others map it already. Returns whether
@@ -115,11 +107,9 @@ impl Kernel {
         let fits = part.distance.rem_euclid(GIGABYTE_PAGES as i64) == 0
             && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
             && self.space(id)?.is_gigabyte_empty(page);
-        let present = self.space(part.space)?.find(part.pages.start);
-        Ok(match present {
-            Some(Present::Huge(frame, _)) if fits => Some(frame.align_down(PageSize::Size1G)),
-            _ => None,
-        })
+        let there = self.space(part.space)?.extent_at(part.pages.start);
+        let huge = there.and_then(|(_, extent)| extent.as_any().downcast_ref::<Huge>());
+        Ok(huge.filter(|_| fits).map(|huge| huge.run))
     }
 
     fn join_huge(
@@ -131,7 +121,9 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (space, mut effects) = self.parts(id, updates)?;
-        space.map_huge(gigabyte_of(page), run, permissions, &mut effects)?;
+        let huge = Huge { run, permissions };
+        let first = pages_of_gigabyte(gigabyte_of(page)).start;
+        HugePages.map(space, first, Box::new(huge), &mut effects)?;
         effects.memory.share_huge(run);
         effects.ledger.join(FirstTouch::Huge);
         self.faults.shared_memory += 1;
@@ -147,19 +139,21 @@ impl Kernel {
         permissions: Permissions,
         updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
-        if self.space(id)?.find(page) != Some(Present::EmptyHole) {
+        if self.space(id)?.find(page) != Some(Present::Vacant) {
             return Ok(false);
         }
         let Some(frame) = self.frame_elsewhere(id, page) else { return Ok(false) };
         let (space, mut effects) = self.parts(id, updates)?;
-        let perforated = space.perforated(region_of(page)).expect("it has a hole");
-        let is_in_place = frame == perforated.in_place(index_of(page));
+        let detacher = space.detacher(page).expect("the page was detached");
+        let (_, extent) = space.extent_at(page).expect("the page was detached");
+        let belongs = frame == detacher.place_of(space, page)
+            && extent.permissions() == permissions
+            && space.is_shared_as_in_place(page);
         effects.memory.share(frame);
-        if is_in_place && perforated.permissions == permissions && space.is_shared_as_in_place(page)
-        {
-            space.patch(page, &mut effects);
+        if belongs {
+            detacher.attach(space, page, &mut effects);
         } else {
-            space.map_hole(page, frame, permissions, &mut effects);
+            detacher.fill(space, page, frame, permissions, &mut effects);
         }
         self.receive_content(id, page);
         self.faults.shared_memory += 1;
@@ -168,31 +162,6 @@ impl Kernel {
 }
 
 impl AddressSpace {
-    /// The block behind a region that a 2MB or 1GB page translates, with its sub-pages in
-    /// `wanted`; `None` if none of them is in place. Holes that differ in permissions only are
-    /// this space's alone (P Fig. 1).
-    pub(super) fn shared_block(&self, number: u64, wanted: &HoleSet) -> Option<SharedBlock> {
-        let unwanted = complement(wanted);
-        let Some(perforated) = self.perforated(number) else {
-            let first = self.find(first_of(number));
-            let Some(Present::Large(block, _) | Present::Huge(block, _)) = first else {
-                return None;
-            };
-            let some = *wanted != HoleSet::EMPTY;
-            return some.then_some(SharedBlock { block, holes: unwanted, moved: Vec::new() });
-        };
-        let frame_of = |index: usize| {
-            let entry = perforated.entries[index];
-            entry.is_present().then(|| entry.frame())
-        };
-        let is_moved = |&index: &usize| frame_of(index) != Some(perforated.in_place(index));
-        let holes: HoleSet = perforated.holes.iter().filter(is_moved).collect();
-        let moved = holes.iter().filter(|&index| wanted.contains(index));
-        let moved = moved.filter_map(|index| Some((index, frame_of(index)?))).collect();
-        let holes = holes.union(&unwanted);
-        (holes != HoleSet::FULL).then_some(SharedBlock { block: perforated.block, holes, moved })
-    }
-
     /// Maps what another mapping holds of an object, where nothing is mapped.
     pub(super) fn map_shared_block(
         &mut self,

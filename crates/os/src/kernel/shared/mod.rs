@@ -114,8 +114,7 @@ impl AddressSpace {
     /// Whether any of these pages is mapped.
     fn maps_any(&self, pages: &Range<u64>) -> bool {
         let has_frame = |page| self.frame_of(page).is_some();
-        !self.huge_within(pages).is_empty()
-            || !self.superpages_within(pages).is_empty()
+        !self.wide_within(pages).is_empty()
             || self.regions_within(pages).into_iter().any(|number| {
                 subpages_of(pages, number).iter().any(|index| has_frame(page_at(number, index)))
             })

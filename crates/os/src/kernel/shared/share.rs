@@ -7,7 +7,7 @@ use perforate_types::{HoleSet, SpaceId, Update, VirtualPage};
 
 use crate::OsError;
 use crate::kernel::Kernel;
-use crate::space::{Mapping, pages_of, region_of};
+use crate::space::{pages_of, region_of};
 
 impl Kernel {
     /// Maps the 2MB page at `page` of `from` in `to` as well, at the same address, each space
@@ -42,11 +42,11 @@ impl Kernel {
         if self.space(from)?.meets_segment(&pages) {
             return Err(OsError::NotLarge { space: from, page });
         }
-        let permissions = match self.space(from)?.region(number).map(|region| &region.mapping) {
-            Some(Mapping::Large(large)) => large.permissions,
-            Some(Mapping::Perforated(perforated)) => perforated.permissions,
-            _ => return Err(OsError::NotLarge { space: from, page }),
+        let region = self.space(from)?.region(number);
+        let Some(extent) = region.and_then(|region| region.mapping.extent()) else {
+            return Err(OsError::NotLarge { space: from, page });
         };
+        let permissions = extent.permissions();
         let target = self.space(to)?;
         let mapped = target.region(number).is_some() || target.find(page.number()).is_some();
         if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {

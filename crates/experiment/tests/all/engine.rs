@@ -1,0 +1,191 @@
+//! Measuring, going on after an interruption, parts, and what comes out.
+
+use crate::common::{records, run};
+use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Verdict};
+
+/// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
+/// large mappings.
+const RUNS: &str = r#"
+name = "runs"
+title = "Coverage"
+source = "a test"
+seeds = 2
+[settings]
+workload = "random:size=8M"
+machine = "gtsm-table4"
+memory = "64M"
+faulty = "uniform={x%}"
+functional = true
+instructions = "2k"
+warmup = "1k"
+[axis]
+label = "retired frames"
+values = [0.0, 0.02]
+[parameters]
+scheme = ["4k", "thp", "gt-pde-1m"]
+[[curve]]
+name = "{scheme}"
+value = "large_page_coverage({scheme})"
+[[curve]]
+name = "twice"
+value = "half * 4"
+show = "gain"
+[[claim]]
+id = "T-1"
+statement = "No 2MB page with faults"
+source = "by hand"
+kind = "exact"
+curve = "thp"
+at = 0.02
+value = 0.0
+[[claim]]
+id = "T-2"
+statement = "Superpages lead at every place"
+source = "by hand"
+kind = "trend"
+curve = "gt-pde-1m"
+lead_over = "4k"
+at_least = 0.9
+[[claim]]
+id = "T-3"
+statement = "Least and greatest of 2MB pages"
+source = "by hand"
+kind = "close"
+curve = "thp"
+every = true
+range = [0.5, 1.0]
+[definitions]
+half = "large_page_coverage(gt-pde-1m) / 2"
+"#;
+
+fn experiment(from: &str, to: &str) -> Experiment {
+    assert!(RUNS.contains(from), "{from}");
+    Experiment::parse("e.toml", &RUNS.replacen(from, to, 1)).unwrap()
+}
+
+#[test]
+fn runs_by_hand() {
+    let outcome = run(&[experiment("seeds = 2", "seeds = 2\nseed = 18446744073709551615")]);
+    let outcome = &outcome.unwrap()[0];
+    let value = |curve: &str, place: usize| {
+        let summary = outcome.curve(curve).unwrap().1.places[place].summary().unwrap();
+        assert_eq!(summary.runs, 2);
+        summary.median
+    };
+    assert_eq!((value("4k", 0), value("4k", 1)), (0.0, 0.0));
+    assert!(value("thp", 0) > 0.9 && value("gt-pde-1m", 0) > 0.9, "no faults");
+    assert_eq!(value("thp", 1), 0.0);
+    assert!(value("gt-pde-1m", 1) > 0.9, "B-blocks of 32KB are left in half of each slice");
+    assert_eq!(value("twice", 1), 2.0 * value("gt-pde-1m", 1), "through a definition");
+    let verdicts: Vec<Verdict> =
+        outcome.experiment.claims.iter().map(|claim| outcome.judge(claim).verdict).collect();
+    assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Reproduced, Verdict::NotReproduced]);
+    let lines = records(outcome);
+    let every = lines.iter().find(|line| line["id"] == "T-3").unwrap();
+    assert_eq!((&every["ours"], &every["ours_least"]), (&0.0.into(), &0.0.into()));
+    assert!(every["ours_greatest"].as_f64().unwrap() > 0.9);
+    assert_eq!((&every["paper"], &every["paper_high"]), (&0.5.into(), &1.0.into()));
+}
+
+/// Two places, two seeds, three schemes are twelve points.
+#[test]
+fn an_interrupted_run_goes_on_and_ends_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("points.jsonl");
+    let experiments = [experiment("", "")];
+    let plan = Plan::of(&experiments, "b").unwrap();
+    assert_eq!(plan.len(), 12);
+    let mut store = Store::open(&path, "b".into()).unwrap();
+    plan.measure(&mut store, Shard::WHOLE, 2, &|_| {}).unwrap();
+    let all = |store: &Store| records(&Outcome::of(experiments[0].clone(), &plan, store).unwrap());
+    let whole = all(&store);
+    drop(store);
+    // Killed after five points and a half.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(place, _)| place + 1).collect();
+    std::fs::write(&path, &text[..ends[4] + 40]).unwrap();
+    let mut store = Store::open(&path, "b".into()).unwrap();
+    assert_eq!(plan.missing(&store), 7);
+    let message = Outcome::of(experiments[0].clone(), &plan, &store).unwrap_err().to_string();
+    assert!(message.contains("was not measured"), "{message}");
+    plan.measure(&mut store, Shard::WHOLE, 1, &|step| assert!(step.total == 7)).unwrap();
+    assert_eq!(all(&store), whole);
+    drop(store);
+    let again = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(again.lines().count(), 12, "nothing is measured twice");
+    assert_eq!(again[..ends[4]], text[..ends[4]], "what was there stays");
+}
+
+#[test]
+fn parts_make_the_whole() {
+    let experiments = [experiment("", "")];
+    let plan = Plan::of(&experiments, "b").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut joined = Store::in_memory("b".into());
+    let mut sum = 0;
+    for index in 1..=3 {
+        let path = folder.path().join(format!("{index}.jsonl"));
+        let mut store = Store::open(&path, "b".into()).unwrap();
+        plan.measure(&mut store, Shard { index, count: 3 }, 1, &|_| {}).unwrap();
+        sum += plan.len() - plan.missing(&store);
+        joined.add_from(&path).unwrap();
+    }
+    assert_eq!((sum, plan.missing(&joined)), (12, 0), "every point is in one part");
+    let outcome = |store: &Store| Outcome::of(experiments[0].clone(), &plan, store).unwrap();
+    let whole = run(&experiments).unwrap();
+    assert_eq!(records(&outcome(&joined)), records(&whole[0]));
+}
+
+#[test]
+fn mistakes_name_the_file_and_the_key() {
+    for (from, to, expected) in [
+        ("title = ", "titel = ", "line 3: unknown field `titel`"),
+        ("values = [0.0, 0.02]", "values = [0.0, 1.02]", "1.02 is no share"),
+        ("seeds = 2", "seeds = 0", "seeds is 0, not 1 to 1000"),
+        (
+            "seeds = 2",
+            "kind = \"simulated\"",
+            "kind \"simulated\" is unknown; there are simulation",
+        ),
+        ("machine = ", "maschine = ", "simulation has no setting \"maschine\"; there are workload"),
+        ("\"thp\"", "\"4k\"", "curve \"4k\" is there twice"),
+        ("curve = \"thp\"", "curve = \"other\"", "claim \"T-1\": no curve \"other\"; there are 4k"),
+        ("at = 0.02", "at = 1.5", "1.5 is no place of the axis"),
+        ("half * 4", "half * (4", "expected ')'"),
+        ("half * 4", "double", "\"double\" is no definition"),
+        ("(gt-pde-1m) / 2", "(gt-pde-1m) / half", "definition \"half\" needs itself"),
+        ("(gt-pde-1m) / 2", "(gt-pde-1m@full)", "there is no state \"full\""),
+        ("uniform={x%}", "uniform={y}", "placeholder {y} has no value"),
+        ("source = \"a test\"", "source = \"a\\ntest\"", "plain and in one line"),
+    ] {
+        assert!(RUNS.contains(from), "{from}");
+        let message = Experiment::parse("e.toml", &RUNS.replacen(from, to, 1)).unwrap_err();
+        let message = message.to_string();
+        assert!(message.starts_with("experiment e.toml: "), "{message}");
+        assert!(message.contains(expected) && !message.contains('\n'), "{message}");
+    }
+    let unknown = Experiment::load("gtsm/fig99").unwrap_err().to_string();
+    assert!(unknown.contains("gtsm/fig99") && unknown.contains("gtsm/fig14"), "{unknown}");
+}
+
+/// What only the kind can know is found before the first point is measured.
+#[test]
+fn mistakes_in_settings_and_subjects() {
+    for (from, to, expected) in [
+        ("\"thp\"", "\"huge\"", "no scheme \"huge\""),
+        ("\"64M\"", "\"1M\"", "at least 4M of memory are needed"),
+        ("\"gtsm-table4\"", "\"gtsm\"", "gtsm"),
+        ("random:size=8M", "randomly", "no such workload or trace"),
+        ("\"2k\"", "\"many\"", "setting \"instructions\" is \"many\""),
+    ] {
+        let experiment = Experiment::parse("e.toml", &RUNS.replace(from, to)).unwrap();
+        let message = run(&[experiment]).unwrap_err().to_string();
+        assert!(message.contains(expected) && !message.contains('\n'), "{message}");
+    }
+    let message = run(&[experiment("coverage({scheme})", "cover({scheme})")]).unwrap_err();
+    let message = message.to_string();
+    assert!(message.contains("no measurement has a figure \"large_page_cover\""), "{message}");
+    // A run that is shorter than its warm-up is found when it is made.
+    let message = run(&[experiment("warmup = \"1k\"", "warmup = \"3k\"")]).unwrap_err().to_string();
+    assert!(message.contains("experiment runs: random:size=8M, seed"), "{message}");
+}

@@ -1,0 +1,5 @@
+//! Experiments, from outside.
+
+mod bundled;
+mod common;
+mod engine;

@@ -1,0 +1,178 @@
+//! Walks without walk caches: which bytes are read, in which order, and where they lead.
+
+use perforate_mmu::{PageFault, Sabotage};
+use perforate_types::{AccessKind, Counters, GapTolerance, Purpose, Steps};
+
+use super::address_spaces::*;
+
+/// G Fig. 6(b): of a virtual address, bits 29:22 are the index of the entry, 21:17 the virtual
+/// block, 16:12 the page in it, in 4MB mode.
+#[test]
+fn the_address_is_split_as_in_figure_6() {
+    let mode = GapTolerance::SINGLE_4M;
+    let index = 0xa5;
+    // Slice 7 of 8MB. Virtual block 19 is set bit 19 of the selection: the low half has 16, so it is
+    // the fourth of bits 32, 34, 36, 38.
+    let mut mmu = unit(mode, 0, &[superpage(mode, index << 10, 7 << 11, SELECTION)]);
+    let virtual_address = address(1 << 30 | index << 22 | 19 << 17 | 7 << 12 | 0x123);
+    let found = mmu.translate(AccessKind::Read, virtual_address, &mut Steps::new()).unwrap();
+    let expected = (7 << 23) + 38 * (128 << 10) + (7 << 12) + 0x123;
+    assert_eq!(found.physical.value(), expected);
+    mmu.flush();
+    let outcome = load(&mut mmu, index << 10 | 19 << 5 | 7);
+    assert_eq!(outcome.reads, walk_to(index * 16));
+    assert_eq!((outcome.frame, outcome.selections), (Ok(expected >> 12), 1));
+}
+
+/// G Fig. 8 in 2MB and 1MB mode: one and two bits more for the entry, fewer for the page in a block;
+/// entries lie in later frames of the node.
+#[test]
+fn smaller_superpages_take_more_of_the_directory() {
+    let mode = GapTolerance::SINGLE_2M;
+    let mut mmu = unit(mode, 0, &[superpage(mode, 300 << 9, 5 << 10, SELECTION)]);
+    let outcome = load(&mut mmu, 300 << 9 | 2 << 4 | 9);
+    assert_eq!(outcome.frame, Ok((5 << 10) + 5 * 16 + 9));
+    assert_eq!(outcome.reads, walk_to(300 * 16));
+
+    let mode = GapTolerance::SINGLE_1M;
+    let mut mmu = unit(mode, 0, &[superpage(mode, 1001 << 8, 5 << 9, SELECTION)]);
+    let outcome = load(&mut mmu, 1001 << 8 | 31 << 3 | 7);
+    assert_eq!(outcome.frame, Ok((5 << 9) + 62 * 8 + 7));
+    assert_eq!(outcome.reads, walk_to(1001 * 16));
+}
+
+/// Closed form of a cold walk: 3 reads to a superpage, 4 to a 4KB page, 5 where the first 16 bytes
+/// of the directory are padding.
+#[test]
+fn reads_of_a_cold_walk() {
+    for mode in GapTolerance::ALL {
+        // Past the superpage, a region of 4KB pages, its middle in the odd half.
+        let region = mode.entry_pages().max(512) * 2;
+        let [even, odd] = [region + 3, region + 259];
+        let mut mmu = unit(
+            mode,
+            0,
+            &[
+                superpage(mode, 0, 0, SELECTION),
+                table(1, region, 0x30),
+                map(region + 3, 0x771),
+                map(region + 259, 0x772),
+            ],
+        );
+        let entry = region / 512 * mode.directory_bytes_per_region();
+        assert_eq!(load(&mut mmu, 0).reads, walk_to(0));
+        let mut expected = walk_to(entry / 16 * 16);
+        let level1 = |index: u64| (Purpose::Level1, (0x30 << 12) + index * 8);
+        expected.push(level1(3));
+        assert_eq!(
+            load(&mut mmu, even),
+            Outcome { frame: Ok(0x771), reads: expected, selections: 0 }
+        );
+        let mut expected = walk_to(entry / 16 * 16);
+        if mode == GapTolerance::SINGLE_1M {
+            expected.insert(2, (Purpose::Level2, (DIRECTORY << 12) + entry + 16));
+        }
+        expected.push(level1(259));
+        let outcome = load(&mut mmu, odd);
+        assert_eq!(outcome, Outcome { frame: Ok(0x772), reads: expected, selections: 0 });
+        let padding = u64::from(mode == GapTolerance::SINGLE_1M);
+        assert_eq!(outcome.reads.len() as u64, 4 + padding);
+        assert_eq!(mmu.counters().padding_references, padding);
+        let mut figures = Counters::default();
+        mmu.record(1, &mut figures);
+        assert_eq!(figures.get("gap_tolerant_translations"), Some(1.0));
+        assert_eq!(figures.get("walk_cache_gap_tolerant_hits"), Some(0.0));
+        assert_eq!(figures.get("padding_references"), Some(padding as f64));
+        assert_eq!(figures.get("walk_references_level2"), Some((3 + padding) as f64));
+    }
+}
+
+/// In 4MB mode two entries of level-1 nodes share 16 bytes; one of them may be absent.
+#[test]
+fn an_absent_neighbour_in_the_same_16_bytes_does_no_harm() {
+    let mode = GapTolerance::SINGLE_4M;
+    for (region, other) in [(0, 512), (512, 0)] {
+        let mut mmu = unit(mode, 0, &[table(1, region, 0x30), map(region + 1, 0x771)]);
+        let outcome = load(&mut mmu, region + 1);
+        assert_eq!(outcome.frame, Ok(0x771));
+        assert_eq!(outcome.reads[2], (Purpose::Level2, DIRECTORY << 12));
+        assert_eq!(load(&mut mmu, other + 1).frame, Err(PageFault::NotMapped));
+    }
+}
+
+/// A missing half is a fault, whatever the other half is: in 1MB mode the zeros of the odd half could
+/// be padding, and behind the even half no node begins.
+#[test]
+fn half_a_region_can_be_absent() {
+    let mode = GapTolerance::SINGLE_1M;
+    for (there, missing) in [(0, 256), (256, 0)] {
+        let mut mmu = unit(mode, 0, &[superpage(mode, there, 512, SELECTION)]);
+        assert_eq!(load(&mut mmu, there).frame, Ok(512 + 8));
+        assert_eq!(load(&mut mmu, missing).frame, Err(PageFault::NotMapped));
+    }
+}
+
+/// G Fig. 9(a): both superpages of a pair have one selection and each its slice.
+#[test]
+fn the_second_of_a_pair_lies_in_its_own_slice() {
+    let chunk = 9 << 15;
+    for (mode, slices) in [
+        (GapTolerance::PAIRED_2M, [chunk + 63 * 512, chunk]),
+        (GapTolerance::PAIRED_4M, [chunk + 1024, chunk + 31 * 1024]),
+    ] {
+        let mut mmu = unit(mode, 0, &[pair(mode, 0, slices, SELECTION)]);
+        let block = mode.block_frames();
+        let half = mode.superpage_pages();
+        for (first, slice) in [(0, slices[0]), (half, slices[1])] {
+            let frame = |mmu: &mut _, index| load(mmu, first + index).frame;
+            assert_eq!(frame(&mut mmu, 2), Ok(slice + block + 2));
+            assert_eq!(frame(&mut mmu, 16 * block), Ok(slice + 32 * block));
+            assert_eq!(frame(&mut mmu, half - 1), Ok(slice + 62 * block + block - 1));
+        }
+        assert_eq!(load(&mut mmu, half + 1).reads, walk_to(0), "one entry for both");
+    }
+}
+
+/// A slice without gaps holds both of its superpages in order: a run of frames.
+#[test]
+fn a_whole_slice_is_paired_with_itself() {
+    for mode in [GapTolerance::PAIRED_2M, GapTolerance::PAIRED_4M] {
+        let slice = 5 * mode.slice_frames();
+        let mut mmu = unit(mode, 4, &[superpage(mode, 0, slice, u64::MAX)]);
+        for index in (0..mode.entry_pages()).step_by(5) {
+            assert_eq!(load(&mut mmu, index).frame, Ok(slice + index));
+        }
+    }
+}
+
+/// A slice without retired pages is mapped as an ordinary superpage would be (G §3.2).
+#[test]
+fn without_gaps_the_mapping_is_contiguous() {
+    for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_4M] {
+        let slice = 5 * mode.slice_frames();
+        let mut mmu = unit(mode, 4, &[superpage(mode, 0, slice, u64::MAX >> 32)]);
+        for index in (0..mode.entry_pages()).step_by(5) {
+            assert_eq!(load(&mut mmu, index).frame, Ok(slice + index));
+        }
+    }
+}
+
+/// What the planted defects break: the bits on either side of the fourth byte's end, and the second
+/// of a pair.
+#[test]
+fn planted_defects_lead_elsewhere() {
+    let mode = GapTolerance::PAIRED_2M;
+    let changes = [pair(mode, 0, [0, 512], u64::MAX >> 16 & !0xffff)];
+    let right = |index: u64| load(&mut unit(mode, 4, &changes), index).frame;
+    let wrong = |defect, index: u64| {
+        let mut mmu = unit(mode, 4, &changes);
+        mmu.sabotage(defect);
+        load(&mut mmu, index).frame
+    };
+    // Bits 16 to 47 are set: S₃ is 16, and of block 15 on the fifth byte answers.
+    assert_eq!(right(15 * 8), Ok(31 * 8));
+    assert_eq!(wrong(Sabotage::WrongPrefixSum, 15 * 8), Ok(32 * 8));
+    assert_eq!(wrong(Sabotage::WrongPrefixSum, 14 * 8), right(14 * 8));
+    assert_eq!(right(256), Ok(512 + 16 * 8));
+    assert_eq!(wrong(Sabotage::IgnoreOffsetB, 256), Ok(16 * 8));
+}

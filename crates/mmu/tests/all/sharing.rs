@@ -1,0 +1,144 @@
+//! SPEC P-2's consequence: the bitmap is the union over the address spaces that map a block, the
+//! filter is each one's own. Two spaces map block 0x1000 at 1GB; only what is said differs.
+
+use perforate_mmu::{
+    Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig, allow,
+};
+use perforate_types::{
+    AccessKind, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Shootdown, SpaceId, Steps, TableOperation, Update, VirtualPage,
+};
+
+const A: SpaceId = SpaceId(1);
+const B: SpaceId = SpaceId(2);
+const FIRST: VirtualPage = VirtualPage::new(1 << 18);
+
+fn change(mmu: &mut Mmu, change: impl Into<Update>) {
+    mmu.apply(&change.into());
+}
+
+fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
+    shared_with(PerforatedVariant::Filtered, holes_of_a, holes_of_b)
+}
+
+fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
+    let small = TlbGeometry { entries: 16, ways: 4 };
+    let config = MmuConfig {
+        tlb: TlbConfig {
+            tagged: true,
+            l1_data_4k: small,
+            l1_data_2m: None,
+            l1_data_1g: None,
+            l1_instruction_4k: small,
+            l1_instruction_2m: None,
+            l2: TlbGeometry { entries: 128, ways: 4 },
+            l2_2m: true,
+            l2_1g: None,
+            l2_coalescing: None,
+        },
+        walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },
+        virtualization: VirtualizationConfig::default(),
+    };
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
+    let mut mmu = Mmu::new(&config, Box::new(dimension), variant).unwrap();
+    for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
+        for (level, frame, branch) in
+            [(4, tables, 0), (3, tables + 1, 0), (2, tables + 2, 0), (1, tables + 4, HOLE_BRANCH)]
+        {
+            let page = if level >= 3 { VirtualPage::new(0) } else { FIRST };
+            let frame = Frame::new(frame);
+            change(&mut mmu, TableOperation::AddNode { space, level, page, frame, branch });
+        }
+        let holes: HoleSet = holes.iter().copied().collect();
+        let (block, permissions) = (Frame::new(0x1000), Permissions::READ_WRITE);
+        change(
+            &mut mmu,
+            PerforatedOperation::Perforate { space, page: FIRST, block, permissions, holes },
+        );
+    }
+    mmu
+}
+
+fn frame(mmu: &mut Mmu, space: SpaceId, subpage: u64) -> Result<u64, PageFault> {
+    mmu.switch(space);
+    let address = FIRST.add(subpage).address();
+    let found = mmu.translate(AccessKind::Read, address, &mut Steps::new());
+    found.map(|found| found.physical.page().number())
+}
+
+fn bitmap(mmu: &Mmu) -> u64 {
+    mmu.dimension().memory().word(PhysicalAddress::new(0x80_0000 + 0x1000 / 8))
+}
+
+#[test]
+fn a_bit_punched_by_the_other_space_translates_in_place() {
+    let mut mmu = shared(&[5], &[7]);
+    assert_eq!(bitmap(&mmu), 1 << 5 | 1 << 7, "the union");
+    assert_eq!(frame(&mut mmu, A, 7), Ok(0x1007), "A's filter bit is set, B's hole is not A's");
+    assert_eq!(frame(&mut mmu, A, 5), Err(PageFault::NotMapped));
+    assert_eq!(frame(&mut mmu, B, 5), Ok(0x1005));
+    assert_eq!(frame(&mut mmu, B, 7), Err(PageFault::NotMapped));
+    assert_eq!(frame(&mut mmu, A, 6), Ok(0x1006));
+}
+
+#[test]
+fn a_patch_keeps_the_bit_while_another_space_has_the_hole() {
+    let mut mmu = shared(&[5, 6], &[5]);
+    change(&mut mmu, PerforatedOperation::Patch { space: A, page: FIRST.add(5) });
+    for shootdown in [
+        Shootdown::Page { space: A, page: FIRST.add(5) },
+        Shootdown::Bitmap { space: A, page: FIRST.add(5) },
+    ] {
+        mmu.apply(&Update::Shootdown(shootdown));
+    }
+    assert_eq!(bitmap(&mmu), 1 << 5 | 1 << 6);
+    assert_eq!(frame(&mut mmu, A, 5), Ok(0x1005));
+    assert_eq!(frame(&mut mmu, B, 5), Err(PageFault::NotMapped));
+}
+
+#[test]
+fn a_stale_bit_after_the_other_space_unmapped_is_harmless() {
+    let mut mmu = shared(&[5], &[7]);
+    assert_eq!(frame(&mut mmu, A, 8), Ok(0x1008), "A caches the union");
+    change(&mut mmu, TableOperation::Unmap { space: B, page: FIRST, size: PageSize::Size2M });
+    mmu.apply(&Update::Shootdown(Shootdown::Space { space: B }));
+    assert_eq!(bitmap(&mmu), 1 << 5, "B's hole left the bitmap");
+    assert_eq!(frame(&mut mmu, A, 7), Ok(0x1007), "A's cached bit 7 leads to an in-place entry");
+}
+
+#[test]
+fn in_place_entries_follow_the_permissions_of_the_page() {
+    let mut mmu = shared(&[5], &[7]);
+    let (page, size, permissions) = (FIRST, PageSize::Size2M, Permissions::READ);
+    change(&mut mmu, TableOperation::Protect { space: A, page, size, permissions });
+    mmu.apply(&Update::Shootdown(Shootdown::Space { space: A }));
+    mmu.switch(A);
+    let mut store = |subpage: u64| {
+        mmu.translate(AccessKind::Write, FIRST.add(subpage).address(), &mut Steps::new())
+    };
+    assert_eq!(store(7), Err(PageFault::Protection));
+    assert_eq!(store(100), Err(PageFault::Protection));
+}
+
+#[test]
+fn without_the_filter_every_region_of_the_hole_node_is_complete() {
+    // A's hole is in region 0 only; B's, in region 3, is in the bitmap that A's hardware asks.
+    for variant in [PerforatedVariant::Naive, PerforatedVariant::OnDemand] {
+        let mut mmu = shared_with(variant, &[5], &[200]);
+        assert_eq!(frame(&mut mmu, A, 200), Ok(0x1000 + 200));
+        assert_eq!(frame(&mut mmu, B, 5), Ok(0x1005));
+    }
+}
+
+#[test]
+fn a_store_through_an_in_place_entry_is_a_store_to_the_page() {
+    let mut mmu = shared(&[5], &[7]);
+    mmu.switch(A);
+    mmu.translate(AccessKind::Write, FIRST.add(7).address(), &mut Steps::new()).unwrap();
+    let is_dirty = |mmu: &Mmu, subpage| {
+        mmu.dimension().look_at(A, FIRST.add(subpage)).unwrap().1 & allow::DIRTY != 0
+    };
+    assert!(is_dirty(&mmu, 7), "the entry of the hole node has the dirty bit");
+    assert!(!is_dirty(&mmu, 8));
+}

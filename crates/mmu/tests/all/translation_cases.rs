@@ -1,0 +1,251 @@
+//! The seven cases of P §IV.D (SPEC P-4), each with its steps worked out by hand.
+//!
+//! One process, one perforated page at 1GB whose block starts at frame 0x1000. Sub-page 0 and
+//! sub-page 1 are holes, sub-page 0 is allocated at frame 0x9000; all else is in place. So filter
+//! bit 0 (sub-pages 0–63) is set and bits 1–7 are clear.
+//!
+//! Tables: root 0x10, level 3 0x11, level 2 0x12 with its shadow 0x13, hole node 0x14.
+//! 1GB is level-4 entry 0, level-3 entry 1, level-2 entry 0.
+
+use perforate_mmu::{
+    Case, Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig,
+};
+use perforate_types::{
+    AccessKind, Action, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
+    PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
+    VirtualPage,
+};
+
+const SPACE: SpaceId = SpaceId(1);
+const FIRST: u64 = 1 << 30;
+const BITMAPS: u64 = 0x80_0000;
+
+fn config() -> MmuConfig {
+    let l1 = TlbGeometry { entries: 64, ways: 4 };
+    MmuConfig {
+        tlb: TlbConfig {
+            tagged: true,
+            l1_data_4k: l1,
+            l1_data_2m: Some(TlbGeometry { entries: 32, ways: 4 }),
+            l1_data_1g: None,
+            l1_instruction_4k: l1,
+            l1_instruction_2m: None,
+            l2: TlbGeometry { entries: 1536, ways: 12 },
+            l2_2m: true,
+            l2_1g: None,
+            l2_coalescing: None,
+        },
+        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 },
+        virtualization: VirtualizationConfig::default(),
+    }
+}
+
+fn table(level: u8, page: u64, frame: u64, branch: u8) -> Update {
+    let (page, frame) = (VirtualPage::new(page), Frame::new(frame));
+    TableOperation::AddNode { space: SPACE, level, page, frame, branch }.into()
+}
+
+fn page(subpage: u64) -> VirtualPage {
+    VirtualAddress::new(FIRST).page().add(subpage)
+}
+
+fn perforated(variant: PerforatedVariant) -> Mmu {
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), variant);
+    let mut mmu = Mmu::new(&config(), Box::new(dimension), variant).unwrap();
+    mmu.switch(SPACE);
+    for change in [
+        table(4, 0, 0x10, 0),
+        table(3, 0, 0x11, 0),
+        table(2, FIRST >> 12, 0x12, 0),
+        table(1, FIRST >> 12, 0x14, HOLE_BRANCH),
+        PerforatedOperation::Perforate {
+            space: SPACE,
+            page: page(0),
+            block: Frame::new(0x1000),
+            permissions: Permissions::READ_WRITE,
+            holes: [0, 1].into_iter().collect::<HoleSet>(),
+        }
+        .into(),
+        PerforatedOperation::MapHole {
+            space: SPACE,
+            page: page(0),
+            frame: Frame::new(0x9000),
+            permissions: Permissions::READ_WRITE,
+        }
+        .into(),
+    ] {
+        mmu.apply(&change);
+    }
+    mmu
+}
+
+/// What was probed and read, as short words; fills left out.
+fn story(steps: &Steps) -> Vec<String> {
+    let word = |purpose: Purpose, action: Action| match action {
+        Action::Hit { unit: Unit::L2Tlb, .. } if purpose == Purpose::Bitmap => "bitmap hit".into(),
+        Action::Miss { unit: Unit::L2Tlb } if purpose == Purpose::Bitmap => "bitmap miss".into(),
+        Action::Hit { unit: Unit::L2Tlb, .. } => "l2 hit".into(),
+        Action::Miss { unit: Unit::L2Tlb } => "l2 miss".into(),
+        Action::Hit { .. } => "walk cache hit".into(),
+        Action::Miss { .. } => "walk cache miss".into(),
+        Action::Read { address } => format!("{purpose:?} {address:x}"),
+        Action::Check => "check".into(),
+        Action::Select => "selected".into(),
+        Action::Fill { .. } => String::new(),
+    };
+    let words = steps.as_slice().iter().map(|step| word(step.purpose, step.action));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Physical address, case, and whether a walk found the page.
+type Outcome = Result<(u64, Case, bool), PageFault>;
+
+fn load(mmu: &mut Mmu, subpage: u64) -> (Outcome, Vec<String>) {
+    let mut steps = Steps::new();
+    let address = page(subpage).address().add(0x18);
+    let result = mmu.translate(AccessKind::Read, address, &mut steps);
+    (result.map(|found| (found.physical.value(), found.case, found.walked)), story(&steps))
+}
+
+#[test]
+fn the_filtered_variant_takes_each_case() {
+    let mut mmu = perforated(PerforatedVariant::Filtered);
+
+    // 7 then 2: all misses, a full walk to the PDE, and the filter bit of sub-page 100 is clear.
+    let (result, steps) = load(&mut mmu, 100);
+    assert_eq!(result, Ok((0x0106_4018, Case::Filtered, true)));
+    assert_eq!(
+        steps,
+        ["l2 miss", "walk cache miss", "Level4 10000", "Level3 11008", "Level2 12000"]
+    );
+
+    // 2: the perforated entry is in the L2 TLB; nothing more is needed.
+    let (result, steps) = load(&mut mmu, 101);
+    assert_eq!(result, Ok((0x0106_5018, Case::Filtered, false)));
+    assert_eq!(steps, ["l2 hit"]);
+
+    // First-level hit.
+    let (result, steps) = load(&mut mmu, 101);
+    assert_eq!(result, Ok((0x0106_5018, Case::FirstLevel, false)));
+    assert!(steps.is_empty());
+
+    // 6: filter bit set, bitmap read, hole: the level-3 walk cache knows the page directory, so
+    // two reads remain: the shadow entry (4KB after the PDE) and the hole's PTE.
+    // The bitmap line of block 0x1000 is at base + 0x1000/8.
+    let (result, steps) = load(&mut mmu, 0);
+    assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, false)));
+    assert_eq!(
+        steps,
+        ["l2 hit", "bitmap miss", "Bitmap 800200", "walk cache hit", "Shadow 13000", "Hole 14000"]
+    );
+
+    // 1: the hole's translation is an ordinary 4KB entry of the L2 TLB now.
+    mmu.flush_first_level();
+    let (result, steps) = load(&mut mmu, 0);
+    assert_eq!(result, Ok((0x0900_0018, Case::Regular, false)));
+    assert_eq!(steps, ["l2 hit"]);
+
+    // 3: sub-page 2 shares the bitmap entry and is no hole.
+    let (result, steps) = load(&mut mmu, 2);
+    assert_eq!(result, Ok((0x0100_2018, Case::BitmapInPlace, false)));
+    assert_eq!(steps, ["l2 hit", "bitmap hit"]);
+
+    // 5: sub-page 40 is in the same region but in the next bitmap entry (32 bits each).
+    let (result, steps) = load(&mut mmu, 40);
+    assert_eq!(result, Ok((0x0102_8018, Case::ReadInPlace, false)));
+    assert_eq!(steps, ["l2 hit", "bitmap miss", "Bitmap 800200"]);
+
+    // 4: an unallocated hole with a cached bitmap: the walk finds nothing.
+    let (result, steps) = load(&mut mmu, 1);
+    assert_eq!(result, Err(PageFault::NotMapped));
+    assert_eq!(steps, ["l2 hit", "bitmap hit", "walk cache hit", "Hole 14008"]);
+    let map = PerforatedOperation::MapHole {
+        space: SPACE,
+        page: page(1),
+        frame: Frame::new(0x9001),
+        permissions: Permissions::READ,
+    };
+    mmu.apply(&map.into());
+    let (result, _) = load(&mut mmu, 1);
+    assert_eq!(result, Ok((0x0900_1018, Case::BitmapHole, false)));
+
+    let counters = mmu.counters();
+    assert_eq!((counters.l1_accesses, counters.l1_misses), (8, 7), "the fault is not counted");
+    assert_eq!((counters.l2_accesses, counters.l2_misses), (7, 1));
+    assert_eq!((counters.bitmap_hits, counters.bitmap_misses), (2, 2));
+    assert_eq!(counters.bitmap_filtered, 2);
+    assert_eq!(counters.holes_translated, 2);
+    assert_eq!(counters.walks, 3, "one for the page, two for the holes");
+    assert_eq!(counters.table_references(), 3 + 2 + 1);
+
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.perforated, contents.hole, contents.bitmap), (1, 2, 2));
+    assert_eq!(contents.page_4k, 0, "generated translations go into the first level only");
+}
+
+#[test]
+fn a_perforated_page_takes_17_entries_at_once_in_the_naive_variant() {
+    // P-C1: the page and all 16 bitmap entries.
+    let mut mmu = perforated(PerforatedVariant::Naive);
+    let (result, steps) = load(&mut mmu, 100);
+    assert_eq!(result, Ok((0x0106_4018, Case::BitmapInPlace, true)), "the filter is not used");
+    assert_eq!(steps.iter().filter(|step| step.starts_with("Bitmap")).count(), 1, "one line");
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.perforated, contents.bitmap), (1, 16));
+}
+
+#[test]
+fn the_on_demand_variant_asks_the_bitmap_even_where_there_is_no_hole() {
+    let mut mmu = perforated(PerforatedVariant::OnDemand);
+    let (result, _) = load(&mut mmu, 100);
+    assert_eq!(result, Ok((0x0106_4018, Case::ReadInPlace, true)));
+    assert_eq!(mmu.l2_contents().bitmap, 1);
+}
+
+#[test]
+fn eight_entries_share_a_cache_line() {
+    // Sub-page n's hole entry lies at node + 8n.
+    let mut mmu = perforated(PerforatedVariant::Filtered);
+    for subpage in 2..64 {
+        let address = PhysicalAddress::new(0x14000 + 8 * subpage);
+        let entry = mmu.dimension().memory().entry(address);
+        assert_eq!(entry.frame(), Frame::new(0x1000 + subpage), "in place for sharers' bits");
+    }
+    assert!(!mmu.dimension().memory().entry(PhysicalAddress::new(0x14000 + 8 * 64)).is_present());
+    load(&mut mmu, 0).0.unwrap();
+    let pde = mmu.dimension().memory().entry(PhysicalAddress::new(0x12000));
+    assert!(pde.is_accessed() && !pde.is_dirty());
+    assert_eq!((pde.filter(), pde.leaf_frame(PageSize::Size2M)), (1, Frame::new(0x1000)));
+}
+
+#[test]
+fn a_store_sets_the_dirty_bit_of_the_leaf_that_translates() {
+    let mut mmu = perforated(PerforatedVariant::Filtered);
+    let mut steps = Steps::new();
+    // With everything cold: the walk passes the 2MB entry, but it is the hole that is written.
+    mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
+    let memory = mmu.dimension().memory();
+    assert!(memory.entry(PhysicalAddress::new(0x14000)).is_dirty());
+    assert!(!memory.entry(PhysicalAddress::new(0x12000)).is_dirty());
+    mmu.translate(AccessKind::Write, page(99).address(), &mut steps).unwrap();
+    assert!(mmu.dimension().memory().entry(PhysicalAddress::new(0x12000)).is_dirty());
+}
+
+#[test]
+fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
+    let mut mmu = perforated(PerforatedVariant::Filtered);
+    load(&mut mmu, 100).0.unwrap();
+    load(&mut mmu, 0).0.unwrap();
+    // The first level knows the hole, the second only the page around it.
+    mmu.evict_page(page(0));
+    let mut steps = Steps::new();
+    mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
+    let dirty = |mmu: &Mmu, address| {
+        mmu.dimension().memory().entry(PhysicalAddress::new(address)).is_dirty()
+    };
+    assert!(dirty(&mmu, 0x14000) && !dirty(&mmu, 0x12000));
+    // So the store beside it still sets the page's dirty bit.
+    mmu.translate(AccessKind::Write, page(101).address(), &mut steps).unwrap();
+    assert!(dirty(&mmu, 0x12000));
+}

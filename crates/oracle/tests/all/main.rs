@@ -1,0 +1,3 @@
+//! The oracle, from outside.
+
+mod oracle;

@@ -1,0 +1,241 @@
+//! Extents of an address space, whichever mechanism maps them, and pages by what they are inside.
+
+use std::ops::Range;
+
+use perforate_types::{Frame, Permissions};
+
+use super::extent::{Detacher, Extent, Mechanism, Present};
+use super::{AddressSpace, Attributes, Effects, first_of, region_of};
+use crate::OsError;
+
+/// Whether `pages` has all of `part`.
+pub(crate) fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
+    pages.start <= part.start && part.end <= pages.end
+}
+
+/// Permissions of a page of an area: a frame that others use as well stays read-only until a write
+/// copies it.
+pub(crate) fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
+    let permissions = attributes.effective();
+    let write = permissions.write && (attributes.is_shared() || !is_shared);
+    Permissions { write, ..permissions }
+}
+
+impl AddressSpace {
+    /// Whether an extent of 2MB maps the region.
+    pub(crate) fn has_extent(&self, number: u64) -> bool {
+        self.regions.get(&number).is_some_and(|region| region.mapping.extent().is_some())
+    }
+
+    /// The extent whose first page is `first`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn extent(&self, first: u64) -> &dyn Extent {
+        self.extent_at(first).expect("an extent").1
+    }
+
+    /// First page of the extent around `page`, and the extent, if there is one.
+    pub(crate) fn extent_at(&self, page: u64) -> Option<(u64, &dyn Extent)> {
+        let number = region_of(page);
+        match self.regions.get(&number) {
+            Some(region) => region.mapping.extent().map(|extent| (first_of(number), extent)),
+            None => self.wide_at(page),
+        }
+    }
+
+    /// The mechanism of the extent whose first page is `first`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn mechanism(&self, first: u64) -> &'static dyn Mechanism {
+        self.extent(first).mechanism()
+    }
+
+    /// How single pages of the extent around `page` are detached; `None` where it is broken up, or
+    /// there is no extent.
+    pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn Detacher> {
+        self.extent_at(page)?.1.mechanism().detacher(self)
+    }
+
+    /// The extent of a region as the type that its mechanism knows.
+    pub(super) fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
+        match &mut self.regions.get_mut(&number)?.mapping {
+            super::Mapping::Extent(extent) => extent.as_any_mut().downcast_mut(),
+            _ => None,
+        }
+    }
+
+    fn wide_at(&self, page: u64) -> Option<(u64, &dyn Extent)> {
+        let (&first, extent) = self.wide.range(..=page).next_back()?;
+        (page - first < extent.pages()).then_some((first, &**extent))
+    }
+
+    pub(super) fn find_wide(&self, page: u64) -> Option<Present> {
+        if self.wide.is_empty() {
+            return None;
+        }
+        let (first, extent) = self.wide_at(page)?;
+        Some(extent.find(page - first))
+    }
+
+    /// Whether an extent that is not 2MB large begins at `first`.
+    pub(crate) fn has_wide(&self, first: u64) -> bool {
+        self.wide.contains_key(&first)
+    }
+
+    /// First pages of the extents of other sizes than 2MB that touch `pages`.
+    pub(crate) fn wide_within(&self, pages: &Range<u64>) -> Vec<u64> {
+        if self.wide.is_empty() || pages.is_empty() {
+            return Vec::new();
+        }
+        let first = self.wide_at(pages.start).map_or(pages.start, |(first, _)| first);
+        self.wide.range(first..pages.end).map(|(&page, _)| page).collect()
+    }
+
+    /// First page, from `page` on, of an extent that merging and reclaim may change.
+    pub(super) fn first_wide_from(&self, page: u64) -> Option<u64> {
+        if self.wide.is_empty() {
+            return None;
+        }
+        let start = self.wide_at(page).map_or(page, |(first, _)| first);
+        let changeable = |(_, extent): &(&u64, &Box<dyn Extent>)| !extent.stays_whole();
+        self.wide.range(start..).find(changeable).map(|(&first, _)| first.max(page))
+    }
+
+    pub(super) fn insert_wide(&mut self, first: u64, extent: Box<dyn Extent>) {
+        assert!(self.wide.insert(first, extent).is_none(), "mapped twice");
+    }
+
+    pub(super) fn take_wide(&mut self, first: u64) -> Box<dyn Extent> {
+        self.wide.remove(&first).expect("an extent")
+    }
+
+    pub(super) fn wide_mut<T: Extent>(&mut self, first: u64) -> Option<&mut T> {
+        self.wide.get_mut(&first)?.as_any_mut().downcast_mut()
+    }
+
+    /// Entries of level-2 nodes that extents of other sizes than 2MB have.
+    pub(super) fn wide_in_directories(&self) -> usize {
+        self.wide.values().filter(|extent| extent.pages() < super::GIGABYTE_PAGES).count()
+    }
+
+    /// The page that `frame` is in place for.
+    pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
+        let wide =
+            self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
+        wide.or_else(|| {
+            self.regions.iter().find_map(|(number, region)| {
+                Some(first_of(number) + region.mapping.extent()?.offset_of(frame)?)
+            })
+        })
+    }
+
+    /// Permissions of both after a fork of a page that this address space allows `permissions` for.
+    pub(crate) fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
+        let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
+        Permissions { write: permissions.write && shared, ..permissions }
+    }
+
+    /// Makes smaller pages of the extent around `page`.
+    ///
+    /// # Errors
+    /// If memory for tables runs out; nothing has changed then.
+    pub(crate) fn break_up(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        let (first, extent) = self.extent_at(page).expect("an extent");
+        extent.mechanism().break_up(self, first, effects)
+    }
+
+    /// Detaches a page in place so that it can have its own permissions: in its place, or in a copy
+    /// of its own.
+    ///
+    /// # Errors
+    /// If memory runs out; nothing has changed then.
+    pub(crate) fn detach_with(
+        &mut self,
+        detacher: &dyn Detacher,
+        page: u64,
+        copies: bool,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        if !copies {
+            let frame = detacher.detach(self, page, effects)?;
+            detacher.fill(self, page, frame, permissions, effects);
+            return Ok(());
+        }
+        let new = effects.memory.allocate_page()?;
+        match detacher.detach(self, page, effects) {
+            Ok(frame) => {
+                detacher.fill(self, page, new, permissions, effects);
+                effects.ledger.done.frames_copied += 1;
+                effects.memory.release(frame);
+                Ok(())
+            }
+            Err(error) => {
+                effects.memory.free(new, 0);
+                Err(error)
+            }
+        }
+    }
+
+    /// Maps a page that has an entry of its own to another frame or with other permissions; the
+    /// reference to the frame it had is the caller's.
+    pub(crate) fn remap(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Frame {
+        match self.detacher(page) {
+            Some(detacher) => detacher.refill(self, page, frame, permissions, effects),
+            None => self.remap_page(page, frame, permissions, effects),
+        }
+    }
+
+    /// Gives a page that has an entry of its own other permissions.
+    pub(crate) fn protect_own(
+        &mut self,
+        page: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        let Some(detacher) = self.detacher(page) else {
+            return self.protect_page(page, permissions, effects);
+        };
+        let frame = self.find(page).and_then(Present::frame).expect("a mapped page");
+        detacher.refill(self, page, frame, permissions, effects);
+    }
+
+    /// Maps a frame where nothing is mapped: at a vacant page or as a 4KB page.
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    pub(crate) fn place(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        match self.detacher(page) {
+            Some(detacher) if self.find(page) == Some(Present::Vacant) => {
+                detacher.fill(self, page, frame, permissions, effects);
+                Ok(())
+            }
+            _ => self.map_page(page, frame, permissions, effects),
+        }
+    }
+
+    /// Part of a 2MB block behind a region, with its sub-pages in `wanted`, that others can map as
+    /// one; `None` if none of them is in place.
+    pub(crate) fn shared_block(
+        &self,
+        number: u64,
+        wanted: &perforate_types::HoleSet,
+    ) -> Option<super::SharedBlock> {
+        let (first, extent) = self.extent_at(first_of(number))?;
+        extent.shared_block(number - region_of(first), wanted)
+    }
+}

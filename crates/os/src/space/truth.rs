@@ -1,0 +1,80 @@
+//! Telling the truth: what is mapped where, apart from the tables that say so.
+
+use perforate_types::{Frame, HoleSet, PageRun, Permissions, Truth, VirtualPage};
+
+use super::{AddressSpace, Effects, first_of};
+
+impl AddressSpace {
+    fn run(&self, page: u64, pages: u64) -> PageRun {
+        PageRun::new(self.id, VirtualPage::new(page), pages)
+    }
+
+    /// These pages, which were not mapped, are mapped to consecutive frames.
+    pub(super) fn tell_mapped(
+        &self,
+        (page, pages): (u64, u64),
+        frame: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        effects.truth(Truth::Map { run: self.run(page, pages), frame, permissions });
+    }
+
+    /// These pages are not mapped any more.
+    pub(super) fn tell_unmapped(&self, page: u64, pages: u64, effects: &mut Effects<'_>) {
+        effects.truth(Truth::Unmap { run: self.run(page, pages) });
+    }
+
+    /// These pages have other permissions.
+    pub(super) fn tell_protected(
+        &self,
+        (page, pages): (u64, u64),
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        effects.truth(Truth::Protect { run: self.run(page, pages), permissions });
+    }
+
+    /// These sub-pages of a region, which were not mapped, are mapped to their places in `block`.
+    pub(super) fn tell_subpages_mapped(
+        &self,
+        (number, subpages): (u64, &HoleSet),
+        block: Frame,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        for (start, pages) in runs(subpages) {
+            let page = first_of(number) + start;
+            self.tell_mapped((page, pages), block.add(start), permissions, effects);
+        }
+    }
+
+    /// These sub-pages of a region are not mapped any more.
+    pub(super) fn tell_subpages_unmapped(
+        &self,
+        number: u64,
+        subpages: &HoleSet,
+        effects: &mut Effects<'_>,
+    ) {
+        for (start, pages) in runs(subpages) {
+            self.tell_unmapped(first_of(number) + start, pages, effects);
+        }
+    }
+
+    /// These sub-pages of a region have other permissions.
+    pub(super) fn tell_subpages_protected(
+        &self,
+        (number, subpages): (u64, &HoleSet),
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        for (start, pages) in runs(subpages) {
+            self.tell_protected((first_of(number) + start, pages), permissions, effects);
+        }
+    }
+}
+
+/// Index of the first and number of each run of sub-pages.
+fn runs(subpages: &HoleSet) -> impl Iterator<Item = (u64, u64)> + '_ {
+    subpages.runs().map(|run| (run.start as u64, run.len() as u64))
+}

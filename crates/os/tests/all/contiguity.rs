@@ -1,0 +1,127 @@
+//! Contiguous memory in a fragmented guest (D §IV): self-ballooning, the I/O gap.
+
+use crate::machine;
+use crate::machine::{BASE, MB, Machine, populate, unmap};
+use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError, SegmentRule};
+use perforate_types::{Frame, SpaceId};
+
+const SPACE: SpaceId = SpaceId(0);
+const FRAMES_PER_MB: u64 = 256;
+
+/// 256MB of which every 1000th frame is not to be had: nothing is contiguous, nothing can be moved.
+fn fragmented(hot_add_bytes: u64) -> Machine {
+    let faulty = Some(FaultMap::Frames((0..256 * FRAMES_PER_MB).step_by(1000).collect()));
+    let config = KernelConfig { hot_add_bytes, faulty, ..KernelConfig::new(256 * MB) };
+    let mut machine = Machine::configured("base-pages", config);
+    machine.map(BASE, 96 * MB);
+    machine
+}
+
+#[test]
+fn self_ballooning_makes_contiguous_memory_without_copies() {
+    let mut machine = fragmented(128 * MB);
+    assert!(machine.kernel.longest_run_bytes(true) < 4 * MB);
+    let create = |machine: &mut Machine| {
+        machine.act(|kernel, updates| kernel.create_segment(SPACE, updates))
+    };
+    assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
+    let before = (machine.counter("balloon_bytes"), machine.counter("free_bytes"));
+    let given = machine
+        .act(|kernel, updates| kernel.self_balloon(96 * FRAMES_PER_MB, updates))
+        .expect("there is room");
+    assert_eq!(given.len() as u64, 96 * FRAMES_PER_MB);
+    assert!(given.iter().all(|frame| frame.number() < 256 * FRAMES_PER_MB));
+    let after = (machine.counter("balloon_bytes"), machine.counter("free_bytes"));
+    assert_eq!(after, (before.0 + 96 * MB, before.1), "the guest has as much as before");
+    assert_eq!(machine.counter("memory_bytes"), 352 * MB);
+    let migrated = machine.kernel.work().frames_migrated;
+    let made = create(&mut machine).expect("a run of 96MB");
+    assert_eq!(made.frame, Frame::new(256 * FRAMES_PER_MB), "the end of memory before");
+    assert_eq!(machine.kernel.work().frames_migrated, migrated);
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}
+
+#[test]
+fn what_cannot_be_exchanged_stays() {
+    let mut machine = fragmented(128 * MB);
+    let free = machine.counter("free_bytes");
+    let too_much = machine.act(|kernel, updates| kernel.self_balloon(129 * FRAMES_PER_MB, updates));
+    let (asked_bytes, left_bytes) = (129 * MB, 128 * MB);
+    assert_eq!(too_much, Err(OsError::NoRoomToAdd { asked_bytes, left_bytes }));
+    // More than is free.
+    machine.event(populate(BASE + 512 * MB, 160 * MB));
+    let balloon = machine.counter("balloon_bytes");
+    let too_much = machine.act(|kernel, updates| kernel.self_balloon(128 * FRAMES_PER_MB, updates));
+    assert!(matches!(too_much, Err(OsError::OutOfMemory { .. })), "{too_much:?}");
+    assert_eq!(machine.counter("balloon_bytes"), balloon);
+    machine.event(unmap(BASE + 512 * MB, 160 * MB));
+    assert_eq!(machine.counter("free_bytes"), free);
+    machine.assert_memory_adds_up();
+    let added = machine.kernel.hot_add(5).expect("there is room");
+    let first = 256 * FRAMES_PER_MB;
+    assert_eq!(added, Frame::new(first)..Frame::new(first + 5));
+    machine.assert_memory_adds_up();
+}
+
+#[test]
+fn moving_memory_from_below_the_gap_makes_it_contiguous() {
+    // 8GB as a PC has them: 3GB, and 5GB above 4GB. Reclaimed: 256MB, and 7.75GB (D §VI.C).
+    let with = |io_gap| {
+        let config = KernelConfig { io_gap, ..KernelConfig::new(8192 * MB) };
+        Machine::configured("base-pages", config)
+    };
+    let mut plain = with(None);
+    assert_eq!(plain.kernel.longest_run_bytes(false), 8192 * MB);
+    let mut split = with(Some(IoGap::PC));
+    assert_eq!(split.kernel.longest_run_bytes(true), 5 * 1024 * MB);
+    assert_eq!(split.kernel.end_frame(), Frame::new(9 << 18));
+    assert_eq!(split.kernel.memory_map().frames(FrameClass::Absent), 1 << 18);
+    let mut reclaimed = with(Some(IoGap::RECLAIMED));
+    assert_eq!(reclaimed.kernel.longest_run_bytes(false), (8192 - 256) * MB);
+    for machine in [&plain, &split, &reclaimed] {
+        assert_eq!(machine.counter("free_bytes"), 8192 * MB);
+        machine.assert_memory_adds_up();
+    }
+    // One segment holds almost all of the guest's memory.
+    reclaimed.map(1 << 40, 7900 * MB);
+    let rule = SegmentRule { compacts: false, ..SegmentRule::default() };
+    let made = reclaimed
+        .act(|kernel, updates| kernel.create_segment_with(SPACE, rule, updates))
+        .expect("a run of 7900MB");
+    assert_eq!(made.frame, Frame::new(4 << 18));
+    let invalid = KernelConfig {
+        io_gap: Some(IoGap { start_bytes: 8 << 30, ..IoGap::PC }),
+        ..KernelConfig::new(8192 * MB)
+    };
+    let policy = perforate_os::parse_policy("base-pages").expect("a policy");
+    let error = perforate_os::Kernel::new(invalid, policy).err().expect("invalid").to_string();
+    assert!(error.contains("the I/O gap ends before it begins"), "{error}");
+}
+
+/// Speed, to be run by hand: `cargo test --release -p perforate-os -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let gigabyte = 1024 * MB;
+    let seconds = |start: std::time::Instant| start.elapsed().as_secs_f64();
+    let policy = || perforate_os::parse_policy("base-pages").expect("a policy");
+    let kernel = |config| perforate_os::Kernel::new(config, policy()).expect("a kernel");
+    let mut updates = Vec::new();
+    let mut whole = kernel(KernelConfig::new(128 * gigabyte));
+    whole.event(&machine::map(BASE, 100 * gigabyte), &mut updates).expect("an area");
+    let start = std::time::Instant::now();
+    whole.create_segment(SPACE, &mut updates).expect("free memory");
+    eprintln!("segment of 100GB in free memory: {:.6} s", seconds(start));
+    let ageing = Some("kernel-build,free=60%".parse().expect("an ageing"));
+    let start = std::time::Instant::now();
+    let mut aged = kernel(KernelConfig { ageing, ..KernelConfig::new(16 * gigabyte) });
+    eprintln!("ageing of 16GB: {:.3} s", seconds(start));
+    let longest = [false, true].map(|compacts| aged.longest_run_bytes(compacts) >> 20);
+    eprintln!("longest runs, free and with compaction: {longest:?} MB");
+    aged.event(&machine::map(BASE, (longest[1] << 20) / 4), &mut updates).expect("an area");
+    let start = std::time::Instant::now();
+    let made = aged.create_segment(SPACE, &mut updates);
+    let migrated = aged.work().frames_migrated;
+    eprintln!("by compaction: {:.3} s, {migrated} frames moved, {made:?}", seconds(start));
+}

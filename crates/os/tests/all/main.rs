@@ -1,0 +1,26 @@
+//! The kernel, from outside: one binary, as linking takes longer than the tests.
+
+mod aged;
+mod areas;
+mod balloon;
+mod buddy;
+mod contiguity;
+mod interactions;
+mod khugepaged;
+mod ksm;
+mod machine;
+mod memory_map;
+mod modes;
+mod pairing;
+mod perforated;
+mod placement;
+mod processes;
+mod reclaim;
+mod reservation;
+mod segments;
+mod shared;
+mod snapshot;
+mod storm;
+mod superpages;
+mod updates;
+mod work;

@@ -1,0 +1,144 @@
+//! The picture of physical memory: every frame once, and what is where.
+
+use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent};
+use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
+
+/// The classes of all blocks as (number, class), runs together.
+fn blocks(machine: &Machine) -> Vec<(u64, BlockClass)> {
+    let map = machine.kernel.memory_map();
+    map.cells(usize::MAX).runs.iter().map(|run| (run.cells, run.class)).collect()
+}
+
+/// The first block of a class.
+fn first(machine: &Machine, class: BlockClass) -> BlockFrames {
+    let map = machine.kernel.memory_map();
+    let found = map.runs().iter().find(|run| run.frames.class() == class);
+    found.unwrap_or_else(|| panic!("no {class:?} block")).frames
+}
+
+#[test]
+fn a_new_machine_is_free_but_for_its_bitmap() {
+    let machine = Machine::new("thp", 64 * MB);
+    assert_eq!(blocks(&machine), [(32, BlockClass::Free)]);
+    // The hole bitmap of 64MB: 16384 bits, one frame at the top.
+    let machine = Machine::new("perforated", 64 * MB);
+    assert_eq!(blocks(&machine), [(31, BlockClass::Free), (1, BlockClass::Unmovable)]);
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.frames(FrameClass::Unmovable), 1);
+    assert_eq!(map.frames(FrameClass::Free), 16383);
+}
+
+#[test]
+fn pages_of_each_size_lie_where_the_allocator_puts_them() {
+    let mut machine = Machine::new("thp", 64 * MB);
+    machine.event(populate(BASE, 4 * MB));
+    // The 1MB after it has no large page. Table nodes and pages lie in pageblocks of their own.
+    machine.event(populate(BASE + 6 * MB, MB));
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.blocks_of(BlockClass::Large), 2);
+    assert_eq!(map.block(0).unwrap().count(FrameClass::Large), 512);
+    // Level 4, 3, 2 and one level-1 node; the rest free.
+    let nodes = map.block(31).unwrap();
+    assert_eq!(nodes.class(), BlockClass::Unmovable);
+    assert_eq!(nodes.count(FrameClass::Unmovable), 4);
+    assert_eq!(nodes.count(FrameClass::Free), 508);
+    let pages = map.block(29).unwrap();
+    assert_eq!((pages.count(FrameClass::Movable), pages.count(FrameClass::Free)), (256, 256));
+    assert_eq!(map.blocks_of(BlockClass::Free), 28);
+}
+
+#[test]
+fn a_huge_page_is_512_blocks_and_its_split_shows() {
+    let mut machine = Machine::new("huge-1g", 3 * GB);
+    machine.map(GB, GB);
+    machine.write(GB);
+    assert_eq!(machine.kernel.memory_map().blocks_of(BlockClass::Huge), 512);
+    machine.event(fork(1));
+    machine.write(GB + 5 * 4096);
+    // The child still maps the run as one page: all of it counts as that.
+    assert_eq!(machine.kernel.memory_map().blocks_of(BlockClass::Huge), 512);
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.blocks_of(BlockClass::Large), 511);
+    // The first block lost the frame that was copied, which is free now.
+    assert_eq!(map.frames(FrameClass::Movable), 512);
+    assert_eq!(map.block(0).unwrap().class(), BlockClass::PartlyFree);
+    assert_eq!(map.block(0).unwrap().count(FrameClass::Free), 1);
+}
+
+#[test]
+fn perforated_blocks_show_their_holes_and_what_is_in_them() {
+    let mut machine =
+        Machine::fragmented("perforated", 64 * MB, "portion=100%,holes=25%,clustered");
+    machine.event(map(BASE, 2 * MB));
+    machine.write(BASE);
+    let block = first(&machine, BlockClass::Perforated);
+    assert_eq!(block.holes(), 128);
+    assert_eq!(block.count(FrameClass::Unmovable), 128, "holes are injected foreign frames");
+
+    let mut machine = Machine::new("perforated", 64 * MB);
+    machine.event(map(BASE, 2 * MB));
+    machine.write(BASE);
+    machine.punch(BASE + 7 * 4096, HoleContent::Unallocated).unwrap();
+    let block = first(&machine, BlockClass::Perforated);
+    assert_eq!((block.holes(), block.count(FrameClass::Free)), (1, 1));
+    machine.write(BASE + 7 * 4096);
+    machine.event(unmap(BASE, 2 * MB));
+    assert_eq!(blocks(&machine), [(31, BlockClass::Free), (1, BlockClass::Unmovable)]);
+}
+
+#[test]
+fn frames_that_stay_behind_a_mapping_are_unmovable() {
+    let mut machine = Machine::fragmented("thp", 64 * MB, "portion=100%,holes=25%,dispersed");
+    machine.event(map(BASE, 2 * MB));
+    machine.write(BASE);
+    machine.event(unmap(BASE, 2 * MB));
+    let block = machine.kernel.memory_map().block(0).unwrap();
+    assert_eq!(block.count(FrameClass::Unmovable), 128);
+    assert_eq!(block.count(FrameClass::Free), 384);
+    assert_eq!(block.class(), BlockClass::Unmovable);
+}
+
+#[test]
+fn a_memory_that_ends_inside_a_block_is_counted_to_its_end() {
+    let machine = Machine::new("perforated", 5 * MB);
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.blocks(), 3);
+    assert_eq!(map.frames(FrameClass::Free) + map.frames(FrameClass::Unmovable), 1280);
+    assert_eq!(map.block(2).unwrap().count(FrameClass::Unmovable), 1);
+}
+
+#[test]
+fn a_large_memory_costs_what_is_in_it() {
+    let mut machine = Machine::new("thp", 64 << 40);
+    machine.event(populate(BASE, 64 * MB));
+    machine.access(BASE, AccessKind::Write);
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.blocks(), 32 << 20);
+    // Large blocks, free ones, table nodes.
+    assert_eq!(map.runs().len(), 3);
+    assert_eq!(map.blocks_of(BlockClass::Large), 32);
+    assert_eq!(map.cells(1).blocks_per_cell, 32 << 20);
+    machine.event(switch(1));
+    assert_eq!(machine.kernel.memory_map(), map);
+}
+
+/// All its sub-pages have entries of their own, so compaction can empty the block behind them.
+#[test]
+fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
+    let mut machine = Machine::new("perforated", 256 * MB);
+    // A frame fails, which leaves small free pieces to move to.
+    machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(0), updates))).unwrap();
+    // Others lie beside the broken block and the bitmap, the third beside a free block.
+    machine.event(populate(BASE, 6 * MB));
+    let third = BASE + 4 * MB;
+    machine.event(unmap(third, 4096));
+    machine.event(protect(third + 4096, 2 * MB - 4096, Permissions::READ));
+    assert_eq!(machine.counter("holes_allocated"), 511);
+    let free = machine.kernel.memory_map().frames(FrameClass::Free);
+    machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
+    assert_eq!(machine.counter("compaction_frames_migrated"), 511);
+    assert_eq!(machine.kernel.memory_map().frames(FrameClass::Free), free);
+    machine.assert_memory_adds_up();
+}

@@ -1,0 +1,136 @@
+//! D Table III with two kernels: the modes that a guest goes through, and when.
+
+use crate::machine::{BASE, MB, Machine, populate, switch, unmap};
+use perforate_os::{
+    Application, FaultMap, Fragmented, KernelConfig, ModePlan, ModePolicy, ModeTransition,
+    SegmentRule, Side, VirtualizedMode,
+};
+use perforate_types::SpaceId;
+
+use VirtualizedMode::{BaseVirtualized, DualDirect, GuestDirect, VmmDirect};
+
+const SPACE: SpaceId = SpaceId(0);
+const INTERVAL: u64 = 1000;
+
+/// A guest of 256MB with a program of 96MB; fragmented, every 1000th frame is not to be had.
+fn guest(is_fragmented: bool) -> Machine {
+    let frames = (0..65_536).step_by(1000).collect();
+    let faulty = is_fragmented.then_some(FaultMap::Frames(frames));
+    let config = KernelConfig { faulty, hot_add_bytes: 128 * MB, ..KernelConfig::new(256 * MB) };
+    let mut guest = Machine::configured("base-pages", config);
+    guest.map(BASE, 96 * MB);
+    guest
+}
+
+/// A host of 1GB for it; fragmented, another process has 2MB of every 4MB.
+fn host(is_fragmented: bool) -> Machine {
+    let mut host = Machine::new("base-pages", 1024 * MB);
+    host.map(0, 384 * MB);
+    if is_fragmented {
+        host.event(switch(1));
+        host.event(populate(BASE, 1000 * MB));
+        for place in (0..500).step_by(2) {
+            host.event(unmap(BASE + place * 2 * MB, 2 * MB));
+        }
+    }
+    host
+}
+
+/// Steps the policy at these instructions; everybody's records agree afterwards.
+fn run(
+    application: Application,
+    fragmented: Fragmented,
+    instructions: &[u64],
+) -> (ModePolicy, usize) {
+    let (mut guest, mut host) = (guest(fragmented.guest), host(fragmented.host));
+    let plan = ModePlan::new(application, fragmented);
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL);
+    let mut given = 0;
+    for &instruction in instructions {
+        guest
+            .act(|guest, guest_updates| {
+                host.act(|host, host_updates| {
+                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
+                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+                    given += policy.step(instruction, &mut guest, &mut host)?.len();
+                    Ok(())
+                })
+            })
+            .expect("the address spaces exist");
+    }
+    guest.assert_memory_adds_up();
+    host.assert_memory_adds_up();
+    (policy, given)
+}
+
+fn steps(log: &[ModeTransition]) -> Vec<(u64, VirtualizedMode, &'static str)> {
+    log.iter().map(|transition| (transition.instruction, transition.to, transition.why)).collect()
+}
+
+#[test]
+fn big_memory_on_a_fragmented_host_becomes_dual_direct_by_compaction() {
+    let fragmented = Fragmented { host: true, guest: false };
+    let (policy, given) = run(Application::BigMemory, fragmented, &[0, 999, 1000, 2000]);
+    let expected = [(0, GuestDirect, "free guest memory"), (1000, DualDirect, "host compaction")];
+    assert_eq!(steps(policy.log()), expected);
+    assert_eq!(given, 0);
+}
+
+#[test]
+fn big_memory_in_a_fragmented_guest_balloons() {
+    let fragmented = Fragmented { host: false, guest: true };
+    let (policy, given) = run(Application::BigMemory, fragmented, &[0]);
+    let expected = [(0, GuestDirect, "self-ballooning"), (0, DualDirect, "free host memory")];
+    assert_eq!(steps(policy.log()), expected);
+    assert_eq!(given, 96 * 256);
+}
+
+#[test]
+fn big_memory_with_both_fragmented_balloons_first() {
+    let fragmented = Fragmented { host: true, guest: true };
+    let (policy, _) = run(Application::BigMemory, fragmented, &[0, 500, 1500]);
+    let expected = [(0, GuestDirect, "self-ballooning"), (1500, DualDirect, "host compaction")];
+    assert_eq!(steps(policy.log()), expected);
+}
+
+#[test]
+fn compute_wants_the_host_segment_only() {
+    for guest in [false, true] {
+        let (policy, given) =
+            run(Application::Compute, Fragmented { host: true, guest }, &[0, 1000]);
+        assert_eq!(steps(policy.log()), [(1000, VmmDirect, "host compaction")]);
+        assert_eq!((policy.log()[0].from, given), (BaseVirtualized, 0));
+        let (policy, _) = run(Application::Compute, Fragmented { host: false, guest }, &[0]);
+        assert_eq!(steps(policy.log()), [(0, VmmDirect, "free host memory")]);
+    }
+}
+
+#[test]
+fn a_lost_segment_is_logged_and_made_again() {
+    let (mut guest, mut host) = (guest(false), host(false));
+    let plan = ModePlan::new(Application::BigMemory, Fragmented::default());
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL);
+    let mut step = |guest: &mut Machine, instruction| {
+        guest
+            .act(|guest, guest_updates| {
+                host.act(|host, host_updates| {
+                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
+                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+                    policy.step(instruction, &mut guest, &mut host)
+                })
+            })
+            .expect("the address spaces exist");
+    };
+    step(&mut guest, 0);
+    guest.event(unmap(BASE, MB));
+    step(&mut guest, 100);
+    step(&mut guest, 1100);
+    guest.assert_memory_adds_up();
+    let expected = [
+        (0, GuestDirect, "free guest memory"),
+        (0, DualDirect, "free host memory"),
+        (100, VmmDirect, "a segment was lost"),
+        (1100, DualDirect, "free guest memory"),
+    ];
+    assert_eq!(steps(policy.log()), expected);
+}

@@ -1,0 +1,586 @@
+//! Random events under every policy: the oracle accepts every change, the order of updates holds,
+//! and all memory is accounted for.
+
+use crate::machine;
+use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
+use perforate_os::{
+    Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
+    SegmentRule, TableFormat,
+};
+use perforate_types::{
+    AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
+    VirtualAddress,
+};
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+/// The storm rages over four 2MB regions, at multiples of 64KB.
+const STEP: u64 = 64 << 10;
+const SPAN: u64 = 8 * MB;
+
+#[derive(Clone, Debug)]
+enum Action {
+    Event(ProgramEvent),
+    Access(u64, AccessKind),
+    Punch(u64, HoleContent),
+    Patch(u64),
+    Share(u64, u16, u16),
+    Ksm(u64),
+    Promote(KhugepagedConfig),
+    PagesInPlace(u64),
+    Compact,
+    Background,
+    HardFault(u64),
+    Content(u64, u64),
+    Segment(SegmentAction),
+    SelfBalloon(u64),
+}
+
+/// What happens to the segment of the running process.
+#[derive(Clone, Copy, Debug)]
+enum SegmentAction {
+    Create(SegmentRule),
+    Enable,
+    Disable,
+    Dissolve,
+    Escape(u64),
+    HardFault(u64),
+}
+
+fn range() -> impl Strategy<Value = (u64, u64)> {
+    let step = SPAN / STEP;
+    prop_oneof![
+        2 => (0..step, 1..step / 2).prop_map(|(start, length)| (BASE + start * STEP, length * STEP)),
+        1 => (0..4u64, 1..3u64).prop_map(|(start, length)| (BASE + start * 2 * MB, length * 2 * MB)),
+        1 => (0..SPAN / PAGE).prop_map(|page| (BASE + page * PAGE, PAGE)),
+    ]
+}
+
+fn address() -> impl Strategy<Value = u64> {
+    // Few pages of each region, so that the same one is met again.
+    (0..6u64, 0..8u64).prop_map(|(region, place)| BASE + region * 2 * MB + place * 73 * PAGE)
+}
+
+fn permissions() -> impl Strategy<Value = Permissions> {
+    prop_oneof![
+        Just(Permissions::READ),
+        Just(Permissions::READ_WRITE),
+        Just(Permissions::READ_EXECUTE),
+    ]
+}
+
+fn event() -> impl Strategy<Value = ProgramEvent> {
+    let advice = prop_oneof![
+        2 => Just(Advice::DontNeed),
+        2 => Just(Advice::Free),
+        1 => Just(Advice::NoHugePage),
+        1 => Just(Advice::HugePage),
+    ];
+    prop_oneof![
+        4 => (range(), any::<bool>()).prop_map(|((start, length), all)| {
+            if all { populate(start, length) } else { map(start, length) }
+        }),
+        3 => range().prop_map(|(start, length)| map_shared(start, length)),
+        3 => range().prop_map(|(start, length)| unmap(start, length)),
+        3 => (range(), permissions(), any::<bool>()).prop_map(
+            |((start, length), permissions, accessible)| {
+                let start = VirtualAddress::new(start);
+                ProgramEvent::Protect { start, length, permissions, accessible }
+            }
+        ),
+        2 => (range(), advice).prop_map(|((start, length), advice)| {
+            ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
+        }),
+        2 => (range(), range()).prop_map(|((from, from_length), (to, to_length))| {
+            let to = VirtualAddress::new(to + 64 * MB);
+            ProgramEvent::Remap { from: VirtualAddress::new(from), from_length, to, to_length }
+        }),
+        1 => range().prop_map(|(start, length)| ProgramEvent::Remap {
+            from: VirtualAddress::new(start + 64 * MB),
+            from_length: length,
+            to: VirtualAddress::new(start),
+            to_length: length,
+        }),
+        1 => (0..64u64).prop_map(|pages| ProgramEvent::Brk {
+            start: VirtualAddress::new(16 * MB),
+            end: VirtualAddress::new(16 * MB + pages * 100_000),
+        }),
+        1 => (1..4u16).prop_map(fork),
+        2 => (0..4u16).prop_map(switch),
+        1 => (1..4u16).prop_map(|process| ProgramEvent::Exit { process: ProcessId(process) }),
+    ]
+}
+
+fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
+    let pages = || prop_oneof![Just(0u64), Just(300), Just(511)];
+    (pages(), pages(), 1..4u64, any::<bool>()).prop_map(|(none, shared, regions, defrag)| {
+        KhugepagedConfig {
+            pages_to_scan: regions * 512,
+            max_ptes_none: none,
+            max_ptes_shared: shared,
+            defrag,
+            ..KhugepagedConfig::default()
+        }
+    })
+}
+
+fn segment_action() -> impl Strategy<Value = SegmentAction> {
+    let create = (prop_oneof![Just(PAGE), Just(2 * MB)], any::<bool>(), 0..4u64).prop_map(
+        |(min_bytes, compacts, faulty_pages)| {
+            SegmentAction::Create(SegmentRule { min_bytes, compacts, faulty_pages, bounds: None })
+        },
+    );
+    prop_oneof![
+        4 => create,
+        2 => Just(SegmentAction::Enable),
+        2 => Just(SegmentAction::Disable),
+        1 => Just(SegmentAction::Dissolve),
+        2 => address().prop_map(SegmentAction::Escape),
+        2 => address().prop_map(SegmentAction::HardFault),
+    ]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let kind = prop_oneof![Just(AccessKind::Read), Just(AccessKind::Write)];
+    let hole = prop_oneof![
+        Just(HoleContent::Unallocated),
+        Just(HoleContent::Moved),
+        permissions().prop_map(HoleContent::Permissions),
+    ];
+    prop_oneof![
+        4 => event().prop_map(Action::Event),
+        5 => (address(), kind).prop_map(|(address, kind)| Action::Access(address, kind)),
+        2 => (address(), hole).prop_map(|(address, hole)| Action::Punch(address, hole)),
+        2 => address().prop_map(Action::Patch),
+        1 => (address(), 0..4u16, 0..4u16).prop_map(|(a, from, to)| Action::Share(a, from, to)),
+        2 => prop_oneof![Just(100u64), Just(100_000)].prop_map(Action::Ksm),
+        2 => knobs().prop_map(Action::Promote),
+        1 => (0..4u64).prop_map(|region| Action::PagesInPlace(BASE + region * 2 * MB)),
+        1 => Just(Action::Compact),
+        1 => Just(Action::Background),
+        2 => (0..16_384u64).prop_map(Action::HardFault),
+        1 => (address(), 0..3u64).prop_map(|(address, content)| Action::Content(address, content)),
+        4 => segment_action().prop_map(Action::Segment),
+        1 => (1..2000u64).prop_map(Action::SelfBalloon),
+    ]
+}
+
+/// Touches a new region page by page, so that most pages come to lie at their own place in a
+/// block: frames are taken downwards, so the next page is the one below the last frame's place.
+fn pages_in_place(machine: &mut Machine, start: u64) {
+    let event = |machine: &mut Machine, event| {
+        perform_if_possible(machine, &Action::Event(event));
+    };
+    event(machine, map(start, 2 * MB));
+    event(machine, machine::advise(start, 2 * MB, Advice::NoHugePage));
+    let (mut touched, mut next) = (HoleSet::EMPTY, 0);
+    for _ in 0..500 {
+        while !touched.insert(next) {
+            next = (next + 511) % 512;
+        }
+        let address = start + next as u64 * PAGE;
+        perform_if_possible(machine, &Action::Access(address, AccessKind::Write));
+        let frame = machine.frame(address).unwrap_or_default();
+        next = (frame as usize + 511) % 512;
+    }
+    event(machine, machine::advise(start, 2 * MB, Advice::HugePage));
+}
+
+fn perform(machine: &mut Machine, action: &Action) {
+    let exists = |machine: &Machine| machine.spaces().contains(&machine.kernel.current());
+    match action {
+        Action::Event(event @ ProgramEvent::Switch { .. }) => machine.event(event.clone()),
+        _ if !exists(machine) => machine.event(switch(0)),
+        Action::Event(event) => machine.event(event.clone()),
+        Action::Access(address, kind) => drop(machine.access(*address, *kind)),
+        Action::Punch(address, hole) => match machine.punch(*address, *hole) {
+            Ok(())
+            | Err(
+                OsError::NotLarge { .. }
+                | OsError::AlreadyHole { .. }
+                | OsError::SharedMemory { .. }
+                | OsError::NoShadowDirectories,
+            ) => {}
+            Err(error) => panic!("{error}"),
+        },
+        Action::Patch(address) => match machine.patch(*address) {
+            Ok(())
+            | Err(
+                OsError::NotHole { .. }
+                | OsError::Occupied { .. }
+                | OsError::SharedMemory { .. }
+                | OsError::SharingDiffers { .. }
+                | OsError::PermissionsDiffer { .. },
+            ) => {}
+            Err(error) => panic!("{error}"),
+        },
+        Action::Share(address, from, to) => {
+            let find = |process: u16| {
+                machine.kernel.processes().find(|(id, _)| *id == ProcessId(process)).map(|(_, s)| s)
+            };
+            let (Some(from), Some(to)) = (find(*from), find(*to)) else { return };
+            let page = machine::page(*address);
+            match machine.act(|kernel, updates| kernel.share(from, page, to, updates)) {
+                Ok(())
+                | Err(
+                    OsError::NotLarge { .. }
+                    | OsError::Occupied { .. }
+                    | OsError::CopyOnWrite { .. },
+                ) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Action::Ksm(pages_to_scan) => {
+            let config = KsmConfig { pages_to_scan: *pages_to_scan, max_page_sharing: 5 };
+            machine.kernel.set_ksm(config).expect("valid");
+            machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
+        }
+        Action::Promote(knobs) => {
+            machine.kernel.set_khugepaged(*knobs).expect("valid");
+            machine
+                .act(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))
+                .expect("cannot fail");
+        }
+        Action::PagesInPlace(start) => pages_in_place(machine, *start),
+        Action::Compact => {
+            let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
+            done.expect("cannot fail");
+        }
+        Action::Background => {
+            let done = machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates)));
+            done.expect("cannot fail");
+        }
+        Action::HardFault(frame) => {
+            let failing = Frame::new(*frame);
+            let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates)));
+            let outcome = outcome.expect("cannot fail");
+            let is_free = machine.kernel.zones().is_free(failing);
+            assert!(!is_free || outcome == HardFault::Uncorrected, "{outcome:?}");
+        }
+        Action::Content(address, content) => {
+            let (space, page) = (machine.kernel.current(), machine::page(*address));
+            match machine.kernel.set_content(space, page, *content) {
+                Ok(()) | Err(OsError::NotMapped { .. } | OsError::SharedContent { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Action::Segment(action) => act_on_segment(machine, *action),
+        Action::SelfBalloon(frames) => {
+            match machine.act(|kernel, updates| kernel.self_balloon(*frames, updates)) {
+                Ok(given) => assert_eq!(given.len() as u64, *frames),
+                Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
+    let space = machine.kernel.current();
+    let before = machine.kernel.segment(space);
+    let result = match action {
+        SegmentAction::Create(rule) => machine
+            .act(|kernel, updates| kernel.create_segment_with(space, rule, updates).map(|_| ())),
+        SegmentAction::Enable => {
+            machine.act(|kernel, updates| kernel.enable_segment(space, updates))
+        }
+        SegmentAction::Disable => {
+            machine.act(|kernel, updates| kernel.disable_segment(space, updates))
+        }
+        SegmentAction::Dissolve => {
+            machine.act(|kernel, updates| kernel.dissolve_segment(space, updates))
+        }
+        SegmentAction::Escape(address) => {
+            let page = machine::page(address);
+            machine.act(|kernel, updates| kernel.escape_page(space, page, updates))
+        }
+        SegmentAction::HardFault(address) => {
+            let Some(frame) = machine.frame(address) else { return };
+            return perform(machine, &Action::HardFault(frame));
+        }
+    };
+    match result {
+        Ok(()) | Err(OsError::OutOfMemory { .. } | OsError::NoContiguousMemory { .. }) => {}
+        Err(OsError::NoSegment { .. }) => assert_eq!(before, None),
+        Err(OsError::HasSegment { .. }) => assert_ne!(before, None),
+        Err(OsError::NoSegmentArea { .. } | OsError::NotInSegment { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What the storm is about to do may fail for want of memory; then nothing is lost either.
+fn perform_if_possible(machine: &mut Machine, action: &Action) {
+    let tolerate = |result: Result<(), OsError>| match result {
+        Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
+        Err(error) => panic!("{error}"),
+    };
+    let exists = machine.spaces().contains(&machine.kernel.current());
+    match action {
+        Action::Event(event) if exists => {
+            tolerate(machine.act(|kernel, updates| kernel.event(event, updates)));
+        }
+        Action::Access(address, kind) if exists => {
+            let (space, page) = (machine.kernel.current(), machine::page(*address));
+            let fault = |kernel: &mut perforate_os::Kernel, updates: &mut Vec<_>| {
+                kernel.fault(space, page, *kind, updates).map(|_| ())
+            };
+            tolerate(machine.act(fault));
+        }
+        // They may be impossible for other reasons as well.
+        Action::Punch(address, hole) if exists => drop(machine.punch(*address, *hole)),
+        Action::Share(address, from, to) => {
+            let (page, spaces) = (machine::page(*address), machine.spaces());
+            let space = |place: u16| spaces.get(usize::from(place)).copied();
+            let (Some(from), Some(to)) = (space(*from), space(*to)) else { return };
+            drop(machine.act(|kernel, updates| kernel.share(from, page, to, updates)));
+        }
+        action => perform(machine, action),
+    }
+}
+
+/// A storm over less memory than it touches, with swap or without.
+fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
+    pressure_on(policy, KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) }, actions);
+}
+
+fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
+    let mut machine = Machine::configured(policy, config);
+    let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
+    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
+    // Memory is full from the start.
+    perform_if_possible(&mut machine, &Action::Event(populate(BASE, SPAN)));
+    for action in actions {
+        perform_if_possible(&mut machine, action);
+        machine.assert_memory_adds_up();
+    }
+    machine.assert_account();
+    machine.assert_copies_on_write();
+    machine.assert_frames_have_one_content();
+    for process in 0..4 {
+        machine.event(ProgramEvent::Exit { process: ProcessId(process) });
+    }
+    for counter in ["mapped_bytes", "page_table_bytes", "swapped_bytes"] {
+        assert_eq!(machine.counter(counter), 0, "{counter}");
+    }
+    machine.assert_memory_adds_up();
+}
+
+fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
+    // Three frames more than whole blocks: as many as hole bitmaps take.
+    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let config = KernelConfig { fragmentation, ..KernelConfig::new(256 * MB + 3 * PAGE) };
+    storm_on(policy, config, actions);
+}
+
+fn gap_tolerant(mode: GapTolerance) -> TableFormat {
+    TableFormat { gap_tolerance: Some(mode), ..TableFormat::default() }
+}
+
+fn superpages(
+    mode: GapTolerance,
+    fragmentation: Option<&str>,
+    memory_bytes: u64,
+    actions: &[Action],
+) {
+    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let tables = gap_tolerant(mode);
+    let config = KernelConfig { tables, fragmentation, ..KernelConfig::new(memory_bytes) };
+    storm_on("gap-tolerant", config, actions);
+}
+
+fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
+    let mut machine = Machine::configured(policy, config);
+    let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
+    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
+    for action in actions {
+        perform(&mut machine, action);
+        machine.kernel.check_invariants().expect("records agree");
+    }
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+    machine.assert_copies_on_write();
+    machine.assert_shared_memory_is_one();
+    machine.assert_frames_have_one_content();
+    for process in 0..4 {
+        machine.event(ProgramEvent::Exit { process: ProcessId(process) });
+    }
+    assert_eq!(machine.counter("mapped_bytes"), 0);
+    assert_eq!(machine.counter("page_table_bytes"), 0, "nodes go with the last mapping");
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn base_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("base-pages", Some("portion=50%,holes=25%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn thp(actions in prop::collection::vec(action(), 1..80)) {
+        storm("thp", Some("portion=50%,holes=25%,clustered"), &actions);
+    }
+
+    #[test]
+    fn perforated_eager(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated", Some("portion=50%,holes=25%,clustered"), &actions);
+    }
+
+    #[test]
+    fn perforated_lazy(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated:holes=lazy", Some("portion=75%,holes=10%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn perforated_reserved(actions in prop::collection::vec(action(), 1..80)) {
+        storm(
+            "perforated:create=reserve",
+            Some("portion=50%,holes=25%,clustered"),
+            &actions,
+        );
+    }
+
+    #[test]
+    fn perforated_demoted(actions in prop::collection::vec(action(), 1..80)) {
+        let policy = "perforated:create=reserve,max-hole-share=1%,demote-above=1%";
+        storm(policy, Some("portion=25%,holes=1%,dispersed"), &actions);
+    }
+
+    #[test]
+    fn thp_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
+        storm("thp", None, &actions);
+    }
+
+    #[test]
+    fn perforated_promoting_in_place(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated:promote=punch,hole-cost=0", None, &actions);
+    }
+
+    #[test]
+    fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
+        storm("perforated", None, &actions);
+    }
+
+    #[test]
+    fn superpages_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::SINGLE_1M, None, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn superpages_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
+        let fragmentation = Some("portion=50%,holes=25%,clustered");
+        superpages(GapTolerance::SINGLE_2M, fragmentation, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn superpages_of_4mb_in_short_memory(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::SINGLE_4M, None, 48 * MB, &actions);
+    }
+
+    #[test]
+    fn pairs_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
+        let fragmentation = Some("portion=75%,holes=10%,clustered");
+        superpages(GapTolerance::PAIRED_2M, fragmentation, 256 * MB, &actions);
+    }
+
+    #[test]
+    fn pairs_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
+        superpages(GapTolerance::PAIRED_4M, None, 256 * MB + 3 * PAGE, &actions);
+    }
+
+    #[test]
+    fn swapped_superpages(actions in prop::collection::vec(action(), 1..80)) {
+        let tables = gap_tolerant(GapTolerance::SINGLE_1M);
+        let config = KernelConfig { swap_bytes: 64 * MB, tables, ..KernelConfig::new(5 * MB) };
+        pressure_on("gap-tolerant", config, &actions);
+    }
+
+    #[test]
+    fn segments_over_small_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("segment:min=1M,escapes=40", None, &actions);
+    }
+
+    #[test]
+    fn segments_over_large_pages(actions in prop::collection::vec(action(), 1..80)) {
+        storm("segment:min=256K,pages=2m,compact=yes", None, &actions);
+    }
+
+    #[test]
+    fn segments_in_a_small_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+        let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: Some(7 * MB) };
+        let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
+        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(64 * MB) };
+        storm_on("segment:min=1M,escapes=40,compact=yes", config, &actions);
+    }
+
+    #[test]
+    fn perforated_pages_in_a_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+        let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: None };
+        let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
+        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(96 * MB + 5 * PAGE) };
+        storm_on("perforated", config, &actions);
+    }
+
+    #[test]
+    fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
+        // The first area becomes a segment, and half as much memory is left for all else.
+        let config = KernelConfig { swap_bytes: 16 * MB, ..KernelConfig::new(13 * MB) };
+        pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, &actions);
+    }
+
+    #[test]
+    fn swapped_base_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("base-pages", 64 * MB, Defrag::Never, &actions);
+    }
+
+    #[test]
+    fn swapped_large_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("thp", 7 * MB, Defrag::Always, &actions);
+    }
+
+    #[test]
+    fn swapped_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated", 64 * MB, Defrag::Defer, &actions);
+    }
+
+    #[test]
+    fn swapped_reserved_pages(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated:create=reserve", 16 * MB, Defrag::Always, &actions);
+    }
+
+    #[test]
+    fn swapped_demoted_pages(actions in prop::collection::vec(action(), 1..80)) {
+        let policy = "perforated:create=reserve,max-hole-share=5%,demote-above=5%";
+        pressure(policy, 4 * MB, Defrag::Madvise, &actions);
+    }
+
+    #[test]
+    fn freed_without_swap(actions in prop::collection::vec(action(), 1..80)) {
+        pressure("perforated:holes=lazy", 0, Defrag::DeferMadvise, &actions);
+    }
+}
+
+/// 1GB pages, which the storm's span is too small for.
+#[test]
+fn huge_pages_are_split_and_given_back() {
+    let gigabyte = 1 << 30;
+    let mut machine = Machine::new("huge-1g", 4 << 30);
+    machine.map(gigabyte, 2 * gigabyte);
+    machine.write(gigabyte + 5 * PAGE);
+    machine.write(2 * gigabyte);
+    assert_eq!(machine.counter("huge_pages"), 2);
+    machine.event(fork(1));
+    machine.write(gigabyte);
+    // The first 1GB page becomes 512 2MB pages, and of those the first 512 4KB pages.
+    assert_eq!(machine.counter("huge_pages"), 3);
+    assert_eq!(machine.counter("large_pages"), 511);
+    assert_eq!(machine.counter("base_pages"), 512);
+    machine.event(protect(2 * gigabyte, 4 * MB, Permissions::READ));
+    assert_eq!(machine.counter("huge_pages"), 2);
+    machine.event(unmap(gigabyte, 2 * gigabyte));
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(machine.counter("free_bytes"), 4 << 30);
+    assert_eq!(machine.kernel.zones().pieces(), (1, 0));
+}

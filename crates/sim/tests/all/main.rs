@@ -1,0 +1,15 @@
+//! Whole systems: storms, closed forms, traces.
+
+mod bundled_traces;
+mod closed_forms;
+mod context_switches;
+mod energy;
+mod memory_history;
+mod nested_walks;
+mod operating_system;
+mod population;
+mod sampled_coverage;
+mod shadow_paging;
+mod storm;
+mod storms;
+mod virtual_storm;

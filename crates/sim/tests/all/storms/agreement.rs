@@ -1,0 +1,176 @@
+//! Whether the tables translate what is true: of every page that is mapped, and of the pages beside
+//! every run of them.
+
+use std::ops::Range;
+
+use perforate_mmu::{Dimension, Shadow, allow};
+use perforate_oracle::{Mapping, Oracle};
+use perforate_os::Kernel;
+use perforate_sim::System;
+use perforate_types::{Frame, GuestFrame, SpaceId, VirtualPage};
+
+use super::segments::may_take_for_escaped;
+use super::{ARENA, REGIONS, Random};
+
+/// Pages looked at after an event, and the ends of their runs.
+const SAMPLES: usize = 16;
+
+/// Frame, and bits of `allow` but for dirty ones.
+type Translation = Option<(Frame, u8)>;
+
+/// One dimension: what is true, what a kernel keeps for it, and the tables that it has written.
+struct Side<'a> {
+    oracle: &'a Oracle,
+    kernel: &'a Kernel,
+    /// Pages among which something may be mapped.
+    pages: Range<u64>,
+    look_at: Box<dyn Fn(SpaceId, VirtualPage) -> Translation + 'a>,
+    /// What the tables should have for what is true.
+    expected: Box<dyn Fn(SpaceId, Mapping) -> Translation + 'a>,
+    /// Whether the tables may lack an entry until it is needed.
+    may_lack: Box<dyn Fn(SpaceId, VirtualPage) -> bool + 'a>,
+}
+
+impl Side<'_> {
+    fn check(&self, space: SpaceId, page: VirtualPage) {
+        let truth = self.oracle.translate(space, page);
+        let expected = truth.and_then(|mapping| (self.expected)(space, mapping));
+        let found = (self.look_at)(space, page);
+        let lacks = found.is_none() && (self.may_lack)(space, page);
+        assert!(
+            found == expected || lacks,
+            "{page:?} of {space:?}: the tables have {found:x?}, {expected:x?} is true"
+        );
+    }
+
+    fn spaces(&self) -> Vec<SpaceId> {
+        self.kernel.processes().map(|(_, space)| space).collect()
+    }
+
+    /// All pages that are mapped, and those on either side of every run.
+    fn check_all(&self) {
+        for space in self.spaces() {
+            for run in self.oracle.extents(space) {
+                let first = run.page.number().saturating_sub(1);
+                for page in first..=run.end().number() {
+                    self.check(space, VirtualPage::new(page));
+                }
+            }
+        }
+    }
+
+    /// Some pages, and the ends of the runs that they are in with what is on either side.
+    fn check_some(&self, random: &mut Random) {
+        let spaces = self.spaces();
+        let space = spaces[random.below(spaces.len() as u64) as usize];
+        for _ in 0..SAMPLES {
+            let page = self.pages.start + random.below(self.pages.end - self.pages.start);
+            self.check(space, VirtualPage::new(page));
+            if let Some(run) = self.oracle.extent(space, VirtualPage::new(page)) {
+                let (first, end) = (run.page.number(), run.end().number());
+                for page in [first.saturating_sub(1), first, end - 1, end] {
+                    self.check(space, VirtualPage::new(page));
+                }
+            }
+        }
+    }
+}
+
+/// Compares all pages.
+pub fn check_all_tables(system: &System) {
+    sides(system).iter().for_each(Side::check_all);
+}
+
+/// Compares some pages, chosen at random.
+pub fn check_some_tables(system: &System, seed: u64) {
+    sides(system).iter().for_each(|side| side.check_some(&mut Random(seed)));
+}
+
+fn sides(system: &System) -> Vec<Side<'_>> {
+    let oracle = system.oracle().expect("the system is checked");
+    let kernel = system.kernel();
+    let dimension = system.mmu().dimension();
+    let lacks = move |space, page| may_take_for_escaped(kernel, space, page);
+    let (Some(hypervisor), Some(host_oracle)) = (system.hypervisor(), system.host_oracle()) else {
+        return vec![Side {
+            oracle,
+            kernel,
+            pages: arena(),
+            look_at: Box::new(|space, page| plain(dimension.look_at(space, page))),
+            expected: Box::new(|_, mapping| Some(allowed(mapping))),
+            may_lack: Box::new(lacks),
+        }];
+    };
+    let host_kernel = hypervisor.kernel();
+    let host_lacks = move |space, page| may_take_for_escaped(host_kernel, space, page);
+    let tables = dimension.host().expect("the system is virtualized").dimension();
+    let host = Side {
+        oracle: host_oracle,
+        kernel: host_kernel,
+        pages: 0..kernel.end_frame().number(),
+        look_at: Box::new(|space, page| plain(tables.look_at(space, page))),
+        expected: Box::new(|_, mapping| Some(allowed(mapping))),
+        may_lack: Box::new(host_lacks),
+    };
+    let machine = hypervisor.space();
+    let at = |frame: Frame| VirtualPage::new(frame.number());
+    let composed = move |_, mapping| {
+        let (guest_frame, allows) = allowed(mapping);
+        let (frame, host_allows) = allowed(host_oracle.translate(machine, at(guest_frame))?);
+        Some((frame, allows & host_allows))
+    };
+    let shadow = system.mmu().shadow();
+    let both = Side {
+        oracle,
+        kernel,
+        pages: arena(),
+        look_at: Box::new(move |space, page| match shadow {
+            Some(shadow) => through_shadow(shadow, dimension, space, page),
+            None => plain(dimension.look_at(space, page)),
+        }),
+        expected: Box::new(composed),
+        may_lack: Box::new(move |space, page| {
+            let guest_frame = oracle.translate(space, page).map(|(frame, _)| frame);
+            lacks(space, page) || guest_frame.is_some_and(|frame| host_lacks(machine, at(frame)))
+        }),
+    };
+    vec![host, both]
+}
+
+/// What the hypervisor reads in both tables. The shadow entry that it made of them, if there is one,
+/// leads to the same place and allows no more.
+fn through_shadow(
+    shadow: &Shadow,
+    dimension: &dyn Dimension,
+    space: SpaceId,
+    page: VirtualPage,
+) -> Translation {
+    let entry = plain(dimension.look_at(space, page));
+    let both = || {
+        let guest = shadow.guest_leaf(space, page)?;
+        let guest_frame = guest.frame.add(page.index_in(guest.size) as u64);
+        let guest_page = GuestFrame::new(guest_frame.number());
+        let host = shadow.host_leaf(guest_page)?;
+        let frame = host.frame.add(guest_page.index_in(host.size) as u64);
+        plain(Some((frame, guest.allows & host.allows)))
+    };
+    let both = both();
+    if let Some((frame, allows)) = entry {
+        let (at, most) = both.expect("shadow entries are of what guest and host map");
+        assert_eq!((frame, allows & !most), (at, 0), "shadow entry of {page:?} of {space:?}");
+    }
+    both
+}
+
+fn arena() -> Range<u64> {
+    let first = ARENA / 4096;
+    first..first + REGIONS * 512
+}
+
+fn plain(found: Option<(Frame, u8)>) -> Translation {
+    found.map(|(frame, allows)| (frame, allows & !allow::DIRTY))
+}
+
+fn allowed((frame, permissions): Mapping) -> (Frame, u8) {
+    (frame, allow::of_leaf(permissions, false))
+}

@@ -1,0 +1,459 @@
+//! What storms share: the random events of programs and of their operating system, and how a storm
+//! is set up and named.
+
+mod agreement;
+mod names;
+pub mod occupied;
+mod segments;
+mod virtualized;
+
+use perforate_mmu::{Sabotage, TlbGeometry, allow};
+use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
+use perforate_sim::{
+    Composition, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
+    SystemOptions,
+};
+use perforate_types::{
+    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
+    SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
+};
+
+use agreement::{check_all_tables, check_some_tables};
+pub use names::{Replay, assert_map_adds_up, number, seeds};
+#[allow(unused_imports)] // Of two storms one has it.
+pub use segments::{SegmentAction, has_segments};
+use virtualized::virtualize;
+
+/// First address of the arena in which everything happens.
+const ARENA: u64 = 0x7f00_0000_0000;
+/// 2MB regions in the arena.
+const REGIONS: u64 = 6;
+/// Events after which the kernel's records are looked at.
+pub const CHECKED_EVERY: u64 = 400;
+/// MADV_POPULATE_WRITE: the pages are touched at once.
+pub const POPULATE_WRITE: Advice = Advice::Other(23);
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn one_in(&mut self, chance: u64) -> bool {
+        self.below(chance) == 0
+    }
+}
+
+/// Which events this storm has, and how often; drawn from its seed.
+pub struct Storm {
+    pub random: Random,
+    pub system: System,
+    processes: Vec<ProcessId>,
+    next_process: u16,
+    /// Sub-pages looked at within a region: few, so that events and accesses meet.
+    subpages: Vec<u64>,
+    weights: [u64; 14],
+    has_segments: bool,
+    /// Whether a defect was planted, which the oracle is to find.
+    is_damaged: bool,
+    /// How often some of the tables were compared with what is true.
+    samples: u64,
+}
+
+impl Storm {
+    /// A storm over a scheme or a pair of schemes.
+    pub fn new(composition: Composition, seed: u64) -> Self {
+        Self::over(composition, seed, None)
+    }
+
+    /// The same over the memory of a snapshot, if there is one.
+    pub fn over(composition: Composition, seed: u64, snapshot: Option<MemorySnapshot>) -> Self {
+        let mut random = Random(seed);
+        let mut machine = Machine::load(Machine::DEFAULT).unwrap();
+        if random.one_in(2) {
+            // Small TLBs evict much.
+            machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
+            machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
+        }
+        machine.tlb.tagged = !random.one_in(4);
+        let holes = 1 + random.below(60);
+        let shape = if random.one_in(2) { "clustered" } else { "dispersed" };
+        let fragmentation = format!("portion={}%,holes={holes}%,{shape}", random.below(101));
+        let perforation = [
+            "holes=eager",
+            "holes=lazy,promote=punch",
+            "max-filter-bits=4",
+            "hole-cost=0",
+            "create=reserve",
+            "create=reserve,max-hole-share=10%,demote-above=10%",
+        ];
+        let perforation = perforation[random.below(6) as usize];
+        // Half of the storms rage over memory with a past, some others over too little.
+        let aged = random.one_in(2) && snapshot.is_none();
+        let least = if !aged && random.one_in(2) { 4 } else { 64 };
+        // Some end with a whole block below the hole bitmaps, some do not.
+        let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
+        let memory = format!("{kilobytes}K");
+        let is_told = aged || snapshot.is_some();
+        let fragmentation = if is_told { "none" } else { &fragmentation };
+        let past = PastOptions {
+            age: aged.then_some("kernel-build,free=60%"),
+            faulty: (random.one_in(2) && snapshot.is_none()).then_some("uniform=0.1%"),
+            compaction: Some(["none", "background"][random.below(2) as usize]),
+            defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
+            swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
+            zones: Some(["single", "x86"][random.below(2) as usize]).filter(|_| snapshot.is_none()),
+            ..PastOptions::default()
+        };
+        let mut memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
+            .and_then(|memory| memory.with_past(Past::parse(past)?))
+            .and_then(|memory| match snapshot {
+                Some(snapshot) => memory.with_snapshot(snapshot),
+                None => Ok(memory),
+            })
+            .unwrap();
+        if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
+            // Small filters take many pages for escaped.
+            let bits = [256, 64, 16][Random(seed).below(3) as usize];
+            machine.virtualization.escape_filter_bits = bits;
+        }
+        if composition.host.is_some() {
+            virtualize(&mut machine, &mut memory, &mut Random(!seed));
+            // Perforated pages need a second level with large entries.
+            let schemes = [Some(composition.own), composition.host];
+            let perforates = schemes.into_iter().flatten().any(|scheme| scheme.shadow_directories);
+            machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
+        }
+        let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
+        let mut system = System::new(&machine, composition, &memory, seed, options).unwrap();
+        let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
+        let contents = contents.parse().expect("valid");
+        let told =
+            |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
+        system.change(told).unwrap();
+        let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
+        let weights = std::array::from_fn(|_| random.below(4));
+        let mut storm = Self {
+            random,
+            system,
+            processes: vec![ProcessId(0)],
+            next_process: 1,
+            subpages,
+            weights,
+            has_segments: has_segments(composition.own),
+            is_damaged: false,
+            samples: 0,
+        };
+        storm.map_arena().unwrap();
+        storm
+    }
+
+    fn event(&mut self, event: ProgramEvent) -> Result<(), SimError> {
+        forgive(self.system.event(&event), ())
+    }
+
+    /// Plants a defect.
+    pub fn damage(&mut self, defect: Sabotage) {
+        self.is_damaged = true;
+        self.system.mmu_mut().sabotage(defect);
+    }
+
+    /// A new arena, of shared memory in half of the cases.
+    fn map_arena(&mut self) -> Result<(), SimError> {
+        let shared = self.random.one_in(2);
+        self.event(storm_map(0, REGIONS * 512, Permissions::READ_WRITE, shared))
+    }
+
+    fn page(&mut self) -> u64 {
+        let subpage = self.subpages[self.random.below(self.subpages.len() as u64) as usize];
+        self.random.below(REGIONS) * 512 + subpage
+    }
+
+    fn range(&mut self) -> (VirtualAddress, u64) {
+        let pages = match self.random.below(4) {
+            0 => 512,
+            1 => 1 + self.random.below(700),
+            _ => 1 + self.random.below(4),
+        };
+        let first = if pages == 512 { self.page() / 512 * 512 } else { self.page() };
+        (VirtualAddress::new(ARENA + first * 4096), pages * 4096)
+    }
+
+    fn permissions(&mut self) -> Permissions {
+        [Permissions::READ, Permissions::READ_WRITE, Permissions::READ_EXECUTE, Permissions::ALL]
+            [self.random.below(4) as usize]
+    }
+
+    fn access(&mut self) -> Result<(), SimError> {
+        let kind = match self.random.below(8) {
+            0 => AccessKind::Fetch,
+            1..=3 => AccessKind::Write,
+            _ => AccessKind::Read,
+        };
+        let address = VirtualAddress::new(ARENA + self.page() * 4096 + self.random.below(4096));
+        let found = forgive(self.system.translate(kind, address), None)?;
+        if found.is_some() && !self.is_damaged {
+            self.assert_marked(kind, address);
+        }
+        Ok(())
+    }
+
+    /// What was accessed is allowed by the tables, and what was written is dirty in each of them.
+    fn assert_marked(&self, kind: AccessKind, address: VirtualAddress) {
+        let space = self.system.kernel().current();
+        let found = self.system.mmu().dimension().look_at(space, address.page());
+        let allows = found.map_or(0, |(_, allows)| allows);
+        let needed = allow::needed(kind);
+        assert_eq!(allows & needed, needed, "{kind:?} of {address:?} in {space:?}");
+    }
+
+    /// A process other than the first, if there is one.
+    fn other(&mut self) -> Option<ProcessId> {
+        let others = self.processes.len() as u64 - 1;
+        (others > 0).then(|| self.processes[1 + self.random.below(others) as usize])
+    }
+
+    fn space_of(&self, process: ProcessId) -> Option<SpaceId> {
+        self.system.kernel().processes().find(|(id, _)| *id == process).map(|(_, space)| space)
+    }
+
+    /// An event or, more often, an access.
+    pub fn step(&mut self) -> Result<(), SimError> {
+        let total: u64 = self.weights.iter().sum();
+        if self.has_segments && self.random.one_in(60) {
+            self.segment()?;
+        } else if total == 0 || !self.random.one_in(6) {
+            return self.access();
+        } else {
+            self.happen(total)?;
+        }
+        self.check_some_tables();
+        Ok(())
+    }
+
+    /// After an event: the tables translate what is true.
+    pub fn check_some_tables(&mut self) {
+        if !self.is_damaged {
+            self.samples += 1;
+            check_some_tables(&self.system, self.samples);
+        }
+    }
+
+    /// The same of every page.
+    pub fn check_all_tables(&self) {
+        if !self.is_damaged {
+            check_all_tables(&self.system);
+        }
+    }
+
+    /// One of the events, by their weights.
+    fn happen(&mut self, total: u64) -> Result<(), SimError> {
+        let mut choice = self.random.below(total);
+        let mut kind = 0;
+        while choice >= self.weights[kind] {
+            choice -= self.weights[kind];
+            kind += 1;
+        }
+        let (start, length) = self.range();
+        let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
+        match kind {
+            0 => {
+                let permissions = self.permissions();
+                let first = (start.value() - ARENA) / 4096;
+                let shared = self.random.one_in(3);
+                self.event(storm_map(first, length / 4096, permissions, shared))
+            }
+            1 if self.random.one_in(3) => self.event(ProgramEvent::Unmap { start, length }),
+            1 => self.map_arena(),
+            2 => {
+                let (permissions, accessible) = (self.permissions(), !self.random.one_in(8));
+                self.event(ProgramEvent::Protect { start, length, permissions, accessible })
+            }
+            3 => {
+                let advice = [Advice::DontNeed, Advice::NoHugePage, Advice::HugePage, Advice::Free]
+                    .get(self.random.below(6) as usize)
+                    .copied()
+                    .unwrap_or(POPULATE_WRITE);
+                self.event(ProgramEvent::Advise { start, length, advice })
+            }
+            4 | 5 => self.punch(page),
+            6 => self.patch(page),
+            7 => self.share(page),
+            8 => self.fork_or_exit(),
+            9 => self.merge(),
+            10 => self.compact_or_fail(),
+            11 => self.promote(),
+            12 => self.remap(start, length),
+            _ => self.switch(),
+        }
+    }
+
+    /// A segment comes or goes, or a page escapes it.
+    fn segment(&mut self) -> Result<(), SimError> {
+        let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
+        let action = SegmentAction::draw(&mut self.random, page);
+        let space = self.system.kernel().current();
+        forgive(
+            self.system.change(|kernel, updates| {
+                action.act(kernel, space, updates);
+                Ok(())
+            }),
+            (),
+        )
+    }
+
+    /// Pages move, by whole regions or not; to where they lie already, which is refused, as well.
+    fn remap(&mut self, from: VirtualAddress, from_length: u64) -> Result<(), SimError> {
+        let (to, to_length) = self.range();
+        let to_length = if self.random.one_in(2) { from_length } else { to_length };
+        self.event(ProgramEvent::Remap { from, from_length, to, to_length })
+    }
+
+    fn punch(&mut self, page: VirtualPage) -> Result<(), SimError> {
+        let space = self.system.kernel().current();
+        let permissions = self.permissions();
+        let hole = match self.random.below(3) {
+            0 => HoleContent::Unallocated,
+            1 => HoleContent::Moved,
+            _ => HoleContent::Permissions(permissions),
+        };
+        // A page that cannot be punched is left as it is.
+        self.system.change(|kernel, updates| Ok(kernel.punch(space, page, hole, updates).ok()))?;
+        Ok(())
+    }
+
+    fn patch(&mut self, page: VirtualPage) -> Result<(), SimError> {
+        let space = self.system.kernel().current();
+        self.system.change(|kernel, updates| Ok(kernel.patch(space, page, updates).ok()))?;
+        Ok(())
+    }
+
+    fn share(&mut self, page: VirtualPage) -> Result<(), SimError> {
+        let Some(to) = self.other().and_then(|process| self.space_of(process)) else {
+            return Ok(());
+        };
+        let from = self.system.kernel().current();
+        let page = page.align_down(PageSize::Size2M);
+        if from != to {
+            self.system.change(|kernel, updates| Ok(kernel.share(from, page, to, updates).ok()))?;
+        }
+        Ok(())
+    }
+
+    /// A pass of same-page merging, short or long, with whatever knob.
+    fn merge(&mut self) -> Result<(), SimError> {
+        let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
+        let max_page_sharing = 2 + self.random.below(20);
+        let config = KsmConfig { pages_to_scan, max_page_sharing };
+        self.system.change(|kernel, updates| {
+            kernel.set_ksm(config)?;
+            Ok(kernel.ksm_pass(updates))
+        })?;
+        Ok(())
+    }
+
+    /// A pass of background promotion, with whatever knobs; now and then after a region was
+    /// touched page by page.
+    fn promote(&mut self) -> Result<(), SimError> {
+        if self.random.one_in(4) {
+            self.touch_pages()?;
+        }
+        let limit = |random: &mut Random| [0, 100, 400, 511][random.below(4) as usize];
+        let config = KhugepagedConfig {
+            pages_to_scan: 512 * (1 + self.random.below(8)),
+            max_ptes_none: limit(&mut self.random),
+            max_ptes_swap: limit(&mut self.random),
+            max_ptes_shared: limit(&mut self.random),
+            defrag: self.random.one_in(2),
+        };
+        self.system.change(|kernel, updates| {
+            kernel.set_khugepaged(config)?;
+            Ok(kernel.khugepaged_pass(updates))
+        })?;
+        Ok(())
+    }
+
+    /// Most of a region's pages, in an order that puts them at their own place in a block: frames
+    /// are taken downwards, so the next page is the one below the last frame's place.
+    fn touch_pages(&mut self) -> Result<(), SimError> {
+        let region = self.random.below(REGIONS) * 512;
+        let start = VirtualAddress::new(ARENA + region * 4096);
+        let advise = |advice| ProgramEvent::Advise { start, length: 2 << 20, advice };
+        self.event(storm_map(region, 512, Permissions::READ_WRITE, false))?;
+        self.event(advise(Advice::NoHugePage))?;
+        let (mut touched, mut next) = (HoleSet::EMPTY, 0);
+        for _ in 0..500 {
+            while !touched.insert(next) {
+                next = (next + 511) % 512;
+            }
+            let address = VirtualAddress::new(start.value() + next as u64 * 4096);
+            if let Some(found) = forgive(self.system.translate(AccessKind::Write, address), None)? {
+                next = (found.physical.value() / 4096 + 511) as usize % 512;
+            }
+        }
+        self.event(advise(Advice::HugePage))
+    }
+
+    /// Background compaction, or a frame that fails.
+    fn compact_or_fail(&mut self) -> Result<(), SimError> {
+        let frames = self.system.kernel().config().memory_bytes / 4096;
+        let failing = Frame::new(self.random.below(frames));
+        let choice = self.random.below(8);
+        self.system.change(|kernel, updates| {
+            match choice {
+                0 => drop(kernel.compact(updates)),
+                1 => drop(kernel.kcompactd_pass(updates)),
+                _ => drop(kernel.hard_fault(failing, updates)),
+            }
+            Ok(())
+        })
+    }
+
+    fn fork_or_exit(&mut self) -> Result<(), SimError> {
+        if self.processes.len() < 4 {
+            let child = ProcessId(self.next_process);
+            self.next_process += 1;
+            self.processes.push(child);
+            return self.event(ProgramEvent::Fork { child });
+        }
+        let process = self.other().expect("there are four");
+        self.processes.retain(|known| *known != process);
+        self.event(ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) })?;
+        self.event(ProgramEvent::Exit { process })
+    }
+
+    fn switch(&mut self) -> Result<(), SimError> {
+        let process = self.processes[self.random.below(self.processes.len() as u64) as usize];
+        self.event(ProgramEvent::Switch { process, thread: ThreadId(0) })
+    }
+}
+
+/// Running out of the small memories is part of the storm.
+pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimError> {
+    match outcome {
+        Err(SimError::Os { .. } | SimError::HostOs { .. }) => Ok(otherwise),
+        outcome => outcome,
+    }
+}
+
+fn storm_map(first: u64, pages: u64, permissions: Permissions, shared: bool) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(ARENA + first * 4096),
+        length: pages * 4096,
+        permissions,
+        accessible: true,
+        backing: Backing::Anonymous,
+        shared,
+        populate: false,
+    }
+}

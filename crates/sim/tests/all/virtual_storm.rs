@@ -1,0 +1,374 @@
+//! Seeded storms over pairs of schemes: what a program and its operating system do, as in the
+//! native storms, and under it what a host does to the virtual machine. Every translation is
+//! compared with the two oracles together, the place of every guest table with the host's, and the
+//! records of both kernels are counted anew now and then. The tables of both are compared with what is
+//! true after every event. Planted defects are caught.
+//!
+//! A failure names its pair and seed: `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
+//! --test all virtual_storm` replays it. A long storm, 10⁷ events and more over all pairs:
+//! `STORM_SEEDS=10 STORM_EVENTS=12000 cargo test --release -p perforate-sim --test all virtual_storm
+//! every_pair -- --nocapture`.
+
+use crate::storms;
+use crate::storms::{
+    CHECKED_EVERY, Replay, SegmentAction, Storm, assert_map_adds_up, forgive, number, seeds,
+};
+use perforate_mmu::{Host, Sabotage};
+use perforate_os::{HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError};
+use perforate_sim::{Composition, SimError};
+use perforate_types::{
+    AccessKind, Advice, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent, Update,
+    VirtualAddress, VirtualPage,
+};
+
+/// Events of one storm, where `STORM_EVENTS` does not say otherwise.
+const EVENTS: u64 = 2_000;
+/// Storms of each pair, where `STORM_SEEDS` does not say otherwise.
+const SEEDS: u64 = 1;
+/// One in so many events is the host's.
+const HOST_EVENTS: u64 = 12;
+/// A process of the host that has a copy of the virtual machine's memory.
+const SNAPSHOT: ProcessId = ProcessId(1);
+
+/// A storm in the guest, and what its host does.
+struct VirtualStorm {
+    guest: Storm,
+    weights: [u64; 11],
+    has_segments: bool,
+}
+
+impl VirtualStorm {
+    fn new(pair: Composition, seed: u64) -> Self {
+        let mut guest = Storm::new(pair, seed);
+        let weights = std::array::from_fn(|_| guest.random.below(4));
+        let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
+        let contents = contents.parse().expect("valid");
+        let has_segments = pair.host.is_some_and(storms::has_segments);
+        let mut storm = Self { guest, weights, has_segments };
+        storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
+        storm
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.guest.random.below(limit)
+    }
+
+    /// Has the host do something, which may find no memory.
+    fn host(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
+    ) -> Result<(), SimError> {
+        forgive(self.guest.system.change_host(act), ())
+    }
+
+    fn hypervisor(&self) -> &Hypervisor {
+        self.guest.system.hypervisor().expect("the system is virtualized")
+    }
+
+    fn host_event(&mut self, event: ProgramEvent) -> Result<(), SimError> {
+        self.host(|host, updates| {
+            let space = host.space();
+            host.kernel_mut().event_in(space, &event, updates)
+        })
+    }
+
+    fn guest_frames(&self) -> u64 {
+        self.guest.system.kernel().end_frame().number()
+    }
+
+    /// A page of the guest's memory, backed if one is soon found, and where it lies.
+    fn page(&mut self) -> (GuestFrame, Option<Frame>) {
+        let frames = self.guest_frames();
+        let mut page = GuestFrame::new(self.below(frames));
+        for _ in 0..64 {
+            let host: &Host = self.guest.system.mmu().dimension().host().expect("virtualized");
+            if let Some((frame, _)) = host.look_at(page) {
+                return (page, Some(frame));
+            }
+            page = GuestFrame::new(self.below(frames));
+        }
+        (page, None)
+    }
+
+    /// A range of the guest's memory, in bytes.
+    fn range(&mut self) -> (VirtualAddress, u64) {
+        let (page, _) = self.page();
+        let (first, pages) = match self.below(4) {
+            0 => (page.number() / 512 * 512, 512),
+            1 => (page.number(), 1 + self.below(700)),
+            _ => (page.number(), 1 + self.below(4)),
+        };
+        let pages = pages.min(self.guest_frames() - first);
+        (VirtualAddress::new(first * 4096), pages * 4096)
+    }
+
+    fn step(&mut self) -> Result<(), SimError> {
+        if self.has_segments && self.guest.random.one_in(60) {
+            self.segment()?;
+            self.guest.check_some_tables();
+            return Ok(());
+        }
+        let total: u64 = self.weights.iter().sum();
+        if total == 0 || !self.guest.random.one_in(HOST_EVENTS) {
+            return self.guest.step();
+        }
+        let mut choice = self.below(total);
+        let mut kind = 0;
+        while choice >= self.weights[kind] {
+            choice -= self.weights[kind];
+            kind += 1;
+        }
+        match kind {
+            0 | 1 => self.compact_or_fail(),
+            2 => self.promote(),
+            3 => self.merge(),
+            4 => self.inflate(),
+            5 => self.deflate(),
+            6 => self.protect(),
+            7 => self.advise(),
+            8 => self.snapshot(),
+            9 => self.punch(),
+            _ => self.patch(),
+        }?;
+        self.guest.check_some_tables();
+        Ok(())
+    }
+
+    fn compact_or_fail(&mut self) -> Result<(), SimError> {
+        let frames = self.hypervisor().kernel().config().memory_bytes / 4096;
+        let anywhere = Frame::new(self.below(frames));
+        let failing = self.page().1.unwrap_or(anywhere);
+        let choice = self.below(6);
+        self.host(|host, updates| {
+            match choice {
+                0 => drop(host.kernel_mut().compact(updates)),
+                1 => drop(host.kernel_mut().kcompactd_pass(updates)),
+                2 => drop(host.kernel_mut().hard_fault(anywhere, updates)),
+                _ => drop(host.kernel_mut().hard_fault(failing, updates)),
+            }
+            Ok(())
+        })
+    }
+
+    fn promote(&mut self) -> Result<(), SimError> {
+        let limit = [0, 100, 400, 511][self.below(4) as usize];
+        let config = KhugepagedConfig {
+            pages_to_scan: 512 * (1 + self.below(16)),
+            max_ptes_none: limit,
+            max_ptes_swap: [0, 511][self.below(2) as usize],
+            max_ptes_shared: [0, 511][self.below(2) as usize],
+            defrag: self.guest.random.one_in(2),
+        };
+        self.host(|host, updates| {
+            host.kernel_mut().set_khugepaged(config)?;
+            host.kernel_mut().khugepaged_pass(updates);
+            Ok(())
+        })
+    }
+
+    fn merge(&mut self) -> Result<(), SimError> {
+        let pages_to_scan = [20, 200, 3000][self.below(3) as usize];
+        let config = KsmConfig { pages_to_scan, max_page_sharing: 2 + self.below(20) };
+        self.host(|host, updates| {
+            host.kernel_mut().set_ksm(config)?;
+            host.kernel_mut().ksm_pass(updates);
+            Ok(())
+        })
+    }
+
+    /// The guest gives memory to its host, and may get as much new memory for it.
+    fn inflate(&mut self) -> Result<(), SimError> {
+        let frames = [1, 20, 600][self.below(3) as usize];
+        let adds = self.guest.random.one_in(3);
+        let given = self.guest.system.change(|kernel, updates| {
+            if adds {
+                kernel.self_balloon(frames, updates)
+            } else {
+                Ok(kernel.inflate_balloon(frames, updates))
+            }
+        });
+        let given = forgive(given, Vec::new())?;
+        self.host(|host, updates| host.take_back(&given, updates))
+    }
+
+    /// The guest has memory back, which is not backed yet.
+    fn deflate(&mut self) -> Result<(), SimError> {
+        let frames = 1 + self.below(1000);
+        self.guest.system.change(|kernel, _| {
+            kernel.deflate_balloon(frames);
+            Ok(())
+        })
+    }
+
+    /// Memory of the virtual machine is protected against it, or no more.
+    fn protect(&mut self) -> Result<(), SimError> {
+        if self.guest.random.one_in(3) {
+            return self.allow_all();
+        }
+        let (start, length) = self.range();
+        let permissions = [Permissions::READ, Permissions::READ_WRITE, Permissions::READ_EXECUTE];
+        let permissions = permissions[self.below(3) as usize];
+        let accessible = !self.guest.random.one_in(8);
+        self.host_event(ProgramEvent::Protect { start, length, permissions, accessible })
+    }
+
+    fn allow_all(&mut self) -> Result<(), SimError> {
+        self.host_event(ProgramEvent::Protect {
+            start: VirtualAddress::new(0),
+            length: self.guest.system.kernel().end_frame().number() * 4096,
+            permissions: Permissions::ALL,
+            accessible: true,
+        })
+    }
+
+    fn advise(&mut self) -> Result<(), SimError> {
+        let (start, length) = self.range();
+        let advice = [
+            Advice::DontNeed,
+            Advice::Free,
+            Advice::NoHugePage,
+            Advice::HugePage,
+            storms::POPULATE_WRITE,
+        ][self.below(5) as usize];
+        self.host_event(ProgramEvent::Advise { start, length, advice })
+    }
+
+    /// A copy of the virtual machine's memory is made, written to, or dropped.
+    fn snapshot(&mut self) -> Result<(), SimError> {
+        let copy = self.hypervisor().kernel().processes().find(|&(id, _)| id == SNAPSHOT);
+        let Some((_, copy)) = copy else {
+            return self.host_event(ProgramEvent::Fork { child: SNAPSHOT });
+        };
+        if self.guest.random.one_in(4) {
+            return self.host_event(ProgramEvent::Exit { process: SNAPSHOT });
+        }
+        let pages: Vec<_> = (0..20).map(|_| VirtualPage::new(self.page().0.number())).collect();
+        self.host(|host, updates| {
+            for page in pages {
+                host.kernel_mut().fault(copy, page, AccessKind::Write, updates)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn punch(&mut self) -> Result<(), SimError> {
+        let page = VirtualPage::new(self.page().0.number());
+        let hole = [
+            HoleContent::Unallocated,
+            HoleContent::Moved,
+            HoleContent::Permissions(Permissions::READ),
+            HoleContent::Permissions(Permissions::ALL),
+        ][self.below(4) as usize];
+        self.host(|host, updates| {
+            let space = host.space();
+            // A page that cannot be punched is left as it is.
+            let _ = host.kernel_mut().punch(space, page, hole, updates);
+            Ok(())
+        })
+    }
+
+    fn patch(&mut self) -> Result<(), SimError> {
+        let page = VirtualPage::new(self.page().0.number());
+        self.host(|host, updates| {
+            let space = host.space();
+            let _ = host.kernel_mut().patch(space, page, updates);
+            Ok(())
+        })
+    }
+
+    /// The segment of the virtual machine comes or goes, or a page escapes it.
+    fn segment(&mut self) -> Result<(), SimError> {
+        let page = VirtualPage::new(self.page().0.number());
+        let action = SegmentAction::draw(&mut self.guest.random, page);
+        self.host(|host, updates| {
+            let space = host.space();
+            action.act(host.kernel_mut(), space, updates);
+            Ok(())
+        })
+    }
+
+    fn check(&self) {
+        let system = &self.guest.system;
+        for (whose, kernel) in [("guest", system.kernel()), ("host", self.hypervisor().kernel())] {
+            kernel.check_invariants().unwrap_or_else(|wrong| panic!("{whose}: {wrong}"));
+        }
+        self.guest.check_all_tables();
+    }
+}
+
+fn run(pair: Composition, seed: u64, defect: Option<Sabotage>) -> Result<(), SimError> {
+    let _replay = Replay { scheme: pair.name(), seed };
+    let mut storm = VirtualStorm::new(pair, seed);
+    if let Some(defect) = defect {
+        storm.guest.damage(defect);
+    }
+    for event in 0..number("STORM_EVENTS", EVENTS) {
+        storm.guest.system.at_instruction(event);
+        storm.step()?;
+        if event % CHECKED_EVERY == 0 {
+            storm.check();
+        }
+    }
+    storm.guest.check_all_tables();
+    assert_map_adds_up(storm.guest.system.kernel(), seed);
+    assert_map_adds_up(storm.hypervisor().kernel(), seed);
+    Ok(())
+}
+
+/// All pairs, or the one that is named.
+fn pairs() -> Vec<Composition> {
+    match std::env::var("STORM_PAIR") {
+        Ok(name) => vec![Composition::find(&name).unwrap()],
+        Err(_) => Composition::pairs("all", "all").unwrap().0,
+    }
+}
+
+#[test]
+fn every_pair_agrees_with_the_oracles() {
+    let (pairs, seeds) = (pairs(), seeds(SEEDS));
+    let mut events = 0;
+    for &pair in &pairs {
+        for &seed in &seeds {
+            run(pair, seed, None)
+                .unwrap_or_else(|error| panic!("{}, STORM_SEED={seed}: {error}", pair.name()));
+            events += number("STORM_EVENTS", EVENTS);
+        }
+    }
+    eprintln!("{events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
+}
+
+/// Defects, and the pairs in which each must be caught.
+const DEFECTS: &[(Sabotage, &[&str])] = &[
+    (Sabotage::ForgetHostBitmap, &["perforated+perforated", "thp+perforated", "1g+perforated"]),
+    (Sabotage::KeepCombinedEntries, &["4k+4k", "thp+thp", "perforated+perforated", "4k+1g"]),
+    (Sabotage::SkipBitmapInvalidation, &["perforated+thp", "perforated+perforated"]),
+    (Sabotage::IgnoreShadow, &["perforated+perforated", "thp+perforated"]),
+    (Sabotage::WrongFilterBit, &["perforated+thp", "perforated+perforated"]),
+    (Sabotage::SkipL1Invalidation, &["4k+4k", "perforated+perforated"]),
+    (Sabotage::WrongPrefixSum, &["gt-pde-4m+4k", "4k+gt-pde-4m", "gt-pde-2m+gt-pde-1m"]),
+    (Sabotage::StaleGapTolerantEntry, &["gt-pde-2m+thp", "p-gt-pde-4m+perforated"]),
+    (Sabotage::IgnoreOffsetB, &["p-gt-pde-2m+4k", "4k+p-gt-pde-4m"]),
+    (Sabotage::IgnoreEscapeFilter, &["segment+4k", "4k+segment", "segment+segment"]),
+    (Sabotage::DropPagingInSegment, &["segment+4k", "4k+segment"]),
+    (Sabotage::LengthenRuns, &["4k-colt-4+4k", "4k+4k-colt-8", "4k-colt-8+thp"]),
+    (Sabotage::KeepStaleRun, &["4k-colt-8+4k-colt-8", "4k-colt-32+thp"]),
+];
+
+/// Seeds until a planted defect is caught, at most 120.
+fn caught(pair: &str, defect: Sabotage) -> bool {
+    let pair = Composition::find(pair).unwrap();
+    (0..120).any(|seed| match run(pair, seed, Some(defect)) {
+        Ok(()) => false,
+        Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
+        Err(error) => panic!("seed {seed}: {error}"),
+    })
+}
+
+#[test]
+fn planted_defects_are_caught() {
+    for &(defect, pairs) in DEFECTS {
+        for pair in pairs {
+            assert!(caught(pair, defect), "{defect:?} in {pair}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Closed forms of the core: width, reorder buffer, queues, branches, front end, stores.
+
+use crate::machine::{DRAM, L1, L2, Machine, config, integer, walk};
+use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps, VirtualAddress};
+
+#[test]
+fn independent_operations_run_at_full_width() {
+    let mut machine = Machine::new(&config());
+    // Four in each cycle from 0 on; the last four are dispatched at 999 and done at 1000.
+    (0..4000).for_each(|_| machine.run(integer(0, 1)));
+    assert_eq!(machine.core.cycles(), 1000);
+}
+
+#[test]
+fn a_dependence_chain_runs_at_operation_latency() {
+    for (operation, cycles) in [
+        (Operation::Integer, 1),
+        (Operation::Multiply, 3),
+        (Operation::Divide, 20),
+        (Operation::Float, 4),
+    ] {
+        let mut machine = Machine::new(&config());
+        (0..100).for_each(|_| machine.run(Instruction { operation, ..integer(1, 1) }));
+        assert_eq!(machine.core.cycles(), 100 * cycles, "{operation:?}");
+    }
+}
+
+#[test]
+fn register_zero_depends_on_nothing() {
+    let mut machine = Machine::new(&config());
+    machine.run(Instruction { operation: Operation::Divide, ..integer(0, 0) });
+    machine.run(integer(0, 1));
+    assert_eq!(machine.core.cycles(), 20, "the divide alone");
+}
+
+#[test]
+fn the_reorder_buffer_limits_the_loads_in_flight() {
+    let mut config = config();
+    config.core.width = 8;
+    config.core.retire_width = 8;
+    config.core.reorder_buffer_entries = 8;
+    let mut machine = Machine::new(&config);
+    // Eight are dispatched together, retire together, and let the next eight in.
+    (0..80).for_each(|line| machine.plain_load(line, 0, 1));
+    assert_eq!(machine.core.cycles(), 10 * (L1 + L2 + DRAM));
+}
+
+#[test]
+fn the_load_queue_limits_the_loads_in_flight() {
+    let mut config = config();
+    config.core.load_queue_entries = 4;
+    let mut machine = Machine::new(&config);
+    (0..40).for_each(|line| machine.plain_load(line, 0, 1));
+    assert_eq!(machine.core.cycles(), 10 * (L1 + L2 + DRAM));
+}
+
+#[test]
+fn a_store_miss_does_not_delay_retirement_until_the_store_queue_is_full() {
+    let mut config = config();
+    config.core.store_queue_entries = 4;
+    let mut machine = Machine::new(&config);
+    (0..4).for_each(|line| machine.store(line, 0));
+    assert_eq!(machine.core.cycles(), 1);
+    // The fifth waits for the first, which wrote from its retirement at 1 on, and takes 1.
+    machine.store(4, 0);
+    assert_eq!(machine.core.cycles(), 1 + L1 + L2 + DRAM + 1);
+}
+
+#[test]
+fn a_load_waits_for_the_data_of_a_store_before_it() {
+    let mut machine = Machine::new(&config());
+    machine.warm([5]);
+    machine.chain(1, 50);
+    machine.store(5, 1); // data ready at 51
+    machine.plain_load(5, 0, 2);
+    machine.run(integer(2, 2));
+    // The drain that ends the warm-up takes one cycle: times count from there.
+    assert_eq!(machine.core.cycles(), 51 + L1 + 1);
+    assert_eq!(machine.counter("forwarded_loads"), 1);
+}
+
+fn conditional(taken: bool) -> Instruction {
+    Instruction { branch: Branch::Conditional, taken, ..integer(0, 0) }
+}
+
+#[test]
+fn a_misprediction_costs_its_penalty_from_resolution() {
+    let mut machine = Machine::new(&config());
+    // The untrained predictor says not taken. Right: both in cycle 0, done at 1.
+    machine.run(conditional(false));
+    machine.run(integer(0, 1));
+    assert_eq!(machine.core.cycles(), 1);
+    // Wrong: resolved at 1, the next instruction is dispatched 15 later.
+    let mut machine = Machine::new(&config());
+    machine.run(conditional(true));
+    machine.run(integer(0, 1));
+    assert_eq!(machine.core.cycles(), 1 + 15 + 1);
+    assert_eq!(machine.counter("branch_mispredictions"), 1);
+}
+
+#[test]
+fn an_indirect_branch_to_a_new_target_is_mispredicted_once() {
+    let mut machine = Machine::new(&config());
+    let at = |ip| Instruction { ip: VirtualAddress::new(ip), ..integer(0, 1) };
+    let jump = Instruction { branch: Branch::Indirect, taken: true, ..at(0x100) };
+    for _ in 0..2 {
+        machine.run(jump);
+        machine.run(at(0x900));
+    }
+    // First time: 1 + 15. Then everything in cycle 16, done at 17.
+    assert_eq!(machine.core.cycles(), 17);
+}
+
+#[test]
+fn serializing_drains_the_pipeline() {
+    let mut machine = Machine::new(&config());
+    machine.plain_load(0, 0, 1);
+    machine.run(Instruction { operation: Operation::Serializing, ..integer(0, 0) });
+    machine.run(integer(0, 1));
+    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + 1 + 1);
+}
+
+#[test]
+fn an_instruction_miss_stalls_the_front_end_and_a_hit_costs_nothing() {
+    let mut machine = Machine::new(&config());
+    let code = PhysicalAddress::new(100 * 64);
+    machine.core.fetch(code, 0, &Steps::new());
+    machine.run(integer(0, 1));
+    // The L1I's own latency is part of the front end's depth.
+    assert_eq!(machine.core.cycles(), L2 + DRAM + 1);
+    for _ in 0..3 {
+        machine.core.fetch(code, 0, &Steps::new());
+        machine.run(integer(0, 1));
+    }
+    assert_eq!(machine.core.cycles(), L2 + DRAM + 1);
+    assert_eq!(machine.counter("fetch_stall_cycles"), L2 + DRAM);
+}
+
+#[test]
+fn the_front_end_runs_ahead_of_a_full_reorder_buffer() {
+    let mut config = config();
+    config.core.retire_width = 8;
+    config.core.reorder_buffer_entries = 8;
+    let mut machine = Machine::new(&config);
+    // A load blocks the buffer until 75; meanwhile the next code line arrives.
+    machine.plain_load(0, 0, 1);
+    (0..7).for_each(|_| machine.run(integer(0, 2)));
+    machine.core.fetch(PhysicalAddress::new(100 * 64), 0, &Steps::new());
+    machine.run(integer(0, 2));
+    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + 1);
+}
+
+#[test]
+fn warm_up_is_not_counted_but_keeps_its_state() {
+    let mut machine = Machine::new(&config());
+    machine.plain_load(7, 0, 1);
+    machine.settle();
+    assert_eq!(machine.core.cycles(), 0);
+    assert_eq!((machine.counter("instructions"), machine.counter("l1d_misses")), (0, 0));
+    machine.plain_load(7, 0, 1);
+    assert_eq!((machine.core.cycles(), machine.counter("l1d_misses")), (L1, 0));
+}
+
+#[test]
+fn an_access_over_two_lines_waits_for_both() {
+    let mut machine = Machine::new(&config());
+    machine.warm([1]);
+    let load = integer(0, 1);
+    machine.core.begin(&load);
+    machine.core.load(PhysicalAddress::new(2 * 64 - 4), 8, 63, &Steps::new());
+    machine.core.finish(&load);
+    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM);
+    assert_eq!((machine.counter("loads"), machine.counter("l1d_accesses")), (1, 2));
+}
+
+/// The pitfall of one-pass models: a scalar "free at" in a walker, an MSHR, a bank or a bus
+/// would put the last load behind the chain, which is thousands of cycles ahead of it.
+#[test]
+fn an_independent_load_after_a_long_dependent_chain_is_not_delayed() {
+    let mut config = config();
+    config.cache.l1d.mshrs = 1;
+    config.cache.l2.mshrs = 1;
+    config.dram.channels = 1;
+    config.dram.banks_per_rank = 1;
+    let mut machine = Machine::new(&config);
+    machine.warm([4000]);
+    // The chain begins 120 cycles late, which leaves room for one miss before it.
+    let divide = Instruction { operation: Operation::Divide, ..integer(1, 1) };
+    (0..6).for_each(|_| machine.run(divide));
+    for n in 0..50 {
+        machine.load(n * 2, 1, 1, 0, &walk(&[n * 2 + 1], 0));
+    }
+    let chain = machine.load_cycles();
+    machine.plain_load(4000, 0, 2);
+    assert_eq!(machine.load_cycles() - chain, L1, "a hit needs nothing");
+    machine.load(4000, 0, 2, 1, &walk(&[4000], 1));
+    assert_eq!(machine.load_cycles() - chain, 3 * L1, "the walker is free");
+    machine.plain_load(4001, 0, 2);
+    // MSHRs, bank and bus are free too; the one bank has a row open, so precharge adds 15.
+    let miss = L1 + L2 + DRAM + 15;
+    assert_eq!(machine.load_cycles() - chain, 3 * L1 + miss);
+}

@@ -1,0 +1,7 @@
+//! The timing model, from outside.
+
+mod config;
+mod core;
+mod machine;
+mod memory;
+mod translation;

@@ -1,0 +1,156 @@
+//! Closed forms of caches, MSHRs and DRAM as the core sees them.
+
+use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit};
+use perforate_timing::{CacheConfig, Prefetcher};
+use perforate_types::Steps;
+
+const MISS: u64 = L1 + L2 + DRAM;
+
+#[test]
+fn a_dependent_chase_costs_translation_and_every_level_per_element() {
+    let mut machine = Machine::new(&config());
+    (0..100).for_each(|line| machine.plain_load(line, 1, 1));
+    assert_eq!(machine.core.cycles(), 100 * MISS);
+
+    let mut machine = Machine::new(&config());
+    (0..100).for_each(|line| machine.load(line, 1, 1, 0, &l2_tlb_hit(0)));
+    assert_eq!(machine.core.cycles(), 100 * (L2_TLB + MISS));
+}
+
+#[test]
+fn a_last_level_cache_adds_its_latency() {
+    let mut config = config();
+    let latency_cycles = 40;
+    config.cache.llc = Some(CacheConfig { latency_cycles, ..config.cache.l2.clone() });
+    let mut machine = Machine::new(&config);
+    (0..100).for_each(|line| machine.plain_load(line, 1, 1));
+    assert_eq!(machine.core.cycles(), 100 * (MISS + 40));
+}
+
+#[test]
+fn independent_misses_run_at_latency_over_mshrs() {
+    for mshrs in [1, 2, 4, 10] {
+        let mut config = config();
+        config.cache.l1d.mshrs = mshrs;
+        let mut machine = Machine::new(&config);
+        // An MSHR is taken from the miss (after the L1 look-up) until the line is there. Each
+        // MSHR serves 20 misses; of ten, the last begins at 9 / 4 = 2, as dispatch is 4 wide.
+        let loads = 20 * u64::from(mshrs);
+        (0..loads).for_each(|line| machine.plain_load(line, 0, 1));
+        let last_begins = u64::from(mshrs - 1) / 4;
+        assert_eq!(machine.core.cycles(), last_begins + L1 + 20 * (L2 + DRAM), "{mshrs}");
+    }
+}
+
+#[test]
+fn an_access_to_a_line_in_flight_waits_for_it_and_takes_no_second_mshr() {
+    let mut config = config();
+    config.cache.l1d.mshrs = 1;
+    let mut machine = Machine::new(&config);
+    (0..4).for_each(|_| machine.plain_load(3, 0, 1));
+    assert_eq!(machine.core.cycles(), MISS);
+    assert_eq!((machine.counter("dram_reads"), machine.counter("l1d_merged_accesses")), (1, 3));
+}
+
+#[test]
+fn a_line_is_not_ready_one_cycle_early_and_ready_on_time() {
+    // A load that starts `chain` cycles after the miss: the data are there at MISS, and a hit
+    // takes L1. Up to MISS − L1 it waits for the fill; from then on it takes its own time.
+    for (chain, done) in [(MISS - L1 - 1, MISS), (MISS - L1, MISS), (MISS - L1 + 1, MISS + 1)] {
+        let mut machine = Machine::new(&config());
+        machine.plain_load(3, 0, 1);
+        machine.chain(2, chain);
+        machine.plain_load(3, 2, 2);
+        assert_eq!(machine.load_cycles(), MISS + (done - chain), "{chain}");
+    }
+}
+
+#[test]
+fn a_load_before_its_line_was_asked_for_fetches_it_itself() {
+    let mut machine = Machine::new(&config());
+    machine.chain(1, 500);
+    machine.plain_load(3, 1, 1); // asks at 500
+    let late = machine.load_cycles();
+    machine.plain_load(3, 0, 2); // asks at 125
+    assert_eq!(machine.load_cycles() - late, MISS);
+}
+
+#[test]
+fn dirty_lines_are_written_back_to_memory_in_the_end() {
+    let mut config = config();
+    config.cache.l1d.size_bytes = 64;
+    config.cache.l1d.ways = 1;
+    config.cache.l2.size_bytes = 64;
+    config.cache.l2.ways = 1;
+    let mut machine = Machine::new(&config);
+    machine.store(0, 0);
+    assert_eq!(machine.counter("l1d_write_backs"), 0);
+    // Line 1 pushes dirty line 0 out of the L1D, into the L2 in place of clean line 1.
+    machine.plain_load(1, 0, 1);
+    assert_eq!((machine.counter("l1d_write_backs"), machine.counter("dram_writes")), (1, 0));
+    // Line 2 pushes dirty line 0 out of the L2.
+    machine.plain_load(2, 0, 1);
+    assert_eq!((machine.counter("l2_write_backs"), machine.counter("dram_writes")), (1, 1));
+}
+
+#[test]
+fn an_open_row_saves_activation_and_a_conflict_adds_precharge() {
+    let mut config = config();
+    config.dram.channels = 1;
+    config.dram.banks_per_rank = 1;
+    config.dram.row_bytes = 128;
+    let mut machine = Machine::new(&config);
+    let mut last = 0;
+    // Idle bank; the same row; another row (long after activation, as each load waits for the
+    // one before and then for 40 operations).
+    for (line, dram) in [(0, DRAM), (1, DRAM - 14), (2, DRAM + 15), (3, DRAM - 14)] {
+        machine.plain_load(line, 1, 1);
+        machine.chain(1, 40);
+        assert_eq!(machine.core.cycles() - last, L1 + L2 + dram + 40, "line {line}");
+        last = machine.core.cycles();
+    }
+    assert_eq!((machine.counter("dram_row_hits"), machine.counter("dram_row_conflicts")), (2, 1));
+}
+
+#[test]
+fn one_channel_delivers_one_line_per_burst() {
+    let mut config = config();
+    config.dram.channels = 1;
+    let mut machine = Machine::new(&config);
+    // 64 banks work side by side; the lines come over one bus, 4 cycles each.
+    (0..64).for_each(|line| machine.plain_load(line, 0, 1));
+    assert_eq!(machine.core.cycles(), MISS + 63 * 4);
+}
+
+#[test]
+fn prefetchers_hide_misses_of_a_stream_but_never_cross_a_page() {
+    let run = |prefetcher| {
+        let mut config = config();
+        config.cache.l1d.prefetcher = prefetcher;
+        let mut machine = Machine::new(&config);
+        for line in 0..128 {
+            machine.plain_load(line, 1, 1);
+            machine.chain(1, 100);
+        }
+        machine
+    };
+    assert_eq!(run(Prefetcher::None).counter("l1d_misses"), 128);
+    let next_line = run(Prefetcher::NextLine);
+    // The first line of each of the two pages misses; each of the others was prefetched.
+    assert_eq!(next_line.counter("l1d_misses"), 2);
+    assert_eq!(next_line.counter("l1d_useful_prefetches"), 126);
+    // A stride is confirmed by the third line of a page.
+    assert_eq!(run(Prefetcher::Stride).counter("l1d_misses"), 6);
+}
+
+#[test]
+fn a_store_and_a_load_of_one_instruction_count_once_each() {
+    let mut machine = Machine::new(&config());
+    let update = integer(1, 1);
+    machine.core.begin(&update);
+    machine.core.load(perforate_types::PhysicalAddress::new(0), 8, 0, &Steps::new());
+    machine.core.store(perforate_types::PhysicalAddress::new(0), 8, 0, &Steps::new());
+    machine.core.finish(&update);
+    assert_eq!((machine.counter("loads"), machine.counter("stores")), (1, 1));
+    assert_eq!(machine.core.cycles(), MISS);
+}

@@ -1,0 +1,263 @@
+//! Closed forms of translation: TLB latencies, walks, walkers, fills in flight, where cycles go.
+
+use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, l2_tlb_hit, walk};
+use perforate_timing::{TranslationAccesses, WalkerAttachment};
+use perforate_types::{Action, PhysicalAddress, Purpose, Steps, Unit};
+use proptest::prelude::*;
+
+const TABLES: u64 = 1000;
+const DATA: u64 = 2000;
+
+fn warmed(config: &perforate_timing::TimingConfig) -> Machine {
+    let mut machine = Machine::new(config);
+    machine.warm((TABLES..TABLES + 16).chain(DATA..DATA + 16));
+    machine
+}
+
+#[test]
+fn a_first_level_hit_adds_nothing_and_a_second_level_hit_its_latency() {
+    let mut machine = warmed(&config());
+    machine.plain_load(DATA, 0, 1);
+    assert_eq!(machine.core.cycles(), L1);
+    let mut machine = warmed(&config());
+    machine.load(DATA, 0, 1, 0, &l2_tlb_hit(0));
+    assert_eq!(machine.core.cycles(), L2_TLB + L1);
+    assert_eq!(machine.counter("translation_cycles_l2_tlb"), L2_TLB);
+    assert_eq!(machine.counter("walk_cycles"), 0);
+}
+
+#[test]
+fn a_walk_costs_its_reads_one_after_the_other() {
+    for reads in 1..=4 {
+        let mut machine = warmed(&config());
+        let lines: Vec<u64> = (TABLES..TABLES + reads).collect();
+        machine.load(DATA, 0, 1, 0, &walk(&lines, 0));
+        assert_eq!(machine.core.cycles(), reads * L1 + L1);
+        assert_eq!(machine.counter("walk_cycles"), reads * L1);
+        assert_eq!(machine.counter("walker_reads_from_l1d"), reads);
+    }
+}
+
+#[test]
+fn a_walker_attached_to_the_l2_reads_there() {
+    let mut config = config();
+    config.walker.attach = WalkerAttachment::L2;
+    config.walker.read_overhead_cycles = 5;
+    let mut machine = warmed(&config);
+    machine.load(DATA, 0, 1, 0, &walk(&[TABLES, TABLES + 1], 0));
+    assert_eq!(machine.core.cycles(), 2 * (5 + L2) + L1);
+    assert_eq!(machine.counter("walker_reads_from_l2"), 2);
+}
+
+#[test]
+fn walks_share_walkers() {
+    // Two walks of two reads: 8 cycles each.
+    for (walkers, done) in [(1, 16 + L1), (2, 8 + L1)] {
+        let mut config = config();
+        config.walker.walkers = walkers;
+        let mut machine = warmed(&config);
+        machine.load(DATA, 0, 1, 0, &walk(&[TABLES, TABLES + 1], 0));
+        machine.load(DATA + 1, 0, 2, 1, &walk(&[TABLES + 2, TABLES + 3], 1));
+        assert_eq!(machine.core.cycles(), done, "{walkers} walkers");
+        assert_eq!(machine.counter("walk_cycles"), 16);
+        assert_eq!(machine.counter("translation_cycles_walker_queue"), done - L1 - 8);
+    }
+}
+
+/// A nested walk's structures: look-ups and fills by unit, checks, reads by the cache that serves.
+#[test]
+fn accesses_are_counted_by_structure() {
+    let mut machine = warmed(&config());
+    let mut steps = Steps::new();
+    steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+    steps.then(Purpose::Level2, Action::Hit { unit: Unit::WalkCache, slot: 0 });
+    steps.then(Purpose::HostPage, Action::Check);
+    steps.then(Purpose::HostPage, Action::Miss { unit: Unit::NestedTlb });
+    steps.then(Purpose::HostLevel1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    steps.beside(Purpose::HostPage, Action::Fill { unit: Unit::NestedTlb, slot: 0 });
+    steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new((TABLES + 1) * 64) });
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot: 0 });
+    machine.load(DATA, 0, 1, 0, &steps);
+    let accesses = machine.core.translation_accesses();
+    let [data, instruction, l2, walk_cache, host_walk_cache, nested] = accesses.units;
+    assert_eq!((data, instruction, l2, nested), (1, 0, 1, 2));
+    assert_eq!((walk_cache, host_walk_cache), (1, 0));
+    assert_eq!(accesses.segment_checks, 1);
+    assert_eq!((accesses.reads_from_l1d, accesses.reads_from_memory), (2, 0));
+    machine.core.start_measuring();
+    assert_eq!(machine.core.translation_accesses(), TranslationAccesses::default());
+}
+
+#[test]
+fn look_ups_before_the_walk_need_no_walker_and_the_walk_cache_does() {
+    let mut machine = warmed(&config());
+    let mut steps = Steps::new();
+    steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+    steps.then(Purpose::Level2, Action::Hit { unit: Unit::WalkCache, slot: 0 });
+    steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    machine.load(DATA, 0, 1, 0, &steps);
+    assert_eq!(machine.core.cycles(), L2_TLB + 1 + L1 + L1);
+    assert_eq!(machine.counter("walk_cycles"), 1 + L1);
+    assert_eq!(machine.counter("translation_cycles_walk_cache"), 1);
+    assert_eq!(machine.counter("translation_cycles_walk_level1"), L1);
+}
+
+/// VMM Direct: the check of the level-1 node before its read, that of the page after it; and the
+/// look-up of the page in the TLB of guest-physical addresses likewise.
+#[test]
+fn checks_and_nested_look_ups_of_a_walk_occupy_its_walker() {
+    let config = config();
+    let walk = |before: Action, after: Action| {
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.then(Purpose::HostPage, before);
+        steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+        steps.then(Purpose::HostPage, after);
+        machine.load(DATA, 0, 1, 0, &steps);
+        machine.counter("walk_cycles")
+    };
+    let check = u64::from(config.walker.segment_check_cycles);
+    assert_eq!(walk(Action::Check, Action::Check), check + L1 + check);
+    let hit = Action::Hit { unit: Unit::L2Tlb, slot: 1 };
+    assert_eq!(walk(Action::Check, hit), check + L1 + L2_TLB);
+}
+
+/// G §3.7: an entry read and one in the walk cache cost a selection more. Without a read no walker is
+/// needed.
+#[test]
+fn a_selection_follows_the_entry_read_or_cached() {
+    let config = config();
+    let selection = u64::from(config.walker.selection_cycles);
+    assert_eq!(selection, 3);
+    let (unit, slot) = (Unit::WalkCache, 0);
+    for (found, cycles, walker_cycles) in [
+        (Action::Read { address: PhysicalAddress::new(TABLES * 64) }, L1, L1 + selection),
+        (Action::Hit { unit, slot }, 1, 0),
+    ] {
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.then(Purpose::Level2, found);
+        steps.then(Purpose::Level2, Action::Select);
+        machine.load(DATA, 0, 1, 0, &steps);
+        assert_eq!(machine.core.cycles(), L2_TLB + cycles + selection + L1);
+        assert_eq!(machine.counter("translation_cycles_selection"), selection);
+        assert_eq!(machine.counter("translation_cycles"), L2_TLB + cycles + selection);
+        assert_eq!(machine.counter("walk_cycles"), walker_cycles);
+        assert_eq!(machine.core.translation_accesses().selections, 1);
+    }
+}
+
+#[test]
+fn a_bitmap_read_occupies_a_walker_but_is_no_walk() {
+    let mut machine = warmed(&config());
+    let mut steps = Steps::new();
+    steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot: 0 });
+    steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
+    steps.then(Purpose::Bitmap, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    machine.load(DATA, 0, 1, 0, &steps);
+    machine.load(DATA, 0, 1, 0, &steps);
+    // The second reads the bitmap after the first: 18 + 4 + 4, then the data.
+    assert_eq!(machine.core.cycles(), 2 * L2_TLB + 2 * L1 + L1);
+    assert_eq!(machine.counter("walker_reads"), 2);
+    assert_eq!(machine.counter("translation_cycles_bitmap_lookup"), 2 * L2_TLB);
+    assert_eq!(machine.counter("translation_cycles_bitmap_read"), 2 * L1);
+}
+
+#[test]
+fn steps_of_one_stage_run_side_by_side() {
+    let mut machine = warmed(&config());
+    let mut steps = Steps::new();
+    let far = PhysicalAddress::new(3000 * 64);
+    steps.then(Purpose::Level2, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    steps.beside(Purpose::Shadow, Action::Read { address: far });
+    machine.load(DATA, 0, 1, 0, &steps);
+    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + L1);
+    assert_eq!(machine.counter("translation_cycles_walk_level2"), 0, "the slower one counts");
+    assert_eq!(machine.counter("translation_cycles_shadow"), L1 + L2 + DRAM);
+}
+
+#[test]
+fn an_entry_in_flight_is_not_ready_one_cycle_early_and_ready_on_time() {
+    // The walk takes 4 reads = 16 cycles; the second load starts `chain` cycles after it.
+    for (chain, translated) in [(0, 16), (15, 16), (16, 16), (17, 17)] {
+        let mut machine = warmed(&config());
+        machine.load(DATA, 0, 1, 5, &walk(&[TABLES, TABLES + 1, TABLES + 2, TABLES + 3], 5));
+        machine.chain(2, chain);
+        machine.load(DATA + 1, 2, 2, 5, &Steps::new());
+        let latencies = 16 + L1 + (translated - chain + L1);
+        assert_eq!(machine.load_cycles(), latencies, "{chain}");
+        assert_eq!(machine.counter("translation_cycles_fill_wait"), translated - chain);
+    }
+}
+
+#[test]
+fn a_second_level_entry_in_flight_is_waited_for() {
+    let mut machine = warmed(&config());
+    let mut steps = walk(&[3000], 0);
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::L2Tlb, slot: 7 });
+    machine.load(DATA, 0, 1, 0, &steps);
+    let mut hit = Steps::new();
+    hit.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot: 7 });
+    machine.load(DATA + 1, 0, 2, 1, &hit);
+    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + L1);
+    assert_eq!(machine.counter("translation_cycles_fill_wait"), L1 + L2 + DRAM - L2_TLB);
+}
+
+#[test]
+fn a_walk_in_a_gap_too_short_goes_behind_it() {
+    let mut machine = warmed(&config());
+    machine.chain(1, 10);
+    machine.load(DATA, 1, 1, 0, &walk(&[TABLES], 0)); // walker busy 10..14
+    // Three reads (12 cycles) do not fit before 10; they start at 14 and are done at 26.
+    machine.load(DATA, 0, 2, 1, &walk(&[TABLES + 1, TABLES + 2, TABLES + 3], 1));
+    assert_eq!(machine.core.cycles(), 26 + L1);
+    // One dispatched at cycle 3 (10 operations and 2 loads before it, 4 per cycle).
+    assert_eq!(machine.counter("translation_cycles_walker_queue"), 14 - 2);
+}
+
+fn action() -> impl Strategy<Value = (Purpose, Action)> {
+    let purpose = prop::sample::select(vec![
+        Purpose::Bitmap,
+        Purpose::Level4,
+        Purpose::Level3,
+        Purpose::Level2,
+        Purpose::Level1,
+        Purpose::Shadow,
+        Purpose::Hole,
+    ]);
+    let unit = prop::sample::select(vec![Unit::L2Tlb, Unit::WalkCache, Unit::L1DataTlb]);
+    let action =
+        (unit, 0u32..16, 0u64..4000, 0..5).prop_map(|(unit, slot, line, kind)| match kind {
+            0 => Action::Hit { unit, slot },
+            1 => Action::Miss { unit },
+            2 => Action::Read { address: PhysicalAddress::new(line * 64) },
+            3 => Action::Select,
+            _ => Action::Fill { unit, slot },
+        });
+    (purpose, action)
+}
+
+proptest! {
+    /// Every cycle of translation is charged to one share, whatever the steps.
+    #[test]
+    fn shares_add_up(loads in prop::collection::vec(
+        (prop::collection::vec((any::<bool>(), action()), 0..8), 0u8..4, 0u32..16), 1..40,
+    )) {
+        let mut machine = Machine::new(&config());
+        for (list, register, slot) in &loads {
+            let mut steps = Steps::new();
+            for (beside, (purpose, action)) in list {
+                if *beside { steps.beside(*purpose, *action) } else { steps.then(*purpose, *action) }
+            }
+            machine.load(DATA, *register, *register, *slot, &steps);
+        }
+        let shares = ["l2_tlb", "bitmap_lookup", "bitmap_read", "walk_level4", "walk_level3",
+            "walk_level2", "walk_level1", "shadow", "hole", "walk_cache", "selection", "walker_queue",
+            "fill_wait"];
+        let sum: u64 = shares.iter().map(|s| machine.counter(&format!("translation_cycles_{s}"))).sum();
+        prop_assert_eq!(sum, machine.counter("translation_cycles"));
+        prop_assert!(machine.core.cycles() > 0);
+    }
+}

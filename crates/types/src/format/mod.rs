@@ -1,0 +1,67 @@
+//! Operations on the tables and registers that translate.
+//!
+//! The operating-system half of a mechanism writes them and the hardware half carries them out;
+//! nobody between looks inside. [`TableOperation`]s are those of ordinary page tables, which all
+//! formats made of radix trees share.
+
+mod perforated;
+mod segment;
+mod superpage;
+mod table;
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use crate::PageRun;
+pub use perforated::{HOLE_BRANCH, PerforatedOperation};
+pub use segment::SegmentOperation;
+pub use superpage::SuperpageOperation;
+pub use table::{Level, TableOperation};
+
+/// An operation on one format of tables or registers.
+pub trait FormatOperation: PlainData {
+    /// The pages whose translation it may change. None where it only adds or removes nodes that map
+    /// nothing.
+    fn pages(&self) -> PageRun;
+}
+
+/// What every operation can do because it is plain data; implemented for all that can be cloned and
+/// compared.
+pub trait PlainData: Any + Debug + Send + Sync {
+    /// A copy.
+    fn boxed(&self) -> Box<dyn FormatOperation>;
+
+    /// Whether the other one is the same operation of the same format.
+    fn equals(&self, other: &dyn FormatOperation) -> bool;
+}
+
+impl<T: FormatOperation + Clone + PartialEq> PlainData for T {
+    fn boxed(&self) -> Box<dyn FormatOperation> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn FormatOperation) -> bool {
+        other.downcast_ref::<T>() == Some(self)
+    }
+}
+
+impl dyn FormatOperation {
+    /// The operation as one of format `T`, if it is.
+    pub fn downcast_ref<T: FormatOperation>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl Clone for Box<dyn FormatOperation> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
+
+impl PartialEq for dyn FormatOperation {
+    fn eq(&self, other: &Self) -> bool {
+        self.equals(other)
+    }
+}
+
+impl Eq for dyn FormatOperation {}
