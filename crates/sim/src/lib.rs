@@ -22,6 +22,7 @@ mod memory_state;
 mod mode_switching;
 mod operating_system;
 mod oracles;
+mod phases;
 mod request;
 mod results;
 mod sampled;
@@ -52,6 +53,7 @@ pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_os::{
     AGEING_PRESETS, GAP_TOLERANT_OPTIONS, PERFORATION_OPTIONS, PolicyOption, SEGMENT_OPTIONS,
 };
+pub use phases::{Phase, PhasedRun};
 pub use request::{Request, RequestShares};
 pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use sampled::{Sampled, SampledFigure};

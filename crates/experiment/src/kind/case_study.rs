@@ -1,10 +1,13 @@
-//! What case studies share: settings, random numbers that are the same for every subject, the
-//! events they send, and a closed form.
+//! What case studies share: settings, what they do to a system and read from it, random numbers that
+//! are the same for every subject, and a closed form.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use perforate_sim::Machine;
-use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
+use perforate_os::{KhugepagedConfig, Work};
+use perforate_sim::{Machine, SimError, System};
+use perforate_trace::WorkloadSpec;
+use perforate_types::Counters;
 
 use super::simulation::hash_of_file;
 use super::{Setting, Settings};
@@ -12,7 +15,6 @@ use super::{Setting, Settings};
 /// Bytes of a page, and pages of a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
-const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
 /// Whether the oracle checks.
 pub const CHECK: Setting = Setting {
@@ -53,21 +55,6 @@ pub fn files(settings: &Settings, keys: &[&str]) -> Result<Vec<String>, String> 
     paths.filter(|path| path.is_file()).map(hash_of_file).collect()
 }
 
-/// A heap in 2MB regions, `least` to `most` bytes.
-pub fn heap_regions(
-    settings: &Settings,
-    default: &str,
-    (least, most): (u64, u64),
-) -> Result<u64, String> {
-    let bytes = settings.size("heap", default)?;
-    if !(least..=most).contains(&bytes) || !bytes.is_multiple_of(REGION_BYTES) {
-        let text = settings.text("heap").unwrap_or(default);
-        let (least, most) = (least >> 20, most >> 30);
-        return Err(format!("heap is {least}M to {most}G in steps of 2M, not {text:?}"));
-    }
-    Ok(bytes / REGION_BYTES)
-}
-
 /// A count from `least` to `most`.
 pub fn bounded(
     settings: &Settings,
@@ -101,22 +88,64 @@ impl Random {
     }
 }
 
-/// Process `process` runs now.
-pub fn switch(process: u16) -> ProgramEvent {
-    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
+/// Settings that are parameters of the workload of a case study, by their keys: its name, a point
+/// and the name of a parameter.
+pub const fn workload_setting(key: &'static str) -> Setting {
+    let meaning = "a parameter of the workload, as `perforate list workloads` has them";
+    Setting { key, meaning, default: None }
 }
 
-/// Anonymous memory that is mapped in full at once.
-pub fn map_populated(start: u64, length: u64, shared: bool) -> ProgramEvent {
-    ProgramEvent::Map {
-        start: VirtualAddress::new(start),
-        length,
-        permissions: Permissions::READ_WRITE,
-        accessible: true,
-        backing: Backing::Anonymous,
-        shared,
-        populate: true,
+/// The workload of this name with the parameters that settings give, or else these.
+pub fn workload(
+    settings: &Settings,
+    name: &str,
+    defaults: &[(&str, &str)],
+) -> Result<WorkloadSpec, String> {
+    let prefix = format!("{name}.");
+    let mut given: BTreeMap<&str, &str> = defaults.iter().copied().collect();
+    given.extend(settings.below(&prefix));
+    let parameters = given.iter().filter(|(_, text)| **text != "false").map(|(key, text)| {
+        if *text == "true" { (*key).to_owned() } else { format!("{key}={text}") }
+    });
+    let parameters = parameters.collect::<Vec<_>>().join(",");
+    let text = if parameters.is_empty() { name.into() } else { format!("{name}:{parameters}") };
+    WorkloadSpec::parse(&text).map_err(|error| error.to_string())
+}
+
+/// Lets khugepaged scan everything until a scan changes nothing.
+pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimError> {
+    let knobs = KhugepagedConfig { pages_to_scan: u64::MAX, ..knobs };
+    system.change(|kernel, _| kernel.set_khugepaged(knobs))?;
+    loop {
+        let patched = system.kernel().work().subpages_patched;
+        let pass = system.change(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))?;
+        let promoted = pass.regions_collapsed + pass.regions_perforated;
+        if promoted == 0 && system.kernel().work().subpages_patched == patched {
+            return Ok(());
+        }
     }
+}
+
+/// What the operating system did since counts began takes so many cycles.
+pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
+    cycles(machine, &system.work())
+}
+
+/// What work of the operating system takes, in cycles.
+pub fn cycles(machine: &Machine, work: &Work) -> u64 {
+    machine.operating_system.cycles(work, machine.core.frequency_ghz).total()
+}
+
+/// All counters of a system.
+pub fn counters(system: &System) -> Counters {
+    let mut counters = Counters::default();
+    system.record(1, &mut counters);
+    counters
+}
+
+/// The figure of this name.
+pub fn counter(counters: &Counters, name: &str) -> f64 {
+    counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
 /// How many of `places` different places `throws` even throws hit on average:
@@ -134,14 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_bounds() {
-        let regions = |text: &str| heap_regions(&settings("heap", text), "1G", (2 << 20, 4 << 30));
-        assert_eq!((regions("64M"), regions("4G")), (Ok(32), Ok(2048)));
-        assert_eq!(heap_regions(&Settings::default(), "1G", (2 << 20, 4 << 30)), Ok(512));
-        for wrong in ["3M", "0", "5G", "lots"] {
-            assert!(regions(wrong).unwrap_err().contains("heap"), "{wrong}");
-        }
-        let count = |text: &str| bounded(&settings("reads", text), "reads", 5, (1, 9000));
+    fn workloads_are_made_of_settings() {
+        let settings = |texts: &[(&str, &str)]| {
+            Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+        };
+        let text = |texts: &[(&str, &str)]| {
+            workload(&settings(texts), "store", &[("reads", "5")]).map(|spec| spec.to_string())
+        };
+        let with = |more: &str| format!("store:keys=500k,value=16K{more}");
+        assert_eq!(text(&[("check", "true")]), Ok(with(",live=100%,page-reads=0,reads=5")));
+        let given = [("store.live", "50%"), ("store.reads", "7"), ("store.compact", "true")];
+        assert_eq!(text(&given), Ok(with(",compact,live=50%,page-reads=0,reads=7")));
+        let problem = text(&[("store.keys", "0")]).unwrap_err();
+        assert!(problem.contains("keys=0"), "{problem}");
+    }
+
+    #[test]
+    fn counts_have_bounds() {
+        let count = |text: &str| bounded(&settings("takers", text), "takers", 5, (1, 9000));
         assert_eq!((count("7"), count("9k")), (Ok(7), Ok(9000)));
         for wrong in ["0", "9001"] {
             assert!(count(wrong).unwrap_err().contains("from 1 to 9000"), "{wrong}");

@@ -30,8 +30,8 @@ use std::iter::successors;
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, HoleSet, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId, TableOperation, Truth,
-    Update, VirtualPage,
+    Frame, HoleSet, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId, TableOperation,
+    Truth, Update, VirtualPage,
 };
 
 use crate::kernel::Ledger;

@@ -6,9 +6,10 @@
 //!
 //! - *Addresses of code*: each call of a [`Tracer`] or an [`Array`] in the source is an instruction
 //!   of its own, or a few. Addresses are given in the order in which these lines first run, so that
-//!   they do not depend on line numbers, and code that runs together lies together.
+//!   they do not depend on line numbers, and code that runs together lies together. A function that
+//!   is called from several lines is inlined in each ([`Tracer::inlined`]), or is one piece of code.
 //! - *Dependences*: what an instruction computes is a [`Value`], a number with the register that
-//!   holds it. Whatever uses the value reads the register.
+//!   holds it; each line writes a register of its own. Whatever uses the value reads the register.
 //! - *Branches*: [`Tracer::branch`] passes on what it is told, so that it stands where an `if` or
 //!   `while` asks.
 //!

@@ -1,5 +1,6 @@
 //! The recorder of a traced program.
 
+use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +12,14 @@ use perforate_types::{
 };
 
 use super::code::Code;
-use super::value::{Operands, Value, Written};
+use super::value::{Operands, Value};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::synthetic::INSTRUCTION_BYTES;
 
+/// Written by comparisons, read by conditional branches.
+const FLAGS: Register = 1;
 /// Registers of the chains that [`Tracer::compute`] makes.
-const CHAINS: [Register; 4] = [1, 2, 3, 4];
-/// The first of the registers that all other instructions write, one after the other.
-const FIRST_REGISTER: u32 = 8;
-/// As many as there are numbers of one byte.
-const REGISTERS: u32 = 256;
+const CHAINS: [Register; 4] = [2, 3, 4, 5];
 
 const PLAIN: Instruction = Instruction {
     ip: VirtualAddress::new(0),
@@ -39,8 +38,6 @@ pub(crate) struct Tracer {
     code: Code,
     /// What [`Self::compute`] did last.
     work: Vec<Instruction>,
-    /// The register that was written last.
-    last: Written,
     outbox: Outbox,
 }
 
@@ -49,7 +46,7 @@ pub(super) type Outbox = Arc<Mutex<Chunk>>;
 
 impl Tracer {
     pub(super) fn new(outbox: Outbox) -> Self {
-        Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), last: 0, outbox }
+        Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), outbox }
     }
 
     /// Leaves the addresses of all instructions out, so that none is fetched.
@@ -93,21 +90,21 @@ impl Tracer {
         operands: impl Operands,
         result: T,
     ) -> Value<T> {
-        let (ip, sources) = (self.address(1), self.registers(operands));
-        let destinations = [self.new_register(), 0];
+        let (ip, register) = self.line(1);
+        let (sources, destinations) = (operands.registers(), [register, 0]);
         self.push(Instruction { ip, sources, destinations, operation, ..PLAIN });
-        Value::new(result, self.last)
+        Value::new(result, register)
     }
 
     /// A comparison and a conditional branch on it; returns `taken`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn branch(&mut self, taken: bool, compared: impl Operands) -> bool {
-        let (ip, sources) = (self.address(2), self.registers(compared));
-        let flags = self.new_register();
-        self.push(Instruction { ip, sources, destinations: [flags, 0], ..PLAIN });
+        let (ip, _) = self.line(2);
+        let (sources, destinations) = (compared.registers(), [FLAGS, 0]);
+        self.push(Instruction { ip, sources, destinations, ..PLAIN });
         let ip = VirtualAddress::new(self.code.after(ip.value()));
-        let (sources, branch) = ([flags, 0, 0, 0], Branch::Conditional);
+        let (sources, branch) = ([FLAGS, 0, 0, 0], Branch::Conditional);
         self.push(Instruction { ip, sources, branch, taken, ..PLAIN });
         taken
     }
@@ -116,7 +113,7 @@ impl Tracer {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn jump(&mut self) {
-        let ip = self.address(1);
+        let (ip, _) = self.line(1);
         self.push(Instruction { ip, branch: Branch::Jump, taken: true, ..PLAIN });
     }
 
@@ -125,7 +122,7 @@ impl Tracer {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn compute(&mut self, count: u32, chains: usize) {
-        let first = self.address(count);
+        let (first, _) = self.line(count);
         if self.work.first().is_none_or(|work| work.ip != first)
             || self.work.len() != count as usize
         {
@@ -155,18 +152,18 @@ impl Tracer {
         address: impl Operands,
         contents: T,
     ) -> Value<T> {
-        let (ip, sources) = (self.address(1), self.registers(address));
-        let destinations = [self.new_register(), 0];
+        let (ip, register) = self.line(1);
+        let (sources, destinations) = (address.registers(), [register, 0]);
         self.access(AccessKind::Read, start, bytes);
         self.push(Instruction { ip, sources, destinations, accesses: 1, ..PLAIN });
-        Value::new(contents, self.last)
+        Value::new(contents, register)
     }
 
     /// A store of `bytes`; `operands` are the value and what the address was made of.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(&mut self, start: u64, bytes: u64, operands: impl Operands) {
-        let (ip, sources) = (self.address(1), self.registers(operands));
+        let ((ip, _), sources) = (self.line(1), operands.registers());
         self.access(AccessKind::Write, start, bytes);
         self.push(Instruction { ip, sources, accesses: 1, ..PLAIN });
     }
@@ -182,30 +179,30 @@ impl Tracer {
         self.chunk.instructions.push(instruction);
     }
 
-    /// Where the calling line's instructions lie.
+    /// Where the calling line's instructions lie, and the register that it writes.
     #[inline(always)]
     #[track_caller]
-    fn address(&mut self, count: u32) -> VirtualAddress {
-        VirtualAddress::new(self.code.address(Location::caller(), count))
+    fn line(&mut self, count: u32) -> (VirtualAddress, Register) {
+        let site = self.code.site(Location::caller(), count);
+        (VirtualAddress::new(site.address), site.register)
     }
 
-    /// Registers are written in turn. What was made so long ago that its register was written anew
-    /// is older than the instructions a processor works on, and nobody waits for it.
+    /// The tracer for a function that is called from several lines: it has its own instructions and
+    /// registers for each of them, as if it were inlined there. Else what one call returned is lost
+    /// when the next one writes the same register.
     #[inline(always)]
-    fn registers(&self, operands: impl Operands) -> [Register; 4] {
-        let [first, second] = operands.written().map(|written| {
-            let is_held = self.last.wrapping_sub(written) < REGISTERS;
-            if is_held { written as Register } else { 0 }
-        });
-        [first, second, 0, 0]
+    #[track_caller]
+    pub(crate) fn inlined(&mut self) -> Inlined<'_> {
+        self.unrolled(0)
     }
 
+    /// For the body of a loop: as many copies of it as there are numbers, each with its own
+    /// instructions and registers.
     #[inline(always)]
-    fn new_register(&mut self) -> Register {
-        let next = self.last.wrapping_add(1);
-        let skips_unused = next % REGISTERS < FIRST_REGISTER;
-        self.last = if skips_unused { next | FIRST_REGISTER } else { next };
-        self.last as Register
+    #[track_caller]
+    pub(crate) fn unrolled(&mut self, number: usize) -> Inlined<'_> {
+        let outer = self.code.enter(Location::caller(), number);
+        Inlined { tracer: self, outer }
     }
 
     /// The program asks something of the operating system.
@@ -248,6 +245,35 @@ impl Tracer {
         outbox.clear();
         std::mem::swap(&mut *outbox, &mut self.chunk);
         split(&mut outbox, instructions, &mut self.chunk);
+    }
+}
+
+/// A copy of the program's code, until it ends.
+pub(crate) struct Inlined<'a> {
+    tracer: &'a mut Tracer,
+    outer: usize,
+}
+
+impl Deref for Inlined<'_> {
+    type Target = Tracer;
+
+    #[inline(always)]
+    fn deref(&self) -> &Tracer {
+        self.tracer
+    }
+}
+
+impl DerefMut for Inlined<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Tracer {
+        self.tracer
+    }
+}
+
+impl Drop for Inlined<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.tracer.code.leave_to(self.outer);
     }
 }
 

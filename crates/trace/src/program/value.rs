@@ -2,34 +2,32 @@
 
 use std::ops::Deref;
 
-/// A number, and the register that it was written to.
+use perforate_types::Register;
+
+/// A number, and the register that holds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<T> {
     number: T,
-    written: Written,
+    register: Register,
 }
-
-/// A register as one instruction wrote it: the low byte is its number, the rest counts how often
-/// all of them were written. 0: no instruction wrote it.
-pub(super) type Written = u32;
 
 impl<T> Value<T> {
     #[inline]
-    pub(super) fn new(number: T, written: Written) -> Self {
-        Self { number, written }
+    pub(super) fn new(number: T, register: Register) -> Self {
+        Self { number, register }
     }
 
     /// A number that no instruction waits for: part of the code, or long computed.
     #[inline]
     pub(crate) fn constant(number: T) -> Self {
-        Self { number, written: 0 }
+        Self { number, register: 0 }
     }
 
     /// Another number from the same register: a part of it, or what an addressing mode computes
     /// without an instruction.
     #[inline]
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Value<U> {
-        Value { number: change(self.number), written: self.written }
+        Value { number: change(self.number), register: self.register }
     }
 }
 
@@ -44,27 +42,27 @@ impl<T> Deref for Value<T> {
 
 /// What an instruction reads: up to two values.
 pub(crate) trait Operands {
-    /// The registers that hold them.
-    fn written(&self) -> [Written; 2];
+    /// The registers that hold them; 0 fills unused places.
+    fn registers(&self) -> [Register; 4];
 }
 
 impl Operands for () {
     #[inline]
-    fn written(&self) -> [Written; 2] {
-        [0; 2]
+    fn registers(&self) -> [Register; 4] {
+        [0; 4]
     }
 }
 
 impl<T> Operands for Value<T> {
     #[inline]
-    fn written(&self) -> [Written; 2] {
-        [self.written, 0]
+    fn registers(&self) -> [Register; 4] {
+        [self.register, 0, 0, 0]
     }
 }
 
 impl<T, U> Operands for (Value<T>, Value<U>) {
     #[inline]
-    fn written(&self) -> [Written; 2] {
-        [self.0.written, self.1.written]
+    fn registers(&self) -> [Register; 4] {
+        [self.0.register, self.1.register, 0, 0]
     }
 }

@@ -1,11 +1,12 @@
 //! Synthetic workloads.
 //!
-//! Some are loops over a pattern of addresses, in constant memory; others are programs that run on
-//! contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing, help and
-//! errors derive from it. A new workload is a [`Pattern`] or a program, and an entry there.
+//! Some are loops over a pattern of addresses, in constant memory ([`loops`]); others are programs
+//! that run on contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing,
+//! help and errors derive from it. A new workload is a pattern or a program, and a line there.
 
 mod body;
 mod churn;
+mod loops;
 mod patterns;
 mod programs;
 mod random;

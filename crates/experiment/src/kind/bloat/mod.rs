@@ -1,76 +1,38 @@
 //! What large pages waste in a key-value store, and what perforated pages save of it (P Table I,
 //! §III.B; P-C2 and P-C3).
 //!
-//! `store.rs` is a store in the manner of Redis on `allocator.rs`, an allocator in the manner of
-//! jemalloc; both are data structures that run, and what they do to memory is simulated. Nothing
-//! is fitted to the paper's figures. Choices of ours, where the paper says no more than Redis,
-//! 4 million keys, objects of 16KB, a million random reads:
-//!
-//! - the allocator has the rules of jemalloc 5 as Redis builds it (quantum 8 bytes, four classes a
-//!   doubling, slabs below 16KB; larger objects have an extent one page longer than their class
-//!   and begin at a random cache line of its first page); one arena, no thread cache; the shortest
-//!   free extent first; records of 128 bytes for each extent in use and 8 for each of its end pages
-//! - mappings are of 2MB at first, each one size class longer than the last, downwards
-//! - a key has 24 bytes of entry, 18 of name, 16 of object, and the value with 6 bytes of header
-//!   and end; the table doubles when there is a key for each slot, all moved at once
-//! - a read looks at slot, chain, entries and names on the way, object and value, and copies the
-//!   value to one place; code, stack, sockets and the kernel are left out
-//! - deleted keys are drawn evenly; then all free extents are given back (MADV_DONTNEED) at once
-//! - where reads are timed, look-ups wait for each other and values are copied 32 bytes at a time
+//! The program is the workload `store`; nothing in it is fitted to the paper's figures, which says
+//! no more of it than Redis, 4 million keys, objects of 16KB, a million random reads.
 
-mod allocator;
-mod extents;
-mod process;
-mod program;
-mod records;
-mod size_class;
-mod store;
-mod study;
 #[cfg(test)]
 mod tests;
-mod touched;
 
 use perforate_os::KhugepagedConfig;
-use perforate_sim::{Machine, Scheme};
+use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
+use perforate_trace::{StoreOptions, WorkloadSpec};
 
-use super::case_study::{CHECK, bounded, inputs, is_checked, machine};
+use super::case_study::{
+    CHECK, counter, counters, inputs, is_checked, machine, promote, system_cycles, workload,
+    workload_setting,
+};
 use super::{Kind, Measurement, Setting, Settings};
-use study::Study;
 
-/// Most keys: state of the store and of six pages each must fit the host.
-const MOST_KEYS: u64 = 16_000_000;
-/// Longest value; each page of a value is one access of each read.
-const LONGEST_VALUE_BYTES: u64 = 1 << 20;
-const MOST_READS: u64 = 1_000_000_000;
-
-const KEYS: u64 = 500_000;
-const VALUE_BYTES: &str = "16K";
-const READS: u64 = 200_000;
-const TIMED_READS: u64 = 5_000;
-
-const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
-    Setting { key, meaning, default: Some(default) }
-}
+/// Parameters of the store that are others than for itself.
+const DEFAULTS: &[(&str, &str)] = &[("page-reads", "200k"), ("reads", "5k")];
 
 const SETTINGS: &[Setting] = &[
-    setting("keys", "keys of the store; the paper: 4M", "500k"),
-    setting("value-bytes", "bytes of a value", VALUE_BYTES),
-    setting(
-        "padding",
-        "a page more for each object of 16KB or more, as jemalloc has it unless built otherwise, \
-         as for Redis since 2023: yes or no",
-        "yes",
-    ),
-    setting("live", "keys left after deleting at random, over 0% and up to 100%", "100%"),
+    workload_setting("store."),
     Setting {
         key: "khugepaged",
         meaning: "knobs, as --khugepaged, with which it runs after deleting until it finds nothing \
                   more to do, or default",
         default: None,
     },
-    setting("reads", "random reads that are counted, after a tenth as many; the paper: 1M", "200k"),
-    setting("timed-reads", "reads that are timed after these; 0: none", "5k"),
-    setting("machine", "machine, by name or file", Machine::DEFAULT),
+    Setting {
+        key: "machine",
+        meaning: "machine, by name or file",
+        default: Some(Machine::DEFAULT),
+    },
     CHECK,
 ];
 
@@ -96,8 +58,7 @@ impl Kind for Bloat {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        machine(settings, Machine::DEFAULT)?;
-        study(settings).map(|_| ())
+        Study::read(settings).map(|_| ())
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
@@ -105,7 +66,7 @@ impl Kind for Bloat {
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        study(settings).map_or(0.0, |study| study.cost())
+        Study::read(settings).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -115,60 +76,134 @@ impl Kind for Bloat {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (study, machine) = (study(settings)?, machine(settings, Machine::DEFAULT)?);
+        let study = Study::read(settings)?;
         let mut measurements = Vec::with_capacity(subjects.len());
         for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, seed, &mut part);
+            let measured = Scheme::find(subject).and_then(|scheme| study.run(scheme, seed));
             measurements.push(measured.map_err(|error| error.to_string())?);
+            progress(measurements.len() as f64 / subjects.len() as f64);
         }
         Ok(measurements)
     }
 }
 
-fn study(settings: &Settings) -> Result<Study, String> {
-    let value_bytes = settings.size("value-bytes", VALUE_BYTES)?;
-    if !(1..=LONGEST_VALUE_BYTES).contains(&value_bytes) {
-        return Err(format!("setting \"value-bytes\" is {value_bytes}; expected 1 to 1M"));
-    }
-    let keys = bounded(settings, "keys", KEYS, (1, MOST_KEYS))?;
-    let live = share(settings, "live")?;
-    let khugepaged = settings.text("khugepaged").filter(|text| *text != "none").map(knobs);
-    Ok(Study {
-        keys,
-        value_bytes,
-        padding: has_padding(settings)?,
-        live_keys: ((keys as f64 * live).round() as u64).max(1),
-        khugepaged: khugepaged.transpose()?,
-        reads: bounded(settings, "reads", READS, (1, MOST_READS))?,
-        timed_reads: bounded(settings, "timed-reads", TIMED_READS, (0, MOST_READS))?,
-        check: is_checked(settings)?,
-    })
+/// The settings, read.
+struct Study {
+    machine: Machine,
+    workload: WorkloadSpec,
+    store: StoreOptions,
+    khugepaged: Option<KhugepagedConfig>,
+    check: bool,
 }
 
-fn has_padding(settings: &Settings) -> Result<bool, String> {
-    match settings.text("padding") {
-        None | Some("yes") => Ok(true),
-        Some("no") => Ok(false),
-        Some(text) => Err(format!("setting \"padding\" is {text:?}; expected yes or no")),
+impl Study {
+    fn read(settings: &Settings) -> Result<Self, String> {
+        let workload = workload(settings, "store", DEFAULTS)?;
+        let store = StoreOptions::of(&workload);
+        if store.page_reads == 0 {
+            return Err("store.page-reads are what is counted; take at least 1".into());
+        }
+        let khugepaged = settings.text("khugepaged").filter(|text| *text != "none").map(knobs);
+        Ok(Self {
+            machine: machine(settings, Machine::DEFAULT)?,
+            workload,
+            store,
+            khugepaged: khugepaged.transpose()?,
+            check: is_checked(settings)?,
+        })
+    }
+
+    /// How long it takes, in simulated instructions.
+    fn cost(&self) -> f64 {
+        let store = &self.store;
+        let pages = (store.value_bytes / 4096 + 1) as f64;
+        let timed = store.reads as f64 * store.value_bytes as f64 / 16.0;
+        pages * (20.0 * store.keys as f64 + 8.0 * store.page_reads as f64) + timed
+    }
+
+    /// One store under one scheme: filled, thinned out, read at random.
+    fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
+        let memory = MemoryState::parse(Some(&self.store.memory_bytes().to_string()), None, None)?;
+        let options = (self.store.reads > 0, self.check);
+        let place = (&self.machine, &memory);
+        let mut run = PhasedRun::new(place, scheme, &self.workload, seed, options)?;
+        let mut figures = Measurement::new();
+        self.fill(&mut run, &mut figures)?;
+        let thinned_out = run.run_until("page-reads-warm-up")?;
+        if let Some(knobs) = self.khugepaged {
+            run.simulation.reset_counts();
+            promote(run.simulation.system_mut(), knobs)?;
+            let cycles = system_cycles(&self.machine, run.simulation.system());
+            figures.insert("promoting_operating_system_cycles".into(), cycles as f64);
+        }
+        for name in ["live_keys", "requested_bytes", "touched_bytes"] {
+            figures.insert(name.into(), thinned_out.figures[name] as f64);
+        }
+        let memory = counters(run.simulation.system());
+        for name in ["mapped_bytes", "reserved_bytes", "page_table_bytes"] {
+            figures.insert(name.into(), counter(&memory, name));
+        }
+        self.count_reads(&mut run, &mut figures)?;
+        self.time_reads(&mut run, &mut figures)?;
+        Ok(figures)
+    }
+
+    fn fill(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        let filled = run.run_until("deletions")?;
+        let system = run.simulation.system();
+        for (name, value) in [
+            ("first_touches", filled.figures["first_touches"]),
+            ("filling_shootdown_batches", system.work().shootdown_batches),
+            ("filling_operating_system_cycles", system_cycles(&self.machine, system)),
+        ] {
+            figures.insert(name.into(), value as f64);
+        }
+        Ok(())
+    }
+
+    fn count_reads(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        run.run_until("page-reads")?;
+        run.simulation.reset_counts();
+        run.run_until("reads-warm-up")?;
+        let counters = counters(run.simulation.system());
+        for (name, source) in [
+            ("l2_tlb_misses", "l2_tlb_misses"),
+            ("walks", "walks"),
+            ("bitmap_reads", "bitmap_misses"),
+        ] {
+            figures.insert(name.into(), counter(&counters, source));
+        }
+        figures.insert("reads".into(), self.store.page_reads as f64);
+        Ok(())
+    }
+
+    fn time_reads(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        if self.store.reads == 0 {
+            return Ok(());
+        }
+        run.simulation.start_clock()?;
+        run.run_until("reads")?;
+        run.simulation.reset_counts();
+        let before = run.simulation.instructions();
+        run.next_phase()?;
+        let reads = self.store.reads as f64;
+        let instructions = (run.simulation.instructions() - before) as f64;
+        let cycles = run.simulation.cycles().expect("the clock runs") as f64 / reads;
+        let system_cycles = system_cycles(&self.machine, run.simulation.system()) as f64;
+        for (name, value) in [
+            ("instructions_per_request", instructions / reads),
+            ("cycles_per_request", cycles),
+            ("operating_system_cycles_per_request", system_cycles / reads),
+            ("requests_per_second", self.machine.core.frequency_ghz * 1e9 / cycles),
+        ] {
+            figures.insert(name.into(), value);
+        }
+        Ok(())
     }
 }
 
-/// Knobs of khugepaged; it scans everything in one pass.
+/// Knobs of khugepaged.
 fn knobs(text: &str) -> Result<KhugepagedConfig, String> {
     let knobs = if text == "default" { "" } else { text };
-    let config: KhugepagedConfig =
-        knobs.parse().map_err(|error| format!("setting \"khugepaged\": {error}"))?;
-    Ok(KhugepagedConfig { pages_to_scan: u64::MAX, ..config })
-}
-
-/// A share in percent, more than nothing; all of it where there is none.
-fn share(settings: &Settings, key: &str) -> Result<f64, String> {
-    let text = settings.text(key).unwrap_or("100%");
-    match text.strip_suffix('%').unwrap_or(text).parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err(format!("setting {key:?} is {text:?}; expected a share over 0% and up to 100%")),
-    }
+    knobs.parse().map_err(|error| format!("setting \"khugepaged\": {error}"))
 }

@@ -3,11 +3,10 @@
 //! ends; khugepaged mends what it can.
 //!
 //! The paper draws the situation and gives no numbers for it, so closed forms are figures as well.
-//! Choices of ours: the heap is mapped in full before the fork, the rest of memory is free and
-//! nothing else runs; changes hit any page of the heap evenly, some pages twice, and each is an
-//! operation of its own, so that its shootdowns are not joined with those of others; both processes
-//! run on one core and read any page evenly, in turns; reads and changes take no time of their own;
-//! khugepaged has all the time it wants, after the child's end only, with Linux's limits.
+//! The program is the workload `fork`. Choices of ours besides its own: the rest of memory is free
+//! and nothing else runs; each change is an operation of its own, so that its shootdowns are not
+//! joined with those of others; reads and changes take no time of their own; khugepaged has all the
+//! time it wants, after the child's end only, with Linux's limits.
 
 mod expected;
 mod study;
@@ -15,41 +14,16 @@ mod study;
 mod tests;
 
 use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_trace::{ForkOptions, WorkloadSpec};
 
 use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
-    places_hit,
+    CHECK, MACHINE_KEYS, REGION_PAGES, inputs, is_checked, machine, places_hit, workload,
+    workload_setting,
 };
 use super::{Kind, Measurement, Setting, Settings};
-use study::{Case, Figures, Moment, Phase, Reads, Setup};
-
-const HEAP: &str = "1G";
-const HEAP_BYTES: (u64, u64) = (2 << 20, 64 << 30);
-const WRITTEN: &str = "1%";
-const READS: u64 = 100_000;
 
 const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "heap",
-        meaning: "heap of the server, whole 2MB pages from 2M to 64G",
-        default: Some(HEAP),
-    },
-    Setting {
-        key: "written",
-        meaning: "changes as a share of the heap's 4KB pages, each to any page of it",
-        default: Some(WRITTEN),
-    },
-    Setting {
-        key: "case",
-        meaning: "a: the parent writes, b: the child writes, c: the memory is mapped shared and the \
-                  child makes sub-pages read-only",
-        default: Some("a"),
-    },
-    Setting {
-        key: "reads",
-        meaning: "reads counted of each process, half as many before them warm the TLBs up",
-        default: Some("100000"),
-    },
+    workload_setting("fork."),
     Setting {
         key: "perforation",
         meaning: "options of the policy for perforated pages",
@@ -86,7 +60,7 @@ impl Kind for ForkSharing {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        Choice::read(settings).map(|_| ())
+        Setup::read(settings).map(|_| ())
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
@@ -95,8 +69,8 @@ impl Kind for ForkSharing {
 
     fn cost(&self, settings: &Settings) -> f64 {
         // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
-        Choice::read(settings)
-            .map_or(0.0, |choice| choice.reads as f64 * 6.0 + choice.changes() as f64 * 20.0)
+        Setup::read(settings)
+            .map_or(0.0, |setup| setup.fork.reads as f64 * 6.0 + setup.fork.changes() as f64 * 20.0)
     }
 
     fn measure(
@@ -106,16 +80,14 @@ impl Kind for ForkSharing {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let choice = Choice::read(settings)?;
-        let setup = choice.setup(settings.text("perforation"));
-        let expected = choice.expected();
+        let setup = Setup::read(settings)?;
+        let expected = setup.expected();
         let mut measurements = Vec::with_capacity(subjects.len());
         for subject in subjects {
             let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
-            let figures = figures.map_err(|error| format!("{subject}: {error}"))?;
-            let mut measurement = named(&figures);
-            measurement.extend(expected.clone());
-            measurements.push(measurement);
+            let mut figures = figures.map_err(|error| format!("{subject}: {error}"))?;
+            figures.extend(expected.clone());
+            measurements.push(figures);
             progress(measurements.len() as f64 / subjects.len() as f64);
         }
         Ok(measurements)
@@ -123,56 +95,39 @@ impl Kind for ForkSharing {
 }
 
 /// The settings, read.
-struct Choice {
+struct Setup {
     machine: Machine,
-    case: Case,
-    regions: u64,
-    written: f64,
-    reads: u64,
+    workload: WorkloadSpec,
+    fork: ForkOptions,
+    /// Options of the policy for perforated pages.
+    perforation: Option<String>,
+    /// Whether the oracle checks every translation.
     check: bool,
 }
 
-impl Choice {
+impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
-        MemoryState::parse(None, None, settings.text("perforation"))
-            .map_err(|error| error.to_string())?;
+        let perforation = settings.text("perforation");
+        MemoryState::parse(None, None, perforation).map_err(|error| error.to_string())?;
+        let workload = workload(settings, "fork", &[])?;
         Ok(Self {
             machine: machine(settings, Machine::DEFAULT)?,
-            case: read_case(settings.text("case").unwrap_or("a"))?,
-            regions: heap_regions(settings, HEAP, HEAP_BYTES)?,
-            written: read_written(settings.text("written").unwrap_or(WRITTEN))?,
-            reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
+            fork: ForkOptions::of(&workload),
+            workload,
+            perforation: perforation.map(String::from),
             check: is_checked(settings)?,
         })
     }
 
-    /// Changes in all; at least one.
-    fn changes(&self) -> u64 {
-        let pages = (self.regions * REGION_PAGES) as f64;
-        ((pages * self.written).round() as u64).max(1)
-    }
-
-    fn setup<'a>(&'a self, perforation: Option<&'a str>) -> Setup<'a> {
-        Setup {
-            machine: &self.machine,
-            case: self.case,
-            regions: self.regions,
-            changes: self.changes(),
-            reads: self.reads,
-            perforation,
-            check: self.check,
-        }
-    }
-
     /// Closed forms.
     fn expected(&self) -> Measurement {
-        let (regions, changes) = (self.regions, self.changes());
+        let (regions, changes) = (self.fork.regions, self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;
         let split = places_hit(regions as f64, changes as f64);
         let walks = |split| expected::walks_per_1000(regions, split, entries);
         [
             // Also the frames copied by each scheme, and the holes of perforated pages.
-            ("pages_changed_expected", places_hit((regions * REGION_PAGES) as f64, changes as f64)),
+            ("pages_changed_expected", places_hit(self.fork.pages() as f64, changes as f64)),
             // Also the 2MB pages that are split where there are no holes.
             ("regions_changed_expected", split),
             (
@@ -185,87 +140,4 @@ impl Choice {
         .map(|(name, value)| (name.into(), value))
         .into()
     }
-}
-
-fn read_written(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
-    percent
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("written is a share over 0% up to 100%, such as 1%; not {text:?}"))
-}
-
-fn read_case(text: &str) -> Result<Case, String> {
-    match text {
-        "a" => Ok(Case::ParentWrites),
-        "b" => Ok(Case::ChildWrites),
-        "c" => Ok(Case::ChildProtects),
-        _ => Err(format!("case is a, b or c, not {text:?}")),
-    }
-}
-
-/// The figures by name.
-fn named(figures: &Figures) -> Measurement {
-    let mut named = Measurement::new();
-    named.insert("pages_changed".into(), figures.pages_changed as f64);
-    named.insert("regions_changed".into(), figures.regions_changed as f64);
-    for (phase, figures) in [
-        ("fork", &figures.fork),
-        ("changes", &figures.changes),
-        ("exit", &figures.exit),
-        ("khugepaged", &figures.khugepaged),
-    ] {
-        name_phase(&mut named, phase, figures);
-    }
-    for (moment, figures) in
-        [("shared", &figures.shared), ("alone", &figures.alone), ("mended", &figures.mended)]
-    {
-        name_moment(&mut named, moment, figures);
-    }
-    for (reader, reads) in [
-        ("shared_parent", &figures.parent),
-        ("shared_child", &figures.child),
-        ("alone_parent", &figures.parent_alone),
-        ("mended_parent", &figures.parent_mended),
-    ] {
-        name_reads(&mut named, reader, reads);
-    }
-    named
-}
-
-fn name_phase(named: &mut Measurement, phase: &str, Phase { work, cycles }: &Phase) {
-    for (what, count) in [
-        ("entries_added_and_protected", work.pages_mapped + work.pages_protected),
-        ("table_frames_cleared", work.frames_zeroed_tables),
-        ("frames_copied", work.frames_copied),
-        ("frames_migrated", work.frames_migrated),
-        ("frames_scanned", work.frames_scanned),
-        ("large_pages_split", work.large_pages_split),
-        ("subpages_punched", work.subpages_punched),
-        ("subpages_patched", work.subpages_patched),
-        ("shootdown_batches", work.shootdown_batches),
-        ("entries_invalidated", work.entries_invalidated),
-        ("tlb_flushes", work.spaces_flushed),
-        ("os_cycles", *cycles),
-    ] {
-        named.insert(format!("{phase}_{what}"), count as f64);
-    }
-}
-
-fn name_moment(named: &mut Measurement, moment: &str, figures: &Moment) {
-    for (what, count) in [
-        ("large_pages", figures.large_pages),
-        ("perforated_pages", figures.perforated_pages),
-        ("base_pages", figures.base_pages),
-        ("holes", figures.holes),
-        ("page_table_bytes", figures.table_bytes),
-        ("beyond_heap_bytes", figures.beyond_heap_bytes),
-    ] {
-        named.insert(format!("{moment}_{what}"), count as f64);
-    }
-}
-
-fn name_reads(named: &mut Measurement, reader: &str, reads: &Reads) {
-    named.insert(format!("{reader}_l2_misses_per_1000_reads"), reads.misses_per_1000);
-    named.insert(format!("{reader}_walks_per_1000_reads"), reads.walks_per_1000);
 }

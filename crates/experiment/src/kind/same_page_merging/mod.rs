@@ -12,31 +12,28 @@ mod tests;
 
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_trace::ReadersOptions;
 
-use super::case_study::{CHECK, bounded, heap_regions, inputs, is_checked, machine};
+use super::case_study::{CHECK, bounded, inputs, is_checked, machine, workload, workload_setting};
 use super::{Kind, Measurement, Setting, Settings};
 use study::Study;
 
-const HEAP: &str = "2580M";
 const MEMORY: &str = "8G";
 const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
 const TAKERS: u64 = 2;
-const READS: u64 = 500_000;
-const WARMUP: u64 = 200_000;
-const SLICE: u64 = 10_000;
+/// Parameters of the readers that are others than for themselves; the paper's machines have 5.16 GB
+/// together.
+const DEFAULTS: &[(&str, &str)] = &[("heap", "2580M")];
 
 const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
     Setting { key, meaning, default: Some(default) }
 }
 
 const SETTINGS: &[Setting] = &[
-    setting("heap", "memory of each process, whole 2MB pages; the paper: 2580M", HEAP),
+    workload_setting("readers."),
     setting("memory", "physical memory", MEMORY),
     setting("contents", "what pages hold, as --contents, without distinct and seed", CONTENTS),
     setting("takers", "pages that have each content of the pool, on average", "2"),
-    setting("reads", "reads that are counted, of each pattern, before and after", "500k"),
-    setting("warmup", "reads before each of these", "200k"),
-    setting("slice", "reads of one process before the other runs", "10k"),
     setting("timing", "whether the reads are timed: true or false", "true"),
     setting("machine", "machine, by name or file", Machine::DEFAULT),
     CHECK,
@@ -64,7 +61,6 @@ impl Kind for SamePageMerging {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        machine(settings, Machine::DEFAULT)?;
         study(settings, 1).map(|_| ())
     }
 
@@ -83,13 +79,13 @@ impl Kind for SamePageMerging {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (study, machine) = (study(settings, seed)?, machine(settings, Machine::DEFAULT)?);
+        let study = study(settings, seed)?;
         let mut measurements = Vec::with_capacity(subjects.len());
         for subject in subjects {
             let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
             let done = measurements.len() as f64;
             let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(&machine, scheme, &mut part);
+            let measured = study.run(scheme, &mut part);
             measurements.push(measured.map_err(|error| error.to_string())?);
         }
         Ok(measurements)
@@ -97,32 +93,28 @@ impl Kind for SamePageMerging {
 }
 
 fn study(settings: &Settings, seed: u64) -> Result<Study, String> {
-    let heap_regions = heap_regions(settings, HEAP, (2 << 20, 64 << 30))?;
+    let workload = workload(settings, "readers", DEFAULTS)?;
+    let readers = ReadersOptions::of(&workload);
     let takers = bounded(settings, "takers", TAKERS, (1, 1_000_000))?;
     let memory = settings.text("memory").unwrap_or(MEMORY);
     let memory = MemoryState::parse(Some(memory), None, None).map_err(|error| error.to_string())?;
     let text = settings.text("contents").unwrap_or(CONTENTS);
+    let pages = u64::from(readers.processes) * readers.pages;
     Ok(Study {
-        heap_regions,
+        machine: machine(settings, Machine::DEFAULT)?,
         memory,
-        contents: contents(text, heap_regions, takers, seed)?,
-        reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-        warmup: bounded(settings, "warmup", WARMUP, (0, 1_000_000_000))?,
-        slice: bounded(settings, "slice", SLICE, (1, 1_000_000_000))?,
+        contents: contents(text, pages, takers, seed)?,
+        workload,
+        readers,
         timed: settings.value("timing", true)?,
         check: is_checked(settings)?,
         seed,
     })
 }
 
-/// The distribution, with a pool of which each content has so many takers among the pages of both
+/// The distribution, with a pool of which each content has so many takers among the pages of all
 /// heaps.
-fn contents(
-    text: &str,
-    heap_regions: u64,
-    takers: u64,
-    seed: u64,
-) -> Result<ContentDistribution, String> {
+fn contents(text: &str, pages: u64, takers: u64, seed: u64) -> Result<ContentDistribution, String> {
     let wrong = |problem: &str| format!("setting \"contents\" is {text:?}: {problem}");
     if text.split(',').any(|word| word.starts_with("distinct=") || word.starts_with("seed=")) {
         return Err(wrong("the pool follows from \"takers\" and the seed from the run"));
@@ -131,10 +123,9 @@ fn contents(
     let pool = if text.contains("duplicate=") { ",distinct=1" } else { "" };
     let draft = format!("{text}{pool}").parse::<ContentDistribution>();
     let draft = draft.map_err(|error| wrong(&error.to_string()))?;
-    let pages = (2 * heap_regions * 512) as f64;
     let distinct = match draft.duplicate {
         0.0 => 0,
-        share => ((share * pages) as u64 / takers).max(1),
+        share => ((share * pages as f64) as u64 / takers).max(1),
     };
     Ok(ContentDistribution { distinct, seed, ..draft })
 }

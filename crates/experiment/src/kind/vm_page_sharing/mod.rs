@@ -11,26 +11,24 @@ mod tests;
 
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
+use perforate_trace::{ReadersOptions, WorkloadSpec};
 
 use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, bounded, heap_regions, inputs, is_checked, machine,
+    CHECK, MACHINE_KEYS, inputs, is_checked, machine, workload, workload_setting,
 };
 use super::{Kind, Measurement, Setting, Settings};
-use study::{Figures, Setup, composition};
+use study::{Figures, composition};
 
-const HEAP: &str = "2580M";
-const HEAP_BYTES: (u64, u64) = (64 << 20, 64 << 30);
-const READS: u64 = 1_000_000;
+/// Pages of 64M: segments are not made for less.
+const LEAST_PAGES: u64 = 64 << 20 >> 12;
 const GUEST: &str = "thp";
 const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
+/// Parameters of the readers that are others than for themselves; the heap is that of P §III.A.
+const DEFAULTS: &[(&str, &str)] =
+    &[("heap", "2580M"), ("processes", "1"), ("touch", "true"), ("reads", "1M"), ("warmup", "1M")];
 
 const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "heap",
-        meaning: "memory that the program of each machine uses, whole 2MB pages from 64M to 64G; \
-                  the default is that of P §III.A",
-        default: Some(HEAP),
-    },
+    workload_setting("readers."),
     Setting {
         key: "contents",
         meaning: "what pages of both machines hold, as --contents; without distinct= the pool is \
@@ -38,11 +36,6 @@ const SETTINGS: &[Setting] = &[
         default: Some(CONTENTS),
     },
     Setting { key: "guest", meaning: "scheme of both guests", default: Some(GUEST) },
-    Setting {
-        key: "reads",
-        meaning: "reads counted of the first machine's program, as many before them warm up",
-        default: Some("1000000"),
-    },
     Setting {
         key: "machine",
         meaning: "a machine's name or file",
@@ -73,7 +66,7 @@ impl Kind for VmPageSharing {
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Choice::read(settings)?.check_host(subject)
+        Setup::read(settings)?.check_host(subject)
     }
 
     fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
@@ -82,8 +75,8 @@ impl Kind for VmPageSharing {
 
     fn cost(&self, settings: &Settings) -> f64 {
         // Two patterns, before and after, each with a warm-up; pages are written and scanned.
-        Choice::read(settings).map_or(0.0, |choice| {
-            choice.reads as f64 * 8.0 + (choice.regions * REGION_PAGES) as f64 * 10.0
+        Setup::read(settings).map_or(0.0, |setup| {
+            setup.readers.reads as f64 * 8.0 + setup.readers.pages as f64 * 10.0
         })
     }
 
@@ -94,10 +87,10 @@ impl Kind for VmPageSharing {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let choice = Choice::read(settings)?;
+        let setup = Setup::read(settings)?;
         let mut measurements = Vec::with_capacity(subjects.len());
         for host in subjects {
-            let figures = study::run(&choice.setup(), host, seed);
+            let figures = study::run(&setup, host, seed);
             let figures = figures.map_err(|error| format!("{host}: {error}"))?;
             measurements.push(named(&figures));
             progress(measurements.len() as f64 / subjects.len() as f64);
@@ -106,25 +99,31 @@ impl Kind for VmPageSharing {
     }
 }
 
-/// The settings, read.
-struct Choice {
+/// The settings, read: what all runs have in common.
+struct Setup {
     machine: Machine,
+    /// Scheme of both guests.
     guest: String,
-    regions: u64,
-    reads: u64,
+    /// The program of each machine.
+    workload: WorkloadSpec,
+    readers: ReadersOptions,
     contents: ContentDistribution,
     check: bool,
 }
 
-impl Choice {
+impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let regions = heap_regions(settings, HEAP, HEAP_BYTES)?;
+        let workload = workload(settings, "readers", DEFAULTS)?;
+        let readers = ReadersOptions::of(&workload);
+        if readers.processes != 1 || readers.pages < LEAST_PAGES {
+            return Err("each machine runs one reader with a heap of 64M or more".into());
+        }
         Ok(Self {
             machine: machine(settings, Machine::DEFAULT)?,
             guest: settings.text("guest").unwrap_or(GUEST).into(),
-            regions,
-            reads: bounded(settings, "reads", READS, (1, 1_000_000_000))?,
-            contents: contents(settings.text("contents").unwrap_or(CONTENTS), regions)?,
+            workload,
+            readers,
+            contents: contents(settings.text("contents").unwrap_or(CONTENTS), readers.pages)?,
             check: is_checked(settings)?,
         })
     }
@@ -143,27 +142,16 @@ impl Choice {
         }
         Ok(())
     }
-
-    fn setup(&self) -> Setup<'_> {
-        Setup {
-            machine: &self.machine,
-            guest: &self.guest,
-            regions: self.regions,
-            reads: self.reads,
-            check: self.check,
-            contents: self.contents,
-        }
-    }
 }
 
-/// What pages hold, for heaps of so many regions in each machine.
-fn contents(text: &str, regions: u64) -> Result<ContentDistribution, String> {
+/// What pages hold, for heaps of so many pages in each machine.
+fn contents(text: &str, heap_pages: u64) -> Result<ContentDistribution, String> {
     let read = |text: &str| text.parse::<ContentDistribution>().map_err(|error| error.to_string());
     if !text.contains("duplicate=") || text.contains("distinct=") {
         return read(text);
     }
     let contents = read(&format!("{text},distinct=1"))?;
-    let pages = (2 * regions * REGION_PAGES) as f64;
+    let pages = (2 * heap_pages) as f64;
     let distinct = (pages * contents.duplicate / 2.0) as u64;
     Ok(ContentDistribution { distinct: distinct.max(1), ..contents })
 }

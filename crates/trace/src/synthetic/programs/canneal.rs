@@ -160,10 +160,10 @@ impl Canneal {
         let second = self.pick(t, first);
         let first_place = self.load_place(t, first);
         let second_place = self.load_place(t, second);
-        let from = self.load_point(t, first_place);
-        let to = self.load_point(t, second_place);
-        let cost = self.swap_cost(t, first, from, to);
-        let other_cost = self.swap_cost(t, second, to, from);
+        let from = self.load_point(&mut t.inlined(), first_place);
+        let to = self.load_point(&mut t.inlined(), second_place);
+        let cost = self.swap_cost(&mut t.inlined(), first, from, to);
+        let other_cost = self.swap_cost(&mut t.inlined(), second, to, from);
         let cost = t.integer((cost, other_cost), *cost + *other_cost);
         if t.branch(*cost < 0, cost) || self.is_accepted(t, cost, temperature) {
             self.elements.store_field(t, first, PLACE, second_place);
@@ -183,7 +183,8 @@ impl Canneal {
     }
 
     /// The pointer to an element's place.
-    #[inline]
+    #[inline(always)]
+    #[track_caller]
     fn load_place(&self, t: &mut Tracer, element: Value<u32>) -> Value<u32> {
         self.elements.load_field(t, element, PLACE, self.placed[*element as usize])
     }
@@ -207,7 +208,7 @@ impl Canneal {
             let source = source_of(self.seed, self.count(), u64::from(*element), number);
             let other = self.into.load(t, net, source);
             net = t.integer(net, *net + 1);
-            lengths = self.add_net(t, other, [from, to], lengths);
+            lengths = self.add_net(&mut t.inlined(), other, [from, to], lengths);
             if !t.branch(*net < *end, (net, end)) {
                 break;
             }
@@ -220,7 +221,7 @@ impl Canneal {
         while !is_done {
             let other = self.out.load(t, net);
             net = t.integer(net, *net + 1);
-            lengths = self.add_net(t, other, [from, to], lengths);
+            lengths = self.add_net(&mut t.inlined(), other, [from, to], lengths);
             is_done = !t.branch(*net < *end, (net, end));
         }
         let [now, then] = lengths;
@@ -237,12 +238,12 @@ impl Canneal {
         lengths: [Value<i64>; 2],
     ) -> [Value<i64>; 2] {
         let place = self.load_place(t, other);
-        let other = self.load_point(t, place);
+        let other = self.load_point(&mut t.inlined(), place);
         let [now, then] = lengths;
-        let now = add_distance(t, other.x, points[0].x, now);
-        let now = add_distance(t, other.y, points[0].y, now);
-        let then = add_distance(t, other.x, points[1].x, then);
-        [now, add_distance(t, other.y, points[1].y, then)]
+        let now = add_distance(&mut t.inlined(), other.x, points[0].x, now);
+        let now = add_distance(&mut t.inlined(), other.y, points[0].y, now);
+        let then = add_distance(&mut t.inlined(), other.x, points[1].x, then);
+        [now, add_distance(&mut t.inlined(), other.y, points[1].y, then)]
     }
 
     /// Whether a swap that makes nets longer, or leaves them, is done all the same: a random number

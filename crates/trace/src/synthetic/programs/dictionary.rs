@@ -65,13 +65,14 @@ impl Algorithm for Dictionary {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
+        let mut start = 0;
         loop {
-            let start = self.random_place();
             self.for_batch(t, start, Self::insert).await;
-            let start = self.random_place();
+            start = self.random_place();
             self.for_batch(t, start, Self::search).await;
-            let start = self.random_place();
+            start = self.random_place();
             self.for_batch(t, start, Self::delete).await;
+            start = self.random_place();
             t.jump();
         }
     }
@@ -139,7 +140,7 @@ impl Dictionary {
             if t.branch(is_same, (found, key)) {
                 return (slot, true);
             }
-            slot = self.next_slot(t, slot);
+            slot = self.next_slot(&mut t.inlined(), slot);
             t.jump();
         }
     }
@@ -152,14 +153,14 @@ impl Dictionary {
     }
 
     pub(super) fn insert(&mut self, t: &mut Tracer, key: Key) {
-        let (slot, is_present) = self.find(t, key);
+        let (slot, is_present) = self.find(&mut t.inlined(), key);
         if !is_present {
             self.slots.store(t, slot, key.key.map(|_| key.place as u32 + 1));
         }
     }
 
     pub(super) fn search(&mut self, t: &mut Tracer, key: Key) {
-        let (_, is_present) = self.find(t, key);
+        let (_, is_present) = self.find(&mut t.inlined(), key);
         if is_present {
             self.hits += 1;
             t.integer((), ());
@@ -167,7 +168,7 @@ impl Dictionary {
     }
 
     pub(super) fn delete(&mut self, t: &mut Tracer, key: Key) {
-        let (slot, is_present) = self.find(t, key);
+        let (slot, is_present) = self.find(&mut t.inlined(), key);
         if is_present {
             self.close_gap(t, slot);
         }
@@ -178,7 +179,7 @@ impl Dictionary {
         let mut gap = slot;
         let mut next = t.integer(slot, *slot);
         loop {
-            next = self.next_slot(t, next);
+            next = self.next_slot(&mut t.inlined(), next);
             let found = self.slots.load(t, next);
             if t.branch(*found == EMPTY, found) {
                 break;

@@ -116,7 +116,7 @@ impl SetCover {
                 t.jump();
                 t.pause().await;
             } else if !t.branch(*count == 0, count) {
-                self.join(t, set.number, count);
+                self.join(&mut t.inlined(), set.number, count);
                 t.jump();
             }
         }
@@ -127,7 +127,7 @@ impl SetCover {
     fn unlink(&mut self, t: &mut Tracer, bucket: Value<u64>, number: Value<u32>) -> Set {
         let link = self.links.load(t, number);
         self.buckets.store(t, bucket, link);
-        let (start, end) = self.graph.load_range(t, number);
+        let (start, end) = self.graph.load_range(&mut t.inlined(), number);
         Set { number, start, end }
     }
 
@@ -173,10 +173,10 @@ impl SetCover {
         self.covered.fill(t, |_| 0).await;
         let mut set = Value::constant(0_u32);
         loop {
-            let (start, end) = self.graph.load_range(t, set);
+            let (start, end) = self.graph.load_range(&mut t.inlined(), set);
             let count = t.integer((start, end), *end - *start);
             if !t.branch(*count == 0, count) {
-                self.join(t, set, count);
+                self.join(&mut t.inlined(), set, count);
             }
             set = t.integer(set, *set + 1);
             t.pause().await;

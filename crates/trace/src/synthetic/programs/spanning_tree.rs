@@ -74,8 +74,8 @@ impl SpanningTree {
             let (first, second) = self.rmat.edge(self.number(*cursor));
             let first = self.sorted.load_field(t, cursor, (0, VERTEX_BYTES), first);
             let second = self.sorted.load_field(t, cursor, (VERTEX_BYTES, VERTEX_BYTES), second);
-            let first = self.find_root(t, first);
-            let second = self.find_root(t, second);
+            let first = self.find_root(&mut t.inlined(), first);
+            let second = self.find_root(&mut t.inlined(), second);
             if !t.branch(*first == *second, (first, second)) {
                 // The higher root gets the lower as its parent.
                 let lower = t.integer((first, second), first.min(*second));

@@ -71,8 +71,9 @@ impl SparseMatrix {
         let mut row = t.integer((), 0_u32);
         loop {
             let sums = self.multiply_row(t, row);
-            for (column, &sum) in (0..self.columns).zip(&sums) {
-                let place = row.map(|row| u64::from(row) * self.columns + column);
+            for (column, &sum) in sums.iter().enumerate().take(self.columns as usize) {
+                let t = &mut t.unrolled(column);
+                let place = row.map(|row| u64::from(row) * self.columns + column as u64);
                 self.product.store(t, place, sum);
             }
             row = t.integer(row, *row + 1);
@@ -88,15 +89,16 @@ impl SparseMatrix {
         let (mut edge, end) = self.graph.load_range(t, row);
         let mut sums = [Value::constant(0.0); MOST_COLUMNS as usize];
         let sums_used = &mut sums[..self.columns as usize];
-        for sum in &mut *sums_used {
-            *sum = t.float((), 0.0);
+        for (column, sum) in sums_used.iter_mut().enumerate() {
+            *sum = t.unrolled(column).float((), 0.0);
         }
         let mut is_done = t.branch(*edge == *end, (edge, end));
         while !is_done {
             let column = self.graph.neighbours.load(t, edge);
             let value = self.values.load(t, edge, self.value(*edge));
-            for (number, sum) in (0..).zip(&mut *sums_used) {
-                let place = column.map(|column| u64::from(column) * self.columns + number);
+            for (number, sum) in sums_used.iter_mut().enumerate() {
+                let t = &mut t.unrolled(number);
+                let place = column.map(|column| u64::from(column) * self.columns + number as u64);
                 let factor = self.factor.load(t, place, self.factor(*place));
                 let product = t.float((factor, value), *factor * *value);
                 *sum = t.float((*sum, product), **sum + *product);

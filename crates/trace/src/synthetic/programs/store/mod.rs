@@ -112,8 +112,11 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// What a workload's text says.
-    pub(super) fn of(spec: &WorkloadSpec) -> Self {
+    /// What the text of a workload `store` says.
+    ///
+    /// # Panics
+    /// For another workload.
+    pub fn of(spec: &WorkloadSpec) -> Self {
         Self {
             keys: spec.size("keys"),
             value_bytes: spec.size("value"),
