@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use perforate_capture::CaptureError;
 use perforate_experiment::ExperimentError;
+use perforate_host::HostError;
+use perforate_record::RecordError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_sim::linear_model::ModelError;
@@ -29,7 +30,10 @@ pub enum Failure {
     Trace(#[from] TraceError),
     /// The recorder.
     #[error(transparent)]
-    Capture(#[from] CaptureError),
+    Record(#[from] RecordError),
+    /// The machine that we run on.
+    #[error(transparent)]
+    Host(HostError),
     /// An experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -98,6 +102,18 @@ impl Failure {
             | Self::Trace(TraceError::Workload { .. })
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
             _ => FAILED,
+        }
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Simulation(error) => Self::Simulation(error),
+            HostError::Record(error) => Self::Record(error),
+            HostError::Size(problem) => Self::Usage(format!("--size: {problem}")),
+            error @ HostError::Processor { .. } => Self::Usage(format!("--cpu {error}")),
+            error => Self::Host(error),
         }
     }
 }

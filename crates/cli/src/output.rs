@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use perforate_host::Reporter;
 use perforate_sim::Progress;
 
 use crate::failure::Failure;
@@ -165,6 +166,23 @@ impl Bar {
             self.0.set_length(total);
         }
         self.0.set_position(progress.done);
+    }
+}
+
+/// Progress of a measurement as one bar for each of its stages.
+#[derive(Default)]
+pub struct StageBars(Option<Bar>);
+
+impl Reporter for StageBars {
+    fn stage(&mut self, name: &str, unit: &'static str) {
+        self.0 = None; // removes the old bar before the new one is drawn
+        self.0 = Some(Bar::of(name, unit));
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        if let Some(bar) = &self.0 {
+            bar.show(progress);
+        }
     }
 }
 

@@ -2,24 +2,21 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use perforate_capture::{
+use perforate_record::{
     Ending, Overhead, ProcessSummary, RecordOptions, RecordSummary, Sampling, Selection,
     stop_on_interrupt,
 };
 use perforate_sim::parse_size;
 
+pub use perforate_record::TemporaryTrace;
+
 use crate::failure::Failure;
 use crate::output::{Bar, print};
 
-/// Instructions recorded for `compare -- PROG` where no number is given.
+/// Default number of instructions to record for `compare -- PROG`.
 const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
-
-/// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: i32 = 130;
 
 /// Record a real program, and all that it starts, into a trace.
 #[derive(Args)]
@@ -60,7 +57,7 @@ pub struct RecordArguments {
     program: Vec<OsString>,
 }
 
-/// Which instructions are recorded.
+/// The instructions to record.
 #[derive(Args)]
 struct SelectionArguments {
     /// Instructions to pass over first
@@ -132,7 +129,7 @@ fn parse_sampling(text: &str) -> Result<Sampling, Failure> {
 /// Records the program.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
-        return print(perforate_capture::MARKER_HEADER);
+        return print(perforate_record::MARKER_HEADER);
     };
     let options = RecordOptions {
         selection: arguments.selection.read()?,
@@ -143,7 +140,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options })?;
     print(&text(output, &summary))?;
     if arguments.overhead {
-        let costs = perforate_capture::measure_overhead(&arguments.program)?;
+        let costs = perforate_record::measure_overhead(&arguments.program)?;
         print(&overhead_text(&costs, &summary))?;
     }
     Ok(())
@@ -152,7 +149,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
 fn record_with_bar(options: RecordOptions) -> Result<RecordSummary, Failure> {
     let bar = Bar::instructions("recording");
     let total = options.selection.instructions;
-    let summary = perforate_capture::record(options, &mut |progress| {
+    let summary = perforate_record::record(options, &mut |progress| {
         if progress.instructions == 0 && progress.instructions_skipped > 0 {
             bar.message(&format!("skipping, {} M done", progress.instructions_skipped / 1_000_000));
             return;
@@ -205,7 +202,7 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
     text
 }
 
-/// Processes in a table at most.
+/// Limit of processes in the table.
 const TABLE_PROCESSES: usize = 20;
 
 fn process_table(processes: &[ProcessSummary]) -> String {
@@ -232,7 +229,7 @@ fn process_table(processes: &[ProcessSummary]) -> String {
     text
 }
 
-/// What recording took, as far as one run tells.
+/// Durations and rates of the recording.
 fn times(summary: &RecordSummary) -> String {
     let executed =
         summary.instructions + summary.instructions_skipped + summary.instructions_between;
@@ -284,44 +281,6 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
     text + "(one run each; compressing and writing the trace is not in these times)\n"
 }
 
-/// A trace that is deleted with this value.
-pub struct TemporaryTrace {
-    folder: Option<tempfile::TempDir>,
-    path: PathBuf,
-    stop: Arc<AtomicBool>,
-}
-
-impl TemporaryTrace {
-    /// A place for a trace of this file name; from now on Ctrl-C and SIGTERM are taken over.
-    pub fn new(file_name: impl AsRef<Path>) -> Result<Self, Failure> {
-        let folder = tempfile::Builder::new()
-            .prefix("perforate-")
-            .tempdir()
-            .map_err(|source| Failure::Write { path: std::env::temp_dir(), source })?;
-        let path = folder.path().join(file_name);
-        Ok(Self { folder: Some(folder), path, stop: stop_on_interrupt()? })
-    }
-
-    /// The flag that Ctrl-C and SIGTERM set, for a recorder.
-    pub fn stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
-    /// Where the trace lies; the file is named after the program.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Ends the program if Ctrl-C or SIGTERM came meanwhile: the recorder took those signals
-    /// over, so what runs after it has to ask.
-    pub fn end_if_interrupted(&mut self) {
-        if self.stop.load(Ordering::Relaxed) {
-            drop(self.folder.take());
-            std::process::exit(INTERRUPTED);
-        }
-    }
-}
-
 /// Records a program for one comparison.
 pub fn record_temporarily(
     program: &[OsString],
@@ -342,6 +301,6 @@ pub fn record_temporarily(
     };
     record_with_bar(options)?;
     // The first Ctrl-C ended the recording; what was recorded is compared. The next one ends us.
-    trace.stop.store(false, Ordering::Relaxed);
+    trace.forget_interrupt();
     Ok(trace)
 }

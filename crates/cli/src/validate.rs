@@ -1,37 +1,22 @@
-//! `perforate validate`: this machine measured, and what is predicted for it.
+//! `perforate validate`.
 
-mod measure;
-mod outcome;
-mod plan;
-mod predict;
-mod program;
-mod row;
-mod spread;
 mod text;
-mod verdict;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_capture::native::{
-    Headroom, Job, Prepared, Processor, bounded, clock_ghz, pin, serve,
-};
-use perforate_sim::{RunResult, parse_size};
+use perforate_host::benchmark::{Job, WorkerCommand, serve};
+use perforate_host::validate::{Effort, Options, ProgramSample};
+use perforate_sim::parse_size;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
-use crate::output::{ResultFolder, print, write_text};
-use measure::{Effort, measure};
-use outcome::Outcome;
-use predict::Prediction;
-use row::RowOutcome;
+use crate::output::{ResultFolder, StageBars, print, write_text};
 
 /// Name of the hidden command that is a worker.
 const WORKER: &str = "native-worker";
-/// Instructions of a program that are recorded where no number is given.
-const PROGRAM_INSTRUCTIONS: u64 = 20_000_000;
 
 /// Measure this machine with and without large pages, and compare with what is predicted.
 #[derive(Args)]
@@ -94,12 +79,14 @@ pub struct ValidateArguments {
 /// Arguments of the hidden command.
 #[derive(Args)]
 pub struct WorkerArguments {
-    words: Vec<String>,
+    /// The job as JSON.
+    job: String,
 }
 
-/// Does the job of a worker (see [`perforate_capture::native::Job`]).
+/// Does the job of a worker (see [`Job`]).
 pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
-    let job = Job::parse(&arguments.words).map_err(Failure::Usage)?;
+    let job: Job = serde_json::from_str(&arguments.job)
+        .map_err(|error| Failure::Usage(format!("the job of a benchmark: {error}")))?;
     let failed = |source| Failure::Machine { action: "running a benchmark", source };
     serve(&job, &mut io::stdin().lock(), &mut io::stdout().lock()).map_err(failed)
 }
@@ -107,116 +94,39 @@ pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
 /// Measures, predicts and compares.
 pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
-    let processor = Processor::own();
-    let (machine, remarks) = plan::machine(arguments.machine.as_deref(), &processor)?;
-    let assumptions = plan::assumptions(&processor);
-    let mut outcome = Outcome::new(&processor, &machine, &assumptions, remarks);
-    let effort = arguments.effort();
-    outcome.clock_ghz = own_clock(effort.processor)?;
-    let operations = arguments.operations.unwrap_or(arguments.pick(500_000, 2_000_000));
-    let age = arguments.age.as_deref();
-    let prediction = Prediction { machine: &machine, assumptions: &assumptions, age, operations };
-    let mut results = Vec::new();
-    if !arguments.program_only {
-        let size_bytes = arguments.size(&mut outcome.notes)?;
-        for row in plan::rows(&machine, size_bytes) {
-            outcome.rows.push(validate_row(&row, &effort, &prediction, &mut results)?);
-        }
-    }
-    if !arguments.program.is_empty() {
-        outcome.rows.push(arguments.validate_program(&effort, &prediction, &mut results)?);
-    }
-    outcome.explain();
+    let program = std::env::current_exe()
+        .map_err(|source| Failure::Machine { action: "finding this program", source })?;
+    let worker = WorkerCommand { program, arguments: vec![WORKER.into()] };
+    let options = arguments.options()?;
+    let measured = perforate_host::validate::validate(&options, &worker, &mut StageBars::default());
+    let (outcome, results) = measured?;
     if let Some(folder) = &folder {
         write_text(&folder.file("validation.jsonl"), &outcome.json_lines())?;
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
     }
-    print(&if arguments.json { outcome.json_lines() } else { outcome.text() })
-}
-
-fn validate_row(
-    row: &plan::Row,
-    effort: &Effort,
-    prediction: &Prediction<'_>,
-    results: &mut Vec<RunResult>,
-) -> Result<RowOutcome, Failure> {
-    let own = std::env::current_exe();
-    let own = own.map_err(|source| Failure::Machine { action: "finding this program", source })?;
-    let measured = measure(&own, &[WORKER], row, effort)?;
-    let (predicted, runs, origin) = prediction.of_row(&own, &[WORKER], row)?;
-    results.extend(runs);
-    Ok(RowOutcome::of_benchmark(row, measured, predicted, origin))
-}
-
-/// The clock of the processor that is measured on. A thread of its own is pinned there, so that
-/// the rest of this process may run anywhere.
-fn own_clock(processor: usize) -> Result<Option<f64>, Failure> {
-    let clock = std::thread::spawn(move || pin(processor).map(|()| clock_ghz()));
-    let clock = clock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    clock.map_err(|error| {
-        Failure::Usage(format!("--cpu {processor}: {error}; expected a processor we may run on"))
-    })
+    print(&if arguments.json { outcome.json_lines() } else { text::text(&outcome) })
 }
 
 impl ValidateArguments {
-    fn pick<T>(&self, quick: T, otherwise: T) -> T {
-        if self.quick { quick } else { otherwise }
-    }
-
-    fn effort(&self) -> Effort {
-        let blocks = self.repeat.unwrap_or(self.pick(3, 6));
-        let rounds = blocks.min(self.pick(1, 2));
-        Effort {
-            rounds,
-            blocks: blocks.div_ceil(rounds),
-            run_nanoseconds: self.pick(60_000_000, 200_000_000),
-            processor: self.cpu.unwrap_or_else(program::default_processor),
-        }
-    }
-
-    /// Memory of one process; two of them are there at a time.
-    fn size(&self, notes: &mut Vec<String>) -> Result<u64, Failure> {
-        let wanted = match &self.size {
-            Some(text) => parse_size("--size", text)?,
-            None => self.pick(256 << 20, 1 << 30),
+    fn options(&self) -> Result<Options, Failure> {
+        let defaults = Options::new(self.quick);
+        let size_bytes = match &self.size {
+            Some(text) => Some(parse_size("--size", text)?),
+            None => defaults.size_bytes,
         };
-        let power = 1 << wanted.max(1).ilog2();
-        if power < Prepared::LEAST_BYTES {
-            return Err(Failure::Usage(format!("--size: {wanted} bytes; expected at least 64K")));
-        }
-        if power != wanted {
-            notes.push(format!("--size was rounded down to a power of two, {} MB", power >> 20));
-        }
-        let Some(headroom) = Headroom::now() else { return Ok(power) };
-        match bounded(power.saturating_mul(2), headroom, 2 * Prepared::LEAST_BYTES) {
-            Some(both) if both >= power.saturating_mul(2) => Ok(power),
-            Some(both) => {
-                let power = 1 << (both / 2).ilog2();
-                notes.push(format!(
-                    "half of the memory available is {} MB; benchmarks take {} MB at most",
-                    headroom.bytes >> 20,
-                    power >> 20
-                ));
-                Ok(power)
-            }
-            None => Err(Failure::Usage("--size: there is no memory left to measure in".into())),
-        }
-    }
-
-    fn validate_program(
-        &self,
-        effort: &Effort,
-        prediction: &Prediction<'_>,
-        results: &mut Vec<RunResult>,
-    ) -> Result<RowOutcome, Failure> {
-        let blocks = effort.blocks * effort.rounds;
-        let measured = program::measure(&self.program, blocks, effort.processor)?;
-        let instructions = self.instructions.unwrap_or(PROGRAM_INSTRUCTIONS);
-        let sample = program::Sample { skip: self.skip, instructions };
-        let resident = measured.resident_bytes;
-        let (predicted, runs) = program::predict(prediction, &self.program, sample, resident)?;
-        results.extend(runs);
-        let words: Vec<_> = self.program.iter().map(|word| word.to_string_lossy()).collect();
-        Ok(RowOutcome::of_program(&words.join(" "), measured, predicted))
+        let program = (!self.program.is_empty()).then(|| ProgramSample {
+            words: self.program.clone(),
+            skip: self.skip,
+            instructions: self.instructions.unwrap_or(ProgramSample::INSTRUCTIONS),
+        });
+        Ok(Options {
+            effort: Effort::new(self.quick, self.repeat),
+            processor: self.cpu.unwrap_or(defaults.processor),
+            size_bytes: size_bytes.filter(|_| !self.program_only),
+            machine: self.machine.clone(),
+            age: self.age.clone(),
+            operations: self.operations.unwrap_or(defaults.operations),
+            program,
+        })
     }
 }

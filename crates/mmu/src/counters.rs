@@ -2,7 +2,8 @@
 
 use perforate_types::{Counters, Purpose, Steps};
 
-use crate::Case;
+use crate::pipeline::Case;
+use crate::segment;
 
 /// Counts since the last reset. Translations that ended in a page fault are not counted: the
 /// access is counted once, when it succeeds.
@@ -38,8 +39,8 @@ pub struct MmuCounters {
     pub holes_translated: u64,
     /// Accesses translated in place by a perforated page.
     pub generated: u64,
-    /// First-level misses translated by direct segments alone.
-    pub segment_translations: u64,
+    /// First-level misses translated by a unit beside the second-level TLB.
+    pub beside_translations: u64,
     /// Checks of direct segments by the walker.
     pub segment_checks: u64,
     /// Those of them in [`Self::walks`]: a segment and a cached guest-physical address need no
@@ -53,23 +54,35 @@ pub struct MmuCounters {
     pub padding_references: u64,
 }
 
+/// Figures that only dimensions of one mechanism record, by mechanism.
+const OF_MECHANISMS: [&[&str]; 1] = [&segment::COUNTERS];
+
+/// Sets figures of mechanisms that the dimension has not to 0: every result has the same figures.
+pub(crate) fn complete(out: &mut Counters) {
+    for name in OF_MECHANISMS.into_iter().flatten().copied() {
+        if out.get(name).is_none() {
+            out.count(name, 0);
+        }
+    }
+}
+
 impl MmuCounters {
     /// Adds a translation beyond the first level.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
-        if case == Case::Segment {
-            self.segment_translations += 1;
+        if case == Case::Beside {
+            self.beside_translations += 1;
             return;
         }
         self.l2_accesses += 1;
         self.l2_misses += u64::from(walked);
         match case {
-            Case::FirstLevel | Case::Segment | Case::Regular => {}
+            Case::FirstLevel | Case::Beside | Case::Regular => {}
             Case::Filtered => self.bitmap_filtered += 1,
             Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
             Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
         }
         match case {
-            Case::FirstLevel | Case::Segment | Case::Regular => {}
+            Case::FirstLevel | Case::Beside | Case::Regular => {}
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }
@@ -135,7 +148,6 @@ impl MmuCounters {
             ("bitmap_misses", self.bitmap_misses),
             ("holes_translated", self.holes_translated),
             ("translations_generated", self.generated),
-            ("segment_translations", self.segment_translations),
             ("segment_checks", self.segment_checks),
             ("gap_tolerant_translations", self.gap_tolerant_translations),
             ("walk_cache_gap_tolerant_hits", self.walk_cache_gap_tolerant_hits),

@@ -6,47 +6,43 @@
 //! entries written to simulated physical memory, and walks read those entries: no translation
 //! comes from anywhere else. Nothing here has a clock; costs are [`perforate_types::Steps`].
 
+mod capability;
 mod coalescing;
 mod config;
 mod counters;
 mod dimension;
-mod escape_filter;
+mod fault;
 mod gap_tolerant;
-mod l1_tlb;
-mod l2_tlb;
 mod nested;
 mod perforated;
 mod pipeline;
 mod radix;
-mod sabotage;
-mod segmented;
-mod set_associative;
+mod reach;
+mod segment;
 mod shadow;
-mod table_memory;
-mod walk_cache;
-mod walker;
+mod tlb;
+mod walk;
 
+pub use capability::{
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost, Runs, Wanted,
+};
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
     ConfigError, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
 pub use counters::MmuCounters;
-pub use dimension::{
-    Dimension, HostFault, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
-};
-pub use escape_filter::EscapeFilter;
-pub use gap_tolerant::{GapTolerantEntry, GapTolerantRadix, added_storage_bytes};
-pub use l2_tlb::{EntryKind, L2Contents};
-pub use nested::{Host, Nested, NestedCounters, RegisteredRun};
-pub use perforated::PerforatedRadix;
-pub use pipeline::{Case, Mmu, PageFault, Translated};
+pub use dimension::{Dimension, Mark, WalkRequest};
+pub use fault::{HostFault, PageFault, WalkFault};
+pub use gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage, added_storage_bytes};
+pub use nested::{Host, Nested, RegisteredRun};
+pub use perforated::{PerforatedPage, PerforatedRadix};
+pub use pipeline::{Case, Mmu, Translated};
 pub use radix::Radix;
-pub use sabotage::Sabotage;
-pub use segmented::Segmented;
+pub use reach::{Reach, allow};
+pub use segment::{EscapeFilter, Segmented};
 pub use shadow::Shadow;
-pub use table_memory::TableMemory;
-pub use walk_cache::WalkCaches;
-pub use walker::{Node, Walker};
+pub use tlb::{EntryKind, L2Contents};
+pub use walk::{Node, TableMemory, WalkCaches, Walker};
 
 /// How the second-level TLB holds the bitmap of a perforated page (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

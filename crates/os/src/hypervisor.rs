@@ -3,7 +3,7 @@
 //!
 //! As under KVM, the guest's memory is memory of a process of the host, backed on demand by
 //! whatever policy the host's kernel has. Guest frame *n* is page *n* of that address space, so the
-//! kernel's mapping changes for it are those of the nested page table.
+//! kernel's operations for it are those on the nested page table.
 
 use std::ops::Range;
 

@@ -50,10 +50,10 @@ pub use occupancy::{
 };
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockUse, GAP_TOLERANT_OPTIONS, GapTolerant, HoleAllocation, Huge1G,
-    PERFORATION_OPTIONS, POLICIES, PartialChange, Perforated, Policy, PolicyEntry, PolicyOption,
-    Promotion, PromotionChoices, PromotionPrice, PromotionRule, SEGMENT_OPTIONS, SegmentPolicy,
-    SegmentRule, SuperpageRule, Thp, parse_policy,
+    BasePages, BlockUse, GAP_TOLERANT_OPTIONS, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
+    PERFORATION_OPTIONS, POLICIES, Perforated, Policy, PolicyEntry, PolicyOption, Promotion,
+    PromotionChoices, PromotionPrice, PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule,
+    SuperpageRule, Thp, parse_policy,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

@@ -4,7 +4,9 @@ mod gap_tolerance;
 
 use std::collections::BTreeMap;
 
-use perforate_mmu::{Case, Dimension, GapTolerantEntry, Superpage};
+use perforate_mmu::{
+    Case, Dimension, GapTolerantEntry, GapTolerantRadix, PerforatedRadix, Shadow, Superpage,
+};
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Action, Chunk, Counters, Frame, GuestFrame, Instruction, Operation, PageSize,
@@ -122,7 +124,8 @@ impl Subject {
     /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole; an
     /// address of a gap-tolerant superpage; then one of another page.
     fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
-        let pages = self.system.mmu().dimension().perforated_pages();
+        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
+        let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let mut addresses = Vec::new();
         if let Some(page) = pages.iter().find(|page| page.filter != 0xff).or(pages.first()) {
             let region = |set: bool| {
@@ -149,7 +152,8 @@ impl Subject {
     /// The gap-tolerant entry that translates an address in the first dimension.
     fn superpage(&self, address: VirtualAddress) -> Option<Superpage> {
         let space = self.system.kernel().current();
-        self.system.mmu().dimension().look_at_superpage(space, address.page())
+        let tables: &GapTolerantRadix = self.system.mmu().dimension().part()?;
+        tables.look_at_superpage(space, address.page())
     }
 
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
@@ -161,7 +165,7 @@ impl Subject {
             Case::Regular if self.superpage(address).is_some() => {
                 &[Situation::FirstLevelLost, Situation::PageLost]
             }
-            Case::FirstLevel | Case::Segment | Case::Regular | Case::Filtered => {
+            Case::FirstLevel | Case::Beside | Case::Regular | Case::Filtered => {
                 &[Situation::FirstLevelLost]
             }
             Case::BitmapInPlace | Case::ReadInPlace => {
@@ -180,16 +184,17 @@ impl Subject {
 
     /// Makes the hardware forget what the situation says, each one more than the one before it.
     fn forget(&mut self, situation: Situation, address: VirtualAddress) {
+        let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
         if situation == Situation::Cold {
             return mmu.flush();
         }
         mmu.flush_first_level();
         if situation != Situation::FirstLevelLost {
-            mmu.evict_page(address.page());
+            mmu.evict_page(space, page);
         }
         if situation == Situation::BitmapLost {
-            mmu.evict_bitmap(address.page());
+            mmu.evict_bitmap(space, page);
         }
     }
 
@@ -310,9 +315,9 @@ impl Subject {
     fn content(&self, address: PhysicalAddress, purpose: Purpose) -> String {
         let (dimension, place) = self.table(address, purpose);
         let memory = dimension.memory();
-        match (purpose, dimension.gap_tolerance()) {
-            (Purpose::Level2 | Purpose::HostLevel2, Some(mode)) => {
-                gap_tolerance::content(GapTolerantEntry::read(memory, place), mode)
+        match (purpose, dimension.part::<GapTolerantRadix>()) {
+            (Purpose::Level2 | Purpose::HostLevel2, Some(tables)) => {
+                gap_tolerance::content(GapTolerantEntry::read(memory, place), tables.mode())
             }
             _ => content(memory.entry(place), purpose),
         }
@@ -327,7 +332,7 @@ impl Subject {
         let dimension = self.system.mmu().dimension();
         match dimension.host() {
             // The hardware walks shadow tables, which are the host's own.
-            Some(_) if dimension.shadow().is_some() => (dimension, address),
+            Some(_) if dimension.part::<Shadow>().is_some() => (dimension, address),
             Some(host) if purpose.is_host() => (host.dimension(), address),
             Some(_) => {
                 let page = self.guest_tables[&address.page()];

@@ -37,6 +37,7 @@ mod student;
 mod system;
 mod virtual_machine;
 mod warmup;
+mod wiring;
 mod workload;
 
 pub use background::{Background, BackgroundOptions, Daemon};
@@ -63,4 +64,5 @@ pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotReques
 pub use system::{System, SystemOptions};
 pub use virtual_machine::HostMemoryOptions;
 pub use warmup::Warmup;
+pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};

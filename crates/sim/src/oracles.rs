@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use perforate_mmu::{HostFault, PageFault, Translated};
-use perforate_oracle::{Disagreement, Oracle, OracleError};
+use perforate_oracle::{Disagreement, Mapping, Oracle, OracleError};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, Level, PageSize, Permissions, PhysicalAddress, SpaceId,
-    TableOperation, Update, VirtualAddress, VirtualPage,
+    AccessKind, Frame, GuestFrame, Level, PageSize, PhysicalAddress, SpaceId, TableOperation,
+    Update, VirtualAddress, VirtualPage,
 };
 
 /// What a dimension maps, by its own oracle.
@@ -78,8 +78,41 @@ impl GuestTables {
 }
 
 impl HostOracle {
-    fn expected(&mut self, page: GuestFrame) -> Option<(Frame, Permissions)> {
+    fn expected(&mut self, page: GuestFrame) -> Option<Mapping> {
         self.oracle.expected(self.space, VirtualPage::new(page.number()))
+    }
+
+    /// Compares what the hardware said with what both dimensions map.
+    fn compare(
+        &mut self,
+        access: Access,
+        mapped: Option<Mapping>,
+        result: &Result<Translated, PageFault>,
+    ) -> Result<Option<Spurious>, Disagreement> {
+        let guest = mapped.filter(|_| access.allowed_by(mapped).is_some());
+        let host = guest.and_then(|(frame, _)| self.expected(GuestFrame::new(frame.number())));
+        let composed = access.allowed_by(host);
+        let is_spurious = |is_host, disagreement| Ok(Some(Spurious { is_host, disagreement }));
+        match *result {
+            Ok(Translated { physical, .. }) if composed == Some(physical) => Ok(None),
+            Ok(Translated { physical, .. }) => Err(access.disagreement(composed, Some(physical))),
+            Err(PageFault::Host(fault)) => {
+                if !self.meets(&access, mapped.map(|(frame, _)| frame), fault) {
+                    return Err(access.disagreement(composed, None));
+                }
+                let address = VirtualAddress::new(fault.page.address().value());
+                let inner = Access { space: self.space, address, kind: fault.kind };
+                match inner.allowed_by(self.expected(fault.page)) {
+                    None => Ok(None),
+                    expected => is_spurious(true, inner.disagreement(expected, None)),
+                }
+            }
+            // The hypervisor may forget a shadow entry at any time; it is asked next.
+            Err(PageFault::Shadow) => Ok(None),
+            Err(_) if guest.is_none() => Ok(None),
+            Err(PageFault::NotMapped) => is_spurious(false, access.disagreement(composed, None)),
+            Err(PageFault::Protection) => Err(access.disagreement(composed, None)),
+        }
     }
 
     /// Whether the access meets the page that is blamed: as its data, or as a table of its walk,
@@ -100,6 +133,39 @@ pub(crate) struct Access {
     pub(crate) space: SpaceId,
     pub(crate) address: VirtualAddress,
     pub(crate) kind: AccessKind,
+}
+
+impl Access {
+    /// The physical address that a mapping gives the access, if it allows it.
+    fn allowed_by(&self, mapping: Option<Mapping>) -> Option<PhysicalAddress> {
+        let (frame, permissions) = mapping?;
+        permissions.allow(self.kind).then(|| physical(frame, self.address))
+    }
+
+    fn disagreement(
+        &self,
+        expected: Option<PhysicalAddress>,
+        got: Option<PhysicalAddress>,
+    ) -> Disagreement {
+        let Self { space, address, kind } = *self;
+        Disagreement { space, address, kind, expected, got }
+    }
+}
+
+/// Compares what the hardware said with what one dimension maps.
+fn compare(
+    access: Access,
+    mapped: Option<Mapping>,
+    result: &Result<Translated, PageFault>,
+) -> Result<Option<Spurious>, Disagreement> {
+    let expected = access.allowed_by(mapped);
+    let got = result.map(|translated| translated.physical).ok();
+    let disagreement = access.disagreement(expected, got);
+    match result {
+        _ if expected == got => Ok(None),
+        Err(PageFault::NotMapped) => Ok(Some(Spurious { is_host: false, disagreement })),
+        _ => Err(disagreement),
+    }
 }
 
 impl Oracles {
@@ -167,56 +233,12 @@ impl Oracles {
         access: Access,
         result: &Result<Translated, PageFault>,
     ) -> Result<(), Disagreement> {
-        self.spurious = None;
-        let Access { space, address, kind } = access;
-        let Some(host) = &mut self.host else {
-            let got = result.map(|translated| translated.physical).ok();
-            return match (result, self.own.check(space, address, kind, got)) {
-                (Err(PageFault::NotMapped), Err(disagreement)) => {
-                    self.spurious = Some(Spurious { is_host: false, disagreement });
-                    Ok(())
-                }
-                (_, checked) => checked,
-            };
+        let mapped = self.own.expected(access.space, access.address.page());
+        self.spurious = match &mut self.host {
+            None => compare(access, mapped, result)?,
+            Some(host) => host.compare(access, mapped, result)?,
         };
-        let allowed = |(_, permissions): &(Frame, Permissions)| permissions.allow(kind);
-        let mapped = self.own.expected(space, address.page());
-        let guest = mapped.filter(allowed);
-        let composed = guest
-            .and_then(|(frame, _)| host.expected(GuestFrame::new(frame.number())).filter(allowed));
-        let composed = composed.map(|(frame, _)| physical(frame, address));
-        let wrong = |expected, got| Disagreement { space, address, kind, expected, got };
-        match *result {
-            Ok(Translated { physical, .. }) if composed == Some(physical) => Ok(()),
-            Ok(Translated { physical, .. }) => Err(wrong(composed, Some(physical))),
-            Err(PageFault::Host(fault))
-                if !host.meets(&access, mapped.map(|(frame, _)| frame), fault) =>
-            {
-                Err(wrong(composed, None))
-            }
-            Err(PageFault::Host(fault)) => {
-                let mapped = host.expected(fault.page);
-                let mapped = mapped.filter(|(_, permissions)| permissions.allow(fault.kind));
-                let Some((frame, _)) = mapped else { return Ok(()) };
-                let address = VirtualAddress::new(fault.page.address().value());
-                let expected = Some(physical(frame, address));
-                let (space, kind) = (host.space, fault.kind);
-                let disagreement = Disagreement { space, address, kind, expected, got: None };
-                self.spurious = Some(Spurious { is_host: true, disagreement });
-                Ok(())
-            }
-            Err(PageFault::NotMapped) if guest.is_some() => {
-                let disagreement = wrong(composed, None);
-                self.spurious = Some(Spurious { is_host: false, disagreement });
-                Ok(())
-            }
-            // The hypervisor may forget a shadow entry at any time; it is asked next.
-            Err(PageFault::Shadow) => Ok(()),
-            Err(_) => match guest {
-                None => Ok(()),
-                Some(_) => Err(wrong(composed, None)),
-            },
-        }
+        Ok(())
     }
 
     /// Compares where the walker found a guest's table with where the host has it.

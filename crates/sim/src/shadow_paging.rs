@@ -1,13 +1,13 @@
 //! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
 //! follows what guest and host change.
 
-use perforate_mmu::{HostFault, PageFault, Reach, allow};
+use perforate_mmu::{HostFault, PageFault, Reach, Shadow, allow};
 use perforate_os::ShadowLeaf;
 use perforate_types::{
     AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage,
 };
 
-use crate::{SimError, System};
+use crate::{Side, SimError, System};
 
 impl System {
     /// Serves a page fault under shadow paging; returns whether the access may be tried again. One
@@ -21,7 +21,7 @@ impl System {
     ) -> Result<bool, SimError> {
         self.host.exits.shadow_fault += 1;
         let (space, page) = (self.kernel.current(), address.page());
-        let guest = self.mmu.shadow().and_then(|shadow| shadow.guest_leaf(space, page));
+        let guest = self.shadow().and_then(|shadow| shadow.guest_leaf(space, page));
         let Some(guest) = guest.filter(|leaf| allow::permits(leaf.allows, kind)) else {
             self.check(kind, address, &Err(PageFault::NotMapped))?;
             return self.serve_fault(kind, address);
@@ -35,7 +35,7 @@ impl System {
                 return Ok(false);
             }
         }
-        let frame = guest.frame.add(page.index_in(guest.size) as u64);
+        let frame = guest.frame_of(page);
         let guest_frame = GuestFrame::new(frame.number());
         if !self.back(guest_frame, kind)? {
             return Ok(false);
@@ -44,13 +44,18 @@ impl System {
         Ok(true)
     }
 
+    /// The shadow tables with the tables that they are made of.
+    fn shadow(&self) -> Option<&Shadow> {
+        self.mmu.dimension().part()
+    }
+
     fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         let tables = self.hypervisor().and_then(|host| host.shadow_tables());
         tables.map(|tables| tables.unshadowed(space, page)).unwrap_or_default()
     }
 
     fn host_leaf(&self, page: GuestFrame, kind: AccessKind) -> Option<Reach> {
-        let leaf = self.mmu.shadow().and_then(|shadow| shadow.host_leaf(page));
+        let leaf = self.shadow().and_then(|shadow| shadow.host_leaf(page));
         leaf.filter(|leaf| allow::permits(leaf.allows, kind))
     }
 
@@ -73,7 +78,8 @@ impl System {
     ) -> Result<(), SimError> {
         let space = self.kernel.current();
         let Some(host) = self.host_leaf(guest_frame, kind) else { return Ok(()) };
-        let Some(shadow) = self.mmu.shadow_mut() else { return Ok(()) };
+        let shadow: Option<&mut Shadow> = self.mmu.dimension_mut().part_mut();
+        let Some(shadow) = shadow else { return Ok(()) };
         shadow.mark_guest(space, page, kind == AccessKind::Write);
         let Some(guest) = shadow.guest_leaf(space, page) else { return Ok(()) };
         let leaf = compose((space, page, guest_frame), &guest, &host);
@@ -108,7 +114,7 @@ impl System {
 
     fn publish_shadow(&mut self) {
         for update in self.shadow_updates.drain(..) {
-            self.mmu.apply_shadow(&update);
+            self.connections.deliver(Side::Shadow, &update, &mut self.mmu);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod model;
 
-use perforate_mmu::L2Contents;
+use perforate_mmu::{L2Contents, PerforatedRadix};
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, ProgramEvent, VirtualAddress,
@@ -457,7 +457,8 @@ impl Simulation {
         let (costs, frequency_ghz) =
             (&self.machine.operating_system, self.machine.core.frequency_ghz);
         costs.record(&program, frequency_ghz, steady, &mut counters);
-        let pages = self.system.mmu().dimension().perforated_pages();
+        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
+        let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let contents = self.samples.into_points();
         let l2_tlb_contents =
             contents.map(|(instruction, contents)| SeriesPoint { instruction, contents }).collect();

@@ -2,6 +2,7 @@
 
 mod run;
 mod shards;
+mod verdicts;
 
 use std::path::PathBuf;
 

@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, build};
 use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
 
+use super::verdicts::verdicts;
 use super::{RunOptions, shards};
 use crate::failure::Failure;
 use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, ShareBar, command, print, write_text};
@@ -95,6 +96,7 @@ pub fn write_files(
     };
     let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
     write_text(&file, lines)?;
+    write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let page = experiments_html(&results, &ReportOptions { title, command: command() });
     write_text(&report, &page)?;
     if json {

@@ -1,12 +1,11 @@
-//! What `perforate experiment live` prints.
+//! The text that `perforate experiment live` prints.
 
-use perforate_os::{BlockReach, FreeMemory};
+use perforate_host::live::{Outcome, Outlook};
+use perforate_os::FreeMemory;
 
-use super::Found;
-use super::outlook::Outlook;
 use crate::output::{COLUMNS, notes};
 
-/// Settings that are printed; all of them are in the JSON line.
+/// Settings that are printed; the line of JSON has all of them.
 const SETTINGS: [&str; 5] = [
     "enabled",
     "defrag",
@@ -15,108 +14,116 @@ const SETTINGS: [&str; 5] = [
     "khugepaged/max_ptes_none",
 ];
 
-impl Found {
-    pub(super) fn text(&self) -> String {
-        let mut text = self.machine_text();
-        text += &format!(
-            "\nAsked for {} MB with MADV_HUGEPAGE, touched {} MB\n\n",
-            self.asked_bytes >> 20,
-            self.touched_bytes >> 20
-        );
-        text += &format!("{:<58}{:>14}{:>14}\n", "share of the memory touched", "here", "P §III.C");
-        let mut line = |what: &str, here: String, paper: &str| {
-            text += &format!("{what:<58}{here:>14}{paper:>14}\n");
-        };
-        let percent = |bytes| format!("{:.1} %", 100.0 * self.share(bytes));
-        line("in 2MB pages, at once", percent(self.at_once.large_bytes), "2.5 | 49 %");
-        let waited = format!("in 2MB pages, after {} s (P: over 100 s)", self.wait_seconds);
-        line(&waited, percent(self.after_wait.large_bytes), "22 %");
-        if let Some(after) = self.after_collapse {
-            line("in 2MB pages, after MADV_COLLAPSE", percent(after.large_bytes), "–");
-        }
-        let regions = |of: fn(&Outlook) -> u64| {
-            let bytes = self.outlook.as_ref().map(|outlook| of(outlook) << 21);
-            bytes.map_or_else(|| "unknown".into(), percent)
-        };
-        line(
-            "  what is not could be perforated, movable frames moved",
-            regions(Outlook::regions_if_moved),
-            "18 | 50 %",
-        );
-        line(
-            "  what is not could be perforated, others' frames kept",
-            regions(Outlook::regions_at_once),
-            "–",
-        );
-        line(
-            "  what is not could be in 2MB pages, movable frames moved",
-            regions(Outlook::regions_whole),
-            "–",
-        );
-        if let Some(outlook) = &self.outlook {
-            text += &blocks_text(outlook);
-        }
-        text += "\nP: 2GB on 12GB full of page cache, and again with part of it free (after the |); \
-                 for comparison\nonly, as that machine's memory had another past.\n";
-        let assumptions = self.outlook.iter().flat_map(|outlook| &outlook.assumptions);
-        let said: Vec<String> = self.notes.iter().chain(assumptions).cloned().collect();
-        if said.is_empty() { text } else { text + "\n" + &notes(&said, COLUMNS) }
+/// The whole text.
+pub fn text(outcome: &Outcome) -> String {
+    let mut text = machine_text(outcome);
+    text += &format!(
+        "\nAsked for {} MB with MADV_HUGEPAGE, touched {} MB\n\n",
+        outcome.asked_bytes >> 20,
+        outcome.touched_bytes >> 20
+    );
+    text += &shares_text(outcome);
+    if let Some(outlook) = &outcome.perforation {
+        text += &blocks_text(outlook);
     }
+    text += "\nP: 2GB on 12GB full of page cache, and again with part of it free (after the |); for \
+             comparison\nonly, as that machine's memory had another past.\n";
+    let assumptions = outcome.perforation.iter().flat_map(|outlook| &outlook.assumptions);
+    let remarks: Vec<&String> = outcome.notes.iter().chain(assumptions).collect();
+    if remarks.is_empty() { text } else { text + "\n" + &notes(&remarks, COLUMNS) }
+}
 
-    fn machine_text(&self) -> String {
-        let before = &self.before;
-        let megabytes = |bytes: Option<u64>| {
-            bytes.map_or_else(|| "unknown".into(), |bytes| format!("{} MB", bytes >> 20))
-        };
-        let mut text = format!("Linux {}\n", before.kernel);
-        text += &format!(
-            "memory {}, free {}, available {}\n",
-            megabytes(before.amounts.total_bytes),
-            megabytes(before.amounts.free_bytes),
-            megabytes(before.amounts.available_bytes)
-        );
-        let order = FreeMemory::LARGE_ORDER;
-        text += &before.free.map_or_else(
-            || "free memory by size: /proc/buddyinfo cannot be read\n".into(),
-            |free| {
-                format!(
-                    "free memory in pieces below 2MB: {:.1} % (Linux's unusable index)\n\
-                     fragmentation index for 2MB: {}\n",
-                    f64::from(free.unusable_thousandths(order)) / 10.0,
-                    free.fragmentation_thousandths(order).map_or_else(
-                        || "none, 2MB are free in one piece".into(),
-                        |index| format!("{:.3}", index as f64 / 1000.0)
-                    )
-                )
-            },
-        );
-        text += "transparent large pages:";
-        for name in SETTINGS {
-            let value = before.settings.get(name).unwrap_or("unknown");
-            let short = name.rsplit('/').next().unwrap_or(name);
-            let separator =
-                if name == "khugepaged/scan_sleep_millisecs" { "\n  khugepaged:" } else { "" };
-            text += &format!("{separator} {short}={value}");
-        }
-        text + "\n"
+fn shares_text(outcome: &Outcome) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let regions = |of: fn(&Outlook) -> u64| {
+        let bytes = outcome.perforation.as_ref().map(|outlook| (of(outlook) << 21) as f64);
+        let share = bytes.map(|bytes| bytes / outcome.touched_bytes.max(1) as f64);
+        share.map_or_else(|| "unknown".into(), percent)
+    };
+    let waited = format!("in 2MB pages, after {} s (P: over 100 s)", outcome.wait_seconds);
+    let mut lines = vec![
+        ("share of the memory touched", "here".into(), "P §III.C"),
+        ("in 2MB pages, at once", percent(outcome.large_share_at_once), "2.5 | 49 %"),
+        (&waited, percent(outcome.large_share_after_wait), "22 %"),
+    ];
+    if let Some(share) = outcome.large_share_after_collapse {
+        lines.push(("in 2MB pages, after MADV_COLLAPSE", percent(share), "–"));
     }
+    lines.extend([
+        (
+            "  what is not could be perforated, movable frames moved",
+            regions(|outlook| outlook.regions_perforated_if_moved),
+            "18 | 50 %",
+        ),
+        (
+            "  what is not could be perforated, others' frames kept",
+            regions(|outlook| outlook.regions_perforated_at_once),
+            "–",
+        ),
+        (
+            "  what is not could be in 2MB pages, movable frames moved",
+            regions(|outlook| outlook.regions_whole_if_moved),
+            "–",
+        ),
+    ]);
+    let line = |(label, here, paper)| format!("{label:<58}{here:>14}{paper:>14}\n");
+    lines.into_iter().map(line).collect()
+}
+
+fn machine_text(outcome: &Outcome) -> String {
+    let mut text = format!("Linux {}\n", outcome.kernel);
+    text += &outcome.amounts.map_or_else(
+        || "memory unknown: /proc/meminfo cannot be read\n".into(),
+        |amounts| {
+            format!(
+                "memory {} MB, free {} MB, available {} MB\n",
+                amounts.total_bytes >> 20,
+                amounts.free_bytes >> 20,
+                amounts.available_bytes >> 20
+            )
+        },
+    );
+    let order = FreeMemory::LARGE_ORDER;
+    text += &outcome.free.map_or_else(
+        || "free memory by size: /proc/buddyinfo cannot be read\n".into(),
+        |free| {
+            format!(
+                "free memory in pieces below 2MB: {:.1} % (Linux's unusable index)\n\
+                 fragmentation index for 2MB: {}\n",
+                f64::from(free.unusable_thousandths(order)) / 10.0,
+                free.fragmentation_thousandths(order).map_or_else(
+                    || "none, 2MB are free in one piece".into(),
+                    |index| format!("{:.3}", index as f64 / 1000.0)
+                )
+            )
+        },
+    );
+    text += "transparent large pages:";
+    for name in SETTINGS {
+        let value = outcome.transparent_hugepage.get(name).unwrap_or("unknown");
+        let short = name.rsplit('/').next().unwrap_or(name);
+        let separator =
+            if name == "khugepaged/scan_sleep_millisecs" { "\n  khugepaged:" } else { "" };
+        text += &format!("{separator} {short}={value}");
+    }
+    text + "\n"
 }
 
 fn blocks_text(outlook: &Outlook) -> String {
     let mut text =
         format!("\n{:<58}{:>14}{:>14}\n", "2MB blocks of this machine's memory", "blocks", "share");
-    let count = |reach| outlook.survey.count(reach);
-    let mut line = |what: &str, blocks: u64| {
-        let share = 100.0 * blocks as f64 / outlook.survey.memory_blocks.max(1) as f64;
-        text += &format!("{what:<58}{blocks:>14}{share:>12.1} %\n");
-    };
-    line("one 2MB page", count(BlockReach::Large));
-    line("all free, but for our own 4KB pages", count(BlockReach::Whole));
-    line("whole, once what is movable is moved", count(BlockReach::Compactable));
-    line(
-        "perforated under the policy, once what is movable is moved",
-        outlook.perforated_if_moved(),
-    );
-    line("too fragmented for the policy", outlook.neither());
+    for (label, blocks) in [
+        ("one 2MB page", outlook.blocks_large),
+        ("all free, but for our own 4KB pages", outlook.blocks_free),
+        ("whole, once what is movable is moved", outlook.blocks_whole_if_moved),
+        (
+            "perforated under the policy, once what is movable is moved",
+            outlook.blocks_perforated_if_moved,
+        ),
+        ("too fragmented for the policy", outlook.blocks_too_fragmented),
+    ] {
+        let share = 100.0 * blocks as f64 / outlook.blocks.max(1) as f64;
+        text += &format!("{label:<58}{blocks:>14}{share:>12.1} %\n");
+    }
     text
 }

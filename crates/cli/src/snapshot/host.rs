@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use perforate_capture::snapshot::{HostFiles, read_host};
+use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_os::HostSnapshot;
 use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord, parse_size};
 
@@ -14,8 +14,8 @@ use super::{OutputOptions, show_json, show_record};
 use crate::failure::Failure;
 use crate::output::{Bar, ResultFolder, write_whole};
 
-/// Longest stored snapshot of a process that is read.
-const MOST_JSON_BYTES: u64 = 256 << 20;
+/// Size limit of a stored snapshot of a process.
+const MAX_JSON_BYTES: u64 = 256 << 20;
 
 #[derive(Args)]
 pub struct HostArguments {
@@ -42,7 +42,7 @@ pub struct ShowArguments {
     show: OutputOptions,
 }
 
-/// What is asked about a memory.
+/// Questions about a memory.
 #[derive(Args)]
 struct Question {
     /// Policy for perforated pages (see `perforate list perforation`); the default is that of P
@@ -106,7 +106,7 @@ pub fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let wrong = |problem: String| Failure::Snapshot { path: file.clone(), problem };
     let mut start = Vec::new();
     let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
-    let mut limited = opened.take(MOST_JSON_BYTES);
+    let mut limited = opened.take(MAX_JSON_BYTES);
     (&mut limited).take(1).read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     if start.first() != Some(&b'{') {
         let (snapshot, _) = MemorySnapshot::read(&file.to_string_lossy())?;

@@ -12,17 +12,17 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{COLUMNS, ResultFolder, command, print, write_text};
 
-/// What lies in a machine's memory or a process's.
+/// Show the memory of a machine or a process.
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 pub struct SnapshotArguments {
     #[command(subcommand)]
-    what: What,
+    command: SnapshotCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
-    /// What every frame of this machine's memory holds, and what can be made of it
+enum SnapshotCommand {
+    /// The use of every frame of this machine's memory, and the large pages it has room for
     #[command(after_help = "Examples:
   sudo perforate snapshot host -o before.snapshot --out before
   perforate snapshot host                        what anybody may know: free blocks by order
@@ -48,7 +48,7 @@ The process is never stopped. Who may trace it sees its areas and contents; root
     Show(host::ShowArguments),
 }
 
-/// Where what was found goes.
+/// Destination of a snapshot's description.
 #[derive(Args)]
 struct OutputOptions {
     /// Folder for report.html, a page with the picture that opens offline, and snapshot.json
@@ -62,14 +62,14 @@ struct OutputOptions {
 
 /// Runs the subcommand.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
-    match &arguments.what {
-        What::Host(arguments) => host::host(arguments),
-        What::Process(arguments) => process::process(arguments),
-        What::Show(arguments) => host::show(arguments),
+    match &arguments.command {
+        SnapshotCommand::Host(arguments) => host::host(arguments),
+        SnapshotCommand::Process(arguments) => process::process(arguments),
+        SnapshotCommand::Show(arguments) => host::show(arguments),
     }
 }
 
-/// Prints a record, and writes page and record where that was asked for.
+/// Prints a record, and writes the page and the record if wanted.
 fn show_record(
     record: &impl Serialize,
     title: &str,
@@ -81,7 +81,7 @@ fn show_record(
     show_json(&json, title, output, folder.as_ref(), stored)
 }
 
-/// As [`show_record`], of a record that is JSON already.
+/// As [`show_record`], of a record in JSON.
 fn show_json(
     json: &str,
     title: &str,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_capture::snapshot::{PageContents, ProcessOptions, read_process};
+use perforate_host::snapshot::{PageContents, ProcessOptions, read_process};
 use perforate_sim::Progress;
 
 use super::{OutputOptions, show_record};
@@ -54,7 +54,7 @@ pub fn process(arguments: &ProcessArguments) -> Result<(), Failure> {
     show_record(&snapshot, "Memory of a process", &arguments.show, arguments.output.as_deref())
 }
 
-/// Contents by hash; zeros first, as hash 0.
+/// Number of pages by hash of their content; zero pages come first, with hash 0.
 fn hashes(contents: &PageContents) -> String {
     let mut text = "content_hash,pages\n".to_owned();
     if contents.zero_pages() > 0 {

@@ -1,8 +1,7 @@
-//! What `perforate validate` prints.
+//! The text that `perforate validate` prints.
 
-use super::outcome::Outcome;
-use super::row::RowOutcome;
-use super::spread::Spread;
+use perforate_host::validate::{Outcome, RowOutcome, Spread};
+
 use crate::output::{COLUMNS, notes};
 
 /// Width of a row's name.
@@ -12,108 +11,106 @@ const MEASURED: usize = 21;
 /// Width of a predicted value with its verdict.
 const PREDICTED: usize = 18;
 
-impl Outcome {
-    pub fn text(&self) -> String {
-        let mut text = format!(
-            "{}{}, predicted with {}\n",
-            self.processor.name.as_deref().unwrap_or("unknown processor"),
-            if self.processor.is_virtual { " (virtual machine)" } else { "" },
-            self.machine
+/// The whole text.
+pub fn text(outcome: &Outcome) -> String {
+    let name = &outcome.processor.name;
+    let mut text = format!(
+        "{}{}, predicted with {}\n",
+        if name.is_empty() { "unknown processor" } else { name },
+        if outcome.processor.is_virtual { " (virtual machine)" } else { "" },
+        outcome.machine.name
+    );
+    text += "\nTime with 4KB pages ÷ time with 2MB pages\n";
+    text += &heading(outcome, "median (least–most)");
+    for row in &outcome.rows {
+        let measured = row.ratio.map_or("–".into(), |ratio| spread(&ratio, 2));
+        text += &line(row, &measured, |index| {
+            let predicted = &row.predicted[index];
+            let verdict = predicted.verdict.map_or("–".into(), |verdict| verdict.to_string());
+            format!("{:.2} {verdict}", predicted.ratio)
+        });
+    }
+    text += &times(outcome);
+    text += &walks(outcome);
+    text += "\nAll rows\n";
+    for score in outcome.scores() {
+        text += &format!(
+            "{:<NAME$}{} agree, {} same way, {} disagree, {} too noisy; typical miss {:.0} %\n",
+            score.assumption,
+            score.agrees,
+            score.same_direction,
+            score.disagrees,
+            score.noisy,
+            100.0 * score.typical_error
         );
-        text += "\nTime with 4KB pages ÷ time with 2MB pages\n";
-        text += &self.heading("median (least–most)");
-        for row in &self.rows {
-            text += &self.ratio_line(row);
-        }
-        text += &self.times();
-        text += &self.walks();
-        let scores = self.scores();
-        text += "\nAll rows\n";
-        for (assumption, score) in self.assumptions.iter().zip(scores) {
-            text += &format!(
-                "{:<NAME$}{} agree, {} same way, {} disagree, {} too noisy; typical miss {:.0} %\n",
-                assumption.name,
-                score.agrees,
-                score.same_direction,
-                score.disagrees,
-                score.noisy,
-                100.0 * score.miss
-            );
-        }
-        text += &format!("\n{}\n", wrapped(&self.summary()));
-        text + &notes(&self.notes, COLUMNS)
     }
-
-    fn heading(&self, measured: &str) -> String {
-        let mut text = format!("{:<NAME$}{measured:>MEASURED$}", "");
-        for assumption in &self.assumptions {
-            text += &format!("{:>PREDICTED$}", assumption.name);
-        }
-        text + "\n"
-    }
-
-    fn ratio_line(&self, row: &RowOutcome) -> String {
-        let mut text = named(&row.name);
-        text += &format!("{:>MEASURED$}", row.ratio.map_or("–".into(), |ratio| spread(&ratio, 2)));
-        for (predicted, verdict) in row.predicted.iter().zip(row.verdicts()) {
-            let verdict = verdict.map_or_else(|| "–".into(), |verdict| verdict.to_string());
-            text += &format!("{:>PREDICTED$}", format!("{:.2} {verdict}", predicted.ratio()));
-        }
-        text + "\n"
-    }
-
-    /// Nanoseconds of one operation.
-    fn times(&self) -> String {
-        if self.rows.iter().all(|row| row.small_ns.is_none()) {
-            return String::new();
-        }
-        let mut text = "\nNanoseconds per operation, 4KB | 2MB pages\n".to_owned();
-        text += &self.heading("median");
-        for row in &self.rows {
-            let (Some(small), Some(large)) = (row.small_ns, row.large_ns) else { continue };
-            let pair = |small: f64, large: f64| format!("{} | {}", digits(small), digits(large));
-            text += &named(&row.name);
-            text += &format!("{:>MEASURED$}", pair(small.median, large.median));
-            for predicted in &row.predicted {
-                let pair = pair(predicted.small_ns, predicted.large_ns);
-                text += &format!("{pair:>PREDICTED$}");
-            }
-            text.push('\n');
-        }
-        text
-    }
-
-    /// What translation in 4KB pages adds to one access of a chase, over 2MB pages.
-    fn walks(&self) -> String {
-        let chases: Vec<&RowOutcome> = self.rows.iter().filter(|row| row.is_chase).collect();
-        if chases.is_empty() {
-            return String::new();
-        }
-        let mut text =
-            "\nNanoseconds that 4KB pages add to an access of a chase: the cost of walks\n"
-                .to_owned();
-        text += &self.heading("median");
-        for row in chases {
-            let (Some(small), Some(large)) = (row.small_ns, row.large_ns) else { continue };
-            text += &named(&row.name);
-            text += &format!("{:>MEASURED$}", format!("{:.1}", small.median - large.median));
-            for predicted in &row.predicted {
-                let more = predicted.small_ns - predicted.large_ns;
-                text += &format!("{:>PREDICTED$}", format!("{more:.1}"));
-            }
-            text.push('\n');
-        }
-        text
-    }
+    text += &format!("\n{}\n", wrapped(&outcome.summary()));
+    text + &notes(&outcome.notes, COLUMNS)
 }
 
-/// The name in its column, or on a line of its own where it is too long.
+fn heading(outcome: &Outcome, measured: &str) -> String {
+    let mut text = format!("{:<NAME$}{measured:>MEASURED$}", "");
+    for assumption in &outcome.assumptions {
+        text += &format!("{:>PREDICTED$}", assumption.name);
+    }
+    text + "\n"
+}
+
+/// A row with its name, the measured value and the predicted one under each assumption.
+fn line(row: &RowOutcome, measured: &str, predicted: impl Fn(usize) -> String) -> String {
+    let mut text = named(&row.name) + &format!("{measured:>MEASURED$}");
+    for index in 0..row.predicted.len() {
+        text += &format!("{:>PREDICTED$}", predicted(index));
+    }
+    text + "\n"
+}
+
+/// Measured medians of a row in nanoseconds, and the predicted values: with 4KB and with 2MB pages.
+fn nanoseconds(row: &RowOutcome) -> Option<([f64; 2], Vec<[f64; 2]>)> {
+    let measured = [row.small_ns?.median, row.large_ns?.median];
+    let predicted = row.predicted.iter();
+    let predicted = predicted.map(|one| Some([one.small_pages_ns?, one.large_pages_ns?]));
+    Some((measured, predicted.collect::<Option<_>>()?))
+}
+
+/// Nanoseconds of one operation.
+fn times(outcome: &Outcome) -> String {
+    let pair = |[small, large]: [f64; 2]| format!("{} | {}", digits(small), digits(large));
+    let mut lines = String::new();
+    for row in &outcome.rows {
+        let Some((measured, predicted)) = nanoseconds(row) else { continue };
+        lines += &line(row, &pair(measured), |index| pair(predicted[index]));
+    }
+    titled(outcome, "Nanoseconds per operation, 4KB | 2MB pages", lines)
+}
+
+/// The cost of translation with 4KB pages over 2MB pages, for each access of a chase.
+fn walks(outcome: &Outcome) -> String {
+    let more = |[small, large]: [f64; 2]| format!("{:.1}", small - large);
+    let mut lines = String::new();
+    for row in outcome.rows.iter().filter(|row| row.is_chase) {
+        let Some((measured, predicted)) = nanoseconds(row) else { continue };
+        lines += &line(row, &more(measured), |index| more(predicted[index]));
+    }
+    let title = "Nanoseconds that 4KB pages add to an access of a chase: the cost of walks";
+    titled(outcome, title, lines)
+}
+
+/// Lines under a title and a heading; nothing without lines.
+fn titled(outcome: &Outcome, title: &str, lines: String) -> String {
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\n{title}\n{}{lines}", heading(outcome, "median"))
+}
+
+/// The name in its column, or on a line of its own if it is too long.
 fn named(name: &str) -> String {
     let length = name.chars().count();
     if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
 }
 
-/// The words in lines of at most [`COLUMNS`] characters.
+/// Breaks the text into lines of at most [`COLUMNS`] characters.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -131,11 +128,11 @@ fn wrapped(text: &str) -> String {
 }
 
 fn spread(spread: &Spread, digits: usize) -> String {
-    let Spread { least, median, most } = spread;
-    format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
+    let Spread { min, median, max } = spread;
+    format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
 }
 
-/// Three digits or so.
+/// Formats with about three digits.
 fn digits(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
@@ -153,7 +150,7 @@ mod tests {
         );
         let lines = wrapped(&"word ".repeat(30));
         assert!(lines.lines().count() == 2 && lines.lines().all(|line| line.len() <= COLUMNS));
-        let values = Spread { least: 1.0, median: 1.234, most: 2.0 };
+        let values = Spread { min: 1.0, median: 1.234, max: 2.0 };
         assert_eq!(spread(&values, 2), "1.23 (1.00–2.00)");
         assert_eq!((digits(1.234), digits(99.96)), ("1.23".into(), "100.0".into()));
     }

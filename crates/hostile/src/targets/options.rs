@@ -67,7 +67,6 @@ pub const TARGETS: &[Target] = &[
             past(PastOptions { defrag: Some(line), ..Default::default() });
             past(PastOptions { compaction: Some(line), ..Default::default() });
             past(PastOptions { io_gap: Some(line), ..Default::default() });
-            drop(line.parse::<perforate_capture::native::Benchmark>());
             split_format(line.as_ref());
         });
     }),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use perforate_capture::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
+use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
 use perforate_os::HostSnapshot;
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};

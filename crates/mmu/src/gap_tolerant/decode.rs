@@ -16,12 +16,6 @@ impl PrefixSums {
         }))
     }
 
-    /// A planted defect: S₃ is too small by one.
-    pub(super) fn with_wrong_sum(mut self) -> Self {
-        self.0[3] = self.0[3].saturating_sub(1);
-        self
-    }
-
     /// Position of set bit `index` (the lowest is 0) of the selection that the sums are of. The sums
     /// tell the byte; then the sums of that byte's bits tell the bit, all compared at once as in
     /// hardware.

@@ -89,13 +89,6 @@ impl GapTolerantEntry {
         Frame::new(slice - slice % CHUNK_FRAMES + offset * SLICE_UNIT)
     }
 
-    /// A planted defect: the second superpage is sought in the slice of the first.
-    pub(super) fn without_second(self) -> Self {
-        let offset = self.slice().number() % CHUNK_FRAMES / SLICE_UNIT;
-        let bits = self.first.bits() & !OFFSET_B | offset << OFFSET_B_SHIFT;
-        Self { first: PageTableEntry::from_bits(bits), ..self }
-    }
-
     /// Whether both superpages lie in one whole slice, of which they take one half each.
     pub fn is_self_paired(self, mode: GapTolerance) -> bool {
         mode.is_paired() && self.selection == u64::MAX
@@ -118,7 +111,7 @@ const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
 /// A gap-tolerant entry in the hardware: with its prefix sums, as an entry of the walk cache holds it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LoadedEntry {
+pub(super) struct LoadedEntry {
     pub(super) entry: GapTolerantEntry,
     pub(super) sums: PrefixSums,
 }
@@ -129,7 +122,7 @@ impl LoadedEntry {
     }
 
     /// Sets the dirty bit.
-    pub(crate) fn mark_dirty(&mut self) {
+    pub(super) fn mark_dirty(&mut self) {
         self.entry.first = self.entry.first.with_accessed(true);
     }
 

@@ -24,7 +24,7 @@ pub(super) fn table_offset(mode: GapTolerance, page: VirtualPage) -> u64 {
 
 /// Where the entry of the level-1 node that covers `page` lies in a node; `None` where a
 /// gap-tolerant entry is in its place or in the padding behind it.
-pub(crate) fn table_entry(
+pub(super) fn table_entry(
     memory: &TableMemory,
     mode: GapTolerance,
     node: Frame,

@@ -8,36 +8,68 @@
 //! | `layout.rs` | where entries lie in a page directory |
 //! | `entry.rs` | the 16 bytes of an entry |
 //! | `decode.rs` | finding a B-block with prefix sums |
+//! | `dirty.rs` | tests of what copies know of dirty bits |
 
 mod decode;
+#[cfg(test)]
+mod dirty;
 mod entry;
 mod layout;
 mod walk;
+
+use std::any::TypeId;
 
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
     SUPERPAGE_BLOCKS, SpaceId, SuperpageOperation, TableOperation, VirtualPage,
 };
 
-use crate::dimension::{Dimension, Reach, Superpage, WalkFault, WalkRequest, allow};
+use crate::capability::{Capability, CapabilityMut, Wanted};
 use crate::radix::Radix;
-use crate::{Sabotage, TableMemory, Walker};
-pub(crate) use entry::LoadedEntry;
+use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
+use entry::LoadedEntry;
 pub use entry::{GapTolerantEntry, added_storage_bytes};
-pub(crate) use layout::table_entry;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).
 pub struct GapTolerantRadix {
     mode: GapTolerance,
     radix: Radix,
-    sabotage: Option<Sabotage>,
+    /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
+    /// cache has its key there.
+    cached: Vec<CachedEntry>,
+}
+
+/// An entry in the walk cache, and what it covers.
+#[derive(Clone, Copy, Default)]
+struct CachedEntry {
+    space: SpaceId,
+    /// Number of the entry, counted over the address space.
+    number: u64,
+    loaded: LoadedEntry,
+}
+
+/// A gap-tolerant entry, and where it has one 4KB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superpage {
+    /// Where the entry lies, as the dimension counts frames.
+    pub entry: PhysicalAddress,
+    /// First frame of the slice that holds the page.
+    pub slice: Frame,
+    /// B-blocks used.
+    pub selection: u64,
+    /// The page's B-block in the slice.
+    pub block: u32,
+    /// The page's own frame.
+    pub frame: Frame,
 }
 
 impl GapTolerantRadix {
     /// No address spaces yet.
     pub fn new(mode: GapTolerance) -> Self {
-        Self { mode, radix: Radix::with_directories(mode), sabotage: None }
+        let find_entry =
+            move |memory: &TableMemory, node, page| layout::table_entry(memory, mode, node, page);
+        Self { mode, radix: Radix::with_directories(Box::new(find_entry)), cached: Vec::new() }
     }
 
     /// Frames of a page-directory node.
@@ -148,15 +180,51 @@ impl GapTolerantRadix {
         }
     }
 
-    /// The entry as the hardware loads it.
-    fn load(&self, entry: GapTolerantEntry) -> LoadedEntry {
-        let mut loaded = LoadedEntry::new(entry);
-        match self.sabotage {
-            Some(Sabotage::WrongPrefixSum) => loaded.sums = loaded.sums.with_wrong_sum(),
-            Some(Sabotage::IgnoreOffsetB) => loaded.entry = entry.without_second(),
-            _ => {}
+    /// The mode of the entries.
+    pub fn mode(&self) -> GapTolerance {
+        self.mode
+    }
+
+    /// The gap-tolerant entry that translates a 4KB page, for pictures and tests.
+    pub fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
+        let (address, entry) = self.superpage(space, page)?;
+        let selected = LoadedEntry::new(entry).select(self.mode, page);
+        Some(Superpage {
+            entry: address,
+            slice: selected.slice,
+            selection: entry.selection,
+            block: selected.block,
+            frame: selected.frame,
+        })
+    }
+
+    /// Number of the entry that covers `page`, counted over the address space.
+    fn number(&self, page: VirtualPage) -> u64 {
+        page.number() / self.mode.entry_pages()
+    }
+
+    /// Keeps an entry that the walk cache has in `slot` from now on.
+    fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
+        let slot = slot as usize;
+        if self.cached.len() <= slot {
+            self.cached.resize_with(slot + 1, CachedEntry::default);
         }
-        loaded
+        let number = self.number(request.page);
+        self.cached[slot] = CachedEntry { space: request.space, number, loaded };
+    }
+
+    /// Sets the dirty bit of an entry, in memory and in the walk cache.
+    fn mark_dirty(
+        &mut self,
+        (space, page): (SpaceId, VirtualPage),
+        (address, entry): (PhysicalAddress, GapTolerantEntry),
+    ) {
+        self.radix.mark_entry(address, entry.first, true);
+        let number = self.number(page);
+        let copies = self.cached.iter_mut();
+        copies
+            .filter(|cached| (cached.space, cached.number) == (space, number))
+            .for_each(|cached| cached.loaded.mark_dirty());
     }
 }
 
@@ -183,45 +251,24 @@ impl Dimension for GapTolerantRadix {
         self.walk_tables(&request, walker)
     }
 
-    fn gap_tolerance(&self) -> Option<GapTolerance> {
-        Some(self.mode)
-    }
-
-    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
-        let (address, entry) = self.superpage(space, page)?;
-        let selected = self.load(entry).select(self.mode, page);
-        Some(Superpage {
-            entry: address,
-            slice: selected.slice,
-            selection: entry.selection,
-            block: selected.block,
-            frame: selected.frame,
-        })
-    }
-
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some((_, entry)) = self.superpage(space, page) else {
             return self.radix.look_at(space, page);
         };
-        let selected = self.load(entry).select(self.mode, page);
+        let selected = LoadedEntry::new(entry).select(self.mode, page);
         let allows = allow::of_leaf(entry.first.permissions(), entry.first.is_dirty());
-        Some((selected.frame, allows))
+        Some(Reach::of_page(selected.frame, allows))
     }
 
-    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
-        // Those above level 2, and of a 4KB page those below.
-        self.radix.mark_accessed(space, page);
-        if let Some((address, entry)) = self.superpage(space, page) {
-            self.radix.mark(address, entry.first, false);
-        }
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        match self.superpage(space, page) {
-            Some((address, entry)) => {
-                self.radix.mark(address, entry.first, true);
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        match (self.superpage(space, page), mark) {
+            (Some(found), Mark::Dirty) => self.mark_dirty((space, page), found),
+            (Some((address, entry)), Mark::Accessed) => {
+                // Those above level 2.
+                self.radix.mark(space, page, mark);
+                self.radix.mark_entry(address, entry.first, false);
             }
-            None => self.radix.mark_dirty(space, page),
+            (None, _) => self.radix.mark(space, page, mark),
         }
     }
 
@@ -229,7 +276,18 @@ impl Dimension for GapTolerantRadix {
         self.radix.memory()
     }
 
-    fn sabotage(&mut self, defect: Sabotage) {
-        self.sabotage = Some(defect);
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => None,
+        }
     }
 }

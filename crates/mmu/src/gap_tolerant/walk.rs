@@ -1,16 +1,15 @@
 //! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
 
 use perforate_types::{
-    AccessKind, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
+    AccessKind, Action, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
 };
 
 use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
-use crate::dimension::{Dimension, Reach, WalkFault, WalkRequest, allow};
 use crate::radix::{Descent, fill};
-use crate::walk_cache::{Cached, Directory};
-use crate::{Node, Walker};
+use crate::walk::{Cached, Directory};
+use crate::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
 /// The page of a page-directory node where a walk reads on, or what it found above.
 enum Above {
@@ -35,9 +34,9 @@ impl GapTolerantRadix {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         let found = match walker.caches.look_up_either(request.space, request.page) {
-            Some(Cached::Superpage(slot, loaded)) => {
+            Some(Cached::Leaf(slot)) => {
                 walker.looked_up(Some(slot));
-                return Ok(self.through_cached(request, &loaded, walker));
+                return Ok(self.through_cached(request, slot, walker));
             }
             Some(Cached::Start(start)) => Some(start),
             None => None,
@@ -55,7 +54,7 @@ impl GapTolerantRadix {
                 Ok(self.through_read(request, (address, entry), walker))
             }
             Found::Table(address, entry) => {
-                self.radix.mark(address, entry, false);
+                self.radix.mark_entry(address, entry, false);
                 let node = walker.locate(entry.frame())?;
                 fill(request, 2, Directory::Ordinary, node, walker);
                 Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
@@ -67,17 +66,17 @@ impl GapTolerantRadix {
     fn through_cached(
         &mut self,
         request: &WalkRequest,
-        loaded: &LoadedEntry,
+        slot: u32,
         walker: &mut Walker<'_>,
     ) -> Reach {
+        let loaded = self.cached[slot as usize].loaded;
         let mut first = loaded.entry.first;
         if dirties(request, first) && !first.is_dirty() {
             first = first.with_accessed(true);
-            self.mark_dirty(request.space, request.page);
-            walker.caches.mark_dirty(request.space, request.page);
+            self.mark(request.space, request.page, Mark::Dirty);
         }
-        walker.selected(true);
-        self.reach(request, loaded, first)
+        walker.note(Purpose::Page, Action::Select);
+        self.reach(request, &loaded, first)
     }
 
     /// Loads an entry just read into the walk cache and translates with it.
@@ -87,12 +86,13 @@ impl GapTolerantRadix {
         (address, entry): (PhysicalAddress, GapTolerantEntry),
         walker: &mut Walker<'_>,
     ) -> Reach {
-        let first = self.radix.mark(address, entry.first, dirties(request, entry.first));
-        let loaded = self.load(GapTolerantEntry { first, ..entry });
-        if let Some(slot) = walker.caches.fill_superpage(request.space, request.page, loaded) {
+        let first = self.radix.mark_entry(address, entry.first, dirties(request, entry.first));
+        let loaded = LoadedEntry::new(GapTolerantEntry { first, ..entry });
+        if let Some(slot) = walker.caches.fill_leaf(request.space, request.page) {
+            self.keep(slot, request, loaded);
             walker.filled(Purpose::Level2, slot);
         }
-        walker.selected(false);
+        walker.note(Purpose::Level2, Action::Select);
         self.reach(request, &loaded, first)
     }
 
@@ -100,7 +100,7 @@ impl GapTolerantRadix {
     fn reach(&self, request: &WalkRequest, loaded: &LoadedEntry, first: PageTableEntry) -> Reach {
         let selected = loaded.select(self.mode, request.page);
         let allows = allow::of_leaf(first.permissions(), first.is_dirty());
-        Reach { size: PageSize::Size4K, frame: selected.frame, allows, filter: 0 }
+        Reach::of_page(selected.frame, allows)
     }
 
     /// The page of the page-directory node where the 16 bytes for the request lie, reached from a
@@ -128,10 +128,10 @@ impl GapTolerantRadix {
         let place = (3, request.page);
         let (address, entry) = self.radix.read(node, place, Purpose::Level3, walker)?;
         if entry.is_large() {
-            let marked = self.radix.mark(address, entry, dirties(request, entry));
+            let marked = self.radix.mark_entry(address, entry, dirties(request, entry));
             return Ok(Above::Leaf(Descent::Leaf(3, marked).reach()));
         }
-        self.radix.mark(address, entry, false);
+        self.radix.mark_entry(address, entry, false);
         let node = walker.locate(entry.frame().add(index))?;
         fill(request, 3, Directory::Ordinary, node, walker);
         Ok(Above::Directory(node))

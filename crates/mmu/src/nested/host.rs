@@ -7,10 +7,12 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
-use crate::l2_tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
-use crate::walker::Walker;
-use crate::{MmuConfig, PerforatedVariant, VirtualizationConfig, WalkCaches};
+use crate::capability::{BesideUse, Holes};
+use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::{
+    Dimension, HostFault, Mark, MmuConfig, PerforatedVariant, Reach, VirtualizationConfig,
+    WalkCaches, WalkFault, WalkRequest, Walker, allow,
+};
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
 /// address space is the guest's frame number.
@@ -30,11 +32,13 @@ pub(super) struct Located {
     pub(super) allows: u8,
 }
 
-/// The host's side of the nested walker: its tables and segment, walk caches, and the TLB of
-/// guest-physical addresses.
+/// The host's side of the nested walker: its tables, walk caches, and the TLB of guest-physical
+/// addresses.
 pub struct Host {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
+    /// What is done with a unit of the host's, which is asked before cached entries.
+    unit: BesideUse,
     caches: WalkCaches,
     tlb: NestedTlb,
     /// The virtual machine in the host's kernel.
@@ -46,19 +50,15 @@ pub struct Host {
 
 impl Host {
     /// A host whose virtual machine is the address space `space`.
-    pub fn new(
-        config: &MmuConfig,
-        dimension: Box<dyn Dimension>,
-        variant: PerforatedVariant,
-        space: SpaceId,
-    ) -> Self {
+    pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
-            caches: WalkCaches::new(&host_walk_cache, dimension.gap_tolerance()),
+            caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
+            variant: variant_of(dimension.as_ref()),
+            unit: dimension.beside_use(),
             dimension,
-            variant,
             tlb: NestedTlb::new(nested_tlb),
             space,
             registered: None,
@@ -66,13 +66,9 @@ impl Host {
         }
     }
 
-    /// The host's tables and segment.
+    /// The host's tables, and what it has besides.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
-    }
-
-    pub(crate) fn dimension_mut(&mut self) -> &mut dyn Dimension {
-        self.dimension.as_mut()
     }
 
     /// The virtual machine's address space in the host's kernel.
@@ -120,15 +116,18 @@ impl Host {
 
     /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
     /// the tables above it stay as they are.
-    pub(crate) fn invalidate(&mut self, shootdown: Shootdown) {
+    pub fn invalidate(&mut self, shootdown: Shootdown) {
         self.tlb.flush();
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.invalidate(shootdown);
+        }
         match shootdown {
             Shootdown::Page { space, page } | Shootdown::Large { space, page, .. } => {
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { .. } => {}
             Shootdown::Superpage { space, page, mode } => {
-                self.caches.invalidate_superpage(space, page, mode);
+                self.caches.invalidate_range(space, page, mode.entry_pages());
             }
             Shootdown::Space { space } => self.caches.invalidate_space(space),
         }
@@ -137,6 +136,9 @@ impl Host {
     pub(crate) fn flush(&mut self) {
         self.caches.flush();
         self.tlb.flush();
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.flush();
+        }
     }
 
     /// Whether the hardware asks the bitmap about this sub-page of a page with this filter.
@@ -144,20 +146,33 @@ impl Host {
         asks(self.variant, filter, index)
     }
 
-    /// The direct segment's answer; the check is a step where there is a segment.
-    pub(super) fn through_segment(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
-        if !self.dimension.segment_is_set(self.space) {
+    /// The reach around a guest-physical page that a unit of the host's translates, asked without
+    /// effect.
+    pub(super) fn unit_finds(&self, page: GuestFrame) -> Option<Reach> {
+        if !self.unit.looked_up {
             return None;
         }
-        steps.then(Purpose::HostPage, Action::Check);
-        self.dimension.segment(self.space, host_page(page))
+        self.dimension.beside_l2()?.find(self.space, host_page(page))
+    }
+
+    /// What is done with a unit of the host's.
+    pub(super) fn unit(&self) -> BesideUse {
+        self.unit
+    }
+
+    fn through_unit(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
+        if !self.unit.looked_up {
+            return None;
+        }
+        let unit = self.dimension.beside_l2_mut()?;
+        unit.look_up(self.space, host_page(page), Purpose::HostPage, steps)
     }
 
     fn tag(&self) -> SpaceId {
         SpaceId(self.space.0 | NESTED)
     }
 
-    /// The reach around a guest-physical page: from the segment, a cached entry, or a walk. Holes
+    /// The reach around a guest-physical page: from the unit beside, a cached entry, or a walk. Holes
     /// and permissions of single sub-pages are left to [`Self::locate`].
     pub(super) fn reach(
         &mut self,
@@ -165,7 +180,7 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Reach, HostFault> {
-        if let Some(reach) = self.through_segment(page, steps) {
+        if let Some(reach) = self.through_unit(page, steps) {
             return Ok(reach);
         }
         let (tag, wanted) = (self.tag(), host_page(page));
@@ -182,7 +197,23 @@ impl Host {
         let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
         let entry = entry_of(&reach);
         self.fill(wanted, entry, l2, steps);
+        if self.unit.filled {
+            self.fill_unit(request, &reach, l2, steps);
+        }
         Ok(reach)
+    }
+
+    fn fill_unit(
+        &mut self,
+        request: WalkRequest,
+        reach: &Reach,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) {
+        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.fill(request, reach, &mut walker);
+        }
     }
 
     /// Fills a gPA→hPA entry. Of one that the structure cannot hold it holds the largest part that
@@ -226,8 +257,7 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
-        let index = page.index_in(reach.size);
-        let mut found = Located { frame: reach.frame.add(index as u64), allows: reach.allows };
+        let mut found = Located { frame: reach.frame_of(host_page(page)), allows: reach.allows };
         if self.asks(reach.filter, page.index_in(PageSize::Size2M))
             && self.is_hole(reach, page, l2, steps)
         {
@@ -237,7 +267,7 @@ impl Host {
             return Err(fault(page, kind));
         }
         if kind == AccessKind::Write && found.allows & allow::DIRTY == 0 {
-            self.mark_dirty(page);
+            self.mark(page, Mark::Dirty);
             let tag = self.tag();
             if let Some((tlb, _)) = self.tlb.get(l2)
                 && let Some((slot, entry)) = tlb.look_up(tag, host_page(page))
@@ -282,7 +312,8 @@ impl Host {
         let page = VirtualPage::new(0); // The host's bitmap is found by the block alone.
         let request = WalkRequest { space: self.space, page, write: false, walked: true };
         let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
-        let bits = self.dimension.read_bitmap(request, block, &mut walker);
+        let holes = self.dimension.holes_mut().expect(HAS_HOLES);
+        let bits = holes.read_bitmap(request, block, &mut walker);
         bits.expect("the machine's bitmaps lie at fixed addresses")
     }
 
@@ -297,7 +328,8 @@ impl Host {
         let write = kind == AccessKind::Write;
         let request = WalkRequest { space: self.space, page: wanted, write, walked: true };
         let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
-        let hole = self.dimension.walk_hole(request, &mut walker).map_err(|_| fault(page, kind))?;
+        let holes = self.dimension.holes_mut().expect(HAS_HOLES);
+        let hole = holes.walk_hole(request, &mut walker).map_err(|_| fault(page, kind))?;
         let entry = L2Entry::page(EntryKind::Hole, hole.frame, hole.allows, 0);
         self.fill(wanted, entry, l2, steps);
         Ok(Located { frame: hole.frame, allows: hole.allows })
@@ -329,15 +361,25 @@ impl Host {
         frame
     }
 
-    /// What the host's tables and segment say of a page, found without hardware.
-    pub fn look_at(&self, page: GuestFrame) -> Option<(Frame, u8)> {
+    /// The host's reach around a page, found without hardware.
+    pub fn look_at(&self, page: GuestFrame) -> Option<Reach> {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    pub(crate) fn mark_dirty(&mut self, page: GuestFrame) {
-        self.dimension.mark_dirty(self.space, host_page(page));
-        self.caches.mark_dirty(self.space, host_page(page));
+    pub(crate) fn mark(&mut self, page: GuestFrame, mark: Mark) {
+        self.dimension.mark(self.space, host_page(page), mark);
+        if mark == Mark::Dirty {
+            self.caches.write_leaf(self.space, host_page(page));
+        }
     }
+}
+
+/// A reach with a filter is of such a dimension only.
+pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
+
+/// How hardware treats the holes of this dimension; any way does where there are none.
+pub(crate) fn variant_of(dimension: &dyn Dimension) -> PerforatedVariant {
+    dimension.holes().map_or(PerforatedVariant::Filtered, Holes::variant)
 }
 
 /// Whether hardware of this variant asks the bitmap about a sub-page of a page with this filter.

@@ -8,30 +8,24 @@ mod host;
 mod nested_tlb;
 mod register;
 
+use std::any::TypeId;
+
 use perforate_types::{
-    AccessKind, FormatOperation, Frame, GapTolerance, PageSize, SpaceId, VirtualPage,
+    AccessKind, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
+    VirtualPage,
 };
 
-use crate::dimension::{
-    Dimension, HostFault, PerforatedPage, Reach, Superpage, WalkFault, WalkRequest, allow,
+use crate::capability::{
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost, Wanted,
 };
-use crate::{PageFault, PerforatedVariant, Sabotage, TableMemory, Walker};
+use crate::{
+    Dimension, HostFault, Mark, PageFault, PerforatedVariant, Reach, TableMemory, WalkFault,
+    WalkRequest, Walker, allow,
+};
 pub use host::Host;
-use host::{Located, asks};
-pub(crate) use host::{bitmap_bits, entry_of, guest_frame, host_page};
+pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, variant_of};
+use host::{Located, asks, guest_frame, host_page};
 pub use register::RegisteredRun;
-
-/// What compositions count besides other dimensions: in which direct segments the pages lay that
-/// no TLB held (D §VII: F_DD, F_GD, F_VD).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NestedCounters {
-    /// In the guest's segment, their guest-physical pages not in the host's.
-    pub in_guest_segment_only: u64,
-    /// In the host's only.
-    pub in_host_segment_only: u64,
-    /// In neither.
-    pub in_no_segment: u64,
-}
 
 /// The 2MB region of a guest's page that a walk found last: what the walker still knows when it
 /// goes on to bitmaps and holes.
@@ -48,18 +42,29 @@ pub struct Nested {
     guest: Box<dyn Dimension>,
     host: Host,
     variant: PerforatedVariant,
+    guest_has_holes: bool,
+    host_has_holes: bool,
+    guest_unit: BesideUse,
     found: Found,
-    counters: NestedCounters,
-    sabotage: Option<Sabotage>,
+    counters: BesideCounters,
 }
 
 impl Nested {
-    /// Composes the dimensions; `variant` is how the second-level TLB treats perforated pages of
-    /// either.
-    pub fn new(guest: Box<dyn Dimension>, host: Host, variant: PerforatedVariant) -> Self {
-        let found = Found { block: Frame::new(0), allows: 0, filter: 0 };
-        let counters = NestedCounters::default();
-        Self { guest, host, variant, found, counters, sabotage: None }
+    /// Composes the dimensions. Where both have holes, both have them in one way: they share the
+    /// second-level TLB.
+    pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
+        let guest_has_holes = guest.holes().is_some();
+        let with_holes = if guest_has_holes { guest.as_ref() } else { host.dimension() };
+        Self {
+            variant: variant_of(with_holes),
+            guest_has_holes,
+            host_has_holes: host.dimension().holes().is_some(),
+            guest_unit: guest.beside_use(),
+            found: Found { block: Frame::new(0), allows: 0, filter: 0 },
+            counters: BesideCounters::default(),
+            guest,
+            host,
+        }
     }
 
     fn asks(&self, filter: u8, page: VirtualPage) -> bool {
@@ -96,7 +101,8 @@ impl Nested {
     ) -> Result<Located, WalkFault> {
         let Found { block, allows, filter } = self.found;
         if self.asks(filter, request.page) {
-            let hole = self.guest.walk_hole(request, &mut walker.above(&mut self.host))?;
+            let holes = self.guest.holes_mut().expect(HAS_HOLES);
+            let hole = holes.walk_hole(request, &mut walker.above(&mut self.host))?;
             return Ok(Located { frame: hole.frame, allows: hole.allows });
         }
         let frame = block.add(request.page.index_in(PageSize::Size2M) as u64);
@@ -112,22 +118,37 @@ impl Nested {
     ) -> Result<Reach, WalkFault> {
         let wanted = (guest_frame(guest.frame), Self::kind(request, guest.allows));
         let Located { frame, allows } = self.host.locate(wanted, walker.l2, walker.steps)?;
-        Ok(Reach { size: PageSize::Size4K, frame, allows: allows & guest.allows, filter: 0 })
+        Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Counts a page found in no TLB by the segments that it lies in.
-    fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
-        let counters = &mut self.counters;
-        let in_guest = self.guest.segment(space, page).is_some();
-        let in_host = self.host.dimension().has_segments() && {
-            let page = VirtualPage::new(guest.number());
-            self.host.dimension().segment(self.host.space(), page).is_some()
-        };
-        match (in_guest, in_host) {
-            (true, false) => counters.in_guest_segment_only += 1,
-            (false, true) => counters.in_host_segment_only += 1,
-            _ => counters.in_no_segment += 1,
+    /// The reach around a page that a unit of the guest's translates.
+    fn guest_unit_finds(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        if !self.guest_unit.looked_up {
+            return None;
         }
+        self.guest.beside_l2()?.find(space, page)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.guest_has_holes || self.host_has_holes
+    }
+
+    fn has_unit(&self) -> bool {
+        self.guest_unit.looked_up || self.host.unit().looked_up
+    }
+
+    fn fill_guest_unit(&mut self, request: WalkRequest, leaf: &Reach, walker: &mut Walker<'_>) {
+        if let Some(unit) = self.guest.beside_l2_mut() {
+            unit.fill(request, leaf, &mut walker.above(&mut self.host));
+        }
+    }
+
+    /// Counts a page found in no TLB by the units that translate it.
+    fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
+        let in_guest = self.guest_unit_finds(space, page).is_some();
+        let in_host = self.host.unit_finds(guest_frame(guest)).is_some();
+        self.counters.in_guest_only += u64::from(in_guest && !in_host);
+        self.counters.in_host_only += u64::from(in_host && !in_guest);
     }
 
     /// A leaf of 2MB or 1GB of the guest over whatever the host has there.
@@ -137,7 +158,7 @@ impl Nested {
         leaf: &Reach,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
-        let in_place = leaf.frame.add(request.page.index_in(leaf.size) as u64);
+        let in_place = leaf.frame_of(request.page);
         let asked = self.asks(leaf.filter, request.page);
         // The store may go to a hole of the guest: nothing is known to be written in place.
         let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
@@ -152,8 +173,7 @@ impl Nested {
             Ok(host) => {
                 let Located { frame, allows } =
                     self.host.settle(&host, wanted, walker.l2, walker.steps)?;
-                let allows = allows & leaf.allows;
-                Ok(Reach { size: PageSize::Size4K, frame, allows, filter: 0 })
+                Ok(Reach::of_page(frame, allows & leaf.allows))
             }
             Err(fault) => Err(fault.into()),
         }
@@ -186,11 +206,61 @@ impl Dimension for Nested {
         } else {
             self.compose(request, &leaf, walker)?
         };
-        if self.has_segments() {
-            let frame = leaf.frame.add(request.page.index_in(leaf.size) as u64);
-            self.count(request.space, request.page, frame);
+        if self.has_unit() {
+            self.count(request.space, request.page, leaf.frame_of(request.page));
+        }
+        if self.guest_unit.filled {
+            self.fill_guest_unit(request, &leaf, walker);
         }
         Ok(reach)
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let guest = self.guest.look_at(space, page)?;
+        let guest_page = guest_frame(guest.frame_of(page));
+        let host = self.host.look_at(guest_page)?;
+        let frame = host.frame_of(host_page(guest_page));
+        Some(Reach::of_page(frame, guest.allows & host.allows))
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.guest.mark(space, page, mark);
+        if let Some(guest) = self.guest.look_at(space, page) {
+            self.host.mark(guest_frame(guest.frame_of(page)), mark);
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.guest.memory()
+    }
+
+    /// Neighbours in the guest's tables need not be neighbours in the machine.
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
+            Wanted::BesideL2 => self.has_unit().then_some(Capability::BesideL2(self)),
+            Wanted::OverHost => Some(Capability::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability(wanted),
+            Wanted::Runs => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Holes => self.has_holes().then_some(CapabilityMut::Holes(self)),
+            Wanted::BesideL2 => self.has_unit().then_some(CapabilityMut::BesideL2(self)),
+            Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability_mut(wanted),
+            Wanted::Runs => None,
+        }
+    }
+}
+
+impl Holes for Nested {
+    fn variant(&self) -> PerforatedVariant {
+        self.variant
     }
 
     /// A sub-page that the united bitmap calls a hole: of the guest, of the host, or of both.
@@ -219,95 +289,93 @@ impl Dimension for Nested {
             self.walk_guest(request, walker)?;
         }
         let mut bitmap = [0; 8];
-        if self.host.dimension().has_holes() && self.sabotage != Some(Sabotage::ForgetHostBitmap) {
+        if self.host_has_holes {
             bitmap = self.host.read_bitmap(block, walker.l2, walker.steps);
         }
         if self.found.filter != 0 {
             let guest_block = self.found.block;
             let walker = &mut walker.above(&mut self.host);
-            let guest = self.guest.read_bitmap(request, guest_block, walker)?;
+            let holes = self.guest.holes_mut().expect(HAS_HOLES);
+            let guest = holes.read_bitmap(request, guest_block, walker)?;
             bitmap.iter_mut().zip(guest).for_each(|(word, guest)| *word |= guest);
         }
         Ok(bitmap)
     }
+}
 
-    fn has_holes(&self) -> bool {
-        self.guest.has_holes() || self.host.dimension().has_holes()
+/// The units of both at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
+impl BesideL2 for Nested {
+    /// One of them alone translates nothing, but helps its own walks. They are filled by those.
+    fn used(&self) -> BesideUse {
+        let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
+        BesideUse { looked_up, filled: false }
     }
 
-    fn gap_tolerance(&self) -> Option<GapTolerance> {
-        self.guest.gap_tolerance()
-    }
-
-    fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
-        self.guest.look_at_superpage(space, page)
-    }
-
-    fn has_segments(&self) -> bool {
-        self.guest.has_segments() || self.host.dimension().has_segments()
-    }
-
-    /// Both segments at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
-    fn segment(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        let guest = self.guest.segment(space, page)?;
-        let in_place = guest.frame.add(page.index_in(guest.size) as u64);
-        let host_page = VirtualPage::new(in_place.number());
-        let host = self.host.dimension().segment(self.host.space(), host_page)?;
+    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let guest = self.guest_unit_finds(space, page)?;
+        let in_place = guest.frame_of(page);
+        let host = self.host.unit_finds(guest_frame(in_place))?;
         Some(intersect(&guest, in_place, &host))
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<(Frame, u8)> {
-        let (guest, guest_allows) = self.guest.look_at(space, page)?;
-        let (frame, host_allows) = self.host.look_at(guest_frame(guest))?;
-        Some((frame, guest_allows & host_allows))
+    /// Both look at the same time, which takes what the guest's takes.
+    fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Option<Reach> {
+        let found = self.find(space, page)?;
+        self.guest.beside_l2_mut()?.look_up(space, page, purpose, steps);
+        Some(found)
+    }
+
+    fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}
+
+    fn invalidate(&mut self, shootdown: Shootdown) {
+        if let Some(unit) = self.guest.beside_l2_mut() {
+            unit.invalidate(shootdown);
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(unit) = self.guest.beside_l2_mut() {
+            unit.flush();
+        }
+    }
+
+    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+        let counted = BesideCounters { translations: counted.translations, ..self.counters };
+        let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
+        if let Some(unit) = unit {
+            unit.record(&counted, out);
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.counters = BesideCounters::default();
+    }
+}
+
+impl OverHost for Nested {
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
     }
 
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault {
-        let Some((frame, allows)) = self.guest.look_at(request.space, request.page) else {
+        let Some(guest) = self.guest.look_at(request.space, request.page) else {
             return PageFault::NotMapped;
         };
-        let page = guest_frame(frame);
-        let host_allows = self.host.look_at(page).map_or(0, |(_, allows)| allows);
-        if allow::permits(allows, kind) && !allow::permits(host_allows, kind) {
+        let page = guest_frame(guest.frame_of(request.page));
+        let host_allows = self.host.look_at(page).map_or(0, |host| host.allows);
+        if allow::permits(guest.allows, kind) && !allow::permits(host_allows, kind) {
             return PageFault::Host(HostFault { page, kind });
         }
         PageFault::Protection
-    }
-
-    fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        self.guest.mark_dirty(space, page);
-        if let Some((frame, _)) = self.guest.look_at(space, page) {
-            self.host.mark_dirty(guest_frame(frame));
-        }
-    }
-
-    fn memory(&self) -> &TableMemory {
-        self.guest.memory()
-    }
-
-    fn perforated_pages(&self) -> Vec<PerforatedPage> {
-        self.guest.perforated_pages()
-    }
-
-    fn host(&self) -> Option<&Host> {
-        Some(&self.host)
-    }
-
-    fn host_mut(&mut self) -> Option<&mut Host> {
-        Some(&mut self.host)
-    }
-
-    fn nested_counters(&self) -> NestedCounters {
-        self.counters
-    }
-
-    fn reset_nested_counters(&mut self) {
-        self.counters = NestedCounters::default();
-    }
-
-    fn sabotage(&mut self, defect: Sabotage) {
-        self.sabotage = Some(defect);
-        self.guest.sabotage(defect);
-        self.host.dimension_mut().sabotage(defect);
     }
 }

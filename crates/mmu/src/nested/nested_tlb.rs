@@ -3,7 +3,7 @@
 use perforate_types::Unit;
 
 use crate::TlbGeometry;
-use crate::l2_tlb::L2Tlb;
+use crate::tlb::L2Tlb;
 
 /// Where gPA→hPA entries are cached.
 pub(super) enum NestedTlb {

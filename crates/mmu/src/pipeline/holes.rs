@@ -3,9 +3,9 @@
 use perforate_types::{Action, Frame, PageSize, Purpose, Steps, Unit};
 
 use super::{Case, Found, Mmu, PageFault, Request};
-use crate::l2_tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
-use crate::nested::bitmap_bits;
-use crate::{PerforatedVariant, Sabotage, Walker};
+use crate::nested::{HAS_HOLES, bitmap_bits};
+use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::{PerforatedVariant, Walker};
 
 impl Mmu {
     /// Cases 2–6: inside a perforated page.
@@ -19,21 +19,16 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
-        if self.variant == PerforatedVariant::Filtered && !self.filter_bit(entry, index) {
+        if self.variant == PerforatedVariant::Filtered && !filter_bit(entry, index) {
             return self.generate(request, entry, slot, Case::Filtered, steps);
         }
         let (hole, read) = self.is_hole(request, entry, walked, steps)?;
-        if hole && self.sabotage != Some(Sabotage::IgnoreShadow) {
+        if hole {
             let case = if read { Case::ReadHole } else { Case::BitmapHole };
             return self.through_hole(request, case, walked || read, steps);
         }
         let case = if read { Case::ReadInPlace } else { Case::BitmapInPlace };
         self.generate(request, entry, slot, case, steps)
-    }
-
-    fn filter_bit(&self, entry: L2Entry, index: usize) -> bool {
-        let neighbour = usize::from(self.sabotage == Some(Sabotage::WrongFilterBit));
-        entry.filter() >> ((index / 64) ^ neighbour) & 1 != 0
     }
 
     /// Asks the bitmap; also tells whether it had to be read from memory.
@@ -71,7 +66,8 @@ impl Mmu {
     ) -> Result<[u64; 8], PageFault> {
         let walk_request = self.walk_request(request, walked);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
-        Ok(self.dimension.read_bitmap(walk_request, block, &mut walker)?)
+        let holes = self.dimension.holes_mut().expect(HAS_HOLES);
+        Ok(holes.read_bitmap(walk_request, block, &mut walker)?)
     }
 
     /// Fills the bitmap entry of sub-page `index`.
@@ -127,7 +123,8 @@ impl Mmu {
     ) -> Result<Found, PageFault> {
         let walk_request = self.walk_request(request, walked);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
-        let reach = self.dimension.walk_hole(walk_request, &mut walker)?;
+        let holes = self.dimension.holes_mut().expect(HAS_HOLES);
+        let reach = holes.walk_hole(walk_request, &mut walker)?;
         let entry = L2Entry::page(EntryKind::Hole, reach.frame, reach.allows, 0);
         self.allow(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
@@ -135,4 +132,9 @@ impl Mmu {
         let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
         Ok(Found { frame: entry.frame(), slot, case })
     }
+}
+
+/// The filter bit of the region around a sub-page.
+fn filter_bit(entry: L2Entry, index: usize) -> bool {
+    entry.filter() >> (index / 64) & 1 != 0
 }

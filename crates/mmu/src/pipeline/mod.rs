@@ -1,9 +1,7 @@
 //! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
-#[cfg(test)]
-mod dirty;
+mod beside;
 mod holes;
-mod runs;
 mod shootdown;
 
 use perforate_types::{
@@ -11,13 +9,14 @@ use perforate_types::{
     Steps, Unit, VirtualAddress, VirtualPage,
 };
 
-use crate::counters::MmuCounters;
-use crate::dimension::{Dimension, HostFault, Reach, WalkFault, WalkRequest, allow};
-use crate::l1_tlb::{L1Hit, L1Tlb};
-use crate::l2_tlb::{EntryKind, L2Contents, L2Entry, L2Tlb};
-use crate::nested::{Host, entry_of};
+use crate::capability::{BesideCounters, BesideUse};
+use crate::coalescing::Coalescing;
+use crate::counters::{self, MmuCounters};
+use crate::nested::{Host, entry_of, variant_of};
+use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
 use crate::{
-    Coalescing, ConfigError, MmuConfig, PerforatedVariant, Sabotage, Shadow, WalkCaches, Walker,
+    ConfigError, Dimension, Mark, MmuConfig, PageFault, PerforatedVariant, Reach, WalkCaches,
+    WalkRequest, Walker, allow,
 };
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
@@ -26,8 +25,8 @@ use crate::{
 pub enum Case {
     /// First-level TLB hit.
     FirstLevel,
-    /// No TLB holds the page, but direct segments translate it (D Table I, "both").
-    Segment,
+    /// A unit beside the second-level TLB translates the page.
+    Beside,
     /// 1: an ordinary page or the cached translation of a hole.
     Regular,
     /// 2: a perforated page whose filter says there is no hole near.
@@ -55,30 +54,6 @@ pub struct Translated {
     pub walked: bool,
 }
 
-/// The access cannot be done with the tables as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageFault {
-    /// Nothing is mapped there.
-    NotMapped,
-    /// The mapping does not allow the access.
-    Protection,
-    /// The host does not back the guest's page, or does not allow the access to it.
-    Host(HostFault),
-    /// The shadow tables do not map the page, or do not allow the access: the hypervisor is to find
-    /// out whether guest and host do.
-    Shadow,
-}
-
-impl From<WalkFault> for PageFault {
-    fn from(fault: WalkFault) -> Self {
-        match fault {
-            WalkFault::NotMapped => Self::NotMapped,
-            WalkFault::Host(fault) => Self::Host(fault),
-            WalkFault::Shadow => Self::Shadow,
-        }
-    }
-}
-
 /// The memory-management unit of one core.
 pub struct Mmu {
     data: L1Tlb,
@@ -88,12 +63,11 @@ pub struct Mmu {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
     coalescing: Option<Coalescing>,
-    /// Whether direct segments are to be asked beside the second-level TLB.
-    has_segments: bool,
+    /// What is done with a unit beside the second-level TLB.
+    unit: BesideUse,
     space: SpaceId,
     tagged: bool,
     counters: MmuCounters,
-    sabotage: Option<Sabotage>,
 }
 
 /// One access under way.
@@ -128,32 +102,21 @@ impl Mmu {
     ///
     /// # Errors
     /// A geometry that cannot exist.
-    pub fn new(
-        config: &MmuConfig,
-        dimension: Box<dyn Dimension>,
-        variant: PerforatedVariant,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
             data: L1Tlb::new(config.l1(false)),
             instruction: L1Tlb::new(config.l1(true)),
             l2: L2Tlb::new(&config.tlb),
-            caches: WalkCaches::new(&config.walk_cache, dimension.gap_tolerance()),
-            has_segments: dimension.has_segments(),
+            caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
+            variant: variant_of(dimension.as_ref()),
+            unit: dimension.beside_use(),
             dimension,
-            variant,
             coalescing: config.tlb.l2_coalescing,
             space: SpaceId::default(),
             tagged: config.tlb.tagged,
             counters: MmuCounters::default(),
-            sabotage: None,
         })
-    }
-
-    /// Plants a defect; for tests of the oracle.
-    pub fn sabotage(&mut self, defect: Sabotage) {
-        self.sabotage = Some(defect);
-        self.dimension.sabotage(defect);
     }
 
     /// Number of slots of each unit, for the timing model.
@@ -259,43 +222,32 @@ impl Mmu {
     /// Sets the dirty bit of the leaf that translates the page, in memory and in a leaf that the
     /// walk caches hold.
     fn mark_dirty(&mut self, page: VirtualPage) {
-        self.dimension.mark_dirty(self.space, page);
-        self.caches.mark_dirty(self.space, page);
+        self.dimension.mark(self.space, page, Mark::Dirty);
+        self.caches.write_leaf(self.space, page);
     }
 
     /// Whose fault a forbidden access is.
     #[cold]
     fn blame(&self, request: Request) -> PageFault {
-        self.dimension.blame(self.walk_request(request, false), request.kind)
+        match self.dimension.over_host() {
+            Some(over) => over.blame(self.walk_request(request, false), request.kind),
+            None => PageFault::Protection,
+        }
     }
 
-    /// Direct segments are asked together with the second-level TLB and win (D Table I).
+    /// A unit beside the second-level TLB is looked up together with it and wins.
     #[inline(always)]
     fn beyond_l1(
         &mut self,
         request: Request,
         steps: &mut Steps,
     ) -> Result<(Found, bool), PageFault> {
-        if self.has_segments
-            && let Some(reach) = self.dimension.segment(self.space, request.page)
+        if self.unit.looked_up
+            && let Some(reach) = self.look_up_unit(request, steps)
         {
-            return self.through_segment(request, &reach, steps).map(|found| (found, false));
+            return self.through_unit(request, &reach, steps).map(|found| (found, false));
         }
         self.look_up_l2(request, steps)
-    }
-
-    /// Only the first level is filled, with 4KB (D §III.A). A segment has no dirty bits.
-    fn through_segment(
-        &mut self,
-        request: Request,
-        reach: &Reach,
-        steps: &mut Steps,
-    ) -> Result<Found, PageFault> {
-        steps.then(Purpose::Page, Action::Check);
-        self.allow(request, reach.allows)?;
-        let frame = reach.frame.add(request.page.index_in(reach.size) as u64);
-        let slot = self.fill_l1(request, PageSize::Size4K, frame, reach.allows, steps);
-        Ok(Found { frame, slot, case: Case::Segment })
     }
 
     #[inline(always)]
@@ -305,7 +257,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<(Found, bool), PageFault> {
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
-            steps.then(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
+            steps.beside(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind() {
                 EntryKind::Perforated => {
                     self.through_perforated(request, entry, Some(slot), false, steps)
@@ -314,7 +266,7 @@ impl Mmu {
             }?;
             return Ok((found, false));
         }
-        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.beside(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
         self.walk(request, steps).map(|found| (found, true))
     }
 
@@ -323,7 +275,22 @@ impl Mmu {
         let walk_request = self.walk_request(request, false);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
-        let entry = entry_of(&reach);
+        let found = self.through_walked(request, &reach, steps)?;
+        if self.unit.filled {
+            self.fill_unit(walk_request, &reach, steps);
+        }
+        Ok(found)
+    }
+
+    /// Fills what a walk has found, and translates through it.
+    #[inline(always)]
+    fn through_walked(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        let entry = entry_of(reach);
         if reach.filter != 0 {
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
             if self.variant == PerforatedVariant::Naive {
@@ -334,11 +301,29 @@ impl Mmu {
         self.allow(request, entry.allows())?;
         let slot = match self.coalescing {
             Some(coalescing) if reach.size == PageSize::Size4K => {
-                self.fill_coalesced(coalescing, request, &reach, steps)
+                self.fill_coalesced(coalescing, request, reach, steps)
             }
             _ => self.fill_l2(request, Purpose::Page, entry, steps),
         };
         self.through_regular(request, entry, slot, steps)
+    }
+
+    /// Fills the run around a page, or the page alone.
+    fn fill_coalesced(
+        &mut self,
+        coalescing: Coalescing,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Option<u32> {
+        let (place, dimension) = ((self.space, request.page), self.dimension.as_ref());
+        let Some((slot, pages)) = coalescing.fill(place, reach, dimension, &mut self.l2) else {
+            return self.fill_l2(request, Purpose::Page, entry_of(reach), steps);
+        };
+        self.counters.coalesced_fills += 1;
+        self.counters.coalesced_pages += pages;
+        steps.beside(Purpose::Page, Action::Fill { unit: Unit::L2Tlb, slot });
+        Some(slot)
     }
 
     fn walk_request(&self, request: Request, walked: bool) -> WalkRequest {
@@ -429,7 +414,9 @@ impl Mmu {
     /// Starts counting anew; cached translations stay.
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
-        self.dimension.reset_nested_counters();
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.reset_counters();
+        }
     }
 
     /// What the second-level TLB holds.
@@ -442,25 +429,27 @@ impl Mmu {
         self.dimension.as_ref()
     }
 
-    /// Shadow tables with the tables they are made of, where hardware walks shadow tables.
-    pub fn shadow(&self) -> Option<&Shadow> {
-        self.dimension.shadow()
+    /// The tables behind the TLBs, to be changed by whoever keeps parts of them. What is cached of
+    /// them stays until it is shot down.
+    pub fn dimension_mut(&mut self) -> &mut dyn Dimension {
+        self.dimension.as_mut()
     }
 
-    /// The same, to be changed.
-    pub fn shadow_mut(&mut self) -> Option<&mut Shadow> {
-        self.dimension.shadow_mut()
+    /// What the first level knows of data.
+    #[cfg(test)]
+    pub(crate) fn data_tlb(&mut self) -> &mut L1Tlb {
+        &mut self.data
     }
 
     /// Figures of the unit and its tables.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
         let contents = self.l2.contents();
-        let nested = self.dimension.nested_counters();
+        if let Some(unit) = self.dimension.beside_l2() {
+            let translations = self.counters.beside_translations;
+            unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);
+        }
         for (name, value) in [
-            ("misses_in_both_segments", self.counters.segment_translations),
-            ("misses_in_guest_segment_only", nested.in_guest_segment_only),
-            ("misses_in_host_segment_only", nested.in_host_segment_only),
             ("l2_tlb_entries_empty", contents.empty),
             ("l2_tlb_entries_4k", contents.page_4k),
             ("l2_tlb_entries_2m", contents.page_2m),
@@ -473,5 +462,6 @@ impl Mmu {
         ] {
             out.count(name, value);
         }
+        counters::complete(out);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use perforate_types::{Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::{RegisteredRun, Sabotage};
+use crate::RegisteredRun;
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -34,12 +34,11 @@ impl Mmu {
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => {
                 host.invalidate(*shootdown);
-                if self.sabotage != Some(Sabotage::KeepCombinedEntries) {
-                    self.data.flush();
-                    self.instruction.flush();
-                    self.l2.flush();
-                    self.caches.flush();
-                }
+                self.data.flush();
+                self.instruction.flush();
+                self.l2.flush();
+                self.caches.flush();
+                self.flush_unit();
             }
         }
     }
@@ -52,55 +51,30 @@ impl Mmu {
         self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
     }
 
-    /// Applies what the hypervisor did to the shadow tables. Their entries are cached under the
-    /// guest's address spaces.
-    ///
-    /// # Panics
-    /// In a unit without shadow tables, or if they cannot hold it.
-    pub fn apply_shadow(&mut self, update: &Update) {
-        match update {
-            Update::Table(operation) => {
-                let shadow = self.dimension.shadow_mut();
-                shadow.expect("the unit has shadow tables").apply_shadow(operation);
-            }
-            Update::Shootdown(shootdown) => self.invalidate(*shootdown),
-            Update::Truth(_) | Update::Format(_) => panic!("shadow tables cannot hold {update:?}"),
-        }
-    }
-
     fn invalidate(&mut self, shootdown: Shootdown) {
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.invalidate(shootdown);
+        }
         match shootdown {
             Shootdown::Page { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipL1Invalidation) {
-                    self.data.invalidate_page(space, page);
-                    self.instruction.invalidate_page(space, page);
-                }
+                self.data.invalidate_page(space, page);
+                self.instruction.invalidate_page(space, page);
                 self.l2.invalidate_page(space, page);
-                if self.sabotage != Some(Sabotage::KeepStaleRun) {
-                    self.l2.invalidate_run(space, page);
-                }
+                self.l2.invalidate_run(space, page);
                 self.caches.invalidate(space, page);
             }
             Shootdown::Large { space, page, size } => {
-                if self.sabotage == Some(Sabotage::KeepStaleFilter)
-                    && self.l2.holds_perforated(space, page)
-                {
-                    return;
-                }
                 let first = page.align_down(size).number();
                 self.invalidate_tlbs(space, &(first..first + size.pages()));
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
-                if self.sabotage != Some(Sabotage::SkipBitmapInvalidation) {
-                    self.l2.invalidate_bitmap(space, page);
-                }
+                self.l2.invalidate_bitmap(space, page);
             }
             Shootdown::Superpage { space, page, mode } => {
-                self.invalidate_tlbs(space, &(page.number()..page.number() + mode.entry_pages()));
-                if self.sabotage != Some(Sabotage::StaleGapTolerantEntry) {
-                    self.caches.invalidate_superpage(space, page, mode);
-                }
+                let pages = mode.entry_pages();
+                self.invalidate_tlbs(space, &(page.number()..page.number() + pages));
+                self.caches.invalidate_range(space, page, pages);
             }
             Shootdown::Space { space } => {
                 self.data.invalidate_space(space);
@@ -108,6 +82,12 @@ impl Mmu {
                 self.l2.invalidate_space(space);
                 self.caches.invalidate_space(space);
             }
+        }
+    }
+
+    fn flush_unit(&mut self) {
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.flush();
         }
     }
 
@@ -126,6 +106,7 @@ impl Mmu {
             self.instruction.flush();
             self.l2.flush_virtual();
             self.caches.flush();
+            self.flush_unit();
         }
         self.space = space;
     }
@@ -136,6 +117,7 @@ impl Mmu {
         self.instruction.flush();
         self.l2.flush();
         self.caches.flush();
+        self.flush_unit();
         if let Some(host) = self.dimension.host_mut() {
             host.flush();
         }
@@ -148,13 +130,13 @@ impl Mmu {
     }
 
     /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
-    pub fn evict_page(&mut self, page: VirtualPage) {
-        self.l2.invalidate_page(self.space, page);
-        self.l2.invalidate_run(self.space, page);
+    pub fn evict_page(&mut self, space: SpaceId, page: VirtualPage) {
+        self.l2.invalidate_page(space, page);
+        self.l2.invalidate_run(space, page);
     }
 
     /// Forgets the bitmap entry that covers `page`.
-    pub fn evict_bitmap(&mut self, page: VirtualPage) {
-        self.l2.invalidate_bitmap(self.space, page);
+    pub fn evict_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
+        self.l2.invalidate_bitmap(space, page);
     }
 }

@@ -5,8 +5,8 @@
 //! so that another page drives out the one before; the second level holds 64.
 
 use perforate_mmu::{
-    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault,
-    PerforatedVariant, Radix, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
+    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
+    TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
@@ -44,8 +44,8 @@ fn coalescing(pages: u64, form: CoalescingForm) -> Option<Coalescing> {
 
 /// A unit with tables and no pages.
 fn unit(pages: u64, form: CoalescingForm) -> Mmu {
-    let (config, variant) = (config(coalescing(pages, form)), PerforatedVariant::Filtered);
-    let mut mmu = Mmu::new(&config, Box::new(Radix::new()), variant).unwrap();
+    let config = config(coalescing(pages, form));
+    let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);
     for (level, page, frame) in
@@ -115,7 +115,7 @@ fn held(mmu: &Mmu) -> (u64, u64) {
 }
 
 fn is_dirty(mmu: &Mmu, page: u64) -> bool {
-    mmu.dimension().look_at(SPACE, FIRST.add(page)).unwrap().1 & allow::DIRTY != 0
+    mmu.dimension().look_at(SPACE, FIRST.add(page)).unwrap().allows & allow::DIRTY != 0
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_shootdown_in_the_middle_ends_the_run() {
     // A page that the run does not hold is none of its business.
     mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page: FIRST.add(4) }));
     assert_eq!(held(&mmu), (0, 2));
-    mmu.evict_page(FIRST.add(5));
+    mmu.evict_page(SPACE, FIRST.add(5));
     assert_eq!(held(&mmu), (0, 1));
 }
 

@@ -41,7 +41,7 @@ fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[u
         virtualization: VirtualizationConfig::default(),
     };
     let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
-    let mut mmu = Mmu::new(&config, Box::new(dimension), variant).unwrap();
+    let mut mmu = Mmu::new(&config, Box::new(dimension)).unwrap();
     for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
         for (level, frame, branch) in
             [(4, tables, 0), (3, tables + 1, 0), (2, tables + 2, 0), (1, tables + 4, HOLE_BRANCH)]
@@ -137,7 +137,7 @@ fn a_store_through_an_in_place_entry_is_a_store_to_the_page() {
     mmu.switch(A);
     mmu.translate(AccessKind::Write, FIRST.add(7).address(), &mut Steps::new()).unwrap();
     let is_dirty = |mmu: &Mmu, subpage| {
-        mmu.dimension().look_at(A, FIRST.add(subpage)).unwrap().1 & allow::DIRTY != 0
+        mmu.dimension().look_at(A, FIRST.add(subpage)).unwrap().allows & allow::DIRTY != 0
     };
     assert!(is_dirty(&mmu, 7), "the entry of the hole node has the dirty bit");
     assert!(!is_dirty(&mmu, 8));

@@ -7,9 +7,7 @@
 //! for a 2MB page, 4 for a 4KB page.
 
 use perforate_mmu::{L2Contents, WalkCacheConfig};
-use perforate_mmu::{
-    Mmu, MmuConfig, PerforatedVariant, Radix, TlbConfig, TlbGeometry, VirtualizationConfig,
-};
+use perforate_mmu::{Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig};
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, SpaceId, Steps, TableOperation, Unit,
     VirtualPage,
@@ -39,8 +37,7 @@ fn unit(l2_2m: bool) -> Mmu {
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },
         virtualization: VirtualizationConfig::default(),
     };
-    let variant = PerforatedVariant::Filtered;
-    let mut mmu = Mmu::new(&config, Box::new(Radix::new()), variant).unwrap();
+    let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);
     for (level, page, frame) in

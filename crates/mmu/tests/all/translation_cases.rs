@@ -52,7 +52,7 @@ fn page(subpage: u64) -> VirtualPage {
 
 fn perforated(variant: PerforatedVariant) -> Mmu {
     let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), variant);
-    let mut mmu = Mmu::new(&config(), Box::new(dimension), variant).unwrap();
+    let mut mmu = Mmu::new(&config(), Box::new(dimension)).unwrap();
     mmu.switch(SPACE);
     for change in [
         table(4, 0, 0x10, 0),
@@ -238,7 +238,7 @@ fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
     load(&mut mmu, 100).0.unwrap();
     load(&mut mmu, 0).0.unwrap();
     // The first level knows the hole, the second only the page around it.
-    mmu.evict_page(page(0));
+    mmu.evict_page(SPACE, page(0));
     let mut steps = Steps::new();
     mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
     let dirty = |mmu: &Mmu, address| {

@@ -4,7 +4,8 @@
 
 use perforate_types::{Frame, HoleSet, Update};
 
-use super::Kernel;
+use super::Core;
+use super::compaction::Compaction;
 use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
@@ -69,30 +70,31 @@ pub(super) struct ClaimedBlock {
     pub holes: HoleSet,
 }
 
-impl Kernel {
+impl Compaction {
     /// A block for a 2MB page of a program, whole or with holes as the policy accepts them.
     /// `advised`: the program asked for large pages there.
     pub(super) fn claim_block(
         &mut self,
+        core: &mut Core,
         advised: bool,
         updates: &mut Vec<Update>,
     ) -> Option<ClaimedBlock> {
-        if let Some(block) = self.memory.allocate_block() {
+        if let Some(block) = core.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
         }
-        if self.config.defrag.wakes(advised) {
+        if core.config.defrag.wakes(advised) {
             self.kcompactd.wake();
         }
-        let direct = self.config.defrag.is_direct(advised);
-        if !self.may_claim(direct) {
+        let direct = core.config.defrag.is_direct(advised);
+        if !self.may_claim(core, direct) {
             return None;
         }
-        let blocks = self.memory.blocks();
+        let blocks = core.memory.blocks();
         let first_bound = self.claims.search(direct).first_bound(blocks);
         for (bound, &least_usable) in LEAST_USABLE.iter().enumerate().skip(first_bound) {
             for _ in 0..blocks {
                 let block = self.claims.search(direct).next_block(blocks);
-                let claimed = self.try_claim(block, direct, least_usable, updates);
+                let claimed = self.try_claim(core, block, direct, least_usable, updates);
                 if claimed.is_some() {
                     let search = self.claims.search(direct);
                     search.deferral.reset();
@@ -108,9 +110,9 @@ impl Kernel {
     }
 
     /// Whether a search can find anything at all and is not deferred.
-    fn may_claim(&mut self, direct: bool) -> bool {
+    fn may_claim(&mut self, core: &mut Core, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
-        let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::Perforated(_));
+        let perforates = matches!(core.policy.use_block(&one_hole), BlockUse::Perforated(_));
         (direct || perforates) && self.claims.search(direct).deferral.is_due()
     }
 
@@ -118,39 +120,31 @@ impl Kernel {
     /// in it as holes.
     fn try_claim(
         &mut self,
+        core: &mut Core,
         block: Frame,
         moves: bool,
         least_usable: u64,
         updates: &mut Vec<Update>,
     ) -> Option<ClaimedBlock> {
-        self.compaction.blocks_scanned += 1;
+        self.counts.blocks_scanned += 1;
         let usable = if moves {
-            self.memory.at_most_usable(block)
+            core.memory.at_most_usable(block)
         } else {
-            self.memory.zones().free_in_pageblock(block).count() as u64
+            core.memory.zones().free_in_pageblock(block).count() as u64
         };
         if usable < least_usable {
             return None;
         }
-        self.note_frames_scanned();
-        let contents = self.memory.contents(block);
+        self.note_frames_scanned(core);
+        let contents = core.memory.contents(block);
         let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
-        if !self.accepts(&holes) || (moves && !self.evacuate(block, &contents, updates)) {
+        if !core.accepts(&holes) || (moves && !self.evacuate(core, block, &contents, updates)) {
             return None;
         }
         if !moves {
-            self.memory.take_frames(block, &contents.free);
+            core.memory.take_frames(block, &contents.free);
         }
         self.note_block_taken(&holes);
         Some(ClaimedBlock { block, holes })
-    }
-
-    /// Whether the policy makes a 2MB page with these holes.
-    pub(super) fn accepts(&self, holes: &HoleSet) -> bool {
-        match self.policy.use_block(holes) {
-            BlockUse::Pages => false,
-            BlockUse::Large => true,
-            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
-        }
     }
 }

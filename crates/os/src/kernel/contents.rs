@@ -1,4 +1,4 @@
-//! Which page of which address space has what content.
+//! Contents of pages.
 //!
 //! The contents are those that programs give their pages, whatever frames hold them: merging and
 //! copying frames alters nothing here. What no one has told is drawn from the distribution, and
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use perforate_types::{SpaceId, VirtualPage};
 
-use super::Kernel;
+use super::{Core, sharing};
 use crate::OsError;
 use crate::content::{ContentDistribution, unique, written};
 
@@ -90,75 +90,64 @@ impl PageContents {
     }
 }
 
-impl Kernel {
-    /// Contents of all pages that nothing else is said of are drawn from `distribution` from now
-    /// on. To be called before programs write: what was written earlier is not remembered.
-    ///
-    /// # Errors
-    /// If the distribution contradicts itself.
-    pub fn set_content_distribution(
-        &mut self,
-        distribution: ContentDistribution,
-    ) -> Result<(), OsError> {
-        distribution.check().map_err(|reason| {
-            let text = distribution.to_string();
-            OsError::InvalidContents { text, reason }
-        })?;
-        self.contents.are_kept = true;
-        self.contents.distribution = Some(distribution);
-        Ok(())
-    }
+/// Draws the contents of all pages that nothing else is said of from `distribution`.
+pub(super) fn set_distribution(
+    core: &mut Core,
+    distribution: ContentDistribution,
+) -> Result<(), OsError> {
+    distribution.check().map_err(|reason| {
+        let text = distribution.to_string();
+        OsError::InvalidContents { text, reason }
+    })?;
+    core.contents.are_kept = true;
+    core.contents.distribution = Some(distribution);
+    Ok(())
+}
 
-    /// Says what is on a page, as a trace or snapshot with hashes knows it. Equal identities are
-    /// equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
-    ///
-    /// # Errors
-    /// If nothing is mapped at `page`, or if it shares its frame, so that no content but the one
-    /// it has is possible before a write has copied it.
-    pub fn set_content(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        identity: u64,
-    ) -> Result<(), OsError> {
-        let number = page.number();
-        let found = self.space(space)?;
-        let frame = found.frame_of(number);
-        let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
-        let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
-        self.contents.are_kept = true;
-        if self.contents.identity(space, number) == identity {
-            return Ok(());
-        }
-        if private && self.memory.is_shared(frame) {
-            return Err(OsError::SharedContent { space, page });
-        }
-        self.contents.given.insert((space, number), identity);
-        self.spread_content(space, number);
-        Ok(())
+/// Gives a mapped page a content, unless it shares its frame.
+pub(super) fn set(
+    core: &mut Core,
+    space: SpaceId,
+    page: VirtualPage,
+    identity: u64,
+) -> Result<(), OsError> {
+    let number = page.number();
+    let found = core.space(space)?;
+    let frame = found.frame_of(number);
+    let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
+    let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
+    core.contents.are_kept = true;
+    if core.contents.identity(space, number) == identity {
+        return Ok(());
     }
+    if private && core.memory.is_shared(frame) {
+        return Err(OsError::SharedContent { space, page });
+    }
+    core.contents.given.insert((space, number), identity);
+    spread(core, space, number);
+    Ok(())
+}
 
-    /// What is on a page of shared memory is there for all who map it.
-    pub(super) fn spread_content(&mut self, space: SpaceId, page: u64) {
-        if self.contents.are_kept {
-            for (other, there) in self.mapped_elsewhere(space, page) {
-                self.contents.copy(space, page..page + 1, other, there);
-            }
+/// Gives the content of a page of shared memory to all others that map it.
+pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
+    if core.contents.are_kept {
+        for (other, there) in sharing::mapped_elsewhere(core, space, page) {
+            core.contents.copy(space, page..page + 1, other, there);
         }
     }
+}
 
-    /// A page of shared memory has the content that others see there.
-    pub(super) fn receive_content(&mut self, space: SpaceId, page: u64) {
-        if self.contents.are_kept
-            && let Some(&(other, there)) = self.mapped_elsewhere(space, page).first()
-        {
-            self.contents.copy(other, there..there + 1, space, page);
-        }
+/// A page of shared memory has the content that others see there.
+pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
+    if core.contents.are_kept
+        && let Some(&(other, there)) = sharing::mapped_elsewhere(core, space, page).first()
+    {
+        core.contents.copy(other, there..there + 1, space, page);
     }
+}
 
-    /// Content of a mapped page; `None` where nothing is mapped.
-    pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
-        self.space(space).ok()?.frame_of(page.number())?;
-        Some(self.contents.identity(space, page.number()))
-    }
+/// Content of a mapped page; `None` where nothing is mapped.
+pub(super) fn of_page(core: &Core, space: SpaceId, page: VirtualPage) -> Option<u64> {
+    core.space(space).ok()?.frame_of(page.number())?;
+    Some(core.contents.identity(space, page.number()))
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Frame, HoleSet, Update};
 
-use super::Kernel;
+use super::compaction::Compaction;
+use super::{Core, migration};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner, Run, WantedRun};
-use crate::space::RegionPlace;
+use crate::space::{Departure, RegionPlace, pages_of};
 use crate::{OsError, OtherUse};
 
 /// Frames of a 2MB block.
@@ -19,33 +20,24 @@ type LargePages = BTreeMap<u64, RegionPlace>;
 /// Frames taken so far, by block.
 type Taken = BTreeMap<u64, HoleSet>;
 
-impl Kernel {
-    /// The longest run of contiguous memory that is free or, with `compacts`, can be made free by
-    /// moving things, if there is room for them; in bytes.
-    pub fn longest_run_bytes(&mut self, compacts: bool) -> u64 {
-        let large_pages = self.movable_large_pages(compacts);
-        let blocks = u64::MAX; // Longer than there can be.
-        let wanted =
-            WantedRun { blocks, faulty_frames: 0, moves: compacts, large_pages: &large_pages };
-        self.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
-    }
-
+impl Compaction {
     /// Takes a run of 2MB blocks in which there are at most so many faulty frames, which nobody
     /// has. With `compacts`, what is movable goes elsewhere if there is no free run: the contents
     /// of the run with the fewest such frames. So much is left as reclaim would leave free.
     pub(super) fn take_run(
         &mut self,
+        core: &mut Core,
         blocks: u64,
         faulty_frames: u64,
         compacts: bool,
         updates: &mut Vec<Update>,
     ) -> Result<Run, OsError> {
-        let most_blocks = self.most_run_blocks();
+        let most_blocks = most_run_blocks(core);
         let longest = if blocks > most_blocks {
             // Nothing is that long.
-            self.try_run(u64::MAX, faulty_frames, compacts, updates)
+            self.try_run(core, u64::MAX, faulty_frames, compacts, updates)
         } else {
-            self.try_run(blocks, faulty_frames, compacts, updates)
+            self.try_run(core, blocks, faulty_frames, compacts, updates)
         };
         longest.map_err(|longest| OsError::NoContiguousMemory {
             asked_bytes: blocks * BLOCK_FRAMES * FRAME_BYTES,
@@ -53,17 +45,10 @@ impl Kernel {
         })
     }
 
-    /// Blocks that a run may have at most for the high watermark to be kept, if page cache is
-    /// dropped for it.
-    fn most_run_blocks(&self) -> u64 {
-        let page_cache = self.memory.other_frames(OtherUse::PageCache);
-        let frames = self.memory.zones().free_frames() + page_cache;
-        frames.saturating_sub(self.memory.high_watermark()) / BLOCK_FRAMES
-    }
-
     /// As [`Self::take_run`]; the error is the longest run there is, in frames.
     fn try_run(
         &mut self,
+        core: &mut Core,
         blocks: u64,
         faulty_frames: u64,
         compacts: bool,
@@ -71,9 +56,9 @@ impl Kernel {
     ) -> Result<Run, u64> {
         let none = LargePages::new();
         let wanted = WantedRun { blocks, faulty_frames, moves: false, large_pages: &none };
-        let longest = match self.memory.find_run(&wanted) {
+        let longest = match core.memory.find_run(&wanted) {
             Ok(run) => {
-                self.memory.take_free_frames(run.blocks.clone());
+                core.memory.take_free_frames(run.blocks.clone());
                 return Ok(run);
             }
             Err(longest) => longest,
@@ -81,30 +66,20 @@ impl Kernel {
         if !compacts {
             return Err(longest);
         }
-        let large_pages = self.movable_large_pages(true);
+        let large_pages = movable_large_pages(core, true);
         let wanted = WantedRun { moves: true, large_pages: &large_pages, ..wanted };
-        self.compaction.blocks_scanned += self.memory.blocks();
-        match self.memory.find_run(&wanted)? {
-            run if self.empty_run(&run, &large_pages, updates) => Ok(run),
+        self.counts.blocks_scanned += core.memory.blocks();
+        match core.memory.find_run(&wanted)? {
+            run if self.empty_run(core, &run, &large_pages, updates) => Ok(run),
             _ => Err(longest),
         }
-    }
-
-    /// The 2MB pages that one mapping alone has and that may move, if any are to.
-    fn movable_large_pages(&mut self, moves: bool) -> LargePages {
-        if !moves {
-            return LargePages::new();
-        }
-        self.refresh_owners();
-        let pages = self.live_spaces().flat_map(|space| space.movable_large_pages());
-        let alone = pages.filter(|&(block, _)| !self.memory.any_shared(block, &HoleSet::FULL));
-        alone.map(|(block, place)| (block.number() >> BLOCK_ORDER, place)).collect()
     }
 
     /// Takes a run that others use in part and moves them away. Where that fails half-way, what was
     /// taken is free again and `false` is returned.
     fn empty_run(
         &mut self,
+        core: &mut Core,
         run: &Run,
         large_pages: &LargePages,
         updates: &mut Vec<Update>,
@@ -112,25 +87,25 @@ impl Kernel {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
         for number in run.blocks.clone() {
-            taken.insert(number, self.memory.zones().free_in_pageblock(numbered(number)));
+            taken.insert(number, core.memory.zones().free_in_pageblock(numbered(number)));
         }
         let free_inside: usize = taken.values().map(HoleSet::count).sum();
         let needed = run.movable_frames + free_inside as u64;
-        self.memory.drop_page_cache(needed);
-        let has_room = self.memory.zones().free_frames() >= needed;
+        core.memory.drop_page_cache(needed);
+        let has_room = core.free_frames() >= needed;
         // Dropping page cache may have made more of the run free.
         for (&number, free) in &mut taken {
-            *free = self.memory.zones().free_in_pageblock(numbered(number));
+            *free = core.memory.zones().free_in_pageblock(numbered(number));
         }
-        self.memory.take_free_frames(run.blocks.clone());
+        core.memory.take_free_frames(run.blocks.clone());
         let is_empty = has_room
             && run.blocks.clone().all(|number| {
                 let of_block = taken.get_mut(&number).expect("a block of the run");
-                self.empty_block(number, large_pages.get(&number).copied(), of_block, updates)
+                self.empty_block(core, number, large_pages.get(&number).copied(), of_block, updates)
             });
         if !is_empty {
             for (&number, frames) in &taken {
-                self.memory.free_frames_of(numbered(number), frames);
+                core.memory.free_frames_of(numbered(number), frames);
             }
         }
         is_empty
@@ -139,6 +114,7 @@ impl Kernel {
     /// Moves away what is in a block of a run; its frames are then in `taken`, but for faulty ones.
     fn empty_block(
         &mut self,
+        core: &mut Core,
         number: u64,
         large_page: Option<RegionPlace>,
         taken: &mut HoleSet,
@@ -149,45 +125,83 @@ impl Kernel {
             return true;
         }
         if let Some(place) = large_page
-            && self.move_large_page(place, updates)
+            && self.move_large_page(core, place, updates)
         {
-            self.memory.take_frames(block, &HoleSet::FULL);
+            core.memory.take_frames(block, &HoleSet::FULL);
             *taken = HoleSet::FULL;
             return true;
         }
-        self.note_frames_scanned();
+        self.note_frames_scanned(core);
         for index in 0..HoleSet::SUBPAGES {
             let frame = block.add(index as u64);
-            if taken.contains(index) || self.memory.owner(frame) == Some(Owner::Retired) {
+            if taken.contains(index) || core.memory.owner(frame) == Some(Owner::Retired) {
                 continue;
             }
             // What it held may have been dropped for want of memory while others were moved.
-            if !self.memory.take(frame) {
-                if !self.migrate(frame, updates) || !self.memory.take(frame) {
+            if !core.memory.take(frame) {
+                if !migration::migrate(core, frame, updates) || !core.memory.take(frame) {
                     return false;
                 }
-                self.compaction.frames_migrated += 1;
+                self.counts.frames_migrated += 1;
             }
             taken.insert(index);
         }
-        self.compaction.blocks_emptied += 1;
+        self.counts.blocks_emptied += 1;
         true
     }
 
     /// Copies a 2MB page to another whole block, which leaves the one it had free. Without a block
     /// it becomes 4KB pages, and `false` is returned.
-    fn move_large_page(&mut self, (id, number): RegionPlace, updates: &mut Vec<Update>) -> bool {
-        let to = self.memory.allocate_block();
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
+    fn move_large_page(
+        &mut self,
+        core: &mut Core,
+        (id, number): RegionPlace,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let to = core.memory.allocate_block();
+        let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
         let Some(to) = to else {
             // Where that fails too, its frames have no owners and are found to stay.
             let _ = space.split_large(number, &HoleSet::FULL, &mut effects);
             return false;
         };
+        let pages = pages_of(number);
+        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+            effects.memory.free(to, BLOCK_ORDER);
+            return false;
+        }
         let from = space.move_large(number, to, &mut effects);
         effects.memory.free(from, BLOCK_ORDER);
-        self.note_migration(BLOCK_FRAMES);
-        self.compaction.frames_migrated += BLOCK_FRAMES;
+        core.ledger.migrated(BLOCK_FRAMES);
+        self.counts.frames_migrated += BLOCK_FRAMES;
         true
     }
+}
+
+/// The longest run of contiguous memory that is free or, with `compacts`, can be made free by
+/// moving things, if there is room for them; in bytes.
+pub(super) fn longest_run_bytes(core: &mut Core, compacts: bool) -> u64 {
+    let large_pages = movable_large_pages(core, compacts);
+    let blocks = u64::MAX; // Longer than there can be.
+    let wanted = WantedRun { blocks, faulty_frames: 0, moves: compacts, large_pages: &large_pages };
+    core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
+}
+
+/// Blocks that a run may have at most for the high watermark to be kept, if page cache is
+/// dropped for it.
+fn most_run_blocks(core: &Core) -> u64 {
+    let page_cache = core.memory.other_frames(OtherUse::PageCache);
+    let frames = core.free_frames() + page_cache;
+    frames.saturating_sub(core.memory.high_watermark()) / BLOCK_FRAMES
+}
+
+/// The 2MB pages that one mapping alone has and that may move, if any are to.
+fn movable_large_pages(core: &mut Core, moves: bool) -> LargePages {
+    if !moves {
+        return LargePages::new();
+    }
+    migration::refresh_owners(core);
+    let pages = core.live_spaces().flat_map(|space| space.movable_large_pages());
+    let alone = pages.filter(|&(block, _)| !core.memory.any_shared(block, &HoleSet::FULL));
+    alone.map(|(block, place)| (block.number() >> BLOCK_ORDER, place)).collect()
 }

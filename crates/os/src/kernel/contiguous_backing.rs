@@ -5,38 +5,33 @@ use std::ops::Range;
 
 use perforate_types::{Frame, Permissions, SpaceId, Update};
 
-use super::Kernel;
+use super::Core;
+use super::compaction::Compaction;
 use crate::OsError;
 use crate::space::{index_of, regions_of};
 
-impl Kernel {
-    /// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Like all
-    /// memory of a program they may be moved later. Returns the first frame.
-    ///
-    /// # Errors
-    /// If there is no such run, and nothing is mapped then; or no memory for the tables of all pages,
-    /// and some of them are mapped then.
-    pub(crate) fn back_contiguously(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        permissions: Permissions,
-        updates: &mut Vec<Update>,
-    ) -> Result<Frame, OsError> {
-        let blocks = regions_of(&pages);
-        let run = self.take_run(blocks.end - blocks.start, 0, false, updates)?;
-        let first = run.first().number() + index_of(pages.start) as u64;
-        let frames = first..first + (pages.end - pages.start);
-        self.memory.free_range(run.frames().start..frames.start);
-        self.memory.free_range(frames.end..run.frames().end);
-        let (space, mut effects) = self.parts(id, updates)?;
-        for (page, frame) in pages.zip(frames.clone()) {
-            let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
-            if let Err(error) = mapped {
-                effects.memory.free_range(frame..frames.end);
-                return Err(error);
-            }
+/// Maps pages where nothing is mapped yet to a run of contiguous frames; returns the first frame.
+pub(super) fn back(
+    core: &mut Core,
+    compaction: &mut Compaction,
+    id: SpaceId,
+    pages: Range<u64>,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<Frame, OsError> {
+    let blocks = regions_of(&pages);
+    let run = compaction.take_run(core, blocks.end - blocks.start, 0, false, updates)?;
+    let first = run.first().number() + index_of(pages.start) as u64;
+    let frames = first..first + (pages.end - pages.start);
+    core.memory.free_range(run.frames().start..frames.start);
+    core.memory.free_range(frames.end..run.frames().end);
+    let (space, mut effects) = core.parts(id, updates)?;
+    for (page, frame) in pages.zip(frames.clone()) {
+        let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
+        if let Err(error) = mapped {
+            effects.memory.free_range(frame..frames.end);
+            return Err(error);
         }
-        Ok(Frame::new(first))
     }
+    Ok(Frame::new(first))
 }

@@ -2,10 +2,10 @@
 
 use perforate_types::Counters;
 
-use super::Kernel;
+use super::{CompactionCounts, Core};
 use crate::OtherUse;
 use crate::memory::FRAME_BYTES;
-use crate::space::{Usage, index_of, region_of};
+use crate::space::Usage;
 
 /// Faults by kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,11 +20,13 @@ pub(super) struct FaultCounts {
     pub copy_on_write: u64,
     /// The page was mapped already.
     pub spurious: u64,
-    /// Touches of pages of a direct segment: false positives of the hardware's filter, and touches
+    /// Touches of pages of an overlay, a direct segment: false positives of the hardware's filter, and touches
     /// while the registers were cleared.
-    pub segment: u64,
+    pub overlay: u64,
     /// Accesses that are not allowed.
     pub segmentation: u64,
+    /// Extents that moved since one of their frames failed.
+    pub extents_relocated: u64,
     /// Distinct pages touched by a fault or populated.
     pub touched_pages: u64,
 }
@@ -37,65 +39,66 @@ pub(super) struct Peak {
     table_frames: u64,
 }
 
-impl Kernel {
-    /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
-    /// their name does not begin with `peak`.
-    pub fn counters(&self, out: &mut Counters) {
-        let usage = self.usage();
-        let bytes = |frames: u64| frames * FRAME_BYTES;
-        out.count("memory_bytes", self.memory.memory_bytes());
-        out.count("free_bytes", bytes(self.memory.zones().free_frames()));
-        out.count("foreign_bytes", bytes(self.memory.foreign_frames()));
-        for usage in OtherUse::ALL {
-            out.count(usage.counter(), bytes(self.memory.other_frames(usage)));
-        }
-        out.count("retired_bytes", bytes(self.memory.retired_frames()));
-        let pressure = self.memory.pressure();
-        out.count("reclaims", pressure.reclaims);
-        out.count("reclaimed_page_cache_bytes", bytes(pressure.page_cache_frames));
-        out.count("reclaimed_slab_bytes", bytes(pressure.slab_frames));
-        let swap = &self.memory.swap;
-        out.count("reclaimed_advised_bytes", bytes(self.reclaim.advised_pages));
-        out.count("swapped_bytes", bytes(swap.used_slots()));
-        out.count("swap_outs", self.ledger.done.pages_swapped_out);
-        out.count("swap_ins", self.ledger.done.pages_swapped_in);
-        out.count("compaction_blocks_scanned", self.compaction.blocks_scanned);
-        out.count("compaction_frames_scanned", self.compaction.frames_scanned);
-        out.count("compaction_frames_migrated", self.compaction.frames_migrated);
-        out.count("compaction_blocks_emptied", self.compaction.blocks_emptied);
-        out.count("blocks_claimed_with_holes", self.compaction.blocks_perforated);
-        out.count("hole_bitmap_bytes", bytes(self.memory.hole_bitmap_frames()));
-        out.count("page_table_bytes", bytes(self.table_frames()));
-        out.count("mapped_bytes", bytes(usage.mapped_pages()));
-        out.count("faulted_bytes", bytes(self.faults.touched_pages));
-        out.count("base_pages", usage.pages);
-        out.count("large_pages", usage.large_pages);
-        out.count("huge_pages", usage.huge_pages);
-        out.count("perforated_pages", usage.perforated_pages);
-        out.count("holes_allocated", usage.holes_allocated);
-        out.count("holes_unallocated", usage.holes_unallocated);
-        out.count("reserved_bytes", bytes(usage.reserved));
-        out.count("page_faults", self.faults.page);
-        out.count("shared_memory_joins", self.faults.shared_memory);
-        out.count("hole_faults", self.faults.hole);
-        out.count("copy_on_write_faults", self.faults.copy_on_write);
-        out.count("spurious_faults", self.faults.spurious);
-        out.count("segment_faults", self.faults.segment);
-        out.count("segfaults", self.faults.segmentation);
-        let peak = self.peak_now();
-        out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
-        out.count("peak_page_table_bytes", bytes(peak.table_frames));
-        let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
-        out.ratio("large_page_coverage", coverage.0, coverage.1);
-        self.ksm_counters(out);
-        self.khugepaged_counters(out);
-        self.segment_counters(out);
-        self.superpage_counters(out);
+/// Writes the figures of memory, faults, reclaim and compaction. Sizes and numbers of pages are those
+/// of this moment, where their name does not begin with `peak`.
+pub(super) fn write(
+    core: &Core,
+    advised_pages: u64,
+    compaction: &CompactionCounts,
+    out: &mut Counters,
+) {
+    let usage = core.usage();
+    let bytes = |frames: u64| frames * FRAME_BYTES;
+    out.count("memory_bytes", core.memory.memory_bytes());
+    out.count("free_bytes", bytes(core.free_frames()));
+    out.count("foreign_bytes", bytes(core.memory.foreign_frames()));
+    for usage in OtherUse::ALL {
+        out.count(usage.counter(), bytes(core.memory.other_frames(usage)));
     }
+    out.count("retired_bytes", bytes(core.memory.retired_frames()));
+    let pressure = core.memory.pressure();
+    out.count("reclaims", pressure.reclaims);
+    out.count("reclaimed_page_cache_bytes", bytes(pressure.page_cache_frames));
+    out.count("reclaimed_slab_bytes", bytes(pressure.slab_frames));
+    let swap = &core.memory.swap;
+    out.count("reclaimed_advised_bytes", bytes(advised_pages));
+    out.count("swapped_bytes", bytes(swap.used_slots()));
+    out.count("swap_outs", core.ledger.done.pages_swapped_out);
+    out.count("swap_ins", core.ledger.done.pages_swapped_in);
+    out.count("compaction_blocks_scanned", compaction.blocks_scanned);
+    out.count("compaction_frames_scanned", compaction.frames_scanned);
+    out.count("compaction_frames_migrated", compaction.frames_migrated);
+    out.count("compaction_blocks_emptied", compaction.blocks_emptied);
+    out.count("blocks_claimed_with_holes", compaction.blocks_perforated);
+    out.count("hole_bitmap_bytes", bytes(core.memory.hole_bitmap_frames()));
+    out.count("page_table_bytes", bytes(core.table_frames()));
+    out.count("mapped_bytes", bytes(usage.mapped_pages()));
+    out.count("faulted_bytes", bytes(core.faults.touched_pages));
+    out.count("base_pages", usage.pages);
+    out.count("large_pages", usage.large_pages);
+    out.count("huge_pages", usage.huge_pages);
+    out.count("perforated_pages", usage.perforated_pages);
+    out.count("holes_allocated", usage.holes_allocated);
+    out.count("holes_unallocated", usage.holes_unallocated);
+    out.count("reserved_bytes", bytes(usage.reserved));
+    out.count("page_faults", core.faults.page);
+    out.count("shared_memory_joins", core.faults.shared_memory);
+    out.count("hole_faults", core.faults.hole);
+    out.count("copy_on_write_faults", core.faults.copy_on_write);
+    out.count("spurious_faults", core.faults.spurious);
+    out.count("segment_faults", core.faults.overlay);
+    out.count("segfaults", core.faults.segmentation);
+    let peak = core.peak_now();
+    out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
+    out.count("peak_page_table_bytes", bytes(peak.table_frames));
+    let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
+    out.ratio("large_page_coverage", coverage.0, coverage.1);
+}
 
+impl Core {
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
     /// excluded), when most was mapped.
-    pub fn large_page_coverage(&self) -> f64 {
+    pub(super) fn large_page_coverage(&self) -> f64 {
         let peak = self.peak_now();
         if peak.mapped_pages == 0 {
             return 0.0;
@@ -125,6 +128,7 @@ impl Kernel {
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 
+    /// Pages mapped in all address spaces, by kind.
     pub(super) fn usage(&self) -> Usage {
         self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
             pages: sum.pages + usage.pages,
@@ -136,15 +140,7 @@ impl Kernel {
             reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
             superpage_pages: sum.superpage_pages + usage.superpage_pages,
-            segment_pages: sum.segment_pages + usage.segment_pages,
+            overlay_pages: sum.overlay_pages + usage.overlay_pages,
         })
-    }
-
-    /// Counts a page as touched.
-    pub(super) fn touch(&mut self, space: perforate_types::SpaceId, page: u64) {
-        if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
-            let set = space.touched.get_or_default(region_of(page));
-            self.faults.touched_pages += u64::from(set.insert(index_of(page)));
-        }
     }
 }

@@ -1,8 +1,8 @@
-//! What page faults do for 2MB pages when memory is fragmented.
+//! Effort of page faults for 2MB pages when memory is fragmented.
 
 use serde::{Deserialize, Serialize};
 
-/// What a page fault does for a 2MB page when no whole block is free (Linux:
+/// Effort of a page fault for a 2MB page when no whole block is free (Linux:
 /// `transparent_hugepage/defrag`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,43 +3,43 @@
 
 use perforate_types::{SpaceId, Update};
 
-use super::Kernel;
+use super::Core;
+use crate::Perforated;
 
-impl Kernel {
-    /// Ends an operation that may have punched holes.
-    #[inline]
-    pub(super) fn conclude(&mut self, updates: &mut Vec<Update>) {
-        if self.ledger.done.subpages_punched != self.concluded_punches {
-            self.demote_punched(updates);
-        }
-        self.ledger.send();
+/// Ends an operation that may have punched holes.
+#[inline]
+pub(super) fn conclude(core: &mut Core, updates: &mut Vec<Update>) {
+    if core.ledger.done.subpages_punched != core.concluded_punches {
+        demote_punched(core, updates);
     }
+    core.ledger.send();
+}
 
-    /// Turns perforated pages with more holes than the policy allows into 4KB pages, as far as
-    /// there is memory for their table nodes. Only those that were punched can have become so.
-    #[cold]
-    fn demote_punched(&mut self, updates: &mut Vec<Update>) {
-        for slot in 0..self.spaces.len() {
-            let Some(space) = &mut self.spaces[slot] else { continue };
-            let mut punched = std::mem::take(&mut space.punched);
-            punched.sort_unstable();
-            punched.dedup();
-            for number in punched {
-                self.demote_if_too_holey(SpaceId(slot as u16), number, updates);
-            }
+/// Turns perforated pages with more holes than the policy allows into 4KB pages, as far as
+/// there is memory for their table nodes. Only those that were punched can have become so.
+#[cold]
+fn demote_punched(core: &mut Core, updates: &mut Vec<Update>) {
+    for slot in 0..core.spaces.len() {
+        let Some(space) = &mut core.spaces[slot] else { continue };
+        let mut punched = std::mem::take(&mut space.punched);
+        punched.sort_unstable();
+        punched.dedup();
+        for number in punched {
+            demote_if_too_holey(core, SpaceId(slot as u16), number, updates);
         }
-        self.concluded_punches = self.ledger.done.subpages_punched;
     }
+    core.concluded_punches = core.ledger.done.subpages_punched;
+}
 
-    fn demote_if_too_holey(&mut self, id: SpaceId, number: u64, updates: &mut Vec<Update>) {
-        let Ok(space) = self.space(id) else { return };
-        if !self.policy.demotes(&space.lasting_holes(number)) {
-            return;
-        }
-        if let Ok((space, mut effects)) = self.parts(id, updates)
-            && space.demote(number, &mut effects).is_ok()
-        {
-            effects.ledger.done.large_pages_split += 1;
-        }
+fn demote_if_too_holey(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) {
+    let Ok(space) = core.space(id) else { return };
+    let demotes = |rule: &Perforated| rule.demotes(&space.lasting_holes(number));
+    if !core.policy.rule::<Perforated>().is_some_and(demotes) {
+        return;
+    }
+    if let Ok((space, mut effects)) = core.parts(id, updates)
+        && space.demote(number, &mut effects).is_ok()
+    {
+        effects.ledger.done.large_pages_split += 1;
     }
 }

@@ -3,9 +3,12 @@
 
 use perforate_types::{Frame, SpaceId, Update};
 
-use super::Kernel;
+use super::processes::Processes;
+use super::{Core, migration, reservation};
+use crate::OsError;
+use crate::space::Departure;
 
-/// What became of a failing frame.
+/// Outcome of the failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardFault {
     /// It was free, or reserved and not touched yet.
@@ -25,84 +28,107 @@ pub enum HardFault {
     Uncorrected,
 }
 
-impl Kernel {
-    /// `frame` is failing; it is taken out of use if its data can be moved.
-    pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
-        self.note_peak();
-        self.refresh_owners();
-        let mut outcome = self.move_away(frame, updates);
-        // At once: a page that is demoted needs a frame for a node, and must not get this one.
-        if outcome != HardFault::Uncorrected && !self.memory.retire(frame) {
-            outcome = HardFault::Uncorrected;
-        }
-        self.conclude(updates);
-        outcome
+/// Takes a failing frame out of use, if its data can be moved.
+pub(super) fn serve(
+    core: &mut Core,
+    processes: &Processes,
+    frame: Frame,
+    updates: &mut Vec<Update>,
+) -> HardFault {
+    migration::refresh_owners(core);
+    let outcome = move_away(core, processes, frame, updates);
+    // At once: a page that is demoted needs a frame for a node, and must not get this one.
+    if outcome != HardFault::Uncorrected && !core.memory.retire(frame) {
+        return HardFault::Uncorrected;
     }
+    outcome
+}
 
-    fn move_away(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
-        if frame.number() >= self.memory.usable_frames() {
-            return HardFault::Uncorrected;
-        }
-        if self.memory.zones().is_free(frame) {
-            return HardFault::WasFree;
-        }
-        if let Some((space, page)) = self.segment_page_of(frame) {
-            let escaped = self.escape_elsewhere(space, page, updates);
-            return if escaped.is_ok() { HardFault::Escaped } else { HardFault::Uncorrected };
-        }
-        if self.migrate(frame, updates) {
-            return HardFault::Moved;
-        }
-        // An owner that is recorded may have left while the frame is a part of a 2MB page.
-        if self.memory.is_shared(frame) {
-            return HardFault::Uncorrected;
-        }
-        if self.release_reservation_of(frame, updates) {
-            return HardFault::WasFree;
-        }
-        match self.extent_around(frame) {
-            Some((space, page)) => self.take_out_of_extent(space, page, frame, updates),
-            None => HardFault::Uncorrected,
-        }
+fn move_away(
+    core: &mut Core,
+    processes: &Processes,
+    frame: Frame,
+    updates: &mut Vec<Update>,
+) -> HardFault {
+    if frame.number() >= core.memory.usable_frames() {
+        return HardFault::Uncorrected;
     }
-
-    /// The page of an extent that `frame` is in place for. Frames fail seldom: all mappings are
-    /// looked through.
-    fn extent_around(&self, frame: Frame) -> Option<(SpaceId, u64)> {
-        self.processes.values().find_map(|&id| {
-            let space = self.space(id).ok()?;
-            let page = space.page_of_frame(frame)?;
-            let (_, extent) = space.extent_at(page)?;
-            (!extent.stays_whole()).then_some((id, page))
-        })
+    if core.memory.zones().is_free(frame) {
+        return HardFault::WasFree;
     }
-
-    fn take_out_of_extent(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        frame: Frame,
-        updates: &mut Vec<Update>,
-    ) -> HardFault {
-        let Ok((space, mut effects)) = self.parts(id, updates) else {
-            return HardFault::Uncorrected;
+    if let Some((space, page)) = core.kept_page(frame) {
+        return match replace_kept_frame(core, space, page, updates) {
+            Ok(()) => HardFault::Escaped,
+            Err(_) => HardFault::Uncorrected,
         };
-        let (first, extent) = space.extent_at(page).expect("it was found there");
-        let mechanism = extent.mechanism();
-        if mechanism.relocate(space, first, &mut effects) {
-            self.extents_relocated += 1;
-            return HardFault::Relocated;
-        }
-        if let Some(detacher) = mechanism.detacher(space) {
-            let permissions = space.extent(first).permissions();
-            let punched = space.detach_with(detacher, page, true, permissions, &mut effects);
-            return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
-        }
-        let broken_up = mechanism.break_up(space, first, &mut effects);
-        if broken_up.is_ok() && self.migrate(frame, updates) {
-            HardFault::Split
-        } else {
-            HardFault::Uncorrected
-        }
+    }
+    if migration::migrate(core, frame, updates) {
+        return HardFault::Moved;
+    }
+    // An owner that is recorded may have left while the frame is a part of a 2MB page.
+    if core.memory.is_shared(frame) {
+        return HardFault::Uncorrected;
+    }
+    if reservation::release_frame(core, processes, frame, updates) {
+        return HardFault::WasFree;
+    }
+    match extent_around(core, processes, frame) {
+        Some((space, page)) => take_out_of_extent(core, space, page, frame, updates),
+        None => HardFault::Uncorrected,
+    }
+}
+
+/// Gives a page that an overlay keeps another frame.
+fn replace_kept_frame(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let mechanism = space.overlay().expect("it keeps the page").mechanism();
+    mechanism.replace_frame(space, page, &mut effects)
+}
+
+/// The page of an extent that `frame` is in place for. Frames fail seldom: all mappings are
+/// looked through.
+fn extent_around(core: &Core, processes: &Processes, frame: Frame) -> Option<(SpaceId, u64)> {
+    processes.iter().find_map(|(_, id)| {
+        let space = core.space(id).ok()?;
+        let page = space.page_of_frame(frame)?;
+        let (_, extent) = space.extent_at(page)?;
+        (!extent.stays_whole()).then_some((id, page))
+    })
+}
+
+fn take_out_of_extent(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    frame: Frame,
+    updates: &mut Vec<Update>,
+) -> HardFault {
+    let Ok((space, mut effects)) = core.parts(id, updates) else {
+        return HardFault::Uncorrected;
+    };
+    let (first, extent) = space.extent_at(page).expect("it was found there");
+    let (mechanism, pages) = (extent.mechanism(), first..first + extent.pages());
+    if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+        return HardFault::Uncorrected;
+    }
+    if mechanism.relocate(space, first, &mut effects) {
+        core.faults.extents_relocated += 1;
+        return HardFault::Relocated;
+    }
+    if let Some(detacher) = mechanism.detacher(space) {
+        let permissions = space.extent(first).permissions();
+        let punched = space.detach_with(detacher, page, true, permissions, &mut effects);
+        return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
+    }
+    let broken_up = mechanism.break_up(space, first, &mut effects);
+    if broken_up.is_ok() && migration::migrate(core, frame, updates) {
+        HardFault::Split
+    } else {
+        HardFault::Uncorrected
     }
 }

@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Frame, HoleSet};
 
-use super::Kernel;
-use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner};
+use super::Core;
+use crate::memory::{BLOCK_ORDER, Owner};
 use crate::memory_map::block_frames;
 use crate::space::{FrameVisitor, visit_run};
 use crate::{
-    BlockFrames, FrameClass, FrameState, FreeMemory, MemoryMap, Occupancy, OccupancyBuilder,
-    OsError, OtherUse,
+    BlockFrames, FrameClass, FrameState, MemoryMap, Occupancy, OccupancyBuilder, OsError, OtherUse,
 };
 
-/// What is said of the frames of one block.
+/// Use of the frames of one block.
 enum BlockUse {
     /// All of them are this.
     Whole(FrameClass),
@@ -25,7 +24,7 @@ enum BlockUse {
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// What is said of the memory's frames; of those nothing is said of, that they are unmovable.
+/// Use of all frames; those that nobody names are unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
@@ -33,78 +32,63 @@ struct FrameUses {
     free: BTreeMap<u64, u64>,
 }
 
-impl Kernel {
-    /// What lies where in physical memory at this moment.
-    pub fn memory_map(&self) -> MemoryMap {
-        let mut uses = FrameUses::default();
-        self.tell_uses(&mut uses);
-        uses.into_map(self.memory.end_frame())
-    }
+/// A picture of physical memory at this moment.
+pub(super) fn map(core: &Core) -> MemoryMap {
+    let mut uses = FrameUses::default();
+    tell_uses(core, &mut uses);
+    uses.into_map(core.memory.end_frame())
+}
 
-    /// What every frame holds at this moment, as a snapshot of a real machine would tell it.
-    ///
-    /// # Errors
-    /// If the memory is larger than a snapshot can be.
-    pub fn occupancy(&self) -> Result<Occupancy, OsError> {
-        let mut uses = FrameUses::default();
-        self.tell_uses(&mut uses);
-        uses.into_occupancy(self.memory.end_frame())
-    }
+/// The state of every frame at this moment.
+pub(super) fn occupancy(core: &Core) -> Result<Occupancy, OsError> {
+    let mut uses = FrameUses::default();
+    tell_uses(core, &mut uses);
+    uses.into_occupancy(core.memory.end_frame())
+}
 
-    /// The free blocks of each order at this moment.
-    pub fn free_memory(&self) -> FreeMemory {
-        FreeMemory::of(self.memory.zones())
+/// Says of every frame what it is used for. What nobody names here is unmovable: page tables,
+/// the hole bitmap, injected frames of others.
+fn tell_uses(core: &Core, uses: &mut FrameUses) {
+    for zone in core.memory.zones().iter() {
+        for (first, frames) in zone.buddy.free_runs() {
+            uses.add_free(first, frames);
+        }
+        for (block, free) in zone.buddy.partly_free() {
+            uses.frames(block, &free, FrameClass::Free);
+        }
     }
-
-    /// Mapped memory in bytes at this moment; a frame counts once for every page that maps it.
-    pub fn mapped_bytes(&self) -> u64 {
-        self.usage().mapped_pages() * FRAME_BYTES
+    tell_recorded(core, uses);
+    for (block, frames, class) in core.memory.residents() {
+        uses.frames(block, &frames, class);
     }
+    for absent in core.memory.absent() {
+        visit_run(absent, FrameClass::Absent, uses);
+    }
+    for space in core.live_spaces() {
+        space.visit_frames(uses);
+    }
+}
 
-    /// Says of every frame what it is used for. What nobody names here is unmovable: page tables,
-    /// the hole bitmap, injected frames of others.
-    fn tell_uses(&self, uses: &mut FrameUses) {
-        for zone in self.memory.zones().iter() {
-            for (first, frames) in zone.buddy.free_runs() {
-                uses.add_free(first, frames);
+/// Says what the frames hold whose owners are recorded, the frames of a block together.
+fn tell_recorded(core: &Core, uses: &mut FrameUses) {
+    let mut current = None;
+    let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
+    let mut tell = |block: Option<Frame>, sets: &mut [HoleSet]| {
+        for (&class, set) in FrameClass::ALL.iter().zip(sets) {
+            let set = std::mem::take(set);
+            if let Some(block) = block.filter(|_| !set.is_empty()) {
+                uses.frames(block, &set, class);
             }
-            for (block, free) in zone.buddy.partly_free() {
-                uses.frames(block, &free, FrameClass::Free);
-            }
         }
-        self.tell_recorded(uses);
-        for (block, frames, class) in self.memory.residents() {
-            uses.frames(block, &frames, class);
+    };
+    for (block, index, owner) in core.memory.recorded() {
+        if current != Some(block) {
+            tell(current, &mut sets);
+            current = Some(block);
         }
-        for absent in self.memory.absent() {
-            visit_run(absent, FrameClass::Absent, uses);
-        }
-        for space in self.live_spaces() {
-            space.visit_frames(uses);
-        }
+        sets[class_of(owner) as usize].insert(index);
     }
-
-    /// Says what the frames hold whose owners are recorded, the frames of a block together.
-    fn tell_recorded(&self, uses: &mut FrameUses) {
-        let mut current = None;
-        let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
-        let mut tell = |block: Option<Frame>, sets: &mut [HoleSet]| {
-            for (&class, set) in FrameClass::ALL.iter().zip(sets) {
-                let set = std::mem::take(set);
-                if let Some(block) = block.filter(|_| !set.is_empty()) {
-                    uses.frames(block, &set, class);
-                }
-            }
-        };
-        for (block, index, owner) in self.memory.recorded() {
-            if current != Some(block) {
-                tell(current, &mut sets);
-                current = Some(block);
-            }
-            sets[class_of(owner) as usize].insert(index);
-        }
-        tell(current, &mut sets);
-    }
+    tell(current, &mut sets);
 }
 
 /// The class of what a recorded frame holds.
@@ -210,7 +194,7 @@ impl FrameUses {
     }
 }
 
-/// As which state of a real machine's frame the class counts.
+/// The state that a real machine's snapshot has for frames of this class.
 fn state_of(class: FrameClass) -> FrameState {
     match class {
         FrameClass::Free => FrameState::Free,

@@ -2,111 +2,112 @@
 
 use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
-use super::Kernel;
+use super::{Core, migration, subpage};
 use crate::memory::complement;
-use crate::space::{Present, page_at, region_of};
+use crate::space::{Departure, Present, page_at, pages_of, region_of};
 
-impl Kernel {
-    /// Patches the allocated holes of a perforated page whose in-place frames are free or, with
-    /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
-    /// ones, as patching them would use memory that nobody touched, and those with permissions or
-    /// a shared frame of their own.
-    pub(super) fn patch_holes(
-        &mut self,
-        id: SpaceId,
-        number: u64,
-        moves: bool,
-        updates: &mut Vec<Update>,
-    ) -> u64 {
-        let mut patched = self.patch_alike(id, number, moves, updates);
-        if self.end_copy_on_write(id, number, updates) {
-            patched += self.patch_alike(id, number, moves, updates);
-        }
-        patched
+/// Patches the allocated holes of a perforated page whose in-place frames are free or, with
+/// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
+/// ones, as patching them would use memory that nobody touched, and those with permissions or
+/// a shared frame of their own.
+pub(super) fn patch_holes(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    moves: bool,
+    updates: &mut Vec<Update>,
+) -> u64 {
+    let mut patched = patch_alike(core, id, number, moves, updates);
+    if end_copy_on_write(core, id, number, updates) {
+        patched += patch_alike(core, id, number, moves, updates);
     }
+    patched
+}
 
-    /// Makes a perforated page writable that waits for its copy on write although nobody else
-    /// maps it any more, if holes that were written keep permissions of their own only for that.
-    /// Returns whether it did so.
-    fn end_copy_on_write(&mut self, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
-        let Some(permissions) = self.permissions_after_copies(id, number) else { return false };
-        let (space, mut effects) = self.parts(id, updates).expect("it was just looked at");
+/// Makes a perforated page writable that waits for its copy on write although nobody else
+/// maps it any more, if holes that were written keep permissions of their own only for that.
+/// Returns whether it did so.
+fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
+    let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
+    let (space, mut effects) = core.parts(id, updates).expect("it was just looked at");
+    let left = space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects);
+    if left.is_ok() {
         space.protect_perforated(number, permissions, &mut effects);
-        true
     }
+    left.is_ok()
+}
 
-    fn permissions_after_copies(&self, id: SpaceId, number: u64) -> Option<Permissions> {
-        let space = self.space(id).ok()?;
-        let perforated = space.perforated(number)?;
-        let in_place = complement(&perforated.holes);
-        // All sub-pages in place are of one area.
-        let first = in_place.iter().next()?;
-        let area = space.areas.find(page_at(number, first))?.attributes;
-        let permissions = area.effective();
-        let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
-        if !waits || self.memory.any_shared(perforated.block, &in_place) {
-            return None;
+fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Permissions> {
+    let space = core.space(id).ok()?;
+    let perforated = space.perforated(number)?;
+    let in_place = complement(&perforated.holes);
+    // All sub-pages in place are of one area.
+    let first = in_place.iter().next()?;
+    let area = space.areas.find(page_at(number, first))?.attributes;
+    let permissions = area.effective();
+    let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
+    if !waits || core.memory.any_shared(perforated.block, &in_place) {
+        return None;
+    }
+    let was_written = |index| match space.find(page_at(number, index)) {
+        Some(Present::Detached(frame, own)) => {
+            own == permissions
+                && frame != perforated.in_place(index)
+                && !core.memory.is_shared(frame)
         }
-        let was_written = |index| match space.find(page_at(number, index)) {
-            Some(Present::Detached(frame, own)) => {
-                own == permissions
-                    && frame != perforated.in_place(index)
-                    && !self.memory.is_shared(frame)
+        _ => false,
+    };
+    perforated.holes.iter().any(was_written).then_some(permissions)
+}
+
+/// Patches the holes whose permissions are those of the page.
+fn patch_alike(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    moves: bool,
+    updates: &mut Vec<Update>,
+) -> u64 {
+    let mut patched = 0;
+    // Frames that are free come first: what is moved away must not go there.
+    for moves in [false, true].into_iter().take(1 + usize::from(moves)) {
+        for (page, in_place) in patchable(core, id, number) {
+            let is_free = core.memory.zones().is_free(in_place);
+            if !is_free && (!moves || !migration::migrate(core, in_place, updates)) {
+                continue;
             }
-            _ => false,
-        };
-        perforated.holes.iter().any(was_written).then_some(permissions)
-    }
-
-    /// Patches the holes whose permissions are those of the page.
-    fn patch_alike(
-        &mut self,
-        id: SpaceId,
-        number: u64,
-        moves: bool,
-        updates: &mut Vec<Update>,
-    ) -> u64 {
-        let mut patched = 0;
-        // Frames that are free come first: what is moved away must not go there.
-        for moves in [false, true].into_iter().take(1 + usize::from(moves)) {
-            for (page, in_place) in self.patchable(id, number) {
-                let is_free = self.memory.zones().is_free(in_place);
-                if !is_free && (!moves || !self.migrate(in_place, updates)) {
-                    continue;
-                }
-                let page = VirtualPage::new(page);
-                patched += u64::from(self.patch_subpage(id, page, updates).is_ok());
-            }
-        }
-        patched
-    }
-
-    /// Patches holes of the one perforated page that a block is mapped as.
-    pub(super) fn patch_block(&mut self, block: Frame, updates: &mut Vec<Update>) -> u64 {
-        match *self.memory.perforated_users(block) {
-            [(id, page)] => self.patch_holes(id, region_of(page.number()), true, updates),
-            _ => 0,
+            let page = VirtualPage::new(page);
+            patched += u64::from(subpage::patch(core, id, page, updates).is_ok());
         }
     }
+    patched
+}
 
-    /// Pages of holes that may be patched, and their in-place frames.
-    fn patchable(&self, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
-        let Ok(space) = self.space(id) else { return Vec::new() };
-        let Some(perforated) = space.perforated(number) else { return Vec::new() };
-        let in_place = complement(&perforated.holes);
-        if self.memory.any_shared(perforated.block, &in_place) {
-            return Vec::new();
-        }
-        let page_of = |index: usize| page_at(number, index);
-        let holes = perforated.holes.iter().map(|index| (page_of(index), index));
-        let patchable = holes.filter(|&(page, index)| match space.find(page) {
-            Some(Present::Detached(frame, permissions)) => {
-                permissions == perforated.permissions
-                    && frame != perforated.in_place(index)
-                    && !self.memory.is_shared(frame)
-            }
-            _ => false,
-        });
-        patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
+/// Patches holes of the one perforated page that a block is mapped as.
+pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Update>) -> u64 {
+    match *core.memory.perforated_users(block) {
+        [(id, page)] => patch_holes(core, id, region_of(page.number()), true, updates),
+        _ => 0,
     }
+}
+
+/// Pages of holes that may be patched, and their in-place frames.
+fn patchable(core: &Core, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
+    let Ok(space) = core.space(id) else { return Vec::new() };
+    let Some(perforated) = space.perforated(number) else { return Vec::new() };
+    let in_place = complement(&perforated.holes);
+    if core.memory.any_shared(perforated.block, &in_place) {
+        return Vec::new();
+    }
+    let page_of = |index: usize| page_at(number, index);
+    let holes = perforated.holes.iter().map(|index| (page_of(index), index));
+    let patchable = holes.filter(|&(page, index)| match space.find(page) {
+        Some(Present::Detached(frame, permissions)) => {
+            permissions == perforated.permissions
+                && frame != perforated.in_place(index)
+                && !core.memory.is_shared(frame)
+        }
+        _ => false,
+    });
+    patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
 }

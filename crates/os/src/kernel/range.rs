@@ -3,52 +3,69 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SpaceId, Update};
+use perforate_types::{HoleSet, Permissions, SpaceId, Update};
 
-use super::Kernel;
+use super::Core;
 use crate::OsError;
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Part, Present, allowed, covers, first_of, page_at,
-    subpages_of,
+    AddressSpace, Area, Attributes, Departure, Effects, Part, Present, allowed, covers, effective,
+    first_of, page_at, subpages_of,
 };
 
-impl Kernel {
-    /// Unmaps all pages of a range and gives up their frames; areas stay.
-    pub(super) fn drop_range(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.leave_segment(id, &pages, updates)?;
-        self.contents.forget(id, &pages);
-        let (space, mut effects) = self.parts(id, updates)?;
-        space.forget_reclaimed(&pages, &mut effects.memory.swap);
-        for first in space.wide_within(&pages) {
-            if space.has_wide(first) {
-                space.drop_extent(first, &pages, &mut effects)?;
-            }
+/// Unmaps all pages of a range and gives up their frames; areas stay.
+pub(super) fn unmap(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.leave_overlay(&pages, Departure::Unmapped, &mut effects)?;
+    core.contents.forget(id, &pages);
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.forget_reclaimed(&pages, &mut effects.memory.swap);
+    for first in space.wide_within(&pages) {
+        if space.has_wide(first) {
+            space.drop_extent(first, &pages, &mut effects)?;
         }
-        for number in space.regions_within(&pages) {
-            let subpages = subpages_of(&pages, number);
-            space.drop_subpages(number, &subpages, &mut effects)?;
-        }
-        Ok(())
     }
+    for number in space.regions_within(&pages) {
+        let subpages = subpages_of(&pages, number);
+        space.drop_subpages(number, &subpages, &mut effects)?;
+    }
+    Ok(())
+}
 
-    /// Gives the mappings of a range the permissions that their areas have now.
-    pub(super) fn protect_range(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let (space, mut effects) = self.parts(id, updates)?;
-        for area in space.areas.within(pages) {
-            space.protect_area(area, &mut effects)?;
-        }
-        Ok(())
+/// Gives a range other permissions; `accessible` is false where nothing is allowed (PROT_NONE).
+pub(super) fn protect(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    (permissions, accessible): (Permissions, bool),
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let departure = Departure::Protected(effective(permissions, accessible));
+    space.leave_overlay(&pages, departure, &mut effects)?;
+    space.areas.change(pages.clone(), |attributes| {
+        attributes.permissions = permissions;
+        attributes.accessible = accessible;
+    });
+    protect_mappings(core, id, pages, updates)
+}
+
+/// Gives the mappings of a range the permissions that their areas have now.
+pub(super) fn protect_mappings(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    for area in space.areas.within(pages) {
+        space.protect_area(area, &mut effects)?;
     }
+    Ok(())
 }
 
 impl AddressSpace {

@@ -20,9 +20,11 @@ use std::ops::Range;
 use perforate_types::{HoleSet, SpaceId, Update};
 
 use super::deferral::Deferral;
-use super::{Kernel, SpaceRegion};
+use super::{Core, SpaceRegion, reservation, swap};
 use crate::OsError;
-use crate::space::{AddressSpace, Mapping, Present, page_at, pages_of, regions_of, subpages_of};
+use crate::space::{
+    AddressSpace, Departure, Mapping, Present, page_at, pages_of, regions_of, subpages_of,
+};
 
 /// State and figures of reclaim.
 #[derive(Default)]
@@ -35,13 +37,18 @@ pub(super) struct Reclaim {
     pub(super) advised_pages: u64,
 }
 
-impl Kernel {
+impl Reclaim {
     /// Takes memory from programs if it is short. Whoever is about to touch a page names its
     /// region, which is the last to go.
     #[inline]
-    pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>, updates: &mut Vec<Update>) {
-        if self.memory.is_short() {
-            self.make_room(self.memory.high_watermark(), avoid, updates);
+    pub(super) fn relieve(
+        &mut self,
+        core: &mut Core,
+        avoid: Option<SpaceRegion>,
+        updates: &mut Vec<Update>,
+    ) {
+        if core.memory.is_short() {
+            self.make_room(core, core.memory.high_watermark(), avoid, updates);
         }
     }
 
@@ -50,25 +57,26 @@ impl Kernel {
     #[cold]
     pub(super) fn make_room(
         &mut self,
+        core: &mut Core,
         free_frames: u64,
         avoid: Option<SpaceRegion>,
         updates: &mut Vec<Update>,
     ) {
-        if self.break_reservations(free_frames, updates) && self.free_frames() >= free_frames {
+        if reservation::release(core, free_frames, updates) && core.free_frames() >= free_frames {
             return;
         }
-        let others = self.memory.reclaimable_frames();
-        if self.free_frames() + others >= free_frames || !self.may_reclaim() {
+        let others = core.memory.reclaimable_frames();
+        if core.free_frames() + others >= free_frames || !may_reclaim(core) {
             return;
         }
-        if !self.reclaim.rounds.is_due() {
+        if !self.rounds.is_due() {
             return;
         }
-        self.note_peak();
+        core.note_peak();
         if others > 0 {
-            self.memory.reclaim();
+            core.memory.reclaim();
         }
-        while self.free_frames() < free_frames && self.reclaim_region(avoid, updates) {}
+        while core.free_frames() < free_frames && self.reclaim_region(core, avoid, updates) {}
     }
 
     /// After an operation on a page of `place` that failed for want of memory: takes memory from
@@ -76,6 +84,7 @@ impl Kernel {
     /// again. It ends, as what is taken either is gone or fills up the swap.
     pub(super) fn relieves<T>(
         &mut self,
+        core: &mut Core,
         result: &Result<T, OsError>,
         place: SpaceRegion,
         updates: &mut Vec<Update>,
@@ -84,169 +93,166 @@ impl Kernel {
             return false;
         }
         // What is free may lie in too small pieces: more than that is asked for.
-        let wanted = self.free_frames() + self.memory.high_watermark();
-        if self.break_reservations(wanted, updates) {
+        let wanted = core.free_frames() + core.memory.high_watermark();
+        if reservation::release(core, wanted, updates) {
             return true;
         }
-        if !self.may_reclaim() {
+        if !may_reclaim(core) {
             return false;
         }
-        self.note_peak();
-        self.reclaim_region(Some(place), updates)
-    }
-
-    /// Whether there is anything to take, at a glance.
-    fn may_reclaim(&self) -> bool {
-        self.memory.swap.free_slots() > 0 || self.live_spaces().any(AddressSpace::is_advised_free)
-    }
-
-    fn free_frames(&self) -> u64 {
-        self.memory.zones().free_frames()
+        core.note_peak();
+        self.reclaim_region(core, Some(place), updates)
     }
 
     /// Takes one region's pages; returns whether any frame is free now that was not.
-    fn reclaim_region(&mut self, avoid: Option<SpaceRegion>, updates: &mut Vec<Update>) -> bool {
-        if self.drop_advised(updates) || self.swap_out_next(avoid, updates) {
-            self.reclaim.rounds.reset();
+    fn reclaim_region(
+        &mut self,
+        core: &mut Core,
+        avoid: Option<SpaceRegion>,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        if self.drop_advised(core, updates) || self.swap_out_next(core, avoid, updates) {
+            self.rounds.reset();
             return true;
         }
         // The region of the fault itself, if nothing else is left: its page is not mapped yet, or
         // will be found swapped.
-        if avoid.is_some_and(|place| self.swap_out(place, updates)) {
+        if avoid.is_some_and(|place| swap::write_out(core, place, updates)) {
             return true;
         }
-        self.reclaim.rounds.failed();
+        self.rounds.failed();
         false
     }
 
     /// Drops the pages of a region that were advised free. The advice is forgotten even where a
     /// page stays since others map it too.
-    fn drop_advised(&mut self, updates: &mut Vec<Update>) -> bool {
-        for slot in 0..self.spaces.len() {
+    fn drop_advised(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> bool {
+        for slot in 0..core.spaces.len() {
             let id = SpaceId(slot as u16);
             while let Some((number, advised)) =
-                self.spaces[slot].as_mut().and_then(|space| space.take_advised())
+                core.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
-                self.break_up_for_reclaim((id, number), updates);
-                let mut pages = self.reclaimable(id, number);
+                break_up(core, (id, number), updates);
+                let mut pages = reclaimable(core, id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
-                if self.take_out(id, number, &pages, updates) {
+                if take_out(core, id, number, &pages, updates) {
                     for index in pages.iter() {
                         let page = page_at(number, index);
-                        self.contents.forget(id, &(page..page + 1));
+                        core.contents.forget(id, &(page..page + 1));
                     }
-                    self.reclaim.advised_pages += pages.count() as u64;
+                    self.advised_pages += pages.count() as u64;
                     return true;
                 }
             }
         }
         false
     }
+}
 
-    /// Unmaps these pages and frees their frames; returns whether it could be done and there were
-    /// any. A 2MB page of which only a part goes is split or punched, for which a frame may be
-    /// missing.
-    pub(super) fn take_out(
-        &mut self,
-        id: SpaceId,
-        number: u64,
-        pages: &HoleSet,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        if pages.is_empty() {
-            return false;
-        }
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        let stays = |index: usize| {
-            space.frame_of(page_at(number, index)).is_some() && !pages.contains(index)
-        };
-        let whole = !(0..HoleSet::SUBPAGES).any(stays);
-        let pages = if whole { HoleSet::FULL } else { *pages };
-        space.drop_subpages(number, &pages, &mut effects).is_ok()
+/// Whether there is anything to take, at a glance.
+fn may_reclaim(core: &Core) -> bool {
+    core.memory.swap.free_slots() > 0 || core.live_spaces().any(AddressSpace::is_advised_free)
+}
+
+/// Unmaps these pages and frees their frames; returns whether it could be done and there were
+/// any. A 2MB page of which only a part goes is split or punched, for which a frame may be
+/// missing.
+pub(super) fn take_out(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    pages: &HoleSet,
+    updates: &mut Vec<Update>,
+) -> bool {
+    if pages.is_empty() {
+        return false;
     }
+    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+    let stays =
+        |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
+    let whole = !(0..HoleSet::SUBPAGES).any(stays);
+    let pages = if whole { HoleSet::FULL } else { *pages };
+    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).is_ok()
+        && space.drop_subpages(number, &pages, &mut effects).is_ok()
+}
 
-    /// The mapped pages of a region that are private anonymous memory of nobody else and have no
-    /// permissions of their own, which swap would not remember. What a 2MB page translates in
-    /// place stays together; what lies in a direct segment stays.
-    pub(super) fn reclaimable(&self, id: SpaceId, number: u64) -> HoleSet {
-        let Ok(space) = self.space(id) else { return HoleSet::EMPTY };
-        let in_place_stays = match space.region(number).map(|region| &region.mapping) {
-            None if !changeable(space, number) => return HoleSet::EMPTY,
-            Some(Mapping::Extent(extent)) => Some(extent.is_shared(&self.memory)),
-            _ => None,
-        };
-        let mut pages = HoleSet::EMPTY;
-        for area in space.areas.within(pages_of(number)) {
-            if !area.attributes.is_private_anonymous() {
-                continue;
-            }
-            let allowed = area.attributes.effective();
-            for index in subpages_of(&area.pages(), number).iter() {
-                let Some(present) = space.find(page_at(number, index)) else { continue };
-                let Some(frame) = present.frame() else { continue };
-                let stays = match present {
-                    Present::InPlace(..) => in_place_stays,
-                    _ => None,
-                };
-                let stays = stays.unwrap_or_else(|| self.memory.is_shared(frame));
-                let own = present.permissions();
-                let stays = stays || space.in_segment(page_at(number, index));
-                if !stays && own.execute == allowed.execute && own.user == allowed.user {
-                    pages.insert(index);
-                }
-            }
+/// The mapped pages of a region that are private anonymous memory of nobody else and have no
+/// permissions of their own, which swap would not remember. What a 2MB page translates in
+/// place stays together; what an overlay keeps stays.
+pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
+    let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
+    let in_place_stays = match space.region(number).map(|region| &region.mapping) {
+        None if !changeable(space, number) => return HoleSet::EMPTY,
+        Some(Mapping::Extent(extent)) => Some(extent.is_shared(&core.memory)),
+        _ => None,
+    };
+    let mut pages = HoleSet::EMPTY;
+    for area in space.areas.within(pages_of(number)) {
+        if !area.attributes.is_private_anonymous() {
+            continue;
         }
-        pages
-    }
-
-    /// Breaks up an extent of other size than 2MB in a region of which single pages are to go, unless
-    /// others map it too, so that nothing of it can go. Without memory for a node it stays.
-    pub(super) fn break_up_for_reclaim(
-        &mut self,
-        (id, number): SpaceRegion,
-        updates: &mut Vec<Update>,
-    ) {
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return };
-        let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
-        let extent = space.extent(first);
-        if !extent.stays_whole() && !extent.is_shared(effects.memory) {
-            // Where it fails the region has nothing to reclaim.
-            let _ = space.break_up(first, &mut effects);
-        }
-    }
-
-    /// MADV_FREE: the mapped pages may be dropped when memory is short; swapped ones are dropped at
-    /// once, as in Linux.
-    pub(super) fn advise_free(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let (space, effects) = self.parts(id, updates)?;
-        let areas = space.areas.within(pages);
-        let mut dropped = Vec::new();
-        for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
-            let pages = area.pages();
-            if space.any_swapped(pages.clone()) {
-                for number in regions_of(&pages) {
-                    let swapped = space.swapped_pages(number);
-                    let of_region = swapped.iter().map(|index| page_at(number, index));
-                    dropped.extend(of_region.filter(|page| pages.contains(page)));
-                }
-                space.forget_reclaimed(&pages, &mut effects.memory.swap);
-            }
-            for number in space.mapped_regions(&pages) {
-                let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();
-                let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
-                space.advise_free(number, &mapped);
+        let allowed = area.attributes.effective();
+        for index in subpages_of(&area.pages(), number).iter() {
+            let Some(present) = space.find(page_at(number, index)) else { continue };
+            let Some(frame) = present.frame() else { continue };
+            let stays = match present {
+                Present::InPlace(..) => in_place_stays,
+                _ => None,
+            };
+            let stays = stays.unwrap_or_else(|| core.memory.is_shared(frame));
+            let own = present.permissions();
+            let stays = stays || space.is_kept(page_at(number, index));
+            if !stays && own.execute == allowed.execute && own.user == allowed.user {
+                pages.insert(index);
             }
         }
-        for page in dropped {
-            self.contents.forget(id, &(page..page + 1));
-        }
-        Ok(())
     }
+    pages
+}
+
+/// Breaks up an extent of other size than 2MB in a region of which single pages are to go, unless
+/// others map it too, so that nothing of it can go. Without memory for a node it stays.
+pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion, updates: &mut Vec<Update>) {
+    let Ok((space, mut effects)) = core.parts(id, updates) else { return };
+    let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
+    let extent = space.extent(first);
+    if !extent.stays_whole() && !extent.is_shared(effects.memory) {
+        // Where it fails the region has nothing to reclaim.
+        let _ = space.break_up(first, &mut effects);
+    }
+}
+
+/// MADV_FREE: the mapped pages may be dropped when memory is short; swapped ones are dropped at
+/// once, as in Linux.
+pub(super) fn advise_free(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, effects) = core.parts(id, updates)?;
+    let areas = space.areas.within(pages);
+    let mut dropped = Vec::new();
+    for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
+        let pages = area.pages();
+        if space.any_swapped(pages.clone()) {
+            for number in regions_of(&pages) {
+                let swapped = space.swapped_pages(number);
+                let of_region = swapped.iter().map(|index| page_at(number, index));
+                dropped.extend(of_region.filter(|page| pages.contains(page)));
+            }
+            space.forget_reclaimed(&pages, &mut effects.memory.swap);
+        }
+        for number in space.mapped_regions(&pages) {
+            let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();
+            let mapped = subpages_of(&pages, number).iter().filter(is_mapped).collect();
+            space.advise_free(number, &mapped);
+        }
+    }
+    for page in dropped {
+        core.contents.forget(id, &(page..page + 1));
+    }
+    Ok(())
 }
 
 /// Whether an extent of other size than 2MB maps a part of the region and may be changed.

@@ -4,58 +4,58 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
-use super::Kernel;
+use super::{Core, areas, range};
 use crate::OsError;
-use crate::space::{AddressSpace, Effects, Present, covers, first_of, page_at, subpages_of};
+use crate::space::{
+    AddressSpace, Departure, Effects, Present, covers, first_of, page_at, subpages_of,
+};
 
-impl Kernel {
-    pub(super) fn remap(
-        &mut self,
-        id: SpaceId,
-        from: Range<u64>,
-        to: Range<u64>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let attributes = {
-            let areas = &self.space(id)?.areas;
-            areas.find(from.end.max(from.start + 1) - 1).map(|area| area.attributes)
-        };
-        let Some(attributes) = attributes else { return Ok(()) };
-        if from.start == to.start {
-            if to.end < from.end {
-                return self.unmap_area(id, to.end..from.end, updates);
-            }
-            let more = from.end..to.end;
-            self.drop_range(id, more.clone(), updates)?;
-            if !more.is_empty() {
-                self.parts(id, updates)?.0.areas.insert(more, attributes);
-            }
-            return Ok(());
+/// Moves a mapping, grows it or shrinks it.
+pub(super) fn remap(
+    core: &mut Core,
+    id: SpaceId,
+    from: Range<u64>,
+    to: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let attributes = {
+        let areas = &core.space(id)?.areas;
+        areas.find(from.end.max(from.start + 1) - 1).map(|area| area.attributes)
+    };
+    let Some(attributes) = attributes else { return Ok(()) };
+    if from.start == to.start {
+        if to.end < from.end {
+            return areas::unmap(core, id, to.end..from.end, updates);
         }
-        if from.start < to.end && to.start < from.end {
-            let length_bytes = (to.end - to.start) << 12;
-            return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
+        let more = from.end..to.end;
+        range::unmap(core, id, more.clone(), updates)?;
+        if !more.is_empty() {
+            core.parts(id, updates)?.0.areas.insert(more, attributes);
         }
-        if self.space(id)?.meets_segment(&from) {
-            self.dissolve(id, updates)?;
-        }
-        self.unmap_area(id, to.clone(), updates)?;
-        let length = (from.end - from.start).min(to.end - to.start);
-        let moved = from.start..from.start + length;
-        self.contents.copy(id, moved.clone(), id, to.start);
-        let (space, mut effects) = self.parts(id, updates)?;
-        for part in space.areas.within(moved.clone()) {
-            let start = part.start - from.start + to.start;
-            let end = part.end - from.start + to.start;
-            space.areas.insert(start..end, part.attributes.moved(from.start, to.start));
-        }
-        if length < to.end - to.start {
-            space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
-        }
-        space.move_reclaimed(&moved, to.start);
-        space.move_range(&moved, to.start, &mut effects)?;
-        self.unmap_area(id, from, updates)
+        return Ok(());
     }
+    if from.start < to.end && to.start < from.end {
+        let length_bytes = (to.end - to.start) << 12;
+        return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
+    }
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.leave_overlay(&from, Departure::Moved, &mut effects)?;
+    areas::unmap(core, id, to.clone(), updates)?;
+    let length = (from.end - from.start).min(to.end - to.start);
+    let moved = from.start..from.start + length;
+    core.contents.copy(id, moved.clone(), id, to.start);
+    let (space, mut effects) = core.parts(id, updates)?;
+    for part in space.areas.within(moved.clone()) {
+        let start = part.start - from.start + to.start;
+        let end = part.end - from.start + to.start;
+        space.areas.insert(start..end, part.attributes.moved(from.start, to.start));
+    }
+    if length < to.end - to.start {
+        space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
+    }
+    space.move_reclaimed(&moved, to.start);
+    space.move_range(&moved, to.start, &mut effects)?;
+    areas::unmap(core, id, from, updates)
 }
 
 impl AddressSpace {

@@ -3,45 +3,41 @@
 
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
 
-use super::Kernel;
+use super::Core;
+use super::processes::Processes;
 
-impl Kernel {
-    /// Gives reserved frames that were not touched yet to everybody, from the lowest address of
-    /// the first address space on, until `free_frames` are free. Returns whether there were any.
-    pub(super) fn break_reservations(
-        &mut self,
-        free_frames: u64,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        let mut released = 0;
-        for slot in 0..self.spaces.len() {
-            let id = SpaceId(slot as u16);
-            let mut next = 0;
-            while self.memory.zones().free_frames() < free_frames {
-                let Ok((space, mut effects)) = self.parts(id, updates) else { break };
-                let region = (space.usage().reserved > 0).then(|| space.next_region(next));
-                let Some(Some(number)) = region else { break };
-                released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
-                next = number + 1;
-            }
+/// Gives reserved frames that were not touched yet to everybody, from the lowest address of
+/// the first address space on, until `free_frames` are free. Returns whether there were any.
+pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Update>) -> bool {
+    let mut released = 0;
+    for slot in 0..core.spaces.len() {
+        let id = SpaceId(slot as u16);
+        let mut next = 0;
+        while core.free_frames() < free_frames {
+            let Ok((space, mut effects)) = core.parts(id, updates) else { break };
+            let region = (space.usage().reserved > 0).then(|| space.next_region(next));
+            let Some(Some(number)) = region else { break };
+            released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
+            next = number + 1;
         }
-        released > 0
     }
+    released > 0
+}
 
-    /// Gives up the reservation of a frame; returns whether there was one.
-    pub(super) fn release_reservation_of(
-        &mut self,
-        frame: Frame,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        let block = frame.align_down(PageSize::Size2M);
-        let index = frame.index_in(PageSize::Size2M);
-        let found = self.processes.values().find_map(|&id| {
-            let number = self.space(id).ok()?.reserving_region(block, index)?;
-            Some((id, number))
-        });
-        let Some((id, number)) = found else { return false };
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return false };
-        space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
-    }
+/// Gives up the reservation of a frame; returns whether there was one.
+pub(super) fn release_frame(
+    core: &mut Core,
+    processes: &Processes,
+    frame: Frame,
+    updates: &mut Vec<Update>,
+) -> bool {
+    let block = frame.align_down(PageSize::Size2M);
+    let index = frame.index_in(PageSize::Size2M);
+    let found = processes.iter().find_map(|(_, id)| {
+        let number = core.space(id).ok()?.reserving_region(block, index)?;
+        Some((id, number))
+    });
+    let Some((id, number)) = found else { return false };
+    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+    space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
 }

@@ -2,11 +2,11 @@
 
 use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
 
-use super::Kernel;
+use super::{Core, contents, sharing, swap};
 use crate::OsError;
-use crate::space::{Present, region_of};
+use crate::space::{Departure, Present, region_of};
 
-/// What becomes of the data of a sub-page that is punched out.
+/// Fate of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleContent {
     /// They are gone; the sub-page faults on touch.
@@ -17,146 +17,111 @@ pub enum HoleContent {
     Permissions(Permissions),
 }
 
-impl Kernel {
-    /// Punches sub-page `page` of an ordinary or perforated 2MB page out as a hole.
-    ///
-    /// # Errors
-    /// If the tables have no shadow directories, the page is not part of a 2MB page or is a hole
-    /// already, the data of shared memory were to move for one address space alone, or memory
-    /// runs out.
-    pub fn punch(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        hole: HoleContent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.note_peak();
-        let result = self.punch_subpage(space, page.number(), hole, updates);
-        self.conclude(updates);
-        result.map_err(|error| self.with_estimate(error))
+/// Punches a sub-page out as a hole.
+pub(super) fn punch(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    hole: HoleContent,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    if !core.config.tables.shadow_directories {
+        return Err(OsError::NoShadowDirectories);
     }
-
-    pub(super) fn punch_subpage(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        hole: HoleContent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        if !self.config.tables.shadow_directories {
-            return Err(OsError::NoShadowDirectories);
+    let (space, mut effects) = core.parts(id, updates)?;
+    let place = (id, VirtualPage::new(page));
+    let present = space.find(page).filter(|_| !space.is_kept(page));
+    let detacher = space.detacher(page);
+    let (detacher, permissions) = match (present, detacher) {
+        (Some(Present::InPlace(_, permissions)), Some(detacher)) => (detacher, permissions),
+        (Some(Present::Detached(..) | Present::Vacant), _) => {
+            return Err(OsError::AlreadyHole { space: place.0, page: place.1 });
         }
-        let (space, mut effects) = self.parts(id, updates)?;
-        let place = (id, VirtualPage::new(page));
-        let present = space.find(page).filter(|_| !space.in_segment(page));
-        let detacher = space.detacher(page);
-        let (detacher, permissions) = match (present, detacher) {
-            (Some(Present::InPlace(_, permissions)), Some(detacher)) => (detacher, permissions),
-            (Some(Present::Detached(..) | Present::Vacant), _) => {
-                return Err(OsError::AlreadyHole { space: place.0, page: place.1 });
+        _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
+    };
+    space.leave_overlay(&(page..page + 1), Departure::Remapped, &mut effects)?;
+    let frame = present.and_then(Present::frame).expect("it is mapped");
+    let others_map_it = effects.memory.is_shared(frame);
+    let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
+    match hole {
+        HoleContent::Unallocated => {
+            space.forget_advice(&(page..page + 1));
+            let frame = detacher.detach(space, page, &mut effects)?;
+            effects.memory.release(frame);
+            core.contents.forget(id, &(page..page + 1));
+            Ok(())
+        }
+        HoleContent::Moved => {
+            if !private && others_map_it {
+                return Err(OsError::SharedMemory { space: place.0, page: place.1 });
             }
-            _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
-        };
-        let frame = present.and_then(Present::frame).expect("it is mapped");
-        let others_map_it = effects.memory.is_shared(frame);
-        let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
-        match hole {
-            HoleContent::Unallocated => {
-                space.forget_advice(&(page..page + 1));
-                let frame = detacher.detach(space, page, &mut effects)?;
-                effects.memory.release(frame);
-                self.contents.forget(id, &(page..page + 1));
-                Ok(())
-            }
-            HoleContent::Moved => {
-                if !private && others_map_it {
-                    return Err(OsError::SharedMemory { space: place.0, page: place.1 });
-                }
-                space.detach_with(detacher, page, true, permissions, &mut effects)
-            }
-            HoleContent::Permissions(permissions) => {
-                // Private data that others also see are copied before they can be written.
-                let copies = permissions.write && private && others_map_it;
-                space.detach_with(detacher, page, copies, permissions, &mut effects)
-            }
+            space.detach_with(detacher, page, true, permissions, &mut effects)
+        }
+        HoleContent::Permissions(permissions) => {
+            // Private data that others also see are copied before they can be written.
+            let copies = permissions.write && private && others_map_it;
+            space.detach_with(detacher, page, copies, permissions, &mut effects)
         }
     }
+}
 
-    /// Brings the data of hole `page` back in place. After the last hole the page is an ordinary
-    /// 2MB page again.
-    ///
-    /// # Errors
-    /// If the page is not a hole, its in-place frame is used by somebody else, the 2MB mapping
-    /// allows more than the program may do there, the page is private and the rest shared or the
-    /// other way round, or others map the shared memory elsewhere.
-    pub fn patch(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let result = self.patch_subpage(space, page, updates);
-        self.ledger.send();
-        result
+/// Brings the data of a hole back in place.
+pub(super) fn patch(
+    core: &mut Core,
+    space: SpaceId,
+    page: VirtualPage,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let occupied = OsError::Occupied { space, page };
+    let elsewhere = sharing::frame_elsewhere(core, space, page.number());
+    let (found, mut effects) = core.parts(space, updates)?;
+    let present = found.find(page.number());
+    if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
+        return Err(OsError::NotHole { space, page });
     }
-
-    pub(super) fn patch_subpage(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let occupied = OsError::Occupied { space, page };
-        let elsewhere = self.frame_elsewhere(space, page.number());
-        let (found, mut effects) = self.parts(space, updates)?;
-        let present = found.find(page.number());
-        if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
-            return Err(OsError::NotHole { space, page });
-        }
-        let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
-        let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
-        let area = found.areas.find(page.number());
-        if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
-            return Err(OsError::PermissionsDiffer { space, page });
-        }
-        if !found.is_shared_as_in_place(page.number()) {
-            return Err(OsError::SharingDiffers { space, page });
-        }
-        if let Some(Present::Detached(frame, permissions)) = present
-            && frame == in_place
-        {
-            // A page that waits for its copy on write must not become writable.
-            let waits = perforated.permissions.write && !permissions.write;
-            if waits && effects.memory.is_shared(frame) {
-                return Err(occupied);
-            }
-            found.patch(page.number(), &mut effects);
-            return Ok(());
-        }
-        if let Some(frame) = elsewhere {
-            if present != Some(Present::Vacant) || frame != in_place {
-                return Err(OsError::SharedMemory { space, page });
-            }
-            effects.memory.share(frame);
-            found.patch(page.number(), &mut effects);
-            self.receive_content(space, page.number());
-            return Ok(());
-        }
-        if !found.take_in_place(page.number(), &mut effects) {
+    found.leave_overlay(&(page.number()..page.number() + 1), Departure::Remapped, &mut effects)?;
+    let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
+    let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
+    let area = found.areas.find(page.number());
+    if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
+        return Err(OsError::PermissionsDiffer { space, page });
+    }
+    if !found.is_shared_as_in_place(page.number()) {
+        return Err(OsError::SharingDiffers { space, page });
+    }
+    if let Some(Present::Detached(frame, permissions)) = present
+        && frame == in_place
+    {
+        // A page that waits for its copy on write must not become writable.
+        let waits = perforated.permissions.write && !permissions.write;
+        if waits && effects.memory.is_shared(frame) {
             return Err(occupied);
         }
-        let is_swapped = found.is_swapped(page.number());
-        match found.patch(page.number(), &mut effects) {
-            Some(frame) => {
-                effects.ledger.done.frames_copied += 1;
-                effects.memory.release(frame);
-            }
-            None if is_swapped => {
-                self.end_swap(space, page.number(), updates)?;
-            }
-            None => effects.ledger.done.frames_zeroed_4k += 1,
-        }
-        Ok(())
+        found.patch(page.number(), &mut effects);
+        return Ok(());
     }
+    if let Some(frame) = elsewhere {
+        if present != Some(Present::Vacant) || frame != in_place {
+            return Err(OsError::SharedMemory { space, page });
+        }
+        effects.memory.share(frame);
+        found.patch(page.number(), &mut effects);
+        contents::receive(core, space, page.number());
+        return Ok(());
+    }
+    if !found.take_in_place(page.number(), &mut effects) {
+        return Err(occupied);
+    }
+    let is_swapped = found.is_swapped(page.number());
+    match found.patch(page.number(), &mut effects) {
+        Some(frame) => {
+            effects.ledger.done.frames_copied += 1;
+            effects.memory.release(frame);
+        }
+        None if is_swapped => {
+            swap::end(core, space, page.number(), updates)?;
+        }
+        None => effects.ledger.done.frames_zeroed_4k += 1,
+    }
+    Ok(())
 }

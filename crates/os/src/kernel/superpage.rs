@@ -8,18 +8,24 @@
 //! - One with a failing frame moves to other B-blocks if they can be had.
 //! - Shared memory has 4KB pages.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_types::{Counters, GapTolerance, Permissions, SpaceId, Update};
 
-use super::{FirstTouch, Kernel};
+use super::first_touch::{Backed, Backer, Context, Touch};
+use super::{Core, FirstTouch};
 use crate::memory::{PhysicalMemory, Selected};
-use crate::space::{Area, REGION_PAGES, Superpage};
-use crate::{KernelConfig, OsError, Policy};
+use crate::space::{REGION_PAGES, Superpage};
+use crate::{KernelConfig, OsError, Policy, SuperpageRule};
 
-/// Figures of superpages.
-#[derive(Clone, Copy, Debug, Default)]
+/// The backer for gap-tolerant superpages.
+#[derive(Default)]
 pub(super) struct Superpages {
+    /// The mode of those that the policy wants.
+    mode: Option<GapTolerance>,
+    /// Where they were tried while fragmentation is injected, by first page.
+    tried: BTreeSet<(SpaceId, u64)>,
     /// Pages for which superpages were tried, each piece once while its process lives.
     wanted_pages: u64,
     /// Entries mapped.
@@ -38,132 +44,132 @@ pub(super) fn prepare(
     policy: &dyn Policy,
 ) -> Result<(), OsError> {
     let Some(mode) = config.tables.gap_tolerance else {
-        let wanted = policy.superpages().is_some();
+        let wanted = policy.rule::<SuperpageRule>().is_some();
         return if wanted { Err(OsError::NoGapTolerance) } else { Ok(()) };
     };
     if policy.maps_large() {
         let (policy, mode) = (policy.name(), mode.label());
         return Err(OsError::LargePagesWithGapTolerance { policy, mode });
     }
-    let Some(rule) = policy.superpages() else { return Ok(()) };
+    let Some(rule) = policy.rule::<SuperpageRule>() else { return Ok(()) };
     rule.check(mode, memory.end_frame())?;
     memory.track_slices(mode, rule, config.fragmentation.is_some());
     Ok(())
 }
 
-impl Kernel {
-    /// Maps the piece around a page where nothing is mapped by superpages, if area, policy and
-    /// memory allow; returns whether they did.
-    pub(super) fn bring_in_superpage(
-        &mut self,
-        id: SpaceId,
-        page: u64,
-        area: &Area,
-        updates: &mut Vec<Update>,
-    ) -> Result<bool, OsError> {
-        let mode = self.config.tables.gap_tolerance.expect("asked for such page tables only");
-        let attributes = &area.attributes;
-        if self.policy.superpages().is_none()
-            || attributes.object.is_some()
-            || !self.wants_large(attributes)
-        {
-            return Ok(false);
-        }
-        let size = mode.entry_pages().max(REGION_PAGES);
-        let pages = page & !(size - 1)..(page & !(size - 1)) + size;
-        if !area.spans(&pages) || !self.space(id)?.is_clear_for_superpages(&pages) {
-            return Ok(false);
-        }
-        self.draw_slices(id, &pages)?;
-        let Some(places) = self.allocate_superpages(mode, size / mode.entry_pages()) else {
-            self.superpages.failed += 1;
-            return Ok(false);
-        };
-        match self.map_superpages(id, pages.start, &places, attributes.effective(), updates) {
-            // The superpages took the frames that the nodes above need: 4KB pages leave them some.
-            Err(OsError::OutOfMemory { .. }) => {
-                self.superpages.failed += 1;
-                return Ok(false);
-            }
-            mapped => mapped?,
-        }
-        self.ledger.bring_in(FirstTouch::Superpage { pages: size });
-        Ok(true)
+impl Superpages {
+    /// Superpages as policy and page tables want them.
+    pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
+        let mode = policy.rule::<SuperpageRule>().and(config.tables.gap_tolerance);
+        Self { mode, ..Self::default() }
     }
 
     /// Injected fragmentation is drawn for as much memory as superpages were tried for, so that they
     /// have the choice that 2MB pages have of one block for each region.
-    fn draw_slices(&mut self, id: SpaceId, pages: &Range<u64>) -> Result<(), OsError> {
-        let Some(fragmentation) = self.config.fragmentation else { return Ok(()) };
-        let mut none = Vec::new();
-        let (space, _) = self.parts(id, &mut none)?;
-        if space.tried_superpages.insert(pages.start) {
-            self.superpages.wanted_pages += pages.end - pages.start;
+    fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
+        let Some(fragmentation) = core.config.fragmentation else { return };
+        if self.tried.insert((id, pages.start)) {
+            self.wanted_pages += pages.end - pages.start;
         }
-        let seed = self.config.seed;
-        self.memory
-            .draw_slices(self.superpages.wanted_pages, |block| fragmentation.holes(seed, block));
-        Ok(())
+        let seed = core.config.seed;
+        core.memory.draw_slices(self.wanted_pages, |block| fragmentation.holes(seed, block));
     }
 
-    /// Frames for `count` entries, or for none.
-    fn allocate_superpages(&mut self, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
-        let mut places = Vec::new();
-        for _ in 0..count {
-            match self.memory.allocate_superpage() {
-                Some(place) => places.push(place),
-                None => {
-                    places.iter().for_each(|&place| self.free_superpage(mode, place));
-                    return None;
-                }
-            }
-        }
-        Some(places)
-    }
-
-    fn free_superpage(&mut self, mode: GapTolerance, place: Selected) {
-        for block in place.blocks(mode) {
-            self.memory.free(block, mode.block_order());
-        }
-    }
-
-    fn map_superpages(
+    fn map_all(
         &mut self,
-        id: SpaceId,
-        first: u64,
+        core: &mut Core,
+        mode: GapTolerance,
+        (id, first): (SpaceId, u64),
         places: &[Selected],
         permissions: Permissions,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
-            let mode = self.config.tables.gap_tolerance.expect("asked for such page tables only");
-            let (space, mut effects) = self.parts(id, updates)?;
+            let (space, mut effects) = core.parts(id, updates)?;
             let page = first + index as u64 * mode.entry_pages();
             let superpage = Superpage { place, permissions, mode };
             if let Err(error) = space.map_superpage(page, superpage, &mut effects) {
-                places[index..].iter().for_each(|&place| self.free_superpage(mode, place));
+                places[index..].iter().for_each(|&place| free(core, mode, place));
                 return Err(error);
             }
-            self.superpages.made += 1;
+            self.made += 1;
         }
         Ok(())
     }
+}
 
-    /// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks
-    /// whose frames are all free (G §3.6); none where no superpages are made.
-    pub fn availability_vectors(&self) -> &[u64] {
-        self.memory.zones().slices().map_or(&[], |slices| slices.vectors())
+impl Backer for Superpages {
+    /// Maps the piece around the page by superpages, if area, policy and memory allow.
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let core = &mut *context.core;
+        let &Touch { space: id, page, ref area } = touch;
+        let attributes = &area.attributes;
+        let Some(mode) = self.mode else { return Ok(Backed::No) };
+        if attributes.is_shared() || !core.wants_large(attributes) {
+            return Ok(Backed::No);
+        }
+        let size = mode.entry_pages().max(REGION_PAGES);
+        let pages = page & !(size - 1)..(page & !(size - 1)) + size;
+        if !area.spans(&pages) || !core.space(id)?.is_clear_for_superpages(&pages) {
+            return Ok(Backed::No);
+        }
+        self.draw_slices(core, id, &pages);
+        let Some(places) = allocate_all(core, mode, size / mode.entry_pages()) else {
+            self.failed += 1;
+            return Ok(Backed::No);
+        };
+        let place = (id, pages.start);
+        match self.map_all(core, mode, place, &places, touch.permissions(), updates) {
+            // The superpages took the frames that the nodes above need: 4KB pages leave them some.
+            Err(OsError::OutOfMemory { .. }) => {
+                self.failed += 1;
+                return Ok(Backed::No);
+            }
+            mapped => mapped?,
+        }
+        core.ledger.bring_in(FirstTouch::Superpage { pages: size });
+        Ok(Backed::Yes)
+    }
+
+    fn forget(&mut self, space: SpaceId) {
+        self.tried.retain(|&(of_space, _)| of_space != space);
     }
 
     /// Writes the figures of superpages: at this moment, but for those made and attempts that
     /// failed.
-    pub(super) fn superpage_counters(&self, out: &mut Counters) {
-        let usage = self.usage();
+    fn counters(&self, core: &Core, out: &mut Counters) {
+        let usage = core.usage();
         out.count("superpage_bytes", usage.superpage_pages << 12);
-        out.count("superpages_made", self.superpages.made);
-        out.count("superpage_failures", self.superpages.failed);
-        out.count("superpages_relocated", self.extents_relocated);
-        let slices = self.memory.zones().slices();
+        out.count("superpages_made", self.made);
+        out.count("superpage_failures", self.failed);
+        out.count("superpages_relocated", core.faults.extents_relocated);
+        let slices = core.memory.zones().slices();
         out.count("slices_allocatable", slices.map_or(0, |slices| slices.allocatable()));
+    }
+}
+
+/// Frames for `count` entries, or for none.
+fn allocate_all(core: &mut Core, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
+    let mut places = Vec::new();
+    for _ in 0..count {
+        match core.memory.allocate_superpage() {
+            Some(place) => places.push(place),
+            None => {
+                places.iter().for_each(|&place| free(core, mode, place));
+                return None;
+            }
+        }
+    }
+    Some(places)
+}
+
+fn free(core: &mut Core, mode: GapTolerance, place: Selected) {
+    for block in place.blocks(mode) {
+        core.memory.free(block, mode.block_order());
     }
 }

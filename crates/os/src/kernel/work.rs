@@ -10,8 +10,6 @@ use perforate_types::{Counters, Shootdown, TableOperation};
 
 use crate::TableFormat;
 
-use super::Kernel;
-
 /// 4KB pages of a 2MB block.
 const BLOCK_PAGES: u64 = 512;
 /// Single invalidations after which a whole address space is flushed instead: Linux's
@@ -160,7 +158,7 @@ impl Work {
     }
 }
 
-/// What a touch where nothing was mapped brought in.
+/// The kind of memory that a first touch brought in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FirstTouch {
     /// A 4KB page.
@@ -312,31 +310,28 @@ impl Ledger {
             FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
         }
     }
-}
 
-impl Kernel {
-    /// What the kernel has done since it booted.
-    pub fn work(&self) -> Work {
-        let mut ledger = self.ledger;
-        ledger.send();
-        ledger.done
+    /// The work done so far, as if the operation were over.
+    pub(crate) fn total(mut self) -> Work {
+        self.send();
+        self.done
     }
 
     /// Translations added since it booted, those apart of sub-pages of a page that was there: so many
     /// faults it takes to bring the same in by touching it.
-    pub fn pages_brought_in(&self) -> u64 {
-        self.ledger.done.pages_mapped - self.ledger.subpages_mapped
+    pub(crate) fn pages_brought_in(&self) -> u64 {
+        self.done.pages_mapped - self.subpages_mapped
     }
 
     /// A scanner (compaction, khugepaged, same-page merging) looked at `frames` frames.
-    pub(super) fn note_scan(&mut self, frames: u64) {
-        self.ledger.done.frames_scanned += frames;
+    pub(crate) fn scanned(&mut self, frames: u64) {
+        self.done.frames_scanned += frames;
     }
 
     /// The content of `frames` frames moved to others under the same pages. The changes and
     /// shootdowns that follow count themselves; the copies are a part of the migration and not
     /// counted as copied frames.
-    pub(super) fn note_migration(&mut self, frames: u64) {
-        self.ledger.done.frames_migrated += frames;
+    pub(crate) fn migrated(&mut self, frames: u64) {
+        self.done.frames_migrated += frames;
     }
 }

@@ -1,5 +1,6 @@
 //! Gap-tolerant superpages wherever a slice can be had (G §3.8), 4KB pages elsewhere.
 
+use std::any::Any;
 use std::ops::Range;
 
 use perforate_types::{ControlError, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
@@ -143,8 +144,8 @@ impl Policy for GapTolerant {
         "gap-tolerant"
     }
 
-    fn superpages(&self) -> Option<&SuperpageRule> {
-        Some(&self.rule)
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.rule]
     }
 
     fn use_block(&self, _: &HoleSet) -> BlockUse {

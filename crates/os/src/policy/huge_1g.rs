@@ -1,8 +1,14 @@
 //! The policy "huge-1g".
 
+use std::any::Any;
+
 use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
+
+/// 1GB pages are tried before 2MB ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePageRule;
 
 /// 1GB where contiguous memory can be had, else as [`super::Thp`].
 pub struct Huge1G;
@@ -12,8 +18,8 @@ impl Policy for Huge1G {
         "huge-1g"
     }
 
-    fn wants_huge(&self) -> bool {
-        true
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&HugePageRule]
     }
 
     fn use_block(&self, holes: &HoleSet) -> BlockUse {

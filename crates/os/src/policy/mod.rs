@@ -12,12 +12,14 @@ mod promotion;
 mod segment;
 mod thp;
 
+use std::any::Any;
+
 use perforate_types::HoleSet;
 
 use crate::OsError;
 pub use base_pages::BasePages;
 pub use gap_tolerant::{GAP_TOLERANT_OPTIONS, GapTolerant, SuperpageRule};
-pub use huge_1g::Huge1G;
+pub use huge_1g::{Huge1G, HugePageRule};
 pub use option::PolicyOption;
 pub use perforated::{PERFORATION_OPTIONS, Perforated};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
@@ -33,7 +35,7 @@ pub enum HoleAllocation {
     Lazy,
 }
 
-/// How a 2MB block is to back a region on its first touch.
+/// Use of a 2MB block for a region on its first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
     /// Not at all: the block goes back, the region gets 4KB pages.
@@ -44,16 +46,11 @@ pub enum BlockUse {
     Perforated(HoleAllocation),
 }
 
-/// What becomes of a 2MB page when a part of it is unmapped, protected or copied on write (P §VI).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartialChange {
-    /// It is split into 4KB pages.
-    Split,
-    /// The part is punched out as holes.
-    Punch,
-}
-
 /// Chooses page sizes. One object per kernel, chosen by configuration.
+///
+/// The trait has what any policy can say of 2MB blocks, as most mechanisms fall back on them. What
+/// only one mechanism asks for stands in a rule of that mechanism, which the policies that use it
+/// hand out.
 pub trait Policy: Send {
     /// The name it is registered under.
     fn name(&self) -> &'static str;
@@ -63,55 +60,16 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether a 1GB page is tried before a 2MB one.
-    fn wants_huge(&self) -> bool {
-        false
-    }
-
-    /// Whether a direct segment is made at the first touch of a large area, and what is asked of
-    /// it.
-    fn segment(&self) -> Option<SegmentRule> {
-        None
-    }
-
-    /// Whether gap-tolerant superpages are made, and of what. Needs page tables with entries for
-    /// them, which hold no 2MB pages.
-    fn superpages(&self) -> Option<&SuperpageRule> {
-        None
-    }
-
-    /// Whether it maps ordinary or perforated 2MB pages at all.
-    fn maps_large(&self) -> bool {
-        self.use_block(&HoleSet::EMPTY) != BlockUse::Pages
+    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
+    /// [`Perforated`], [`SegmentRule`], [`SuperpageRule`].
+    fn rules(&self) -> Vec<&dyn Any> {
+        Vec::new()
     }
 
     /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
-    /// eligible for large pages.
+    /// eligible for large pages. [`BlockUse::Perforated`] needs page tables with shadow
+    /// directories.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
-
-    /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched
-    /// (P §VI). Needs page tables with shadow directories.
-    fn reserves(&self) -> bool {
-        false
-    }
-
-    /// Whether a perforated page with these holes is to become 4KB pages. Asked when sub-pages
-    /// were punched out of it.
-    fn demotes(&self, _holes: &HoleSet) -> bool {
-        false
-    }
-
-    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
-    /// data, and what has to move out of their place.
-    fn patches(&self, _frames_copied: u64) -> bool {
-        true
-    }
-
-    /// What becomes of a 2MB page of which a part changes. [`PartialChange::Punch`] and
-    /// [`BlockUse::Perforated`] need page tables with shadow directories.
-    fn partial_change(&self) -> PartialChange {
-        PartialChange::Split
-    }
 
     /// The ways of background promotion that the kernel is to look for; none: it does not scan.
     /// Ways that punch need page tables with shadow directories.
@@ -122,10 +80,22 @@ pub trait Policy: Send {
         }
     }
 
-    /// What background promotion does with a region of 4KB pages: one of the choices that there
-    /// are, or nothing.
+    /// The choice of background promotion for a region of 4KB pages: one of those that there are, or
+    /// none.
     fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
         choices.cheapest(self.promotions(), 0.0)
+    }
+}
+
+impl dyn Policy + '_ {
+    /// Its rule for one mechanism; `None` where it does not use that.
+    pub fn rule<R: Any>(&self) -> Option<&R> {
+        self.rules().into_iter().find_map(<dyn Any>::downcast_ref)
+    }
+
+    /// Whether whole blocks are ordinary 2MB pages.
+    pub fn maps_large(&self) -> bool {
+        self.use_block(&HoleSet::EMPTY) == BlockUse::Large
     }
 }
 

@@ -1,12 +1,13 @@
 //! The policy "perforated" (P §III.C, §VI; SPEC P-7).
 
+use std::any::Any;
+
 use perforate_types::HoleSet;
 
 use super::option::{PolicyOption, option};
 use super::promotion::parse_hole_cost;
 use super::{
-    BlockUse, HoleAllocation, PartialChange, Policy, Promotion, PromotionChoices, PromotionRule,
-    split_options,
+    BlockUse, HoleAllocation, Policy, Promotion, PromotionChoices, PromotionRule, split_options,
 };
 use crate::fragmentation::parse_share;
 
@@ -95,6 +96,18 @@ impl Perforated {
         policy.check()
     }
 
+    /// Whether a perforated page with these holes is to become 4KB pages. Asked when sub-pages
+    /// were punched out of it.
+    pub(crate) fn demotes(&self, holes: &HoleSet) -> bool {
+        share_of(holes) > self.demote_above
+    }
+
+    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
+    /// data, and what has to move out of their place.
+    pub(crate) fn patches(&self, frames_copied: u64) -> bool {
+        self.promotion != PromotionRule::Never && (frames_copied as f64) < self.hole_cost
+    }
+
     fn check(self) -> Result<Self, String> {
         if self.demote_above < self.max_hole_share {
             let percent = |share: f64| share * 100.0;
@@ -134,21 +147,10 @@ impl Policy for Perforated {
         }
     }
 
-    fn reserves(&self) -> bool {
-        self.reserves
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![self]
     }
 
-    fn demotes(&self, holes: &HoleSet) -> bool {
-        share_of(holes) > self.demote_above
-    }
-
-    fn patches(&self, frames_copied: u64) -> bool {
-        self.promotion != PromotionRule::Never && (frames_copied as f64) < self.hole_cost
-    }
-
-    fn partial_change(&self) -> PartialChange {
-        PartialChange::Punch
-    }
     fn promotions(&self) -> &'static [Promotion] {
         self.promotion.promotions()
     }

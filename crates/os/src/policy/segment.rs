@@ -1,5 +1,7 @@
 //! The policy "segment".
 
+use std::any::Any;
+
 use perforate_types::HoleSet;
 
 use super::option::{PolicyOption, option, parse_size};
@@ -115,8 +117,8 @@ impl Policy for SegmentPolicy {
         "segment"
     }
 
-    fn segment(&self) -> Option<SegmentRule> {
-        Some(self.rule)
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.rule]
     }
 
     fn use_block(&self, holes: &HoleSet) -> BlockUse {

@@ -5,21 +5,21 @@ use std::ops::Range;
 
 use perforate_types::{Backing, Permissions};
 
-/// What a mapping without any access allows: nothing to a user-mode program.
+/// Permissions of a mapping without any access: nothing is allowed to a user-mode program.
 const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, user: false };
 
-/// What is said of every page of an area.
+/// Attributes of every page of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attributes {
-    /// What the program may do, if it may do anything.
+    /// Accesses that the program may make, if it may make any.
     pub permissions: Permissions,
     /// Whether any access is allowed (false: PROT_NONE).
     pub accessible: bool,
-    /// What lies behind.
+    /// The kind of memory behind it.
     pub backing: Backing,
     /// MAP_SHARED: what the pages are pages of. Whoever maps the same maps the same frames.
     pub object: Option<SharedObject>,
-    /// What the program said of large pages here.
+    /// The program's advice on large pages.
     pub large_pages: LargePageAdvice,
 }
 
@@ -44,7 +44,7 @@ impl SharedObject {
     }
 }
 
-/// What a program said of large pages for an area.
+/// A program's advice on large pages for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum LargePageAdvice {
     /// Nothing.
@@ -54,6 +54,11 @@ pub(crate) enum LargePageAdvice {
     Wanted,
     /// MADV_NOHUGEPAGE.
     Refused,
+}
+
+/// Permissions as a page-table entry has them.
+pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissions {
+    if accessible { permissions } else { INACCESSIBLE }
 }
 
 impl Attributes {
@@ -94,7 +99,7 @@ impl Attributes {
 
     /// Permissions as a page-table entry has them.
     pub(crate) fn effective(&self) -> Permissions {
-        if self.accessible { self.permissions } else { INACCESSIBLE }
+        effective(self.permissions, self.accessible)
     }
 
     /// Whether a mapping with these permissions keeps to what the program may do.
@@ -118,7 +123,7 @@ pub(crate) struct Area {
     pub start: u64,
     /// Page after the last.
     pub end: u64,
-    /// What is said of its pages.
+    /// Attributes of its pages.
     pub attributes: Attributes,
 }
 

@@ -125,7 +125,7 @@ pub(crate) trait Extent: Any + Send {
     /// Adds all that it has to `usage` and `recount`.
     ///
     /// # Errors
-    /// What does not agree, in words.
+    /// A description of what does not agree.
     fn check(
         &self,
         first: VirtualPage,

@@ -44,6 +44,14 @@ impl AddressSpace {
         }
     }
 
+    /// The pages that change together with this one: those of its extent, or itself.
+    pub(crate) fn unit_of(&self, page: u64) -> Range<u64> {
+        match self.extent_at(page) {
+            Some((first, extent)) => first..first + extent.pages(),
+            None => page..page + 1,
+        }
+    }
+
     /// The mechanism of the extent whose first page is `first`.
     ///
     /// # Panics

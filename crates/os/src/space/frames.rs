@@ -27,10 +27,8 @@ impl AddressSpace {
                 Mapping::Changing => unreachable!("nothing changes between operations"),
             }
         }
-        if let Some(segment) = self.segment() {
-            for pages in self.held_ranges() {
-                visit_run(segment.frames_of(&pages), FrameClass::Segment, visitor);
-            }
+        if let Some(overlay) = self.overlay() {
+            overlay.visit_frames(self, visitor);
         }
     }
 }

@@ -318,7 +318,7 @@ impl AddressSpace {
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.as_any().downcast_ref::<Large>()?;
-            let may_move = region.fragment.is_none() && !self.meets_segment(&pages_of(number));
+            let may_move = region.fragment.is_none() && !self.is_claimed(&pages_of(number));
             may_move.then_some((large.block, (self.id, number)))
         })
     }

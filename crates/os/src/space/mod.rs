@@ -13,6 +13,7 @@ mod huge;
 mod large;
 mod number_map;
 mod numbers;
+mod overlay;
 mod pages;
 mod perforated;
 mod promote;
@@ -20,12 +21,13 @@ mod reclaimed;
 mod region;
 mod reservation;
 mod segment;
+mod segment_acts;
 mod superpage;
 mod tables;
 mod truth;
 mod vacate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter::successors;
 use std::ops::Range;
 
@@ -37,7 +39,7 @@ use perforate_types::{
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
-pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject};
+pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject, effective};
 pub(crate) use extent::{Extent, Mechanism, Part, Present, SharedBlock};
 pub(crate) use extents::{allowed, covers};
 pub(crate) use frames::{FrameVisitor, visit_run};
@@ -49,6 +51,7 @@ pub(crate) use numbers::{
     first_page, gigabyte_of, index_of, is_canonical, page_at, pages_of, pages_of_gigabyte,
     region_of, regions_of, subpages_of,
 };
+pub(crate) use overlay::{Departure, Overlay, OverlayMechanism};
 pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Mapping, Pages, Region};
@@ -56,11 +59,11 @@ pub(crate) use segment::Segment;
 pub(crate) use superpage::Superpage;
 use tables::Tables;
 
-/// What an operation acts on besides its address space.
+/// The state that an operation acts on besides its address space.
 pub(crate) struct Effects<'a> {
     /// Frames.
     pub memory: &'a mut PhysicalMemory,
-    /// What changed, in order.
+    /// Changes and shootdowns, in order.
     pub updates: &'a mut Vec<Update>,
     /// Account of the work.
     pub ledger: &'a mut Ledger,
@@ -90,7 +93,7 @@ impl Effects<'_> {
     }
 }
 
-/// What is mapped, in numbers.
+/// Numbers of pages mapped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// 4KB pages.
@@ -111,14 +114,14 @@ pub(crate) struct Usage {
     pub leaf_nodes: u64,
     /// Pages of gap-tolerant superpages.
     pub superpage_pages: u64,
-    /// Pages that a segment translates and no table entry.
-    pub segment_pages: u64,
+    /// Pages that an overlay translates and no table entry.
+    pub overlay_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by a segment, a gap-tolerant entry or one of 2MB or more.
+    /// Pages translated by an overlay, a gap-tolerant entry or one of 2MB or more.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
-        self.segment_pages
+        self.overlay_pages
             + self.superpage_pages
             + (self.large_pages + self.perforated_pages) * REGION_PAGES
             + self.huge_pages * GIGABYTE_PAGES
@@ -138,7 +141,7 @@ pub(crate) type RegionPlace = (SpaceId, u64);
 /// One address space.
 pub(crate) struct AddressSpace {
     id: SpaceId,
-    /// What may be touched.
+    /// The ranges that may be touched.
     pub areas: Areas,
     /// End of the heap, in pages, once there is one.
     pub heap_end: Option<u64>,
@@ -153,11 +156,10 @@ pub(crate) struct AddressSpace {
     wide: BTreeMap<u64, Box<dyn Extent>>,
     /// The mechanism for 2MB pages of which a page is detached; without one they are split.
     holes: Option<&'static dyn Mechanism>,
-    /// Where superpages were tried while fragmentation is injected, by first page.
-    pub tried_superpages: BTreeSet<u64>,
     usage: Usage,
     reclaimed: Reclaimed,
-    segment: Option<Box<Segment>>,
+    /// The mechanism that translates pages beside the page tables.
+    overlay: Option<Box<dyn Overlay>>,
 }
 
 impl AddressSpace {
@@ -177,21 +179,20 @@ impl AddressSpace {
             regions: NumberMap::default(),
             wide: BTreeMap::new(),
             holes,
-            tried_superpages: BTreeSet::new(),
             usage: Usage::default(),
             reclaimed: Reclaimed::default(),
-            segment: None,
+            overlay: None,
         }
     }
 
-    /// What is mapped, in numbers.
+    /// Numbers of pages mapped, by kind.
     pub(crate) fn usage(&self) -> Usage {
-        Usage { segment_pages: self.segment_only_pages(), ..self.usage }
+        Usage { overlay_pages: self.overlay_pages(), ..self.usage }
     }
 
     /// Pages of areas that have no frame yet, at most.
     pub(crate) fn untouched_pages(&self) -> u64 {
-        let present = self.usage().mapped_pages() + self.segment_idle_pages();
+        let present = self.usage().mapped_pages() + self.idle_pages();
         self.areas.pages().saturating_sub(present)
     }
 
@@ -205,9 +206,9 @@ impl AddressSpace {
         self.look_up(page).0
     }
 
-    /// The frame that `page` is translated to, by page tables or the segment, if it is.
+    /// The frame that `page` is translated to, by page tables or the overlay, if it is.
     pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
-        self.find(page).and_then(Present::frame).or_else(|| self.segment_frame(page))
+        self.find(page).and_then(Present::frame).or_else(|| self.overlay_frame(page))
     }
 
     /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of

@@ -9,7 +9,7 @@ use perforate_types::HoleSet;
 use super::{AddressSpace, index_of, page_at, pages_of, region_of, regions_of};
 use crate::memory::Swap;
 
-/// What memory pressure took of an address space, and what it may take without asking.
+/// Pages of an address space that memory pressure took, or may take without asking.
 #[derive(Default)]
 pub(crate) struct Reclaimed {
     /// Slot of every page whose content is in swap. Such a page is not mapped: nothing is at its

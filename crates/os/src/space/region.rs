@@ -15,13 +15,13 @@ pub(crate) fn no_entries() -> Entries {
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
-    /// How it is mapped.
+    /// Its mapping.
     pub mapping: Mapping,
     /// The fragmented block the region was given, if it was.
     pub fragment: Option<Fragment>,
 }
 
-/// How a 2MB region is mapped.
+/// The mapping of a 2MB region.
 pub(crate) enum Mapping {
     /// By 4KB pages.
     Pages(Pages),

@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub end: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// What it allows.
+    /// Permissions of its pages.
     pub permissions: Permissions,
     /// Whether the registers hold it.
     pub is_active: bool,
@@ -39,6 +39,10 @@ pub(crate) struct Segment {
     pub escaped: BTreeSet<u64>,
     /// Pages that did not escape and have a table entry.
     pub paged: u64,
+    /// Whether 2MB entries may map it in place.
+    pub large_pages: bool,
+    /// Most pages that escape before it is dissolved instead.
+    pub most_escapes: u64,
 }
 
 impl Segment {
@@ -63,19 +67,19 @@ impl Segment {
     }
 
     /// The frame of the run for a page inside.
-    pub(crate) fn frame_of(&self, page: u64) -> Frame {
+    pub(crate) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
     /// The page inside that the run has this frame for, escaped or not.
-    pub(crate) fn page_of(&self, frame: Frame) -> Option<u64> {
+    pub(crate) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
     }
 
     /// Frames of the run for these pages.
     pub(crate) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
-        let first = self.frame_of(pages.start).number();
+        let first = self.run_frame(pages.start).number();
         first..first + (pages.end - pages.start)
     }
 
@@ -88,41 +92,17 @@ impl Segment {
 impl AddressSpace {
     /// The segment, whether its registers are set or cleared.
     pub(crate) fn segment(&self) -> Option<&Segment> {
-        self.segment.as_deref()
+        self.overlay()?.as_any().downcast_ref()
     }
 
-    /// Whether the page is inside the segment and did not escape.
-    pub(crate) fn in_segment(&self, page: u64) -> bool {
-        self.segment().is_some_and(|segment| segment.translates(page))
-    }
-
-    /// Whether any of these pages is inside the segment.
-    pub(crate) fn meets_segment(&self, pages: &Range<u64>) -> bool {
-        self.segment().is_some_and(|segment| segment.meets(pages))
-    }
-
-    /// The frame that the segment keeps for a page without a table entry, if the registers are
-    /// set.
-    pub(crate) fn segment_frame(&self, page: u64) -> Option<Frame> {
-        let segment = self.segment().filter(|segment| segment.is_active)?;
-        segment.translates(page).then(|| segment.frame_of(page))
-    }
-
-    /// Pages translated by the segment alone.
-    pub(super) fn segment_only_pages(&self) -> u64 {
-        self.segment().filter(|segment| segment.is_active).map_or(0, Segment::held_pages)
-    }
-
-    /// Pages whose frames the record keeps while the registers are cleared.
-    pub(crate) fn segment_idle_pages(&self) -> u64 {
-        self.segment().filter(|segment| !segment.is_active).map_or(0, Segment::held_pages)
+    fn segment_mut(&mut self) -> Option<&mut Segment> {
+        self.overlay_mut()?.as_any_mut().downcast_mut()
     }
 
     /// Gives the space a segment, whose pages that did not escape have no table entry; the frames of
     /// the run are the segment's, but for those of escaped pages.
     pub(crate) fn set_segment(&mut self, segment: Segment, effects: &mut Effects<'_>) {
-        assert!(self.segment.is_none(), "an address space has one segment");
-        self.segment = Some(Box::new(Segment { is_active: false, ..segment }));
+        self.set_overlay(Box::new(Segment { is_active: false, ..segment }));
         self.activate_segment(effects);
     }
 
@@ -131,10 +111,10 @@ impl AddressSpace {
         let space = self.id;
         let Some(segment) = self.segment().filter(|segment| !segment.is_active) else { return };
         for held in self.held_ranges() {
-            let (pages, frame) = (held.end - held.start, segment.frame_of(held.start));
+            let (pages, frame) = (held.end - held.start, segment.run_frame(held.start));
             self.tell_mapped((held.start, pages), frame, segment.permissions, effects);
         }
-        let segment = self.segment.as_deref_mut().expect("segment");
+        let segment = self.segment_mut().expect("segment");
         segment.is_active = true;
         effects.ledger.done.segments_switched += 1;
         effects.format(SegmentOperation::Set {
@@ -161,7 +141,7 @@ impl AddressSpace {
         for held in self.held_ranges() {
             self.tell_unmapped(held.start, held.end - held.start, effects);
         }
-        self.segment.as_deref_mut().expect("segment").is_active = false;
+        self.segment_mut().expect("segment").is_active = false;
         effects.ledger.done.segments_switched += 1;
         effects.format(SegmentOperation::Clear { space });
         effects.shootdown(Shootdown::Space { space });
@@ -172,7 +152,8 @@ impl AddressSpace {
     pub(crate) fn end_segment(&mut self, effects: &mut Effects<'_>) -> Vec<Range<u64>> {
         self.deactivate_segment(effects);
         let held = self.held_ranges();
-        let Some(segment) = self.segment.take() else { return Vec::new() };
+        let Some(segment) = self.segment().cloned() else { return Vec::new() };
+        self.overlay = None;
         for number in self.regions_within(&segment.pages()) {
             let entries = self.region(number).expect("mapped region").mapping.entries(number);
             for (page, entry) in entries.filter(|(page, _)| segment.translates(page.number())) {
@@ -218,15 +199,15 @@ impl AddressSpace {
         page: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let segment = self.segment.as_deref().expect("segment");
-        let (frame, permissions) = (segment.frame_of(page), segment.permissions);
+        let segment = self.segment().expect("segment");
+        let (frame, permissions) = (segment.run_frame(page), segment.permissions);
         if segment.is_active {
             self.write_page(page, frame, permissions, effects)?;
         } else {
             self.map_page(page, frame, permissions, effects)?;
         }
         effects.memory.forget_owner(frame);
-        self.segment.as_deref_mut().expect("segment").paged += 1;
+        self.segment_mut().expect("segment").paged += 1;
         Ok(())
     }
 
@@ -236,14 +217,14 @@ impl AddressSpace {
         number: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let segment = self.segment.as_deref().expect("segment");
-        let (block, permissions) = (segment.frame_of(first_of(number)), segment.permissions);
+        let segment = self.segment().expect("segment");
+        let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
         if segment.is_active {
             self.write_large(number, Large { block, permissions }, effects)?;
         } else {
             self.map_large(number, block, permissions, effects)?;
         }
-        self.segment.as_deref_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
+        self.segment_mut().expect("segment").paged += HoleSet::SUBPAGES as u64;
         Ok(())
     }
 
@@ -255,18 +236,23 @@ impl AddressSpace {
             segment.start <= region.start
                 && region.end <= segment.end
                 && segment.escaped.range(region.clone()).next().is_none()
-                && segment.frame_of(region.start).number().is_multiple_of(HoleSet::SUBPAGES as u64)
+                && segment.run_frame(region.start).number().is_multiple_of(HoleSet::SUBPAGES as u64)
                 && self.region(number).is_none()
         })
     }
 
-    /// Maps every held page in place, regions by 2MB entries where they can be if `large`. Where
-    /// that fails, the pages mapped so far stay mapped, and the segment stays.
-    pub(crate) fn page_all_in_place(
-        &mut self,
-        large: bool,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    /// Makes ordinary pages of all pages of the segment, where they are, and forgets it. Where that
+    /// fails, the pages mapped so far stay mapped, and the segment stays.
+    pub(crate) fn dissolve_segment(&mut self, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        self.page_all_in_place(effects)?;
+        let held = self.end_segment(effects);
+        debug_assert!(held.is_empty(), "all pages have table entries");
+        Ok(())
+    }
+
+    /// Maps every held page in place, regions by 2MB entries where they can be.
+    fn page_all_in_place(&mut self, effects: &mut Effects<'_>) -> Result<(), OsError> {
+        let large = self.segment().is_some_and(|segment| segment.large_pages);
         for held in self.held_ranges() {
             for number in regions_of(&held) {
                 if large && self.is_region_held(number) {
@@ -321,7 +307,7 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) -> Result<Frame, OsError> {
         self.open_for_escape(page, effects)?;
-        let permissions = self.segment.as_deref().expect("segment").permissions;
+        let permissions = self.segment().expect("segment").permissions;
         let is_paged = self.find(page).is_some();
         let frame = self.note_escape(page, is_paged, effects);
         self.shoot_down_escape(effects);
@@ -335,10 +321,10 @@ impl AddressSpace {
 
     fn note_escape(&mut self, page: u64, is_paged: bool, effects: &mut Effects<'_>) -> Frame {
         let space = self.id;
-        let segment = self.segment.as_deref_mut().expect("segment");
+        let segment = self.segment_mut().expect("segment");
         segment.escaped.insert(page);
         segment.paged -= u64::from(is_paged);
-        let (frame, is_active) = (segment.frame_of(page), segment.is_active);
+        let (frame, is_active) = (segment.run_frame(page), segment.is_active);
         if is_active && !is_paged {
             self.tell_unmapped(page, 1, effects);
         }
@@ -356,14 +342,14 @@ impl AddressSpace {
         }
     }
 
-    /// Records who owns a frame, unless the segment keeps it in place.
+    /// Records who owns a frame, unless the overlay keeps it in place.
     pub(super) fn record_owner(
         &self,
         frame: Frame,
         page: VirtualPage,
         memory: &mut PhysicalMemory,
     ) {
-        if !self.in_segment(page.number()) {
+        if !self.is_kept(page.number()) {
             memory.set_owner(frame, self.id, page);
         }
     }

@@ -343,7 +343,7 @@ impl AddressSpace {
         let whole = first_of(regions.start)..first_of(regions.end);
         self.wide_within(&whole).is_empty()
             && regions.into_iter().all(|number| self.region(number).is_none())
-            && !self.meets_segment(&whole)
+            && !self.is_claimed(&whole)
             && !self.any_swapped(whole)
     }
 }

@@ -22,5 +22,6 @@ mod shared;
 mod snapshot;
 mod storm;
 mod superpages;
+mod truth;
 mod updates;
 mod work;

@@ -14,7 +14,7 @@ mod shadow;
 
 pub use composition::Composition;
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
-use perforate_os::{Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+use perforate_os::{Kernel, KernelConfig, OsError, SuperpageRule, TableFormat, parse_policy};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 
 use crate::memory_state::Past;
@@ -117,7 +117,10 @@ impl Scheme {
         let Some(mode) = self.mode(memory).map_err(wrong)? else { return Ok(()) };
         let policy = parse_policy(&self.policy_text(memory)).map_err(wrong)?;
         let frames = memory.address_bytes() / PageSize::Size4K.bytes();
-        policy.superpages().map_or(Ok(()), |rule| rule.check(mode, frames)).map_err(wrong)
+        policy
+            .rule::<SuperpageRule>()
+            .map_or(Ok(()), |rule| rule.check(mode, frames))
+            .map_err(wrong)
     }
 
     /// The scheme of this name, which may be one for hosts only.
@@ -179,7 +182,7 @@ impl Scheme {
         let Some(mode) = self.gap_tolerance else { return Ok(None) };
         let text = self.policy_text(memory);
         let policy = parse_policy(&text)?;
-        let wanted = policy.superpages().map_or(Ok(mode), |rule| rule.mode(mode));
+        let wanted = policy.rule::<SuperpageRule>().map_or(Ok(mode), |rule| rule.mode(mode));
         let invalid =
             |error: ControlError| OsError::InvalidPolicy { text, reason: error.to_string() };
         wanted.map(Some).map_err(invalid)

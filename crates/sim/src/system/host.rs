@@ -6,6 +6,7 @@ use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
+use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, SimError};
 
 /// What the hypervisor did.
@@ -134,7 +135,7 @@ impl System {
                 source,
             })?;
         }
-        self.mmu.apply_host(update);
+        self.connections.deliver(Side::Host, update, &mut self.mmu);
         self.follow_host(index);
         Ok(())
     }
@@ -195,22 +196,24 @@ impl Composition {
     /// The page tables, those of the guest over those of the host when virtualized.
     pub(super) fn dimension(
         &self,
-        kernel: &Kernel,
-        hypervisor: Option<&Hypervisor>,
+        (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),
         machine: &Machine,
         check: bool,
+        connections: &mut Connections,
     ) -> Box<dyn Dimension> {
-        let (variant, config) = (self.variant(), &machine.virtualization);
-        let own = (self.own.dimension)(kernel, variant, config);
+        let config = &machine.virtualization;
+        let own = (self.own.dimension)(kernel, self.own.variant, config);
+        let own = connections.tables(Side::Own, own);
         let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
-        let dimension = (scheme.dimension)(hypervisor.kernel(), variant, config);
-        let mut host = Host::new(&machine.mmu(), dimension, variant, hypervisor.space());
+        let host = (scheme.dimension)(hypervisor.kernel(), scheme.variant, config);
+        let host = connections.tables(Side::Host, host);
+        let mut host = Host::new(&machine.mmu(), host, hypervisor.space());
         if check {
             host.note_located();
         }
         if scheme.shadow_paging {
             return Box::new(Shadow::new(own, host));
         }
-        Box::new(Nested::new(own, host, variant))
+        Box::new(Nested::new(own, host))
     }
 }

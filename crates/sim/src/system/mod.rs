@@ -11,6 +11,7 @@ use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, Vi
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
+use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
 
@@ -45,6 +46,7 @@ pub struct System {
     pub(crate) kernel: Kernel,
     pub(crate) hypervisor: Option<Hypervisor>,
     pub(crate) mmu: Mmu,
+    pub(crate) connections: Connections,
     oracles: Option<Oracles>,
     pub(crate) updates: Vec<Update>,
     /// Of the shadow tables, under shadow paging.
@@ -77,7 +79,22 @@ impl System {
         seed: u64,
         options: SystemOptions,
     ) -> Result<Self, SimError> {
-        let composition = composition.into();
+        Self::wired(machine, composition.into(), memory, seed, options, None)
+    }
+
+    /// The same with somebody between operating systems and hardware.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn wired(
+        machine: &Machine,
+        composition: Composition,
+        memory: &MemoryState,
+        seed: u64,
+        options: SystemOptions,
+        wiring: Option<Box<dyn Wiring>>,
+    ) -> Result<Self, SimError> {
+        let mut connections = Connections(wiring);
         let scheme = composition.name();
         composition.own.check_machine(machine)?;
         composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
@@ -90,9 +107,10 @@ impl System {
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
         let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
-        let dimension = composition.dimension(&kernel, hypervisor.as_ref(), machine, options.check);
+        let sides = (&kernel, hypervisor.as_ref());
+        let dimension = composition.dimension(sides, machine, options.check, &mut connections);
         let mmu = composition.mmu(machine);
-        let mmu = Mmu::new(&mmu, dimension, composition.variant()).map_err(|error| {
+        let mmu = Mmu::new(&mmu, connections.behind_tlbs(dimension)).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
         let tables = GuestTables::new(kernel.hole_bitmap());
@@ -101,6 +119,7 @@ impl System {
             kernel,
             hypervisor,
             mmu,
+            connections,
             oracles: options.check.then(|| Oracles::new(virtual_machine)),
             updates: Vec::new(),
             shadow_updates: Vec::new(),
@@ -218,7 +237,7 @@ impl System {
     }
 
     fn publish(&mut self) -> Result<(), SimError> {
-        let shadows = self.mmu.shadow().is_some();
+        let shadows = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables).is_some();
         for index in 0..self.updates.len() {
             let update = &self.updates[index];
             if let Some(oracles) = &mut self.oracles {
@@ -229,7 +248,7 @@ impl System {
                     source,
                 })?;
             }
-            self.mmu.apply(update);
+            self.connections.deliver(Side::Own, update, &mut self.mmu);
             if shadows {
                 self.follow_guest(index);
             }

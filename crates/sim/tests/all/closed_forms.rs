@@ -1,7 +1,7 @@
 //! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
 //! hand calculation.
 
-use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_mmu::{PerforatedRadix, TlbGeometry, WalkCacheConfig};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, RunResult, System, SystemOptions, Workload,
     compare, scheme,
@@ -281,7 +281,8 @@ fn a_perforated_page_takes_17_entries() {
         let fragmentation = "portion=100%,holes=5%,clustered";
         let mut system = system(scheme, fragmentation);
         system.event(&map(0x7f00_0000_0000, PAGES * 2 * MB)).unwrap();
-        let pages = system.mmu().dimension().perforated_pages();
+        let tables: &PerforatedRadix = system.mmu().dimension().part().unwrap();
+        let pages = tables.perforated_pages();
         assert_eq!(pages.len() as u64, PAGES);
         for page in &pages {
             for index in (0..512).filter(|&index| !page.holes.contains(index)) {

@@ -3,11 +3,12 @@
 //!
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
 
-use perforate_mmu::{Sabotage, TlbGeometry, WalkCacheConfig};
+use crate::storms::{Defect, Defective};
+use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_os::{FrameClass, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Comparison, Composition, Exits, HostMemoryOptions, Machine, MemoryState, RunResult, SimError,
-    System, SystemOptions, Workload, compare,
+    System, SystemOptions, Wiring, Workload, compare,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -37,13 +38,24 @@ fn unmap(first: u64, pages: u64) -> ProgramEvent {
     ProgramEvent::Unmap { start: address(first), length: pages * 4096 }
 }
 
-fn system_on(machine: &Machine, pair: &str, memory: &MemoryState, seed: u64) -> System {
+fn system_on(
+    machine: &Machine,
+    pair: &str,
+    memory: &MemoryState,
+    seed: u64,
+    wiring: Option<Box<dyn Wiring>>,
+) -> System {
     let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
-    System::new(machine, Composition::find(pair).unwrap(), memory, seed, options).unwrap()
+    let pair = Composition::find(pair).unwrap();
+    System::wired(machine, pair, memory, seed, options, wiring).unwrap()
+}
+
+fn system_with(machine: &Machine, pair: &str, wiring: Option<Box<dyn Wiring>>) -> System {
+    system_on(machine, pair, &MemoryState::parse(Some("256M"), None, None).unwrap(), 1, wiring)
 }
 
 fn system(machine: &Machine, pair: &str) -> System {
-    system_on(machine, pair, &MemoryState::parse(Some("256M"), None, None).unwrap(), 1)
+    system_with(machine, pair, None)
 }
 
 fn default_system(pair: &str) -> System {
@@ -153,8 +165,9 @@ fn a_change_of_the_host_reaches_the_shadow_tables() {
 #[test]
 fn entries_that_stay_are_caught() {
     let touched = || {
-        let mut system = default_system("4k+shadow-4k");
-        system.mmu_mut().sabotage(Sabotage::KeepShadowEntries);
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let wiring = Defective::new(Defect::KeepShadowEntries);
+        let mut system = system_with(&machine, "4k+shadow-4k", Some(wiring));
         system.event(&map(0, 8, Permissions::READ_WRITE)).unwrap();
         access(&mut system, AccessKind::Write, 0);
         access(&mut system, AccessKind::Write, 1);
@@ -211,7 +224,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     let small = HostMemoryOptions { memory: Some("12M"), swap: Some("64M"), ..Default::default() };
     let host = if random.below(2) == 0 { small } else { HostMemoryOptions::default() };
     let memory = MemoryState::parse(Some("24M"), None, None).unwrap().over(&host).unwrap();
-    let mut system = system_on(&machine, pair, &memory, seed);
+    let mut system = system_on(&machine, pair, &memory, seed, None);
     let contents = "zero=5%,duplicate=50%,distinct=20".parse().unwrap();
     system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;
     let mut processes = vec![ProcessId(0)];

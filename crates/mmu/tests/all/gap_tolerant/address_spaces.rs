@@ -1,8 +1,8 @@
 //! What all tests share: a unit with one address space, and short names for changes.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, PerforatedVariant, TlbConfig,
-    TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig,
 };
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, Level, PageSize, Permissions, PhysicalAddress,
@@ -102,8 +102,7 @@ pub fn apply(tables: &mut GapTolerantRadix, operation: &Update) {
 /// A unit with these changes, and so many places for level-2 entries in the walk cache.
 pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[Update]) -> Mmu {
     let dimension = Box::new(tables(mode, changes));
-    let mut mmu =
-        Mmu::new(&config(level2_entries), dimension, PerforatedVariant::Filtered).unwrap();
+    let mut mmu = Mmu::new(&config(level2_entries), dimension).unwrap();
     mmu.switch(SPACE);
     mmu
 }

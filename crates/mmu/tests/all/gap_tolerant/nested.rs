@@ -6,8 +6,8 @@
 //! whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,
-    TlbGeometry, VirtualizationConfig,
+    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
+    VirtualizationConfig,
 };
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
@@ -87,10 +87,9 @@ fn unit(
     (guest, guest_changes): (Box<dyn Dimension>, Vec<Update>),
     (host, host_changes): (Box<dyn Dimension>, Vec<Update>),
 ) -> Mmu {
-    let variant = PerforatedVariant::Filtered;
-    let host = Host::new(config, host, variant, MACHINE);
-    let nested = Nested::new(guest, host, variant);
-    let mut mmu = Mmu::new(config, Box::new(nested), variant).unwrap();
+    let host = Host::new(config, host, MACHINE);
+    let nested = Nested::new(guest, host);
+    let mut mmu = Mmu::new(config, Box::new(nested)).unwrap();
     mmu.switch(SPACE);
     nodes().into_iter().chain(guest_changes).for_each(|change| mmu.apply(&change));
     host_changes.into_iter().for_each(|change| mmu.apply_host(&change));
@@ -177,7 +176,7 @@ fn a_host_of_superpages_in_every_mode() {
         let data = selected(mode, mode.block_frames());
         assert_eq!((cold.frame, cold.selections), (Ok(data), 1 + 4));
         mmu.flush_first_level();
-        mmu.evict_page(page(0));
+        mmu.evict_page(SPACE, page(0));
         let warm = load(&mut mmu, 0);
         assert_eq!((warm.frame, warm.selections), (Ok(data), 1 + 4));
         assert_eq!(warm.reads.len(), 3, "the guest's own: {:?}", warm.reads);
@@ -217,7 +216,10 @@ fn a_store_dirties_the_entries_of_guest_and_host() {
         let nested = mmu.dimension();
         let host = nested.host().unwrap().look_at(GuestFrame::new(frame)).unwrap();
         let both = nested.look_at(SPACE, page(16)).unwrap();
-        (both.1 & perforate_mmu::allow::DIRTY != 0, host.1 & perforate_mmu::allow::DIRTY != 0)
+        (
+            both.allows & perforate_mmu::allow::DIRTY != 0,
+            host.allows & perforate_mmu::allow::DIRTY != 0,
+        )
     };
     load(&mut mmu, 16);
     // The guest's tables are written in the host's first entry; the data of block 1 are in it too.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perforate_mmu::{GapTolerantRadix, Mmu, PerforatedVariant};
+use perforate_mmu::{GapTolerantRadix, Mmu};
 use perforate_types::{
     AccessKind, Frame, GapTolerance, PageSize, Permissions, Shootdown, SpaceId, Steps,
     SuperpageOperation, TableOperation, VirtualPage,
@@ -84,7 +84,7 @@ impl Machine {
     fn new(mode: GapTolerance, level2_entries: usize) -> Self {
         let dimension = Box::new(GapTolerantRadix::new(mode));
         let config = config(level2_entries);
-        let mmu = Mmu::new(&config, dimension, PerforatedVariant::Filtered).unwrap();
+        let mmu = Mmu::new(&config, dimension).unwrap();
         let mut machine =
             Self { mode, mmu, spaces: Default::default(), current: 0, nodes: 0x80_0000 };
         for current in [0, 1] {
@@ -233,7 +233,7 @@ impl Machine {
         let found = found.map(|found| found.physical.page().number());
         assert_eq!(found, expected.map(|(frame, _)| frame), "{kind:?} of {page:?}");
         let seen = self.mmu.dimension().look_at(self.id(), page);
-        assert_eq!(seen.map(|(frame, _)| frame.number()), mapping.map(|(frame, _)| frame));
+        assert_eq!(seen.map(|seen| seen.frame_of(page).number()), mapping.map(|(frame, _)| frame));
     }
 
     fn perform(&mut self, operation: &Operation) {

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use perforate_mmu::{Dimension, allow};
+use perforate_mmu::{Dimension, Mark, allow};
 use perforate_types::{
     Frame, GapTolerance, PageSize, PageTableEntry, Permissions, SuperpageOperation, TableOperation,
 };
@@ -58,11 +58,11 @@ fn a_mixed_directory_of_every_mode() {
             .collect();
         assert_eq!(found, expected, "{}", mode.label());
         // What an operating system reads there.
-        assert_eq!(tables.look_at(SPACE, page(regions[1] + 5)).unwrap().0, Frame::new(0x777));
+        assert_eq!(tables.look_at(SPACE, page(regions[1] + 5)).unwrap().frame, Frame::new(0x777));
         assert!(tables.look_at(SPACE, page(regions[1] + 6)).is_none());
         assert!(tables.look_at(SPACE, page(regions[0])).is_none());
         let first_block = slice + mode.block_frames();
-        assert_eq!(tables.look_at(SPACE, page(0)).unwrap().0, Frame::new(first_block));
+        assert_eq!(tables.look_at(SPACE, page(0)).unwrap().frame, Frame::new(first_block));
         let view = tables.look_at_superpage(SPACE, page(1)).unwrap();
         assert_eq!((view.slice, view.block, view.selection), (Frame::new(slice), 1, SELECTION));
         assert_eq!(view.frame, Frame::new(first_block + 1));
@@ -78,7 +78,7 @@ fn an_odd_superpage_has_its_own_16_bytes() {
     assert_eq!((word(&tables, 0), word(&tables, 8)), (0, 0));
     assert_eq!((word(&tables, 16), word(&tables, 24)), (LEAF | 1024 << 12, u64::MAX >> 32));
     assert!(tables.look_at(SPACE, page(0)).is_none(), "the even half is absent");
-    assert_eq!(tables.look_at(SPACE, page(511)).unwrap().0, Frame::new(1024 + 255));
+    assert_eq!(tables.look_at(SPACE, page(511)).unwrap().frame, Frame::new(1024 + 255));
     apply(&mut tables, &unmap_superpage(mode, 256));
     assert_eq!((word(&tables, 16), word(&tables, 24)), (0, 0));
     apply(&mut tables, &table(1, 0, 0x30));
@@ -131,15 +131,15 @@ fn permissions_accessed_and_dirty_are_in_the_first_word() {
     let mut tables = tables(mode, &[pair(mode, 0, slices, SELECTION)]);
     let first = |tables: &dyn Dimension| PageTableEntry::from_bits(word(tables, 0));
     let before = first(&tables);
-    tables.mark_accessed(SPACE, page(300));
+    tables.mark(SPACE, page(300), Mark::Accessed);
     assert_eq!(first(&tables), before.with_accessed(false));
-    tables.mark_dirty(SPACE, page(300));
+    tables.mark(SPACE, page(300), Mark::Dirty);
     assert_eq!(first(&tables), before.with_accessed(true));
-    let allows = tables.look_at(SPACE, page(0)).unwrap().1;
+    let allows = tables.look_at(SPACE, page(0)).unwrap().allows;
     assert_eq!(allows, allow::READ | allow::WRITE | allow::DIRTY, "dirty for the whole entry");
     let (space, page, permissions) = (SPACE, page(0), Permissions::READ);
     tables.apply(&SuperpageOperation::Protect { space, page, mode, permissions });
-    assert_eq!(tables.look_at(SPACE, page).unwrap().1, allow::READ | allow::DIRTY);
+    assert_eq!(tables.look_at(SPACE, page).unwrap().allows, allow::READ | allow::DIRTY);
     assert_eq!(word(&tables, 8), SELECTION);
     assert_eq!(tables.look_at_superpage(SPACE, self::page(256)).unwrap().slice, Frame::new(512));
 }

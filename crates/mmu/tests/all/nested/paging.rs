@@ -7,8 +7,8 @@ use super::tables::{
     guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
-    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, PerforatedVariant, Radix,
-    RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
+    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, Reach, RegisteredRun,
+    TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_types::{
     AccessKind, Frame, GuestFrame, PageRun, PageSize, PerforatedOperation, Permissions,
@@ -158,7 +158,7 @@ fn a_forbidden_store_is_blamed_on_who_forbids_it() {
 
 /// Whether guest and host know the sub-page's leaf as dirty; the guest's data at `guest`.
 fn dirty(mmu: &Mmu, index: u64, guest: u64) -> (bool, bool) {
-    let is_dirty = |found: Option<(Frame, u8)>| found.unwrap().1 & allow::DIRTY != 0;
+    let is_dirty = |found: Option<Reach>| found.unwrap().allows & allow::DIRTY != 0;
     let host = is_dirty(mmu.dimension().host().unwrap().look_at(GuestFrame::new(guest)));
     let page = VirtualPage::new(FIRST + index);
     // Both together: what the guest alone knows is read from its memory.
@@ -198,7 +198,7 @@ fn a_store_to_a_hole_leaves_what_lies_in_place_clean() {
     load(&mut mmu, 100).unwrap();
     for hole in [0, 1] {
         load(&mut mmu, hole).unwrap();
-        mmu.evict_page(VirtualPage::new(FIRST + hole));
+        mmu.evict_page(GUEST, VirtualPage::new(FIRST + hole));
         store(&mut mmu, hole).unwrap();
         assert_eq!(dirty(&mmu, 100, DATA + 100), (false, false), "{hole}");
     }
@@ -387,11 +387,10 @@ fn a_shootdown_of_a_gigabyte_ends_the_smaller_entries_inside() {
 #[test]
 fn places_of_tables_from_walk_caches_are_noted() {
     let config = MmuConfig { walk_cache: caches(), ..config() };
-    let variant = PerforatedVariant::Filtered;
-    let mut host = Host::new(&config, Box::new(Radix::new()), variant, MACHINE);
+    let mut host = Host::new(&config, Box::new(Radix::new()), MACHINE);
     host.note_located();
-    let nested = Nested::new(Box::new(Radix::new()), host, variant);
-    let mut mmu = Mmu::new(&config, Box::new(nested), variant).unwrap();
+    let nested = Nested::new(Box::new(Radix::new()), host);
+    let mut mmu = Mmu::new(&config, Box::new(nested)).unwrap();
     mmu.switch(GUEST);
     guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
     host_changes(Pages4K, DATA).into_iter().for_each(|change| apply_host(&mut mmu, change));

@@ -6,8 +6,7 @@ use super::tables::{
     BLOCK, DATA, FIRST, GUEST, MACHINE, Outcome, Paging, access, apply, apply_host, config,
     guest_changes, load, map, pair_with_segments, store, story,
 };
-use perforate_mmu::{Case, Mmu, PageFault, Radix, Segmented};
-use perforate_mmu::{HostFault, PerforatedVariant};
+use perforate_mmu::{Case, HostFault, Mmu, PageFault, Radix, Segmented};
 use perforate_types::{
     AccessKind, Frame, GuestFrame, PageSize, Permissions, SegmentOperation, Shootdown, SpaceId,
     TableOperation, Update, VirtualPage,
@@ -41,14 +40,14 @@ fn guest_segment() -> SegmentOperation {
 fn unvirtualized_a_page_in_the_segment_takes_a_check_and_no_reference() {
     let config = config();
     let paging = Box::new(Segmented::new(Box::new(Radix::new()), &config.virtualization));
-    let mut mmu = Mmu::new(&config, paging, PerforatedVariant::Filtered).unwrap();
+    let mut mmu = Mmu::new(&config, paging).unwrap();
     mmu.switch(GUEST);
     guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
     assert_eq!(cold(&mut mmu, 5), (Ok((DATA + 5, Case::Regular, true)), (4, 0)));
     apply(&mut mmu, guest_segment());
-    assert_eq!(cold(&mut mmu, 5), (Ok((DATA + 5, Case::Segment, false)), (0, 1)));
+    assert_eq!(cold(&mut mmu, 5), (Ok((DATA + 5, Case::Beside, false)), (0, 1)));
     assert_eq!(mmu.l2_contents().page_4k, 0, "only the first level is filled");
-    assert_eq!(cold(&mut mmu, 255), (Ok((DATA + 255, Case::Segment, false)), (0, 1)));
+    assert_eq!(cold(&mut mmu, 255), (Ok((DATA + 255, Case::Beside, false)), (0, 1)));
     // LIMIT is the first page behind it.
     let (outcome, (reads, _)) = cold(&mut mmu, 256);
     assert_eq!((outcome, reads), (Ok((DATA + 256, Case::Regular, true)), 4));
@@ -62,7 +61,7 @@ fn references_and_checks_of_each_mode() {
     let host_segment = segment(MACHINE, 0, 0x4000, 0x2_0000);
     for (in_guest, in_host, cost, frame, case, walked) in [
         (false, false, (24, 0), BLOCK + 5, Case::Regular, true),
-        (true, true, (0, 1), 0x2_0000 + DATA + 5, Case::Segment, false),
+        (true, true, (0, 1), 0x2_0000 + DATA + 5, Case::Beside, false),
         (false, true, (4, 5), 0x2_0000 + DATA + 5, Case::Regular, true),
         (true, false, (4, 1), BLOCK + 5, Case::Regular, true),
     ] {
@@ -71,7 +70,7 @@ fn references_and_checks_of_each_mode() {
             apply(&mut mmu, guest_segment());
         }
         if in_host {
-            apply_host(&mut mmu, host_segment.clone());
+            apply_host(&mut mmu, host_segment);
         }
         let (outcome, got) = cold(&mut mmu, 5);
         assert_eq!((outcome, got), (Ok((frame, case, walked)), cost), "{in_guest} {in_host}");
@@ -117,7 +116,7 @@ fn the_four_categories_of_dual_direct_mode() {
     apply(&mut mmu, map(GUEST, FIRST + 300, size, 0x900));
     for (index, frame, case, walked, cost) in [
         // Both.
-        (99, 0x2_0000 + DATA + 99, Case::Segment, false, (0, 1)),
+        (99, 0x2_0000 + DATA + 99, Case::Beside, false, (0, 1)),
         // The host's only: four tables and the page are each checked.
         (300, 0x2_0900, Case::Regular, true, (4, 5)),
         // The guest's only: checked by either, walked in the host.
@@ -136,7 +135,7 @@ fn an_escaped_page_is_translated_by_paging() {
         let mut mmu = machine(Pages4K, Pages4K);
         apply(&mut mmu, guest_segment());
         apply_host(&mut mmu, segment(MACHINE, 0, 0x4000, 0x2_0000));
-        assert_eq!(cold(&mut mmu, 5).0, Ok((0x2_0000 + DATA + 5, Case::Segment, false)));
+        assert_eq!(cold(&mut mmu, 5).0, Ok((0x2_0000 + DATA + 5, Case::Beside, false)));
         let (space, page, apply): (_, _, fn(&mut Mmu, Update)) =
             if in_guest { (GUEST, FIRST + 5, apply) } else { (MACHINE, DATA + 5, apply_host) };
         let page = VirtualPage::new(page);

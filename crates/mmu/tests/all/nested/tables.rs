@@ -183,12 +183,11 @@ pub fn pair_with_segments(
     let with = |segments: bool, paging: Box<dyn Dimension>| -> Box<dyn Dimension> {
         if segments { Box::new(Segmented::new(paging, &config.virtualization)) } else { paging }
     };
-    let variant = PerforatedVariant::Filtered;
     let host_tables = with(host_segments, tables(host, 0x100_0000));
-    let machine = Host::new(config, host_tables, variant, MACHINE);
+    let machine = Host::new(config, host_tables, MACHINE);
     let guest_tables = with(guest_segments, tables(guest, 0x80_0000));
-    let dimension = Nested::new(guest_tables, machine, variant);
-    let mut mmu = Mmu::new(config, Box::new(dimension), variant).unwrap();
+    let dimension = Nested::new(guest_tables, machine);
+    let mut mmu = Mmu::new(config, Box::new(dimension)).unwrap();
     mmu.switch(GUEST);
     guest_changes(GUEST, guest, data).into_iter().for_each(|change| apply(&mut mmu, change));
     host_changes(host, data).into_iter().for_each(|change| apply_host(&mut mmu, change));

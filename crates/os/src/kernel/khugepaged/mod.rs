@@ -18,15 +18,16 @@ mod region;
 
 use perforate_types::{Counters, SpaceId, Update};
 
-use super::{Kernel, SpaceRegion};
+use super::first_touch::Context;
+use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-use crate::{OsError, Promotion};
+use crate::{OsError, Perforated, Promotion};
 pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
 
-/// What one pass of the scanner did.
+/// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
     /// Pages looked at: 512 for each region.
@@ -39,7 +40,7 @@ pub struct KhugepagedPass {
     pub ended_full_scan: bool,
 }
 
-/// What background promotion did, in all.
+/// Totals of background promotion.
 #[derive(Default)]
 struct Counts {
     scanned: u64,
@@ -72,76 +73,84 @@ pub(super) struct Khugepaged {
     counts: Counts,
 }
 
-impl Kernel {
+impl Khugepaged {
     /// Sets the knobs of background promotion.
     ///
     /// # Errors
     /// If they are out of range.
-    pub fn set_khugepaged(&mut self, config: KhugepagedConfig) -> Result<(), OsError> {
+    pub(super) fn set(&mut self, config: KhugepagedConfig) -> Result<(), OsError> {
         config.check().map_err(|reason| {
             let text = config.to_string();
             OsError::InvalidKhugepaged { text, reason }
         })?;
-        self.khugepaged.config = config;
+        self.config = config;
         Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. A region for which memory is short stays as it is.
-    pub fn khugepaged_pass(&mut self, updates: &mut Vec<Update>) -> KhugepagedPass {
-        self.note_peak();
-        self.refresh_owners();
-        let Counts { collapsed, perforated, .. } = self.khugepaged.counts;
+    pub(super) fn pass(
+        &mut self,
+        context: &mut Context<'_>,
+        updates: &mut Vec<Update>,
+    ) -> KhugepagedPass {
+        context.core.note_peak();
+        migration::refresh_owners(context.core);
+        let Counts { collapsed, perforated, .. } = self.counts;
         let mut pass = KhugepagedPass::default();
-        while pass.pages_scanned < self.khugepaged.config.pages_to_scan {
-            let Some((id, number)) = self.next_candidate() else {
-                self.khugepaged.counts.full_scans += 1;
-                self.khugepaged.cursor = SpaceRegion::default();
+        while pass.pages_scanned < self.config.pages_to_scan {
+            let Some((id, number)) = self.next_candidate(context.core) else {
+                self.counts.full_scans += 1;
+                self.cursor = SpaceRegion::default();
                 pass.ended_full_scan = true;
                 break;
             };
-            self.khugepaged.cursor = (id, number + 1);
+            self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
-            if self.is_perforated(id, number) {
-                self.khugepaged.counts.patched += self.patch_cheap_holes(id, number, updates);
-            } else if let Err(refusal) = self.consider(id, number, updates) {
-                self.khugepaged.counts.refused[refusal as usize] += 1;
+            if is_perforated(context.core, id, number) {
+                self.counts.patched += self.patch_cheap_holes(context.core, id, number, updates);
+            } else if let Err(refusal) = self.consider(context, id, number, updates) {
+                self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns go out together.
-            self.ledger.send();
+            context.core.ledger.send();
         }
-        let counts = &mut self.khugepaged.counts;
+        let counts = &mut self.counts;
         counts.scanned += pass.pages_scanned;
         pass.regions_collapsed = counts.collapsed - collapsed;
         pass.regions_perforated = counts.perforated - perforated;
-        self.note_scan(pass.pages_scanned);
+        context.core.ledger.scanned(pass.pages_scanned);
         pass
     }
 
     /// Patches the holes of a page whose price the policy accepts: one copy where the frame in
     /// place is free, two where it has to be made free.
-    fn patch_cheap_holes(&mut self, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> u64 {
-        if !self.policy.patches(1) {
+    fn patch_cheap_holes(
+        &mut self,
+        core: &mut Core,
+        id: SpaceId,
+        number: u64,
+        updates: &mut Vec<Update>,
+    ) -> u64 {
+        let rule = core.policy.rule::<Perforated>();
+        let patches = |frames_copied| rule.is_none_or(|rule| rule.patches(frames_copied));
+        if !patches(1) {
             return 0;
         }
-        let moves = self.khugepaged.config.defrag && self.policy.patches(2);
-        self.patch_holes(id, number, moves, updates)
-    }
-
-    fn is_perforated(&self, id: SpaceId, number: u64) -> bool {
-        self.space(id).is_ok_and(|space| space.perforated(number).is_some())
+        let moves = self.config.defrag && patches(2);
+        patching::patch_holes(core, id, number, moves, updates)
     }
 
     /// The next region from the cursor on that has holes, or that 4KB pages map and that may be a
     /// 2MB page.
-    fn next_candidate(&self) -> Option<SpaceRegion> {
-        if self.policy.promotions().is_empty() {
+    fn next_candidate(&self, core: &Core) -> Option<SpaceRegion> {
+        if core.policy.promotions().is_empty() {
             return None;
         }
-        let mut cursor = self.khugepaged.cursor;
-        while let Some((id, number)) = self.next_region(cursor) {
-            let space = self.space(id).ok()?;
-            if space.perforated(number).is_some() || self.may_promote(space, number) {
+        let mut cursor = self.cursor;
+        while let Some((id, number)) = core.next_region(cursor) {
+            let space = core.space(id).ok()?;
+            if space.perforated(number).is_some() || region::may_promote(core, space, number) {
                 return Some((id, number));
             }
             cursor = (id, number + 1);
@@ -152,27 +161,29 @@ impl Kernel {
     /// Promotes one region if knobs, memory and policy allow it.
     fn consider(
         &mut self,
+        context: &mut Context<'_>,
         id: SpaceId,
         number: u64,
         updates: &mut Vec<Update>,
     ) -> Result<(), Refusal> {
-        let mut census = self.census(id, number).expect("the scanner found it");
-        self.check_limits(number, &census)?;
+        let core = &mut *context.core;
+        let mut census = region::census(core, id, number).expect("the scanner found it");
+        self.check_limits(core, number, &census)?;
         if !census.swapped.is_empty() {
-            self.swap_region_in(id, number, updates).map_err(|_| Refusal::Memory)?;
-            census = self.census(id, number).expect("it is still mapped by 4KB pages");
+            swap::read_region_in(core, id, number, updates).map_err(|_| Refusal::Memory)?;
+            census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
         }
-        let plan = self.plan(&census)?;
-        if !self.carry_out((id, number), &census, &plan, updates) {
+        let plan = self.plan(context, &census)?;
+        if !perform::carry_out(context, (id, number), &census, &plan, updates) {
             return Err(Refusal::Memory);
         }
-        self.note_promotion(&plan);
+        self.note_promotion(context.core, &plan);
         Ok(())
     }
 
-    fn note_promotion(&mut self, plan: &Plan) {
+    fn note_promotion(&mut self, core: &mut Core, plan: &Plan) {
         let Plan { promotion, price, .. } = plan;
-        let counts = &mut self.khugepaged.counts;
+        let counts = &mut self.counts;
         counts.promoted[*promotion as usize] += 1;
         *if price.holes.is_empty() { &mut counts.collapsed } else { &mut counts.perforated } += 1;
         counts.frames_copied += price.frames_copied;
@@ -180,13 +191,13 @@ impl Kernel {
         counts.holes += price.holes.count() as u64;
         // What moves stays under its page, so it counts as migrated: each page is taken out of
         // use, copied and mapped again, not only copied.
-        self.note_migration(price.frames_copied);
-        self.ledger.done.frames_zeroed_4k += price.frames_zeroed;
+        core.ledger.migrated(price.frames_copied);
+        core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// What background promotion did; nothing before it first looked at a page.
-    pub(super) fn khugepaged_counters(&self, out: &mut Counters) {
-        let counts = &self.khugepaged.counts;
+    /// Writes its figures; none before it first looked at a page.
+    pub(super) fn counters(&self, out: &mut Counters) {
+        let counts = &self.counts;
         if counts.scanned == 0 {
             return;
         }
@@ -209,4 +220,8 @@ impl Kernel {
             out.count(refusal.counter(), counts.refused[refusal as usize]);
         }
     }
+}
+
+fn is_perforated(core: &Core, id: SpaceId, number: u64) -> bool {
+    core.space(id).is_ok_and(|space| space.perforated(number).is_some())
 }

@@ -2,103 +2,109 @@
 
 use perforate_types::{Frame, HoleSet, Update};
 
-use super::super::{Kernel, SpaceRegion};
+use super::super::first_touch::Context;
+use super::super::{Core, SpaceRegion};
 use super::plan::{Plan, Source};
-use super::region::Census;
+use super::region::{Census, census as census_of};
 use crate::memory::complement;
-use crate::space::{Entries, Large, page_at};
+use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
-impl Kernel {
-    /// Does what the plan says; where memory is too short for that, everything stays as it is but
-    /// for what compaction has moved already, and `false` is returned.
-    pub(super) fn carry_out(
-        &mut self,
-        place: SpaceRegion,
-        census: &Census,
-        plan: &Plan,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        let Some((block, taken)) = self.take_block(plan, updates) else { return false };
-        let replaced = self.replace(place, census, block, &plan.price.holes, updates);
-        let Some(entries) = replaced else {
-            self.memory.free_frames_of(block, &taken);
-            return false;
-        };
-        self.settle(place, census, block, &plan.price.holes, &entries, updates);
-        true
-    }
+/// Does what the plan says; where memory is too short for that, everything stays as it is but
+/// for what compaction has moved already, and `false` is returned.
+pub(super) fn carry_out(
+    context: &mut Context<'_>,
+    place: SpaceRegion,
+    census: &Census,
+    plan: &Plan,
+    updates: &mut Vec<Update>,
+) -> bool {
+    let Some((block, taken)) = take_block(context, plan, updates) else { return false };
+    let core = &mut *context.core;
+    let replaced = replace(core, place, census, block, &plan.price.holes, updates);
+    let Some(entries) = replaced else {
+        core.memory.free_frames_of(block, &taken);
+        return false;
+    };
+    settle(core, place, census, block, &plan.price.holes, &entries, updates);
+    true
+}
 
-    /// Takes the block, and says which of its frames were taken.
-    fn take_block(&mut self, plan: &Plan, updates: &mut Vec<Update>) -> Option<(Frame, HoleSet)> {
-        match plan.source {
-            Source::Free => Some((self.memory.allocate_block()?, HoleSet::FULL)),
-            Source::Used(block, contents) => {
-                if !self.evacuate(block, &contents, updates) {
-                    return None;
-                }
-                self.note_block_taken(&contents.fixed);
-                Some((block, complement(&contents.fixed)))
+/// Takes the block, and says which of its frames were taken.
+fn take_block(
+    context: &mut Context<'_>,
+    plan: &Plan,
+    updates: &mut Vec<Update>,
+) -> Option<(Frame, HoleSet)> {
+    let Context { core, compaction } = context;
+    match plan.source {
+        Source::Free => Some((core.memory.allocate_block()?, HoleSet::FULL)),
+        Source::Used(block, contents) => {
+            if !compaction.evacuate(core, block, &contents, updates) {
+                return None;
             }
-            Source::Own(block, free) => {
-                self.memory.take_frames(block, &free);
-                Some((block, free))
-            }
+            compaction.note_block_taken(&contents.fixed);
+            Some((block, complement(&contents.fixed)))
+        }
+        Source::Own(block, free) => {
+            core.memory.take_frames(block, &free);
+            Some((block, free))
         }
     }
+}
 
-    /// Puts the 2MB page in the place of the 4KB pages; returns what those were.
-    fn replace(
-        &mut self,
-        (id, number): SpaceRegion,
-        census: &Census,
-        block: Frame,
-        holes: &HoleSet,
-        updates: &mut Vec<Update>,
-    ) -> Option<Entries> {
-        let (space, mut effects) = self.parts(id, updates).ok()?;
-        let node = match holes.is_empty() {
-            true => None,
-            false => Some(space.take_hole_node(&mut effects).ok()?),
-        };
-        // Compaction may have given the pages other frames, and what made room for it may have
-        // reclaimed some.
-        let is_same = self.census(id, number).is_some_and(|now| now.agrees(census));
-        let (space, mut effects) = self.parts(id, updates).ok()?;
-        let large = Large { block, permissions: census.permissions };
-        match node {
-            None if is_same => Some(space.replace_by_large(number, large, &mut effects)),
-            Some(node) if is_same => {
-                Some(space.replace_by_perforated(number, large, *holes, node, &mut effects))
-            }
-            None => None,
-            Some(node) => {
-                space.give_back_hole_node(node, &mut effects);
-                None
-            }
+/// Puts the 2MB page in the place of the 4KB pages; returns what those were.
+fn replace(
+    core: &mut Core,
+    (id, number): SpaceRegion,
+    census: &Census,
+    block: Frame,
+    holes: &HoleSet,
+    updates: &mut Vec<Update>,
+) -> Option<Entries> {
+    let (space, mut effects) = core.parts(id, updates).ok()?;
+    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).ok()?;
+    let node = match holes.is_empty() {
+        true => None,
+        false => Some(space.take_hole_node(&mut effects).ok()?),
+    };
+    // Compaction may have given the pages other frames, and what made room for it may have
+    // reclaimed some.
+    let is_same = census_of(core, id, number).is_some_and(|now| now.agrees(census));
+    let (space, mut effects) = core.parts(id, updates).ok()?;
+    let large = Large { block, permissions: census.permissions };
+    match node {
+        None if is_same => Some(space.replace_by_large(number, large, &mut effects)),
+        Some(node) if is_same => {
+            Some(space.replace_by_perforated(number, large, *holes, node, &mut effects))
+        }
+        None => None,
+        Some(node) => {
+            space.give_back_hole_node(node, &mut effects);
+            None
         }
     }
+}
 
-    /// Maps holes to the frames their pages had, and gives up the frames that were copied.
-    fn settle(
-        &mut self,
-        (id, number): SpaceRegion,
-        census: &Census,
-        block: Frame,
-        holes: &HoleSet,
-        entries: &Entries,
-        updates: &mut Vec<Update>,
-    ) {
-        let Ok((space, mut effects)) = self.parts(id, updates) else { return };
-        for index in census.mapped.iter() {
-            let entry = entries[index];
-            if holes.contains(index) {
-                let page = page_at(number, index);
-                space.map_hole(page, entry.frame(), entry.permissions(), &mut effects);
-            } else if entry.frame() == block.add(index as u64) {
-                effects.memory.forget_owner(entry.frame());
-            } else {
-                effects.memory.release(entry.frame());
-            }
+/// Maps holes to the frames their pages had, and gives up the frames that were copied.
+fn settle(
+    core: &mut Core,
+    (id, number): SpaceRegion,
+    census: &Census,
+    block: Frame,
+    holes: &HoleSet,
+    entries: &Entries,
+    updates: &mut Vec<Update>,
+) {
+    let Ok((space, mut effects)) = core.parts(id, updates) else { return };
+    for index in census.mapped.iter() {
+        let entry = entries[index];
+        if holes.contains(index) {
+            let page = page_at(number, index);
+            space.map_hole(page, entry.frame(), entry.permissions(), &mut effects);
+        } else if entry.frame() == block.add(index as u64) {
+            effects.memory.forget_owner(entry.frame());
+        } else {
+            effects.memory.release(entry.frame());
         }
     }
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Frame, HoleSet, PageSize};
 
-use super::super::Kernel;
+use super::super::Core;
 use super::super::deferral::Deferral;
+use super::super::first_touch::Context;
+use super::Khugepaged;
 use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
 use crate::{Promotion, PromotionChoices, PromotionPrice};
@@ -36,19 +38,24 @@ pub(super) struct Search {
     deferral: Deferral,
 }
 
-impl Kernel {
+impl Khugepaged {
     /// The way that the policy chooses.
-    pub(super) fn plan(&mut self, census: &Census) -> Result<Plan, Refusal> {
-        let promotions = self.policy.promotions();
+    pub(super) fn plan(
+        &mut self,
+        context: &mut Context<'_>,
+        census: &Census,
+    ) -> Result<Plan, Refusal> {
+        let promotions = context.core.policy.promotions();
         // With a whole block at hand, one that leaves holes is not worth its search.
-        let is_whole = promotions.contains(&Promotion::Collapse) && self.memory.has_free_block();
+        let is_whole =
+            promotions.contains(&Promotion::Collapse) && context.core.memory.has_free_block();
         let plans: Vec<Plan> = promotions
             .iter()
             .filter_map(|promotion| match promotion {
-                Promotion::Collapse => self.plan_collapse(census),
+                Promotion::Collapse => self.plan_collapse(context, census),
                 Promotion::PunchAround if is_whole => None,
-                Promotion::PunchAround => self.plan_around(census),
-                Promotion::PunchInPlace => self.plan_in_place(census),
+                Promotion::PunchAround => self.plan_around(context, census),
+                Promotion::PunchInPlace => plan_in_place(context.core, census),
             })
             .collect();
         if plans.is_empty() {
@@ -63,40 +70,40 @@ impl Kernel {
             punch_around: price(Promotion::PunchAround),
             punch_in_place: price(Promotion::PunchInPlace),
         };
-        self.policy.promote(&choices).and_then(plan).copied().ok_or(Refusal::Policy)
+        context.core.policy.promote(&choices).and_then(plan).copied().ok_or(Refusal::Policy)
     }
 
-    fn plan_collapse(&mut self, census: &Census) -> Option<Plan> {
-        let source = if self.memory.has_free_block() {
+    fn plan_collapse(&mut self, context: &mut Context<'_>, census: &Census) -> Option<Plan> {
+        let source = if context.core.memory.has_free_block() {
             Source::Free
-        } else if self.khugepaged.config.defrag {
-            self.find_block(Promotion::Collapse)?
+        } else if self.config.defrag {
+            self.find_block(context, Promotion::Collapse)?
         } else {
             return None;
         };
         Some(copying(Promotion::Collapse, source, census))
     }
 
-    fn plan_around(&mut self, census: &Census) -> Option<Plan> {
+    fn plan_around(&mut self, context: &mut Context<'_>, census: &Census) -> Option<Plan> {
         let one_hole = [0].into_iter().collect();
-        if !self.accepts(&one_hole) {
+        if !context.core.accepts(&one_hole) {
             return None;
         }
-        let source = self.find_block(Promotion::PunchAround)?;
+        let source = self.find_block(context, Promotion::PunchAround)?;
         Some(copying(Promotion::PunchAround, source, census))
     }
 
     /// The first block from where the last search ended that suits the promotion.
-    fn find_block(&mut self, promotion: Promotion) -> Option<Source> {
+    fn find_block(&mut self, context: &mut Context<'_>, promotion: Promotion) -> Option<Source> {
         if !self.search(promotion).deferral.is_due() {
             return None;
         }
-        let (first, blocks) = (self.search(promotion).next_block, self.memory.blocks());
+        let (first, blocks) = (self.search(promotion).next_block, context.core.memory.blocks());
         for step in 0..blocks {
             let number = (first + step) % blocks;
             let block = Frame::new(number << BLOCK_ORDER);
-            self.compaction.blocks_scanned += 1;
-            if let Some(contents) = self.usable(block, promotion) {
+            context.compaction.counts.blocks_scanned += 1;
+            if let Some(contents) = self.usable(context, block, promotion) {
                 // The next search begins behind it: should it not be had after all, others are
                 // tried first.
                 let next_block = (number + 1) % blocks;
@@ -110,54 +117,58 @@ impl Kernel {
 
     fn search(&mut self, promotion: Promotion) -> &mut Search {
         match promotion {
-            Promotion::Collapse => &mut self.khugepaged.whole,
-            Promotion::PunchAround | Promotion::PunchInPlace => &mut self.khugepaged.holed,
+            Promotion::Collapse => &mut self.whole,
+            Promotion::PunchAround | Promotion::PunchInPlace => &mut self.holed,
         }
     }
 
-    /// What the block is made of, if it suits and there is room for what has to move.
-    fn usable(&mut self, block: Frame, promotion: Promotion) -> Option<BlockContents> {
+    /// Contents of the block, if it suits and there is room for what has to move.
+    fn usable(
+        &mut self,
+        context: &mut Context<'_>,
+        block: Frame,
+        promotion: Promotion,
+    ) -> Option<BlockContents> {
         let empties = promotion == Promotion::Collapse;
-        let usable = self.memory.at_most_usable(block);
+        let usable = context.core.memory.at_most_usable(block);
         if usable == 0 || (empties && usable < HoleSet::SUBPAGES as u64) {
             return None;
         }
-        self.note_frames_scanned();
-        let mut contents = self.memory.contents(block);
-        if !self.khugepaged.config.defrag {
+        context.compaction.note_frames_scanned(context.core);
+        let mut contents = context.core.memory.contents(block);
+        if !self.config.defrag {
             contents.fixed = contents.fixed.union(&contents.movable);
             contents.movable = HoleSet::EMPTY;
         }
         let holes = &contents.fixed;
-        let suits =
-            if empties { holes.is_empty() } else { !holes.is_empty() && self.accepts(holes) };
-        let needed = (contents.movable.count() + contents.free.count()) as u64;
-        (suits && needed <= self.memory.small_free_frames()).then_some(contents)
-    }
-
-    /// In the block in which most of the region's pages lie, those at their own place stay, and
-    /// absent pages get the frames that are free there.
-    fn plan_in_place(&self, census: &Census) -> Option<Plan> {
-        let block = home_of(census)?;
-        // A block that somebody else maps as a perforated page is theirs to patch.
-        if block.number() >> BLOCK_ORDER >= self.memory.blocks()
-            || !self.memory.perforated_users(block).is_empty()
-        {
-            return None;
-        }
-        let free = self.memory.zones().free_in_pageblock(block);
-        let filled: HoleSet =
-            census.absent().iter().filter(|&index| free.contains(index)).collect();
-        let holes = complement(&at_own_place(census, block).union(&filled));
-        let price = PromotionPrice {
-            frames_zeroed: filled.count() as u64,
-            holes,
-            ..PromotionPrice::default()
+        let suits = if empties {
+            holes.is_empty()
+        } else {
+            !holes.is_empty() && context.core.accepts(holes)
         };
-        let source = Source::Own(block, filled);
-        let plan = Plan { promotion: Promotion::PunchInPlace, source, price };
-        self.accepts(&holes).then_some(plan)
+        let needed = (contents.movable.count() + contents.free.count()) as u64;
+        (suits && needed <= context.core.memory.small_free_frames()).then_some(contents)
     }
+}
+
+/// In the block in which most of the region's pages lie, those at their own place stay, and
+/// absent pages get the frames that are free there.
+fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
+    let block = home_of(census)?;
+    // A block that somebody else maps as a perforated page is theirs to patch.
+    if block.number() >> BLOCK_ORDER >= core.memory.blocks()
+        || !core.memory.perforated_users(block).is_empty()
+    {
+        return None;
+    }
+    let free = core.memory.zones().free_in_pageblock(block);
+    let filled: HoleSet = census.absent().iter().filter(|&index| free.contains(index)).collect();
+    let holes = complement(&at_own_place(census, block).union(&filled));
+    let price =
+        PromotionPrice { frames_zeroed: filled.count() as u64, holes, ..PromotionPrice::default() };
+    let source = Source::Own(block, filled);
+    let plan = Plan { promotion: Promotion::PunchInPlace, source, price };
+    core.accepts(&holes).then_some(plan)
 }
 
 /// A plan that copies pages into a block with the holes that its source leaves.

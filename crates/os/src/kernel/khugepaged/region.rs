@@ -1,8 +1,9 @@
-//! A region that may become a 2MB page: which it is, and what is in it.
+//! Regions that may become 2MB pages, and their contents.
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
-use super::super::Kernel;
+use super::super::Core;
+use super::Khugepaged;
 use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 
@@ -55,9 +56,9 @@ impl Refusal {
     }
 }
 
-/// What is in a region that 4KB pages map.
+/// Contents of a region that 4KB pages map.
 pub(super) struct Census {
-    /// What its area allows.
+    /// Permissions of its area.
     pub permissions: Permissions,
     /// Pages mapped.
     pub mapped: HoleSet,
@@ -82,51 +83,17 @@ impl Census {
     }
 }
 
-impl Kernel {
-    /// Whether 4KB pages map a region that may be a 2MB page.
-    pub(super) fn may_promote(&self, space: &AddressSpace, number: u64) -> bool {
-        self.pages_and_area(space, number).is_some()
-    }
-
-    /// The pages of a region that may be a 2MB page, and its area.
-    fn pages_and_area<'a>(
-        &self,
-        space: &'a AddressSpace,
-        number: u64,
-    ) -> Option<(&'a Pages, Area)> {
-        let Region { mapping: Mapping::Pages(pages), .. } = space.region(number)? else {
-            return None;
-        };
-        let region = pages_of(number);
-        let area = space.areas.find(region.start)?;
-        let wanted = self.wants_large(&area.attributes)
-            && !area.attributes.is_shared()
-            && area.spans(&region)
-            && !space.meets_segment(&region);
-        wanted.then_some((pages, area))
-    }
-
-    /// What is in a region that may be a 2MB page.
-    pub(super) fn census(&self, id: SpaceId, number: u64) -> Option<Census> {
-        let space = self.space(id).ok()?;
-        let (pages, area) = self.pages_and_area(space, number)?;
-        let mapped = space.mapped_pages(number);
-        let is_shared = |&index: &usize| self.memory.is_shared(pages.entries[index].frame());
-        Some(Census {
-            permissions: area.attributes.effective(),
-            mapped,
-            shared: mapped.iter().filter(is_shared).collect(),
-            swapped: space.swapped_pages(number),
-            entries: pages.entries.clone(),
-        })
-    }
-
+impl Khugepaged {
     /// Whether the knobs and the injected fragmentation let the region be a 2MB page.
-    pub(super) fn check_limits(&self, number: u64, census: &Census) -> Result<(), Refusal> {
-        let knobs = &self.khugepaged.config;
+    pub(super) fn check_limits(
+        &self,
+        core: &Core,
+        number: u64,
+        census: &Census,
+    ) -> Result<(), Refusal> {
+        let knobs = &self.config;
         let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
-        let seed = self.config.seed;
-        let injected = self.config.fragmentation.and_then(|f| f.holes(seed, number)).is_some();
+        let injected = core.injected_holes(number).is_some();
         // Pages that wait for their copy on write are read-only; all else is the area's.
         let differs = census.mapped.iter().any(|index| {
             let own = census.entries[index].permissions();
@@ -141,4 +108,42 @@ impl Kernel {
             () => Ok(()),
         }
     }
+}
+
+/// Whether 4KB pages map a region that may be a 2MB page.
+pub(super) fn may_promote(core: &Core, space: &AddressSpace, number: u64) -> bool {
+    pages_and_area(core, space, number).is_some()
+}
+
+/// The pages of a region that may be a 2MB page, and its area.
+fn pages_and_area<'a>(
+    core: &Core,
+    space: &'a AddressSpace,
+    number: u64,
+) -> Option<(&'a Pages, Area)> {
+    let Region { mapping: Mapping::Pages(pages), .. } = space.region(number)? else {
+        return None;
+    };
+    let region = pages_of(number);
+    let area = space.areas.find(region.start)?;
+    let wanted = core.wants_large(&area.attributes)
+        && !area.attributes.is_shared()
+        && area.spans(&region)
+        && !space.is_claimed(&region);
+    wanted.then_some((pages, area))
+}
+
+/// Contents of a region that may become a 2MB page.
+pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
+    let space = core.space(id).ok()?;
+    let (pages, area) = pages_and_area(core, space, number)?;
+    let mapped = space.mapped_pages(number);
+    let is_shared = |&index: &usize| core.memory.is_shared(pages.entries[index].frame());
+    Some(Census {
+        permissions: area.attributes.effective(),
+        mapped,
+        shared: mapped.iter().filter(is_shared).collect(),
+        swapped: space.swapped_pages(number),
+        entries: pages.entries.clone(),
+    })
 }

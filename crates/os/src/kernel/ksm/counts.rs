@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use perforate_types::{Counters, Frame};
 
-use crate::kernel::Kernel;
+use super::Ksm;
+use super::merge::maps_merged;
+use crate::kernel::Core;
 use crate::memory::FRAME_BYTES;
 
-/// What merging did, in all.
+/// Totals of merging.
 #[derive(Default)]
 pub(super) struct Counts {
     /// Pages looked at.
@@ -30,17 +32,17 @@ pub(super) struct Counts {
     pub punched: u64,
 }
 
-impl Kernel {
+impl Ksm {
     /// The figures of `/sys/kernel/mm/ksm` and what merging did to large pages; none before the
     /// first pass.
-    pub(in crate::kernel) fn ksm_counters(&self, out: &mut Counters) {
-        let counts = &self.ksm.counts;
+    pub(in crate::kernel) fn counters(&self, core: &Core, out: &mut Counters) {
+        let counts = &self.counts;
         if counts.scanned == 0 {
             return;
         }
-        let merged = self.ksm.merged.iter();
+        let merged = self.merged.iter();
         let frames: Vec<Frame> = merged
-            .filter(|&(&place, &(identity, frame))| self.maps_merged(place, identity, frame))
+            .filter(|&(&place, &(identity, frame))| maps_merged(core, place, identity, frame))
             .map(|(_, &(_, frame))| frame)
             .collect();
         let shared = frames.iter().map(|frame| frame.number()).collect::<BTreeSet<_>>().len();

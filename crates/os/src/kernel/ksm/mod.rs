@@ -21,13 +21,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{Frame, Update};
 
-use super::{Kernel, SpacePage};
+use super::{Core, SpacePage, demotion};
 use crate::OsError;
 use crate::space::{Present, pages_of, region_of};
 pub use config::KsmConfig;
 use counts::Counts;
+use merge::maps_merged;
 
-/// What one pass of the scanner did.
+/// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
     /// Pages looked at.
@@ -41,7 +42,7 @@ pub struct KsmPass {
 /// A merged frame.
 struct Node {
     frame: Frame,
-    /// Who maps it, as far as merging knows; some may have left.
+    /// Pages that map it, as far as merging knows; some may have left.
     sharers: Vec<SpacePage>,
 }
 
@@ -62,52 +63,52 @@ pub(super) struct Ksm {
     counts: Counts,
 }
 
-impl Kernel {
+impl Ksm {
     /// Sets the knobs of same-page merging.
     ///
     /// # Errors
     /// If they are out of range.
-    pub fn set_ksm(&mut self, config: KsmConfig) -> Result<(), OsError> {
+    pub(super) fn set(&mut self, config: KsmConfig) -> Result<(), OsError> {
         config.check().map_err(|reason| {
             let text = config.to_string();
             OsError::InvalidKsm { text, reason }
         })?;
-        self.ksm.config = config;
+        self.config = config;
         Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. Pages for whose merging memory is short (a table node) stay as they are.
-    pub fn ksm_pass(&mut self, updates: &mut Vec<Update>) -> KsmPass {
-        self.note_peak();
-        let merged_before = self.ksm.counts.merged;
+    pub(super) fn pass(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> KsmPass {
+        core.note_peak();
+        let merged_before = self.counts.merged;
         let mut pass = KsmPass::default();
-        while pass.pages_scanned < self.ksm.config.pages_to_scan {
-            let Some(place) = self.next_place() else {
-                self.end_full_scan();
+        while pass.pages_scanned < self.config.pages_to_scan {
+            let Some(place) = self.next_place(core) else {
+                self.end_full_scan(core);
                 pass.ended_full_scan = true;
                 break;
             };
-            self.ksm.cursor = (place.0, place.1 + 1);
+            self.cursor = (place.0, place.1 + 1);
             pass.pages_scanned += 1;
-            if self.scan(place, updates).is_err() {
-                self.ksm.counts.failed += 1;
+            if self.scan(core, place, updates).is_err() {
+                self.counts.failed += 1;
             }
         }
-        self.ksm.counts.scanned += pass.pages_scanned;
-        pass.pages_merged = self.ksm.counts.merged - merged_before;
-        self.note_scan(pass.pages_scanned);
-        self.conclude(updates);
+        self.counts.scanned += pass.pages_scanned;
+        pass.pages_merged = self.counts.merged - merged_before;
+        core.ledger.scanned(pass.pages_scanned);
+        demotion::conclude(core, updates);
         pass
     }
 
     /// The next page from the cursor on that may be merged.
-    fn next_place(&self) -> Option<SpacePage> {
-        let cursor = self.ksm.cursor;
+    fn next_place(&self, core: &Core) -> Option<SpacePage> {
+        let cursor = self.cursor;
         let mut region = (cursor.0, region_of(cursor.1));
-        while let Some((id, number)) = self.next_region(region) {
+        while let Some((id, number)) = core.next_region(region) {
             let mut pages = pages_of(number).map(|page| (id, page));
-            let found = pages.find(|&place| place >= cursor && self.is_candidate(place));
+            let found = pages.find(|&place| place >= cursor && is_candidate(core, place));
             if found.is_some() {
                 return found;
             }
@@ -116,69 +117,56 @@ impl Kernel {
         None
     }
 
-    fn is_candidate(&self, place: SpacePage) -> bool {
-        self.candidate(place).is_some()
-    }
-
-    /// A mapped page of private anonymous memory outside direct segments, and its frame.
-    fn candidate(&self, (id, page): SpacePage) -> Option<(Present, Frame)> {
-        let space = self.space(id).ok()?;
-        let present = space.find(page)?;
-        let stays = space.extent_at(page).is_some_and(|(_, extent)| extent.stays_whole());
-        if stays || space.in_segment(page) {
-            return None;
-        }
-        let attributes = space.areas.find(page)?.attributes;
-        let mergeable = attributes.accessible && attributes.is_private_anonymous();
-        let frame = present.frame()?;
-        mergeable.then_some((present, frame))
-    }
-
     /// Looks at one page (Linux: `cmp_and_merge_page`).
-    fn scan(&mut self, place: SpacePage, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        let Some((_, frame)) = self.candidate(place) else { return Ok(()) };
-        let identity = self.contents.identity(place.0, place.1);
-        let is_merged = self.ksm.merged.get(&place) == Some(&(identity, frame));
-        if is_merged && self.maps_merged(place, identity, frame) {
+    fn scan(
+        &mut self,
+        core: &mut Core,
+        place: SpacePage,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let Some((_, frame)) = candidate(core, place) else { return Ok(()) };
+        let identity = core.contents.identity(place.0, place.1);
+        let is_merged = self.merged.get(&place) == Some(&(identity, frame));
+        if is_merged && maps_merged(core, place, identity, frame) {
             return Ok(());
         }
-        self.ksm.merged.remove(&place);
-        if let Some(node) = self.stable_frame(identity, frame) {
-            return self.join(place, identity, node, updates);
+        self.merged.remove(&place);
+        if let Some(node) = self.stable_frame(core, identity, frame) {
+            return self.join(core, place, identity, node, updates);
         }
-        if self.ksm.seen.insert(place, identity) != Some(identity) {
-            self.ksm.counts.changing += 1;
+        if self.seen.insert(place, identity) != Some(identity) {
+            self.counts.changing += 1;
             return Ok(());
         }
-        let other = self.ksm.unstable.get(&identity).copied();
+        let other = self.unstable.get(&identity).copied();
         let other = other.filter(|&other| {
-            other != place && self.contents.identity(other.0, other.1) == identity
+            other != place && core.contents.identity(other.0, other.1) == identity
         });
-        match other.and_then(|other| self.candidate(other).map(|(_, frame)| (other, frame))) {
+        match other.and_then(|other| candidate(core, other).map(|(_, frame)| (other, frame))) {
             None => {
-                self.ksm.unstable.insert(identity, place);
+                self.unstable.insert(identity, place);
             }
             // After a fork they share their frame already.
             Some((_, same)) if same == frame => {}
             Some((other, _)) => {
-                self.map_alone(place, None, updates)?;
-                self.map_alone(other, Some(frame), updates)?;
-                self.ksm.unstable.remove(&identity);
+                self.map_alone(core, place, None, updates)?;
+                self.map_alone(core, other, Some(frame), updates)?;
+                self.unstable.remove(&identity);
                 let node = Node { frame, sharers: vec![place, other] };
-                self.ksm.stable.entry(identity).or_default().push(node);
-                self.ksm.merged.insert(place, (identity, frame));
-                self.ksm.merged.insert(other, (identity, frame));
-                self.ksm.counts.merged += 1;
+                self.stable.entry(identity).or_default().push(node);
+                self.merged.insert(place, (identity, frame));
+                self.merged.insert(other, (identity, frame));
+                self.counts.merged += 1;
             }
         }
         Ok(())
     }
 
     /// A merged frame of this content: `own` if it is one, else one with room for a sharer.
-    fn stable_frame(&mut self, identity: u64, own: Frame) -> Option<Frame> {
-        let mut nodes = self.ksm.stable.remove(&identity)?;
+    fn stable_frame(&mut self, core: &mut Core, identity: u64, own: Frame) -> Option<Frame> {
+        let mut nodes = self.stable.remove(&identity)?;
         let is_valid = |node: &&Node| {
-            node.sharers.iter().any(|&sharer| self.maps_merged(sharer, identity, node.frame))
+            node.sharers.iter().any(|&sharer| maps_merged(core, sharer, identity, node.frame))
         };
         let mut found = nodes.iter().find(|node| node.frame == own).filter(is_valid).map(|_| own);
         while found.is_none() {
@@ -187,38 +175,38 @@ impl Kernel {
                 nodes.pop();
                 continue;
             };
-            if !self.maps_merged(sharer, identity, last.frame) {
+            if !maps_merged(core, sharer, identity, last.frame) {
                 last.sharers.pop();
                 continue;
             }
-            if last.sharers.len() as u64 >= self.ksm.config.max_page_sharing {
+            if last.sharers.len() as u64 >= self.config.max_page_sharing {
                 break;
             }
             found = Some(last.frame);
         }
         if !nodes.is_empty() {
-            self.ksm.stable.insert(identity, nodes);
+            self.stable.insert(identity, nodes);
         }
         found
     }
 
     /// At the end of a full scan the unstable tree goes, and the stable one loses what is stale.
-    fn end_full_scan(&mut self) {
-        self.ksm.counts.full_scans += 1;
-        self.ksm.cursor = SpacePage::default();
-        self.ksm.unstable.clear();
-        let mut seen = std::mem::take(&mut self.ksm.seen);
-        seen.retain(|&place, _| self.is_candidate(place));
-        self.ksm.seen = seen;
-        let limit = self.ksm.config.max_page_sharing;
-        let mut stable = std::mem::take(&mut self.ksm.stable);
+    fn end_full_scan(&mut self, core: &mut Core) {
+        self.counts.full_scans += 1;
+        self.cursor = SpacePage::default();
+        self.unstable.clear();
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.retain(|&place, _| is_candidate(core, place));
+        self.seen = seen;
+        let limit = self.config.max_page_sharing;
+        let mut stable = std::mem::take(&mut self.stable);
         let mut merged = BTreeMap::new();
         stable.retain(|&identity, nodes| {
             for node in nodes.iter_mut() {
                 let frame = node.frame;
                 node.sharers.sort_unstable();
                 node.sharers.dedup();
-                node.sharers.retain(|&place| self.maps_merged(place, identity, frame));
+                node.sharers.retain(|&place| maps_merged(core, place, identity, frame));
                 merged.extend(node.sharers.iter().map(|&place| (place, (identity, frame))));
             }
             nodes.retain(|node| !node.sharers.is_empty());
@@ -226,7 +214,25 @@ impl Kernel {
             nodes.sort_by_key(|node| (node.sharers.len() as u64) < limit);
             !nodes.is_empty()
         });
-        self.ksm.stable = stable;
-        self.ksm.merged = merged;
+        self.stable = stable;
+        self.merged = merged;
     }
+}
+
+fn is_candidate(core: &Core, place: SpacePage) -> bool {
+    candidate(core, place).is_some()
+}
+
+/// A mapped page of private anonymous memory that no overlay keeps, and its frame.
+fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
+    let space = core.space(id).ok()?;
+    let present = space.find(page)?;
+    let stays = space.extent_at(page).is_some_and(|(_, extent)| extent.stays_whole());
+    if stays || space.is_kept(page) {
+        return None;
+    }
+    let attributes = space.areas.find(page)?.attributes;
+    let mergeable = attributes.accessible && attributes.is_private_anonymous();
+    let frame = present.frame()?;
+    mergeable.then_some((present, frame))
 }

@@ -5,44 +5,33 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
-use super::{MissingRun, SegmentState};
-use crate::kernel::{FirstTouch, Kernel};
+use super::{MissingRun, SegmentState, Segments, with_segment};
+use crate::kernel::first_touch::{Context, Touch};
+use crate::kernel::{Core, FirstTouch};
 use crate::memory::FRAME_BYTES;
 use crate::space::{ALL_PAGES, Area, Segment, index_of, regions_of};
 use crate::{OsError, SegmentRule};
 
-impl Kernel {
-    pub(super) fn create_largest(
+impl Segments {
+    /// Makes a segment of the largest area that it may be made of, in the background.
+    pub(in crate::kernel) fn create_largest(
         &mut self,
+        context: &mut Context<'_>,
         id: SpaceId,
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        if self.space(id)?.segment().is_some() {
+        let core = &mut *context.core;
+        if core.space(id)?.overlay().is_some() {
             return Err(OsError::HasSegment { space: id });
         }
-        let largest = self.largest_area(id, &rule);
+        let largest = largest_area(core, id, &rule);
         let least_bytes = rule.min_bytes;
         let (area, pages) = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
-        self.ledger.clears = true;
-        let made = self.make_segment(id, &area, pages, rule, updates);
-        self.segments.failed += u64::from(made.is_err());
-        made.and_then(|()| self.with_segment(id).map(SegmentState::from))
-    }
-
-    /// The largest area of which a segment may be made, and its pages for it; of equally large ones
-    /// the lowest.
-    fn largest_area(&self, id: SpaceId, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
-        let areas = self.space(id).ok()?.areas.within(ALL_PAGES);
-        let fitting =
-            areas.into_iter().filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
-        fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
-    }
-
-    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
-    pub fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64> {
-        let blocks = regions_of(&self.largest_area(space, rule)?.1);
-        Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
+        core.ledger.clears = true;
+        let made = self.make(context, id, &area, pages, rule, updates);
+        self.failed += u64::from(made.is_err());
+        made.and_then(|()| with_segment(context.core, id).map(SegmentState::from))
     }
 
     /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
@@ -50,95 +39,120 @@ impl Kernel {
     ///
     /// # Errors
     /// If prescribed bounds lie in this area in part only.
-    pub(in crate::kernel) fn begin_segment(
+    pub(super) fn begin(
         &mut self,
-        id: SpaceId,
-        area: &Area,
+        context: &mut Context<'_>,
+        touch: &Touch,
         updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
-        let Some(rule) = self.policy.segment() else { return Ok(false) };
-        if self.space(id)?.segment().is_some() {
+        let Some(rule) = self.rule else { return Ok(false) };
+        let core = &mut *context.core;
+        let &Touch { space: id, ref area, .. } = touch;
+        if core.space(id)?.overlay().is_some() {
             return Ok(false);
         }
         lies_inside(area, &rule)?;
         let Some(pages) = pages_for(area, &rule) else { return Ok(false) };
-        if !self.segments.fruitless.is_due() {
+        if !self.fruitless.is_due() {
             return Ok(false);
         }
-        let releases = self.memory.zones().releases();
+        let releases = core.memory.zones().releases();
         let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
-        let is_missing = !rule.compacts && self.segments.missing == wanted;
-        let made = !is_missing && self.make_segment(id, area, pages, rule, updates).is_ok();
+        let is_missing = !rule.compacts && self.missing == wanted;
+        let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
         match made {
-            true => self.segments.fruitless.reset(),
-            false => self.segments.fruitless.failed(),
+            true => self.fruitless.reset(),
+            false => self.fruitless.failed(),
         }
-        self.segments.missing = wanted.filter(|_| !made && !rule.compacts);
-        self.segments.failed += u64::from(!made);
+        self.missing = wanted.filter(|_| !made && !rule.compacts);
+        self.failed += u64::from(!made);
         Ok(made)
     }
 
     /// Makes a segment of pages of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
     /// entries can map it as well.
-    fn make_segment(
+    fn make(
         &mut self,
+        context: &mut Context<'_>,
         id: SpaceId,
         area: &Area,
         pages: Range<u64>,
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        let Context { core, compaction } = context;
         let blocks = regions_of(&pages);
         let length = pages.end - pages.start;
-        if self.is_any_fragmented(&blocks) {
+        // No whole block can be had for a region that injected fragmentation covers.
+        if core.is_any_fragmented(blocks.clone()) {
             let asked_bytes = length * FRAME_BYTES;
             return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
         }
         let wanted = blocks.end - blocks.start;
-        let run = self.take_run(wanted, rule.faulty_pages, rule.compacts, updates)?;
+        let run = compaction.take_run(core, wanted, rule.faulty_pages, rule.compacts, updates)?;
         let frame = run.first().add(index_of(pages.start) as u64);
         let frames = frame.number()..frame.number() + length;
-        self.free_good_frames(run.frames().start..frames.start);
-        self.free_good_frames(frames.end..run.frames().end);
+        free_good_frames(core, run.frames().start..frames.start);
+        free_good_frames(core, frames.end..run.frames().end);
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
-        let faulty = self.memory.retired_within(&frames);
+        let faulty = core.memory.retired_within(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let (space, mut effects) = self.parts(id, updates)?;
+        let (space, mut effects) = core.parts(id, updates)?;
         if let Err(error) = space.prepare_segment(&pages, &escaped, &mut effects) {
-            self.free_good_frames(frames);
+            free_good_frames(core, frames);
             return Err(error);
         }
         let (moved, swapped) = space.vacate_for_segment(&pages, &escaped, &mut effects);
         let cleared = length - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
-        let (is_active, paged) = (true, 0);
-        let segment = Segment { start, end, frame, permissions, is_active, escaped, paged };
+        let segment = Segment {
+            start,
+            end,
+            frame,
+            permissions,
+            is_active: true,
+            escaped,
+            paged: 0,
+            large_pages: self.large_pages,
+            most_escapes: self.rule.unwrap_or_default().faulty_pages,
+        };
         space.set_segment(segment, &mut effects);
         effects.ledger.bring_in(FirstTouch::Segment { cleared });
         effects.ledger.done.pages_swapped_in += swapped;
-        self.note_migration(moved);
-        self.segments.made += 1;
+        effects.ledger.migrated(moved);
+        self.made += 1;
         Ok(())
     }
+}
 
-    /// Injected fragmentation says that no whole block can be had for a region.
-    fn is_any_fragmented(&self, regions: &Range<u64>) -> bool {
-        let seed = self.config.seed;
-        let fragmented = |region| self.config.fragmentation.and_then(|f| f.holes(seed, region));
-        self.config.fragmentation.is_some()
-            && regions.clone().any(|region| fragmented(region).is_some())
-    }
+/// The largest area of which a segment may be made, and its pages for it; of equally large ones
+/// the lowest.
+fn largest_area(core: &Core, id: SpaceId, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
+    let areas = core.space(id).ok()?.areas.within(ALL_PAGES);
+    let fitting =
+        areas.into_iter().filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
+    fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
+}
 
-    /// Gives back frames that nobody has, but for faulty ones.
-    fn free_good_frames(&mut self, frames: Range<u64>) {
-        let mut start = frames.start;
-        for faulty in self.memory.retired_within(&frames) {
-            self.memory.free_range(start..faulty.number());
-            start = faulty.number() + 1;
-        }
-        self.memory.free_range(start..frames.end);
+/// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
+pub(in crate::kernel) fn frames_wanted(
+    core: &Core,
+    space: SpaceId,
+    rule: &SegmentRule,
+) -> Option<u64> {
+    let blocks = regions_of(&largest_area(core, space, rule)?.1);
+    Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
+}
+
+/// Gives back frames that nobody has, but for faulty ones.
+fn free_good_frames(core: &mut Core, frames: Range<u64>) {
+    let mut start = frames.start;
+    for faulty in core.memory.retired_within(&frames) {
+        core.memory.free_range(start..faulty.number());
+        start = faulty.number() + 1;
     }
+    core.memory.free_range(start..frames.end);
 }
 
 /// The pages of an area that a segment may hold, if it may: private anonymous memory that can be

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use perforate_mmu::{Dimension, Shadow, allow};
+use perforate_mmu::{Dimension, Reach, Shadow, allow};
 use perforate_oracle::{Mapping, Oracle};
 use perforate_os::Kernel;
 use perforate_sim::System;
@@ -96,7 +96,7 @@ fn sides(system: &System) -> Vec<Side<'_>> {
             oracle,
             kernel,
             pages: arena(),
-            look_at: Box::new(|space, page| plain(dimension.look_at(space, page))),
+            look_at: Box::new(|space, page| plain(page, dimension.look_at(space, page))),
             expected: Box::new(|_, mapping| Some(allowed(mapping))),
             may_lack: Box::new(lacks),
         }];
@@ -108,7 +108,7 @@ fn sides(system: &System) -> Vec<Side<'_>> {
         oracle: host_oracle,
         kernel: host_kernel,
         pages: 0..kernel.end_frame().number(),
-        look_at: Box::new(|space, page| plain(tables.look_at(space, page))),
+        look_at: Box::new(|space, page| plain(page, tables.look_at(space, page))),
         expected: Box::new(|_, mapping| Some(allowed(mapping))),
         may_lack: Box::new(host_lacks),
     };
@@ -119,14 +119,14 @@ fn sides(system: &System) -> Vec<Side<'_>> {
         let (frame, host_allows) = allowed(host_oracle.translate(machine, at(guest_frame))?);
         Some((frame, allows & host_allows))
     };
-    let shadow = system.mmu().shadow();
+    let shadow: Option<&Shadow> = dimension.part();
     let both = Side {
         oracle,
         kernel,
         pages: arena(),
         look_at: Box::new(move |space, page| match shadow {
             Some(shadow) => through_shadow(shadow, dimension, space, page),
-            None => plain(dimension.look_at(space, page)),
+            None => plain(page, dimension.look_at(space, page)),
         }),
         expected: Box::new(composed),
         may_lack: Box::new(move |space, page| {
@@ -145,14 +145,14 @@ fn through_shadow(
     space: SpaceId,
     page: VirtualPage,
 ) -> Translation {
-    let entry = plain(dimension.look_at(space, page));
+    let entry = plain(page, dimension.look_at(space, page));
     let both = || {
         let guest = shadow.guest_leaf(space, page)?;
-        let guest_frame = guest.frame.add(page.index_in(guest.size) as u64);
+        let guest_frame = guest.frame_of(page);
         let guest_page = GuestFrame::new(guest_frame.number());
         let host = shadow.host_leaf(guest_page)?;
         let frame = host.frame.add(guest_page.index_in(host.size) as u64);
-        plain(Some((frame, guest.allows & host.allows)))
+        Some((frame, guest.allows & host.allows & !allow::DIRTY))
     };
     let both = both();
     if let Some((frame, allows)) = entry {
@@ -167,8 +167,8 @@ fn arena() -> Range<u64> {
     first..first + REGIONS * 512
 }
 
-fn plain(found: Option<(Frame, u8)>) -> Translation {
-    found.map(|(frame, allows)| (frame, allows & !allow::DIRTY))
+fn plain(page: VirtualPage, found: Option<Reach>) -> Translation {
+    found.map(|reach| (reach.frame_of(page), reach.allows & !allow::DIRTY))
 }
 
 fn allowed((frame, permissions): Mapping) -> (Frame, u8) {

@@ -2,16 +2,18 @@
 //! is set up and named.
 
 mod agreement;
+mod defects;
 mod names;
 pub mod occupied;
 mod segments;
+mod tampered;
 mod virtualized;
 
-use perforate_mmu::{Sabotage, TlbGeometry, allow};
+use perforate_mmu::{TlbGeometry, allow};
 use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Composition, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
-    SystemOptions,
+    SystemOptions, Wiring,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
@@ -19,8 +21,8 @@ use perforate_types::{
 };
 
 use agreement::{check_all_tables, check_some_tables};
+pub use defects::{Defect, Defective, PLANTED};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
-#[allow(unused_imports)] // Of two storms one has it.
 pub use segments::{SegmentAction, has_segments};
 use virtualized::virtualize;
 
@@ -72,12 +74,17 @@ pub struct Storm {
 
 impl Storm {
     /// A storm over a scheme or a pair of schemes.
-    pub fn new(composition: Composition, seed: u64) -> Self {
-        Self::over(composition, seed, None)
+    pub fn new(composition: Composition, seed: u64, defect: Option<Defect>) -> Self {
+        Self::over(composition, seed, None, defect)
     }
 
     /// The same over the memory of a snapshot, if there is one.
-    pub fn over(composition: Composition, seed: u64, snapshot: Option<MemorySnapshot>) -> Self {
+    pub fn over(
+        composition: Composition,
+        seed: u64,
+        snapshot: Option<MemorySnapshot>,
+        defect: Option<Defect>,
+    ) -> Self {
         let mut random = Random(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
         if random.one_in(2) {
@@ -135,7 +142,9 @@ impl Storm {
             machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
-        let mut system = System::new(&machine, composition, &memory, seed, options).unwrap();
+        let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
+        let mut system =
+            System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = contents.parse().expect("valid");
         let told =
@@ -151,7 +160,7 @@ impl Storm {
             subpages,
             weights,
             has_segments: has_segments(composition.own),
-            is_damaged: false,
+            is_damaged: defect.is_some(),
             samples: 0,
         };
         storm.map_arena().unwrap();
@@ -160,12 +169,6 @@ impl Storm {
 
     fn event(&mut self, event: ProgramEvent) -> Result<(), SimError> {
         forgive(self.system.event(&event), ())
-    }
-
-    /// Plants a defect.
-    pub fn damage(&mut self, defect: Sabotage) {
-        self.is_damaged = true;
-        self.system.mmu_mut().sabotage(defect);
     }
 
     /// A new arena, of shared memory in half of the cases.
@@ -212,7 +215,7 @@ impl Storm {
     fn assert_marked(&self, kind: AccessKind, address: VirtualAddress) {
         let space = self.system.kernel().current();
         let found = self.system.mmu().dimension().look_at(space, address.page());
-        let allows = found.map_or(0, |(_, allows)| allows);
+        let allows = found.map_or(0, |found| found.allows);
         let needed = allow::needed(kind);
         assert_eq!(allows & needed, needed, "{kind:?} of {address:?} in {space:?}");
     }

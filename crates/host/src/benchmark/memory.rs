@@ -1,0 +1,143 @@
+//! Anonymous memory with advice for or against large pages.
+
+use std::io;
+use std::ops::Range;
+
+use memmap2::{Advice, MmapMut, MmapOptions};
+use perforate_record::process_memory::{PageEntry, PageMap, frame, read_text};
+
+use crate::Residency;
+
+const PAGE_BYTES: usize = 4096;
+/// Size of a large page.
+const LARGE_BYTES: usize = 2 << 20;
+
+/// Anonymous private memory that begins at a 2MB boundary. Pages exist once they are touched.
+#[derive(Debug)]
+pub struct AnonymousMemory {
+    mapping: MmapMut,
+    /// Offset of the first byte in the mapping.
+    start: usize,
+    bytes: usize,
+}
+
+impl AnonymousMemory {
+    /// Reserves `bytes`, rounded up to whole 2MB, and advises the kernel to use 2MB pages for them
+    /// (MADV_HUGEPAGE) or not to (MADV_NOHUGEPAGE).
+    ///
+    /// # Errors
+    /// If there is no such room, or the kernel has no large pages.
+    pub fn new(bytes: u64, is_large: bool) -> io::Result<Self> {
+        let too_much = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let bytes =
+            usize::try_from(bytes).ok().and_then(|n| n.checked_next_multiple_of(LARGE_BYTES));
+        let bytes = bytes.filter(|bytes| *bytes > 0).ok_or_else(too_much)?;
+        let reserved = bytes.checked_add(LARGE_BYTES).ok_or_else(too_much)?;
+        let mapping = MmapOptions::new().len(reserved).no_reserve_swap().map_anon()?;
+        let start = mapping.as_ptr().align_offset(LARGE_BYTES);
+        let advice = if is_large { Advice::HugePage } else { Advice::NoHugePage };
+        mapping.advise_range(advice, start, bytes)?;
+        Ok(Self { mapping, start, bytes })
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// All of the memory.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.mapping[self.start..self.start + self.bytes]
+    }
+
+    fn addresses(&self) -> Range<u64> {
+        let start = self.mapping.as_ptr() as u64 + self.start as u64;
+        start..start + self.bytes as u64
+    }
+
+    /// Writes a word to every 4KB page that begins in this range of bytes.
+    pub fn touch(&mut self, range: Range<u64>) {
+        let end = (range.end as usize).min(self.bytes);
+        let first = (range.start as usize).min(end).next_multiple_of(PAGE_BYTES);
+        let memory = self.as_mut_slice();
+        for offset in (first..end).step_by(PAGE_BYTES) {
+            memory[offset..offset + 8].copy_from_slice(&(offset as u64 + 1).to_ne_bytes());
+        }
+    }
+
+    /// Asks the kernel to make 2MB pages of the memory now (MADV_COLLAPSE).
+    ///
+    /// # Errors
+    /// If the kernel does not know the advice (before Linux 6.1). Ranges for which it has no 2MB block
+    /// are no error.
+    pub fn collapse(&mut self) -> io::Result<()> {
+        let memory = self.as_mut_slice();
+        let (start, length) = (memory.as_mut_ptr().cast(), memory.len());
+        // SAFETY: the range is mapped, and the advice keeps its contents.
+        let result = unsafe { libc::madvise(start, length, libc::MADV_COLLAPSE) };
+        match (result, io::Error::last_os_error()) {
+            (-1, error) if error.raw_os_error() == Some(libc::EINVAL) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The resident part of the memory, and how much of it is in 2MB pages.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn residency(&self) -> io::Result<Residency> {
+        Ok(Residency::of(&read_text("/proc/self/smaps")?, self.addresses()))
+    }
+
+    /// Frames of the memory's 4KB pages; none for pages that are not in memory.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] without CAP_SYS_ADMIN, or if `/proc` cannot be read.
+    pub fn frames(&self) -> io::Result<Vec<Option<u64>>> {
+        let mut frames = Vec::new();
+        PageMap::open("/proc/self/pagemap")?.for_each(&self.addresses(), |_, entry| {
+            frames.push(entry.contains(PageEntry::PRESENT).then(|| frame(entry)));
+        })?;
+        let mut known = frames.iter().flatten().peekable();
+        let is_hidden = known.peek().is_some() && known.all(|&frame| frame == 0);
+        if is_hidden { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(frames) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn only_touched_pages_are_resident() {
+        let mut memory = AnonymousMemory::new(3 << 20, false).unwrap();
+        assert_eq!(memory.bytes(), 4 << 20, "whole 2MB");
+        assert_eq!(memory.addresses().start % LARGE_BYTES as u64, 0);
+        memory.touch(1..3 * 4096 + 1);
+        assert_eq!(memory.residency().unwrap().resident_bytes, 3 * 4096);
+        memory.touch(0..u64::MAX);
+        let all = memory.residency().unwrap();
+        assert_eq!((all.resident_bytes, all.large_bytes), (4 << 20, 0));
+        assert!(AnonymousMemory::new(u64::MAX, true).is_err());
+        assert!(AnonymousMemory::new(0, true).is_err());
+    }
+
+    #[test]
+    fn touched_pages_have_distinct_frames() {
+        let mut memory = AnonymousMemory::new(2 << 20, false).unwrap();
+        memory.touch(0..5 * 4096);
+        match memory.frames() {
+            Ok(frames) => {
+                assert_eq!(frames.len(), 512);
+                assert!(frames[..5].iter().all(Option::is_some));
+                assert_eq!(frames.iter().flatten().collect::<BTreeSet<_>>().len(), 5);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!("skipped: frames are hidden");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

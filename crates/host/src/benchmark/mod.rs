@@ -1,0 +1,267 @@
+//! Microbenchmarks of address translation. Each runs over one piece of memory. The order of its
+//! accesses depends only on the size of the memory and the number of operations before.
+
+mod memory;
+mod worker;
+
+use std::fmt;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process_settings::disable_large_pages;
+
+pub use memory::AnonymousMemory;
+pub use worker::{Job, Measured, Worker, WorkerCommand, WorkerState, serve};
+
+const LINE_BYTES: u64 = 64;
+/// A full-period multiplier for numbers modulo powers of two (P. L'Ecuyer, Mathematics of
+/// Computation 68, 1999, table 4).
+const MULTIPLIER: u64 = 2_862_933_555_777_941_757;
+/// An odd number for mixing: the golden ratio in 64 bits.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Pages of a benchmark's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Paging {
+    /// 4KB, by MADV_NOHUGEPAGE and PR_SET_THP_DISABLE.
+    Small,
+    /// 2MB where the kernel can provide them, by MADV_HUGEPAGE.
+    Large,
+}
+
+/// A microbenchmark. Each of its operations loads one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Benchmark {
+    /// Follows pointers from line to line in random order: each access depends on the one before.
+    Chase,
+    /// Reads random words; the addresses do not depend on the values read.
+    Random,
+    /// Updates random words, as GUPS does.
+    Updates,
+    /// Reads all words in order.
+    Sequential,
+}
+
+impl Benchmark {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Chase, Self::Random, Self::Updates, Self::Sequential];
+
+    /// Name on the command line and in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chase => "chase",
+            Self::Random => "random",
+            Self::Updates => "updates",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+impl fmt::Display for Benchmark {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A benchmark that is ready to run: all of its memory is touched.
+pub struct Prepared {
+    benchmark: Benchmark,
+    memory: AnonymousMemory,
+    lines: u64,
+    /// Position of the chase (a line), state of the random numbers, or next word.
+    state: u64,
+}
+
+impl Prepared {
+    /// Smallest memory of a benchmark.
+    pub const MIN_BYTES: u64 = 1 << 16;
+
+    /// Allocates `bytes` of memory, a power of two, and writes to all of it.
+    ///
+    /// # Errors
+    /// If the size is not a power of two or is too small, or the kernel refuses.
+    pub fn new(benchmark: Benchmark, bytes: u64, paging: Paging) -> io::Result<Self> {
+        if !bytes.is_power_of_two() || bytes < Self::MIN_BYTES {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if paging == Paging::Small {
+            disable_large_pages()?;
+        }
+        let mut memory = AnonymousMemory::new(bytes, paging == Paging::Large)?;
+        memory.touch(0..bytes);
+        let mut prepared = Self { benchmark, memory, lines: bytes / LINE_BYTES, state: 0 };
+        if benchmark == Benchmark::Chase {
+            prepared.link();
+        }
+        Ok(prepared)
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &AnonymousMemory {
+        &self.memory
+    }
+
+    /// Stores in every line the number of the next one, so that all form one cycle.
+    fn link(&mut self) {
+        let words = self.words();
+        let mut line = scattered(0, self.lines);
+        for place in 0..self.lines {
+            let next = scattered((place + 1) % self.lines, self.lines);
+            // SAFETY: `scattered` stays below the number of lines.
+            unsafe { words.add((line * (LINE_BYTES / 8)) as usize).write(next) };
+            line = next;
+        }
+        self.state = line;
+    }
+
+    fn words(&mut self) -> *mut u64 {
+        self.memory.as_mut_slice().as_mut_ptr().cast()
+    }
+
+    /// Runs this number of operations, and returns the value that the last one read or wrote.
+    pub fn run(&mut self, operations: u64) -> u64 {
+        match self.benchmark {
+            Benchmark::Chase => self.chase(operations),
+            Benchmark::Random => self.random(operations),
+            Benchmark::Updates => self.updates(operations),
+            Benchmark::Sequential => self.sequential(operations),
+        }
+    }
+
+    #[inline(never)]
+    fn chase(&mut self, operations: u64) -> u64 {
+        let words = self.words();
+        let mut line = self.state;
+        for _ in 0..operations {
+            // SAFETY: `link` wrote numbers of lines to all lines.
+            line = unsafe { words.add((line * (LINE_BYTES / 8)) as usize).read_volatile() };
+        }
+        self.state = line;
+        line
+    }
+
+    /// The values read are dropped. A sum would make each load wait for the one before in simulation,
+    /// as traces do not distinguish registers of addresses from registers of data.
+    #[inline(never)]
+    fn random(&mut self, operations: u64) -> u64 {
+        let (words, shift) = (self.words(), self.word_shift());
+        let (mut state, mut last) = (self.state, 0);
+        for _ in 0..operations {
+            state = state.wrapping_mul(MULTIPLIER).wrapping_add(1);
+            // SAFETY: the shift leaves the number of a word inside the memory.
+            last = unsafe { words.add((state >> shift) as usize).read_volatile() };
+        }
+        self.state = state;
+        last
+    }
+
+    #[inline(never)]
+    fn updates(&mut self, operations: u64) -> u64 {
+        let (words, shift) = (self.words(), self.word_shift());
+        let mut state = self.state;
+        for _ in 0..operations {
+            state = state.wrapping_mul(MULTIPLIER).wrapping_add(1);
+            // SAFETY: as for random reads; the memory is borrowed exclusively.
+            unsafe {
+                let word = words.add((state >> shift) as usize);
+                word.write_volatile(word.read_volatile() ^ state);
+            }
+        }
+        self.state = state;
+        state
+    }
+
+    #[inline(never)]
+    fn sequential(&mut self, operations: u64) -> u64 {
+        let words = self.words();
+        let mask = self.lines * (LINE_BYTES / 8) - 1;
+        let (first, mut last) = (self.state, 0);
+        for operation in 0..operations {
+            let word = first.wrapping_add(operation) & mask;
+            // SAFETY: the mask is one less than the number of words, a power of two.
+            last = unsafe { words.add(word as usize).read_volatile() };
+        }
+        self.state = first.wrapping_add(operations) & mask;
+        last
+    }
+
+    /// Number of bits by which 64 random bits are shifted to give the number of a word.
+    fn word_shift(&self) -> u32 {
+        64 - (self.lines * (LINE_BYTES / 8)).trailing_zeros()
+    }
+}
+
+/// The line at each position of the cycle: a bijection of the numbers below `lines`, a power of two,
+/// that no prefetcher predicts. Multiplication by odd numbers and exclusive-or with higher bits are
+/// both invertible.
+fn scattered(place: u64, lines: u64) -> u64 {
+    let bits = lines.trailing_zeros();
+    let mask = lines - 1;
+    let half = bits.div_ceil(2);
+    let mut line = place;
+    for round in 0..3 {
+        line = line.wrapping_mul(GOLDEN | 1).wrapping_add(round) & mask;
+        line ^= line >> half;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn scattering_is_a_bijection_without_a_stride() {
+        for lines in [2_u64, 1024, 1 << 15] {
+            let seen: HashSet<u64> = (0..lines).map(|place| scattered(place, lines)).collect();
+            assert_eq!(seen.len() as u64, lines);
+            assert!(seen.iter().all(|line| *line < lines));
+        }
+        let lines = 1 << 15;
+        let strides: HashSet<u64> = (1..lines)
+            .map(|place| scattered(place, lines).wrapping_sub(scattered(place - 1, lines)))
+            .collect();
+        assert!(strides.len() > 1000, "{} distances", strides.len());
+    }
+
+    #[test]
+    fn a_chase_visits_every_line_once() {
+        let bytes = 1 << 18;
+        let mut prepared = Prepared::new(Benchmark::Chase, bytes, Paging::Large).unwrap();
+        let lines = bytes / LINE_BYTES;
+        let start = prepared.state;
+        let visited: HashSet<u64> = (0..lines).map(|_| prepared.run(1)).collect();
+        assert_eq!(visited.len() as u64, lines);
+        assert_eq!(prepared.state, start, "a cycle");
+    }
+
+    #[test]
+    fn reads_and_updates_stay_inside_and_are_repeatable() {
+        for benchmark in [Benchmark::Random, Benchmark::Updates, Benchmark::Sequential] {
+            let result = |_| {
+                let mut prepared = Prepared::new(benchmark, 1 << 16, Paging::Large).unwrap();
+                (prepared.run(10_000), prepared.run(7))
+            };
+            assert_eq!(result(0), result(1), "{benchmark}");
+        }
+        // `touch` wrote 1 + its offset to the first word of each page of 512 words.
+        let mut prepared = Prepared::new(Benchmark::Sequential, 1 << 16, Paging::Large).unwrap();
+        assert_eq!((prepared.run(1), prepared.run(511), prepared.run(1)), (1, 0, 4097));
+        assert_eq!((prepared.run(8191 - 512), prepared.run(1)), (0, 1), "round again");
+    }
+
+    #[test]
+    fn names_and_sizes() {
+        for benchmark in Benchmark::ALL {
+            assert_eq!(serde_json::to_value(benchmark).unwrap(), benchmark.name());
+        }
+        for bytes in [0, 4096, 3 << 20] {
+            assert!(Prepared::new(Benchmark::Random, bytes, Paging::Large).is_err());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The real machine that Perforate runs on.
+//!
+//! - [`snapshot`] reads the memory of a machine or a process without stopping anything,
+//! - [`machine`] describes the processor, the settings of large pages and the available memory,
+//! - [`benchmark`] and [`program`] measure with and without large pages,
+//! - [`validate`] compares such measurements with simulations of the same code,
+//! - [`live`] asks the kernel for large pages and reports how many it gave.
+//!
+//! Nothing here changes a setting of the system; settings of processes end with them.
+
+pub mod benchmark;
+mod error;
+#[doc(hidden)]
+pub mod hostile;
+pub mod live;
+pub mod machine;
+mod proc;
+mod process_settings;
+pub mod program;
+mod reporter;
+pub mod snapshot;
+pub mod validate;
+
+pub use error::HostError;
+pub use proc::Residency;
+pub use reporter::Reporter;

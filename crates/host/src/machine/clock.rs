@@ -1,0 +1,69 @@
+//! The processor's clock, measured by instructions whose latency is known.
+
+use crate::HostError;
+use crate::process_settings::{pin, thread_time};
+
+/// Cycles of a 64-bit multiplication that depends on the one before: 3 on Intel's processors since
+/// 2008 and AMD's since 2017 (Agner Fog, "Instruction tables").
+const MULTIPLY_CYCLES: f64 = 3.0;
+/// Multiplications in one round of the loop.
+const ROUND_MULTIPLICATIONS: u64 = 8;
+const ROUNDS: u64 = 1_000_000;
+const TRIES: usize = 7;
+
+/// Clock of the processor that the calling thread runs on, in GHz: the fastest of several tries, as
+/// other programs can only slow it down. Absent on other architectures.
+pub fn clock_ghz() -> Option<f64> {
+    let time = (0..TRIES).map(|_| time_multiplications()).min()?;
+    let cycles = (ROUNDS * ROUND_MULTIPLICATIONS) as f64 * MULTIPLY_CYCLES;
+    let is_measured = cfg!(target_arch = "x86_64") && !time.is_zero();
+    is_measured.then(|| cycles / time.as_nanos() as f64)
+}
+
+/// Clock of this processor, in GHz. Measured in a thread of its own, so that the caller is not
+/// pinned.
+///
+/// # Errors
+/// If this process may not run on that processor.
+pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
+    let clock = std::thread::spawn(move || pin(processor).map(|()| clock_ghz()));
+    let clock = clock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    clock.map_err(|source| HostError::Processor { number: processor, source })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn time_multiplications() -> std::time::Duration {
+    let before = thread_time();
+    // SAFETY: the loop changes the two registers named and the flags, and no memory.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "imul {x}, {x}", "imul {x}, {x}", "imul {x}, {x}", "imul {x}, {x}",
+            "imul {x}, {x}", "imul {x}, {x}", "imul {x}, {x}", "imul {x}, {x}",
+            "dec {rounds}",
+            "jnz 2b",
+            x = inout(reg) 3_u64 => _,
+            rounds = inout(reg) ROUNDS => _,
+            options(nomem, nostack),
+        );
+    }
+    thread_time() - before
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn time_multiplications() -> std::time::Duration {
+    let before = thread_time();
+    thread_time() - before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_plausible() {
+        if let Some(ghz) = clock_ghz() {
+            assert!((0.05..20.0).contains(&ghz), "{ghz} GHz");
+        }
+    }
+}

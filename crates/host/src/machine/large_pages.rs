@@ -1,0 +1,92 @@
+//! Settings of transparent large pages: `/sys/kernel/mm/transparent_hugepage`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// The settings of transparent large pages that can be read: values by name, such as `enabled` and
+/// `khugepaged/pages_to_scan`. Of a list of choices the chosen one is the value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct LargePageSettings(BTreeMap<String, String>);
+
+impl LargePageSettings {
+    /// The settings of this machine; empty if the kernel has no transparent large pages.
+    pub fn now() -> Self {
+        Self::read(Path::new(FOLDER))
+    }
+
+    /// The settings in `folder`: its files, and those of `khugepaged` in it.
+    pub fn read(folder: &Path) -> Self {
+        let mut values = BTreeMap::new();
+        for (prefix, folder) in
+            [("", folder.to_owned()), ("khugepaged/", folder.join("khugepaged"))]
+        {
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if let Ok(text) = fs::read(&path) {
+                    values.insert(format!("{prefix}{name}"), value(&text));
+                }
+            }
+        }
+        Self(values)
+    }
+
+    /// The value of a setting.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+fn value(text: &[u8]) -> String {
+    chosen(text).unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(text);
+        text.lines().next().unwrap_or_default().trim().chars().take(80).collect()
+    })
+}
+
+/// The chosen word of a text such as `always [madvise] never`.
+pub fn chosen(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let (_, rest) = text.split_once('[')?;
+    let (chosen, _) = rest.split_once(']')?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "+_-".contains(c);
+    (!chosen.is_empty() && chosen.chars().all(is_word)).then(|| chosen.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_is_in_brackets() {
+        assert_eq!(chosen(b"always [madvise] never\n").as_deref(), Some("madvise"));
+        assert_eq!(chosen(b"always defer [defer+madvise] never").as_deref(), Some("defer+madvise"));
+        for wrong in [&b""[..], b"always", b"[]", b"]x[", b"[a b]", b"[\xff]", b"[always"] {
+            assert_eq!(chosen(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
+        fs::create_dir(folder.path().join("khugepaged")).unwrap();
+        fs::create_dir(folder.path().join("hugepages-64kB")).unwrap();
+        write("enabled", b"always [madvise] never\n");
+        write("hpage_pmd_size", b"2097152\n");
+        write("khugepaged/pages_to_scan", b"4096\n");
+        let settings = LargePageSettings::read(folder.path());
+        assert_eq!(settings.get("enabled"), Some("madvise"));
+        assert_eq!(settings.get("hpage_pmd_size"), Some("2097152"));
+        assert_eq!(settings.get("khugepaged/pages_to_scan"), Some("4096"));
+        assert_eq!(settings.0.len(), 3);
+        assert_eq!(settings.get("defrag"), None);
+        assert_eq!(LargePageSettings::read(Path::new("/nowhere")), LargePageSettings::default());
+    }
+}

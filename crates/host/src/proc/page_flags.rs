@@ -1,0 +1,104 @@
+//! The use of a frame, from its flags in `/proc/kpageflags` (Linux:
+//! include/uapi/linux/kernel-page-flags.h, fs/proc/page.c).
+
+use perforate_os::FrameState;
+pub(crate) use procfs_core::PhysicalPageFlags as PageFlags;
+
+/// KPF_RESERVED, one of the bits "for kernel hackers".
+const RESERVED: PageFlags = PageFlags::from_bits_retain(1 << 32);
+/// KPF_MLOCKED, another one.
+const MLOCKED: PageFlags = PageFlags::from_bits_retain(1 << 33);
+
+/// The use of a frame by its flags alone. A frame without any flag is free in a processor's list or
+/// used by the kernel, which the counts of its zone decide. Besides SLAB, flags of lists and of
+/// anonymous memory mean nothing: newer kernels keep other data in the same words (seen on 6.18).
+pub(crate) fn state_of(flags: PageFlags) -> FrameState {
+    type Flags = PageFlags;
+    let has = |flag| flags.intersects(flag);
+    match () {
+        () if has(Flags::NOPAGE) => FrameState::Absent,
+        () if has(Flags::HWPOISON) => FrameState::Retired,
+        () if has(Flags::BUDDY) => FrameState::Free,
+        () if has(Flags::HUGE) => FrameState::Huge,
+        () if has(RESERVED) => FrameState::Reserved,
+        () if has(Flags::SLAB) => FrameState::Reclaimable,
+        () if has(Flags::PGTABLE | Flags::OFFLINE | Flags::ZERO_PAGE) => FrameState::Unmovable,
+        () if has(Flags::ANON) => FrameState::Movable,
+        // Shared memory goes to swap and is not dropped; locked pages cannot be dropped either.
+        () if has(Flags::LRU) && has(Flags::SWAPBACKED | Flags::UNEVICTABLE | MLOCKED) => {
+            FrameState::Movable
+        }
+        () if has(Flags::LRU) => FrameState::PageCache,
+        () if flags.is_empty() => FrameState::PerCpu,
+        () => FrameState::Unmovable,
+    }
+}
+
+/// True if a frame has no flag except, perhaps, that it is reserved.
+pub(crate) fn has_no_use(flags: PageFlags) -> bool {
+    flags.difference(RESERVED).is_empty() || flags.contains(PageFlags::NOPAGE)
+}
+
+/// True if these are the flags of one anonymous 2MB page. A folio of another size may lie in a 2MB
+/// block too; only this one has its head first and then tails up to the end.
+pub(crate) fn is_large_page(block: &[PageFlags]) -> bool {
+    let others = PageFlags::SLAB | PageFlags::HUGE | PageFlags::BUDDY;
+    let is_part = |flags: &PageFlags, part: PageFlags| {
+        let wanted = PageFlags::THP | PageFlags::ANON | part;
+        *flags & (wanted | others) == wanted
+    };
+    let [head, tails @ ..] = block else { return false };
+    tails.len() == 511
+        && is_part(head, PageFlags::COMPOUND_HEAD)
+        && tails.iter().all(|flags| is_part(flags, PageFlags::COMPOUND_TAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags as a 6.18 kernel showed them.
+    #[test]
+    fn states_of_frames() {
+        let bits = |bits: &[u32]| bits.iter().fold(0, |all, bit| all | 1_u64 << bit);
+        for (flags, state) in [
+            (bits(&[10]), FrameState::Free),
+            (bits(&[3, 10]), FrameState::Free),
+            (bits(&[20]), FrameState::Absent),
+            (bits(&[19, 3, 5]), FrameState::Retired),
+            (bits(&[32, 35]), FrameState::Reserved),
+            (bits(&[7]), FrameState::Reclaimable),
+            (bits(&[7, 12, 16, 21]), FrameState::Reclaimable),
+            (bits(&[26, 11]), FrameState::Unmovable),
+            (bits(&[3, 5, 11, 12, 14, 34]), FrameState::Movable),
+            (bits(&[3, 12, 14]), FrameState::Movable),
+            (bits(&[2, 3, 4, 5, 11, 14, 18, 25, 33]), FrameState::Movable),
+            (bits(&[2, 3, 5, 6, 34]), FrameState::PageCache),
+            (bits(&[2, 3, 5, 11, 18, 33]), FrameState::Movable),
+            (bits(&[16]), FrameState::Unmovable),
+            (bits(&[15, 17]), FrameState::Huge),
+            (bits(&[23]), FrameState::Unmovable),
+            (bits(&[11]), FrameState::Unmovable),
+            (bits(&[]), FrameState::PerCpu),
+        ] {
+            assert_eq!(state_of(PageFlags::from_bits_retain(flags)), state, "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn a_large_page_is_one_folio_over_the_block() {
+        let folio = PageFlags::LRU | PageFlags::ANON | PageFlags::SWAPBACKED | PageFlags::THP;
+        let (head, tail) = (folio | PageFlags::COMPOUND_HEAD, folio | PageFlags::COMPOUND_TAIL);
+        let mut block = [tail; 512];
+        assert!(!is_large_page(&block));
+        block[0] = head;
+        assert!(is_large_page(&block));
+        assert!(!is_large_page(&block[..511]));
+        block[256] = head; // two folios of 1MB
+        assert!(!is_large_page(&block));
+        // A 2MB folio of a file.
+        let mut block = [tail.difference(PageFlags::ANON); 512];
+        block[0] = head.difference(PageFlags::ANON);
+        assert!(!is_large_page(&block));
+    }
+}

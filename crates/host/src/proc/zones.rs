@@ -1,0 +1,119 @@
+//! Zones of memory, which `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo` describe together.
+
+use perforate_os::SnapshotZone;
+
+/// Orders of free blocks that are counted separately.
+const ORDERS: usize = 11;
+/// Upper limit of zones; 1024 nodes with five zones each have fewer.
+const MAX_ZONES: usize = 8192;
+/// Upper limit of any count of frames or blocks.
+pub(super) const MAX_COUNT: u64 = 1 << 40;
+
+/// A number; `>` may precede it, as pagetypeinfo limits long counts.
+pub(super) fn number(word: &str) -> Option<u64> {
+    word.trim_start_matches('>').parse().ok().filter(|&number| number <= MAX_COUNT)
+}
+
+/// Parses `Node 0, zone   Normal` at the beginning of a line: node, name, rest of the line.
+pub(super) fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
+    let rest = line.trim_start().strip_prefix("Node")?.trim_start();
+    let (node, rest) = rest.split_once(',')?;
+    let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
+    let end = rest.find(|character: char| character.is_whitespace() || character == ',');
+    let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    Some((number(node.trim())?, name, rest))
+}
+
+/// Zones collected from several files.
+#[derive(Default)]
+pub(crate) struct Zones(pub(crate) Vec<SnapshotZone>);
+
+impl Zones {
+    /// The zone of this name, created if it is new; none beyond [`MAX_ZONES`].
+    pub(super) fn zone(&mut self, node: u64, name: &str) -> Option<&mut SnapshotZone> {
+        let known = self.0.iter().position(|zone| zone.node == node && zone.name == name);
+        let place = match known {
+            Some(place) => place,
+            None if self.0.len() >= MAX_ZONES || name.is_empty() || name.len() > 32 => {
+                return None;
+            }
+            None => {
+                let zone = SnapshotZone { node, name: name.into(), ..SnapshotZone::default() };
+                self.0.push(zone);
+                self.0.len() - 1
+            }
+        };
+        self.0.get_mut(place)
+    }
+}
+
+/// Counts of free blocks by order; a block of a higher order counts as several of the highest.
+pub(super) fn orders(counts: &str) -> [u64; ORDERS] {
+    let mut found = [0; ORDERS];
+    for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {
+        let place = order.min(ORDERS - 1);
+        found[place] = (found[place] + (count << (order - place))).min(MAX_COUNT);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONEINFO: &str = "\
+Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 70384
+  pages free     3840
+        boost    0
+        spanned  4095
+        present  3998
+        managed  3840
+        protection: (0, 2962, 24051)
+  pagesets
+    cpu: 0
+              count:    3
+              high:     4
+    cpu: 1
+              count:    2
+  start_pfn:           1
+Node 0, zone   Normal
+  pages free     767396
+        spanned  5505024
+        present  5505024
+  start_pfn:           1048576
+Node 1, zone   Normal
+        present  12
+";
+
+    #[test]
+    fn zones_come_from_three_files() {
+        let mut zones = Zones::default();
+        zones.add_zoneinfo(ZONEINFO);
+        let buddyinfo = "\
+Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 
+Node 0, zone   Normal  43831  41443  44282  30331  18602  12876   7053   3774   1845    874   1516   2
+";
+        assert!(zones.add_buddyinfo(buddyinfo));
+        zones.add_pagetypeinfo(
+            "Page block order: 9\nPages per block:  512\n\n\
+             Free pages count per migrate type at order       0      1 \n\
+             Node    0, zone      DMA, type    Unmovable      5 >100000 \n\
+             Node    0, zone      DMA, type      Movable      1      2 \n\n\
+             Number of blocks type     Unmovable      Movable \n\
+             Node 0, zone      DMA            1            7 \n",
+        );
+        let [dma, normal, other] = zones.0.as_slice() else { panic!("{:?}", zones.0) };
+        assert_eq!((dma.start_frame, dma.spanned_frames, dma.present_frames), (1, 4095, 3998));
+        assert_eq!((dma.managed_frames, dma.per_cpu_frames), (3840, 5));
+        assert_eq!(dma.free_blocks, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 3]);
+        assert_eq!(normal.free_blocks[9..], [874, 1516 + 2 * 2], "two blocks of order 11");
+        assert_eq!(normal.start_frame, 1_048_576);
+        assert_eq!((other.node, other.present_frames), (1, 12));
+        assert_eq!(dma.free_blocks_by_type[0].free_blocks[..2], [5, 100_000]);
+        assert_eq!(dma.free_blocks_by_type[1].migrate_type, "Movable");
+        let counts: Vec<_> = dma.pageblocks.iter().map(|count| count.blocks).collect();
+        assert_eq!(counts, [1, 7]);
+    }
+}

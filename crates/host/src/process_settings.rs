@@ -1,0 +1,75 @@
+//! Settings of a process: its processor, its use of large pages, its priority when memory is short.
+//! They end with the process.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rustix::thread::{
+    CpuSet, disable_transparent_huge_pages, sched_getaffinity, sched_setaffinity,
+};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Keeps the calling thread, and the processes that it starts, on one processor.
+///
+/// # Errors
+/// If there is no such processor, or this process may not use it.
+pub fn pin(processor: usize) -> io::Result<()> {
+    if processor >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(processor);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The last processor that this process may run on; the first one serves most interrupts.
+pub fn last_allowed_processor() -> usize {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).rev().find(|processor| allowed.is_set(*processor)).unwrap_or(0)
+}
+
+/// Disables transparent large pages for this process and the processes that it starts
+/// (PR_SET_THP_DISABLE, inherited over fork and exec).
+///
+/// # Errors
+/// If the kernel has no such setting (before Linux 3.15).
+pub fn disable_large_pages() -> io::Result<()> {
+    Ok(disable_transparent_huge_pages(true)?)
+}
+
+/// Makes this process the first one that the kernel kills when memory is short.
+///
+/// # Errors
+/// If `/proc` cannot be written.
+pub fn be_killed_first() -> io::Result<()> {
+    fs::write("/proc/self/oom_score_adj", "1000")
+}
+
+/// Processor time of the calling thread.
+pub fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_that_do_not_exist() {
+        assert!(pin(usize::MAX).is_err());
+        assert!(pin(1023).is_err());
+        assert!(last_allowed_processor() < CpuSet::MAX_CPU);
+    }
+
+    #[test]
+    fn the_clock_of_a_thread_advances() {
+        let before = thread_time();
+        let mut sum = 0_u64;
+        while thread_time() == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(thread_time() > before);
+    }
+}

@@ -1,0 +1,163 @@
+//! Running a user's program with and without large pages, and timing it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use perforate_record::find_program;
+use perforate_record::process_memory::read_text;
+use wait4::Wait4;
+
+use crate::benchmark::Paging;
+use crate::process_settings::{disable_large_pages, pin};
+use crate::{HostError, Residency};
+
+/// Setting of glibc (2.35 or later) that makes malloc ask for large pages with madvise.
+const TUNABLE: &str = "glibc.malloc.hugetlb=1";
+/// Time between two samples of a running program's memory.
+const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
+
+/// Duration of one run of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramTime {
+    /// Processor time in user mode of the program and its ended children.
+    pub user: Duration,
+    /// Elapsed time.
+    pub wall: Duration,
+    /// Exit code; absent if a signal ended it.
+    pub exit_code: Option<i32>,
+}
+
+/// Starts the program with large pages on or off. Its standard output is discarded.
+fn start(program: &[OsString], paging: Paging, processor: usize) -> Result<Child, HostError> {
+    let mut command = find_program(program)?.command();
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    if paging == Paging::Large {
+        let mut tunables = std::env::var_os("GLIBC_TUNABLES").unwrap_or_default();
+        if !tunables.is_empty() {
+            tunables.push(":");
+        }
+        tunables.push(TUNABLE);
+        command.env("GLIBC_TUNABLES", tunables);
+    }
+    // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || {
+            pin(processor)?;
+            if paging == Paging::Small { disable_large_pages() } else { Ok(()) }
+        });
+    }
+    command.spawn().map_err(HostError::system("starting the program"))
+}
+
+/// Runs the program to its end on one processor. With [`Paging::Large`], malloc of glibc asks for
+/// large pages; no setting of the system is changed.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn time_program(
+    program: &[OsString],
+    paging: Paging,
+    processor: usize,
+) -> Result<ProgramTime, HostError> {
+    let started = Instant::now();
+    let mut child = start(program, paging, processor)?;
+    let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
+    Ok(ProgramTime {
+        user: ended.rusage.utime,
+        wall: started.elapsed(),
+        exit_code: ended.status.code(),
+    })
+}
+
+/// Runs the program once, and samples its memory meanwhile. Returns the sample with most resident
+/// memory. Its children are not sampled.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn largest_residency(
+    program: &[OsString],
+    paging: Paging,
+    processor: usize,
+) -> Result<Residency, HostError> {
+    let mut child = start(program, paging, processor)?;
+    let mut largest = Residency::default();
+    loop {
+        let ended = child.try_wait();
+        if ended.map_err(HostError::system("waiting for the program"))?.is_some() {
+            return Ok(largest);
+        }
+        let now = residency_of(child.id());
+        if now.resident_bytes > largest.resident_bytes {
+            largest = now;
+        }
+        std::thread::sleep(SAMPLE_PERIOD);
+    }
+}
+
+/// Resident memory of a process at this moment; none if it has ended.
+fn residency_of(process: u32) -> Residency {
+    let text = read_text(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+    Residency::of(&text, 0..u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::process_settings::last_allowed_processor;
+
+    fn words(program: &[&str]) -> Vec<OsString> {
+        program.iter().map(Into::into).collect()
+    }
+
+    #[test]
+    fn times_and_exit_codes() {
+        let processor = last_allowed_processor();
+        let program = words(&["sh", "-c", "exit 3"]);
+        for paging in [Paging::Small, Paging::Large] {
+            let time = time_program(&program, paging, processor).unwrap();
+            assert_eq!(time.exit_code, Some(3));
+            assert!(time.wall > Duration::ZERO);
+        }
+        let program = words(&["sh", "-c", "kill -9 $$"]);
+        assert_eq!(time_program(&program, Paging::Small, processor).unwrap().exit_code, None);
+        assert!(time_program(&words(&["no-such-program"]), Paging::Small, processor).is_err());
+        assert!(time_program(&[], Paging::Small, processor).is_err());
+    }
+
+    /// `cat` has echoed a byte, so it has its memory, and lives until its input ends.
+    #[test]
+    fn running_programs_are_sampled() {
+        use std::io::{Read, Write};
+        let mut command = Command::new("cat");
+        let mut cat = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert!(residency_of(cat.id()).resident_bytes > 0);
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        let processor = last_allowed_processor();
+        assert!(largest_residency(&words(&["true"]), Paging::Large, processor).is_ok());
+    }
+
+    /// The kernel shows the setting in /proc/self/status (since Linux 5.0).
+    #[test]
+    fn large_pages_are_off_in_the_program() {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        if !status.contains("THP_enabled:\t1") {
+            println!("skipped: this kernel does not show the setting, or has large pages off");
+            return;
+        }
+        let check = |value| format!("grep -q 'THP_enabled:.{value}' /proc/self/status");
+        let processor = last_allowed_processor();
+        for (paging, value) in [(Paging::Small, 0), (Paging::Large, 1)] {
+            let program = words(&["sh", "-c", &check(value)]);
+            let time = time_program(&program, paging, processor).unwrap();
+            assert_eq!(time.exit_code, Some(0), "{paging:?}");
+        }
+    }
+}

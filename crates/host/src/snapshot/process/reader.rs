@@ -1,0 +1,222 @@
+//! Reads the pages of mappings from `pagemap`, `kpageflags` and `mem`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use perforate_record::process_memory::{Mapping, PAGE_BYTES, PageEntry, PageMap, Table, frame};
+
+use super::ProcessOptions;
+use super::record::{ProcessArea, ProcessTotals};
+use crate::proc::{MappedArea, PageFlags};
+use crate::snapshot::PageContents;
+
+/// Pages of memory that are read at a time.
+const READ_PAGES: u64 = 256;
+/// Larger mappings are not examined.
+const MAX_AREA_BYTES: u64 = 1 << 40;
+/// Largest aligned run that is counted separately: 2^9 pages are 2MB.
+const MAX_ORDER: u32 = 9;
+
+/// The files with an entry for each page or frame, and the process's memory.
+pub(super) struct Reader {
+    pagemap: Option<PageMap>,
+    flags: Option<Table>,
+    memory: Option<File>,
+    /// True once an entry had a frame.
+    pub(super) has_frames: bool,
+    batch: Vec<u8>,
+    /// Resident pages that could not be read.
+    pub(super) unreadable: u64,
+    /// Mappings that are too large to be examined.
+    pub(super) too_large: u64,
+}
+
+/// Consecutive resident pages in consecutive frames.
+struct RunOfPages {
+    page: u64,
+    frame: u64,
+    pages: u64,
+}
+
+impl RunOfPages {
+    /// True if this page in this frame continues the run. Hidden frames are all 0.
+    fn continues_with(&self, page: u64, frame: u64) -> bool {
+        let next = if self.frame == 0 { 0 } else { self.frame + self.pages };
+        self.page + self.pages == page && frame == next
+    }
+}
+
+impl Reader {
+    /// Opens the readable files; adds the others to `missing`, with the consequences.
+    pub(super) fn open(options: &ProcessOptions, folder: &Path, missing: &mut Vec<String>) -> Self {
+        let mut opened = |path: PathBuf, without: &str| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let failed = |error| missing.push(format!("{name}: {error}; {without}"));
+            File::open(&path).map_err(failed).ok()
+        };
+        let pagemap = opened(folder.join("pagemap"), "which pages are resident is unknown");
+        let flags =
+            opened(options.proc.join("kpageflags"), "folios and merged pages cannot be told");
+        let memory = options.contents.then(|| opened(folder.join("mem"), "contents are unknown"));
+        Self {
+            pagemap: pagemap.map(PageMap::new),
+            flags: flags.map(Table::new),
+            memory: memory.flatten(),
+            has_frames: false,
+            batch: Vec::new(),
+            unreadable: 0,
+            too_large: 0,
+        }
+    }
+
+    /// True if it is known which pages are resident.
+    pub(super) fn knows_pages(&self) -> bool {
+        self.pagemap.is_some()
+    }
+
+    /// True if flags of frames can be read.
+    pub(super) fn knows_flags(&self) -> bool {
+        self.flags.is_some()
+    }
+
+    /// True if contents of pages are read.
+    pub(super) fn reads_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Examines the pages of a mapping; adds their contents to each of `contents`.
+    pub(super) fn examine(
+        &mut self,
+        area: &MappedArea,
+        has_sizes: bool,
+        contents: &mut [&mut PageContents],
+    ) -> ProcessArea {
+        let Mapping { range: addresses, permissions, name, .. } = &area.mapping;
+        let mut totals = ProcessTotals {
+            mapped_bytes: addresses.end - addresses.start,
+            resident_bytes: area.resident_bytes.saturating_add(area.hugetlb_bytes),
+            anonymous_bytes: area.anonymous_bytes,
+            swapped_bytes: area.swapped_bytes,
+            large_bytes: area.large_bytes,
+            ..ProcessTotals::default()
+        };
+        if totals.mapped_bytes > MAX_AREA_BYTES {
+            self.too_large += 1;
+        } else if !has_sizes || totals.resident_bytes > 0 {
+            let mut sizes = BTreeMap::new();
+            let mut resident = 0;
+            let (mut folios, mut merged) = (0, 0);
+            self.each_run(addresses, &mut |reader, run| {
+                resident += run.pages * PAGE_BYTES;
+                if run.frame != 0 {
+                    reader.has_frames = true;
+                    add_aligned(run, &mut sizes);
+                    let (of_folios, of_merged) = reader.flags_of(run);
+                    folios += of_folios * PAGE_BYTES;
+                    merged += of_merged * PAGE_BYTES;
+                }
+                if area.is_memory() {
+                    reader.read_pages(run, contents);
+                }
+            });
+            if !has_sizes {
+                totals.resident_bytes = resident;
+            }
+            totals.sizes = Some(sizes);
+            (totals.folio_bytes, totals.merged_bytes) = (Some(folios), Some(merged));
+        }
+        ProcessArea {
+            start: format!("{:#x}", addresses.start),
+            end: format!("{:#x}", addresses.end),
+            permissions: permissions.clone(),
+            name: name.clone(),
+            totals,
+        }
+    }
+
+    /// Calls `act` with every run.
+    fn each_run(&mut self, addresses: &Range<u64>, act: &mut dyn FnMut(&mut Self, &RunOfPages)) {
+        let Some(pagemap) = self.pagemap.take() else { return };
+        let mut open: Option<RunOfPages> = None;
+        // Pages that have gone meanwhile are skipped.
+        let _ = pagemap.for_each(addresses, |page, entry| {
+            if !entry.contains(PageEntry::PRESENT) {
+                return;
+            }
+            let frame = frame(entry);
+            match &mut open {
+                Some(run) if run.continues_with(page, frame) => run.pages += 1,
+                _ => {
+                    if let Some(run) = open.replace(RunOfPages { page, frame, pages: 1 }) {
+                        act(self, &run);
+                    }
+                }
+            }
+        });
+        if let Some(run) = open {
+            act(self, &run);
+        }
+        self.pagemap = Some(pagemap);
+    }
+
+    /// Numbers of a run's frames in large folios, and of merged ones.
+    fn flags_of(&self, run: &RunOfPages) -> (u64, u64) {
+        let Some(flags) = &self.flags else { return (0, 0) };
+        let (mut folios, mut merged) = (0, 0);
+        // A copy of the table may be too short.
+        let _ = flags.for_each(run.frame..run.frame + run.pages, |_, entry| {
+            let flags = PageFlags::from_bits_retain(entry);
+            folios += u64::from(flags.contains(PageFlags::THP));
+            merged += u64::from(flags.contains(PageFlags::KSM));
+        });
+        (folios, merged)
+    }
+
+    /// Reads the pages of a run in batches, and one by one after a failure.
+    fn read_pages(&mut self, run: &RunOfPages, contents: &mut [&mut PageContents]) {
+        let Some(memory) = &self.memory else { return };
+        let mut next = run.page;
+        let end = run.page + run.pages;
+        let mut width = READ_PAGES;
+        self.batch.resize((READ_PAGES * PAGE_BYTES) as usize, 0);
+        while next < end {
+            let wanted = (width.min(end - next) * PAGE_BYTES) as usize;
+            let read = memory.read_at(&mut self.batch[..wanted], next * PAGE_BYTES).unwrap_or(0);
+            let (pages, _) = self.batch[..read].as_chunks::<{ PAGE_BYTES as usize }>();
+            for page in pages {
+                contents.iter_mut().for_each(|contents| contents.add(page));
+            }
+            next += pages.len() as u64;
+            if pages.is_empty() {
+                if width == 1 {
+                    self.unreadable += 1;
+                    next += 1;
+                }
+                width = 1;
+            }
+        }
+    }
+}
+
+/// Splits a run into the largest pieces that are aligned in both addresses and frames, and adds the
+/// bytes of each size.
+fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
+    let mut done = 0;
+    while done < run.pages {
+        let (page, frame) = (run.page + done, run.frame + done);
+        let aligned = page.trailing_zeros().min(frame.trailing_zeros());
+        let order = aligned.min((run.pages - done).ilog2()).min(MAX_ORDER);
+        *sizes.entry(label(order)).or_default() += PAGE_BYTES << order;
+        done += 1 << order;
+    }
+}
+
+fn label(order: u32) -> String {
+    match 4_u64 << order {
+        kilobytes @ ..1024 => format!("{kilobytes}K"),
+        kilobytes => format!("{}M", kilobytes >> 10),
+    }
+}

@@ -1,0 +1,186 @@
+//! Measures each row natively, with and without large pages alternately.
+
+use perforate_sim::Progress;
+
+use super::plan::Row;
+use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
+use crate::{HostError, Reporter};
+
+/// Operations before anything is timed, by which the number of timed ones is chosen.
+const FIRST_OPERATIONS: u64 = 200_000;
+
+/// Number and length of measurements.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How often the processes are started, each time with new memory.
+    pub rounds: u32,
+    /// Blocks of four runs in each round.
+    pub blocks: u32,
+    /// Length of one run.
+    pub run_nanoseconds: u64,
+}
+
+impl Effort {
+    /// The default effort, with another number of blocks in all rounds together if one is given.
+    pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
+        let (all_blocks, rounds, run_nanoseconds) =
+            if is_quick { (3, 1, 60_000_000) } else { (6, 2, 200_000_000) };
+        let all_blocks = blocks.unwrap_or(all_blocks);
+        let rounds = rounds.min(all_blocks);
+        Self { rounds, blocks: all_blocks.div_ceil(rounds), run_nanoseconds }
+    }
+
+    /// The runs of all blocks of one round, and of all rounds.
+    fn runs(self) -> (u64, u64) {
+        let of_round = u64::from(self.blocks) * 4;
+        (of_round, of_round * u64::from(self.rounds))
+    }
+}
+
+/// The four runs of a block: true for those with large pages.
+pub(super) fn order(block: u32) -> [bool; 4] {
+    if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
+}
+
+/// Native measurements of a row. Values with 4KB pages come before those with large pages.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measurement {
+    /// Nanoseconds per operation, one value for each run.
+    pub nanoseconds: [Vec<f64>; 2],
+    /// Time with 4KB pages ÷ time with large pages, one value for each block.
+    pub ratios: Vec<f64>,
+    /// Share of the memory in 2MB pages where large pages were wanted; the lowest of all rounds.
+    pub large_share: Option<f64>,
+    /// Share of groups of four small pages in consecutive frames, if frames can be read.
+    pub grouped_share: Option<f64>,
+    wall_nanoseconds: u64,
+    processor_nanoseconds: u64,
+    operations: [u64; 2],
+    misses: [Option<u64>; 2],
+}
+
+impl Measurement {
+    fn add(&mut self, measured: &Measured, is_large: bool, operations: u64) -> f64 {
+        let which = usize::from(is_large);
+        let nanoseconds = measured.processor_nanoseconds as f64 / operations as f64;
+        self.nanoseconds[which].push(nanoseconds);
+        self.processor_nanoseconds += measured.processor_nanoseconds;
+        self.wall_nanoseconds += measured.wall_nanoseconds;
+        self.operations[which] += operations;
+        if let Some(misses) = measured.tlb_misses {
+            *self.misses[which].get_or_insert(0) += misses;
+        }
+        nanoseconds
+    }
+
+    /// Elapsed time ÷ processor time; over 1 if other programs had the processor meanwhile.
+    pub fn waiting(&self) -> f64 {
+        self.wall_nanoseconds as f64 / self.processor_nanoseconds.max(1) as f64
+    }
+
+    /// Misses in the data TLB per operation, if both kinds of runs have counters.
+    pub fn misses_per_operation(&self) -> Option<[f64; 2]> {
+        let of =
+            |which: usize| Some(self.misses[which]? as f64 / self.operations[which].max(1) as f64);
+        Some([of(0)?, of(1)?])
+    }
+}
+
+/// Measures one row.
+pub(super) fn measure(
+    worker: &WorkerCommand,
+    row: &Row,
+    effort: Effort,
+    processor: usize,
+    reporter: &mut dyn Reporter,
+) -> Result<Measurement, HostError> {
+    reporter.stage(&format!("measuring {}", row.name()), "runs");
+    let (runs_of_round, total) = effort.runs();
+    let mut measurement = Measurement::default();
+    for round in 0..u64::from(effort.rounds) {
+        let start = |paging| {
+            let Row { benchmark, bytes } = *row;
+            let processor = Some(processor);
+            let job = Job { benchmark, bytes, paging, processor, recorded_operations: None };
+            Worker::start(worker, &job)
+        };
+        let mut workers = [start(Paging::Small)?, start(Paging::Large)?];
+        let [small, large] = &workers;
+        let share = large.state.large_share;
+        measurement.large_share = Some(measurement.large_share.map_or(share, |old| old.min(share)));
+        measurement.grouped_share = small.state.grouped_share;
+        let done_before = round * runs_of_round;
+        let mut report = |done| {
+            reporter.progress(Progress { done: done_before + done, total: Some(total) });
+        };
+        measure_round(&mut workers, effort, &mut measurement, &mut report)?;
+    }
+    Ok(measurement)
+}
+
+fn measure_round(
+    workers: &mut [Worker; 2],
+    effort: Effort,
+    measurement: &mut Measurement,
+    report: &mut dyn FnMut(u64),
+) -> Result<(), HostError> {
+    let mut slowest = 0;
+    for worker in workers.iter_mut() {
+        slowest = slowest.max(worker.run(FIRST_OPERATIONS)?.processor_nanoseconds);
+    }
+    let operations = operations_for(effort.run_nanoseconds, slowest);
+    let mut done = 0;
+    for block in 0..effort.blocks {
+        let mut times = [0.0; 2];
+        for is_large in order(block) {
+            let which = usize::from(is_large);
+            let measured = workers[which].run(operations)?;
+            times[which] += measurement.add(&measured, is_large, operations);
+            done += 1;
+            report(done);
+        }
+        measurement.ratios.push(times[0] / times[1]);
+    }
+    Ok(())
+}
+
+/// Operations of a run of `wanted` nanoseconds if [`FIRST_OPERATIONS`] took `first` nanoseconds.
+fn operations_for(wanted: u64, first: u64) -> u64 {
+    let operations = u128::from(FIRST_OPERATIONS) * u128::from(wanted) / u128::from(first.max(1));
+    (operations as u64).clamp(FIRST_OPERATIONS / 2, 1 << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_balanced() {
+        assert_eq!(order(0), [false, true, true, false]);
+        assert_eq!(order(3), [true, false, false, true]);
+        let effort = Effort::new(false, Some(5));
+        assert_eq!((effort.rounds, effort.blocks), (2, 3));
+        assert_eq!(Effort::new(false, Some(1)).runs(), (4, 4));
+    }
+
+    #[test]
+    fn runs_have_the_wanted_length() {
+        // 200,000 operations in 1 ms are 5 ns each: 20 ms are 4 million.
+        assert_eq!(operations_for(20_000_000, 1_000_000), 4_000_000);
+        assert_eq!(operations_for(1, u64::MAX), 100_000);
+        assert_eq!(operations_for(u64::MAX, 0), 1 << 32);
+    }
+
+    #[test]
+    fn misses_need_counters_on_both_sides() {
+        let measured =
+            |tlb_misses| Measured { processor_nanoseconds: 10, wall_nanoseconds: 15, tlb_misses };
+        let mut measurement = Measurement::default();
+        measurement.add(&measured(Some(50)), false, 100);
+        measurement.add(&measured(None), true, 100);
+        assert_eq!(measurement.misses_per_operation(), None);
+        measurement.add(&measured(Some(10)), true, 100);
+        assert_eq!(measurement.misses_per_operation(), Some([0.5, 0.05]));
+        assert_eq!(measurement.waiting(), 1.5);
+    }
+}

@@ -1,0 +1,156 @@
+//! Measures benchmarks and a program on this machine with and without large pages, simulates the same
+//! code, and compares the two ratios.
+//!
+//! Benchmarks run in processes of their own ([`Worker`](crate::benchmark::Worker)), so that
+//! PR_SET_THP_DISABLE ends with them, memory with and without large pages exists at the same time,
+//! and the recorder can run the very same code. Two workers run alternately (ABBA). Times are
+//! processor time, as elapsed time on a shared machine also measures other programs. A verdict
+//! depends on two ratios and on nothing else.
+
+mod limits;
+mod measure;
+mod outcome;
+mod plan;
+mod predict;
+mod program;
+mod row;
+mod spread;
+mod verdict;
+
+use std::ffi::OsString;
+
+use perforate_sim::RunResult;
+
+use crate::benchmark::{Prepared, WorkerCommand};
+use crate::machine::{Headroom, Processor, bounded, clock_ghz_of};
+use crate::process_settings::last_allowed_processor;
+use crate::{HostError, Reporter};
+
+pub use limits::TOLERANCE;
+pub use measure::Effort;
+pub use outcome::{Outcome, Score};
+pub use plan::{Assumption, Row};
+pub use predict::{Origin, Prediction};
+pub use row::RowOutcome;
+pub use spread::Spread;
+pub use verdict::Verdict;
+
+use predict::Predictor;
+
+/// A program to measure, and the part of it to record.
+#[derive(Clone, Debug)]
+pub struct ProgramSample {
+    /// The program and its arguments.
+    pub words: Vec<OsString>,
+    /// Instructions to skip before the recorded part.
+    pub skip: u64,
+    /// Instructions to record.
+    pub instructions: u64,
+}
+
+impl ProgramSample {
+    /// Default number of instructions to record.
+    pub const INSTRUCTIONS: u64 = 20_000_000;
+}
+
+/// Options of a validation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number and length of measurements.
+    pub effort: Effort,
+    /// Processor to measure on.
+    pub processor: usize,
+    /// Memory of the largest benchmarks; none to leave the benchmarks out.
+    pub size_bytes: Option<u64>,
+    /// Machine to predict with, a name or a file; if none, the one that describes this processor.
+    pub machine: Option<String>,
+    /// Age of the simulated memory, as `--age` of simulations; if none, frames are consecutive.
+    pub age: Option<String>,
+    /// Operations of each benchmark to record, at least; the first half warms up.
+    pub operations: u64,
+    /// A program to measure too.
+    pub program: Option<ProgramSample>,
+}
+
+impl Options {
+    /// Default options; `is_quick` for a validation that takes under a minute.
+    pub fn new(is_quick: bool) -> Self {
+        Self {
+            effort: Effort::new(is_quick, None),
+            processor: last_allowed_processor(),
+            size_bytes: Some(if is_quick { 256 << 20 } else { 1 << 30 }),
+            machine: None,
+            age: None,
+            operations: if is_quick { 500_000 } else { 2_000_000 },
+            program: None,
+        }
+    }
+}
+
+/// Measures, predicts and compares. Also returns the results of the simulations. `worker` starts this
+/// program as a worker.
+///
+/// # Errors
+/// If something cannot be measured, recorded or simulated.
+pub fn validate(
+    options: &Options,
+    worker: &WorkerCommand,
+    reporter: &mut dyn Reporter,
+) -> Result<(Outcome, Vec<RunResult>), HostError> {
+    let processor = Processor::own();
+    let (machine, notes) = plan::machine(options.machine.as_deref(), &processor)?;
+    let assumptions = plan::assumptions(&processor);
+    let mut outcome = Outcome::new(&processor, &machine, &assumptions, notes);
+    outcome.clock_ghz = clock_ghz_of(options.processor)?;
+    let Options { effort, operations, .. } = *options;
+    let age = options.age.as_deref();
+    let predictor =
+        Predictor { machine: &machine, assumptions: &assumptions, age, operations, worker };
+    let mut results = Vec::new();
+    if let Some(wanted) = options.size_bytes {
+        let bytes = benchmark_size(wanted, &mut outcome.notes)?;
+        for row in plan::rows(&machine, bytes) {
+            let measured = measure::measure(worker, &row, effort, options.processor, reporter)?;
+            let (times, runs, origin) = predictor.predict_row(&row, reporter)?;
+            results.extend(runs);
+            let outcome_of_row =
+                RowOutcome::of_benchmark(&row, measured, &assumptions, times, origin);
+            outcome.rows.push(outcome_of_row);
+        }
+    }
+    if let Some(sample) = &options.program {
+        let measured = program::measure(&sample.words, effort, options.processor, reporter)?;
+        let (times, runs) =
+            program::predict(&predictor, sample, measured.resident_bytes, reporter)?;
+        results.extend(runs);
+        outcome.rows.push(RowOutcome::of_program(&sample.words, measured, &assumptions, times));
+    }
+    outcome.add_notes();
+    Ok((outcome, results))
+}
+
+/// Memory of a benchmark: a power of two, so that two processes fit into the memory available.
+fn benchmark_size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
+    let power = 1 << wanted.max(1).ilog2();
+    if power < Prepared::MIN_BYTES {
+        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64K")));
+    }
+    if power != wanted {
+        notes.push(format!("--size was rounded down to a power of two, {} MB", power >> 20));
+    }
+    let both = power.saturating_mul(2);
+    let Some(headroom) = Headroom::now() else { return Ok(power) };
+    match bounded(both, headroom, 2 * Prepared::MIN_BYTES) {
+        Some(allowed) if allowed >= both => Ok(power),
+        Some(allowed) => {
+            let power = 1 << (allowed / 2).ilog2();
+            notes.push(format!(
+                "half of the memory available is {} MB; benchmarks take {} MB at most",
+                headroom.bytes >> 20,
+                power >> 20
+            ));
+            Ok(power)
+        }
+        None => Err(HostError::Size("there is no memory left to measure in".into())),
+    }
+}

@@ -1,0 +1,169 @@
+//! The rows to measure, benchmarks and sizes around the reach of the machine's TLBs, and the
+//! assumptions under which they are predicted.
+
+use perforate_sim::{Machine, SimError};
+use serde::Serialize;
+
+use crate::benchmark::{Benchmark, Prepared};
+use crate::machine::Processor;
+
+/// One benchmark of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The benchmark.
+    pub benchmark: Benchmark,
+    /// Size of its memory.
+    pub bytes: u64,
+}
+
+impl Row {
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        let (shift, unit) = match self.bytes {
+            bytes if bytes >= 1 << 30 => (30, "G"),
+            bytes if bytes >= 1 << 20 => (20, "M"),
+            _ => (10, "K"),
+        };
+        format!("{} {}{unit}", self.benchmark, self.bytes >> shift)
+    }
+}
+
+/// The rows for a machine: the chase at half the second-level TLB's reach with 4KB pages, at four
+/// times that reach, and at the full size; the others at the full size.
+pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
+    let reach = machine.tlb.l2.entries as u64 * 4096;
+    let rounded = 1 << reach.ilog2(); // machine files have at least one entry
+    let mut sizes: Vec<u64> = [rounded / 2, rounded * 4, size_bytes]
+        .into_iter()
+        .map(|bytes| bytes.clamp(Prepared::MIN_BYTES, size_bytes))
+        .collect();
+    sizes.dedup();
+    let chases = sizes.into_iter().map(|bytes| Row { benchmark: Benchmark::Chase, bytes });
+    let others = [Benchmark::Random, Benchmark::Updates, Benchmark::Sequential];
+    chases.chain(others.map(|benchmark| Row { benchmark, bytes: size_bytes })).collect()
+}
+
+/// An assumption about the machine that cannot be checked from inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Assumption {
+    /// Heading of its column.
+    #[serde(rename = "assumption")]
+    pub name: &'static str,
+    /// Schemes that are simulated for 4KB pages and for large pages.
+    pub schemes: [&'static str; 2],
+}
+
+/// No virtual machine.
+const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
+/// Virtual machines, by the pages of the host.
+const VIRTUAL: [Assumption; 2] = [
+    Assumption { name: "VM, host 4KB", schemes: ["4k+4k", "thp+4k"] },
+    Assumption { name: "VM, host 2MB", schemes: ["4k+thp", "thp+thp"] },
+];
+
+/// The assumptions for a processor: native, and in a virtual machine both kinds of hosts too.
+pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
+    let virtual_machines = if processor.is_virtual { &VIRTUAL[..] } else { &[] };
+    std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
+}
+
+/// The named machine file, or the one that describes this processor, with remarks on differences.
+pub(super) fn machine(
+    named: Option<&str>,
+    processor: &Processor,
+) -> Result<(Machine, Vec<String>), SimError> {
+    let Processor { vendor, family, model, .. } = processor;
+    let mut remarks = Vec::new();
+    let machine = match (named, Machine::of_processor(vendor, *family, *model)) {
+        (Some(name), _) => Machine::load(name)?,
+        (None, Some(machine)) => machine,
+        (None, None) => {
+            remarks.push(format!(
+                "no machine file describes this processor; {} stands in for it, and --machine \
+                 chooses another",
+                Machine::DEFAULT
+            ));
+            Machine::load(Machine::DEFAULT)?
+        }
+    };
+    remarks.extend(differences(&machine, processor));
+    Ok((machine, remarks))
+}
+
+/// Differences between the machine file and the processor's own description.
+fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
+    let (tlb, cache) = (&machine.tlb, &machine.cache);
+    let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
+    let compared = [
+        ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
+        ("L2 TLB entries for 4KB", processor.l2_tlb_entries, Some(tlb.l2.entries as u64)),
+        ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
+        ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
+        ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),
+    ];
+    let name = &machine.name;
+    let remark = |(quantity, here, file): (&str, Option<u64>, Option<u64>)| match (here?, file) {
+        (here, Some(file)) if here == file => None,
+        (here, Some(file)) => {
+            Some(format!("{quantity}: {here} by the processor's own account, {file} in {name}"))
+        }
+        (here, None) => Some(format!("{quantity}: {here} here, none in {name}")),
+    };
+    compared.into_iter().filter_map(remark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_around_the_reach() {
+        // 1536 entries reach 6MB, rounded down to 4MB.
+        let machine = Machine::load("perforated-table2").unwrap();
+        let names = |size| rows(&machine, size).iter().map(Row::name).collect::<Vec<_>>();
+        assert_eq!(
+            names(1 << 30),
+            ["chase 2M", "chase 16M", "chase 1G", "random 1G", "updates 1G", "sequential 1G"]
+        );
+        assert_eq!(
+            names(16 << 20),
+            ["chase 2M", "chase 16M", "random 16M", "updates 16M", "sequential 16M"]
+        );
+        assert_eq!(names(1 << 16)[..2], ["chase 64K", "random 64K"]);
+    }
+
+    #[test]
+    fn hosts_matter_in_virtual_machines_only() {
+        let processor = Processor { is_virtual: true, ..Processor::default() };
+        assert_eq!(assumptions(&processor).len(), 3);
+        assert_eq!(assumptions(&Processor::default()), [NATIVE]);
+        for assumption in assumptions(&processor) {
+            let schemes = assumption.schemes.join(",");
+            assert!(perforate_sim::Composition::list(&schemes).is_ok(), "{schemes}");
+        }
+    }
+
+    #[test]
+    fn the_processor_chooses_the_machine() {
+        let mut processor = Processor {
+            vendor: "AuthenticAMD".into(),
+            family: 25,
+            model: 17,
+            l2_tlb_entries: Some(3072),
+            l3_cache_bytes: Some(32 << 20),
+            ..Processor::default()
+        };
+        let (found, remarks) = machine(None, &processor).unwrap();
+        assert_eq!((found.name.as_str(), remarks.len()), ("zen4-genoa", 0));
+        processor.l2_tlb_entries = Some(2048);
+        let (_, remarks) = machine(None, &processor).unwrap();
+        assert_eq!(remarks.len(), 1);
+        assert!(remarks[0].starts_with("L2 TLB entries for 4KB: 2048 by"), "{remarks:?}");
+        processor.model = 200;
+        let (found, remarks) = machine(None, &processor).unwrap();
+        assert_eq!(found.name, Machine::DEFAULT);
+        assert!(remarks[0].contains("no machine file describes"), "{remarks:?}");
+        assert!(remarks[2].contains("none in perforated-table2"), "{remarks:?}");
+        assert!(machine(Some("nowhere"), &processor).is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! A user's program: timed with and without large pages, recorded and simulated.
+
+use std::ffi::OsString;
+
+use perforate_record::{RecordOptions, Selection, TemporaryTrace, record};
+use perforate_sim::{Progress, RunResult, Workload};
+
+use super::ProgramSample;
+use super::limits::{PROGRAM_LARGE_SHARE, SHORT_PROGRAM_SECONDS};
+use super::measure::{Effort, order};
+use super::predict::{Predictor, Times};
+use super::spread::Spread;
+use crate::benchmark::Paging;
+use crate::machine::LargePageSettings;
+use crate::program::{largest_residency, time_program};
+use crate::{HostError, Reporter};
+
+/// Native measurements of a program.
+pub(super) struct ProgramMeasurement {
+    /// User time without large pages ÷ user time with them, one value for each block.
+    pub user_ratios: Vec<f64>,
+    /// The same of elapsed time.
+    pub wall_ratios: Vec<f64>,
+    /// Median user time with large pages.
+    pub user_seconds: f64,
+    /// Share of resident memory in 2MB pages at its largest, with large pages on.
+    pub large_share: f64,
+    /// Largest resident memory.
+    pub resident_bytes: u64,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+/// Times the program in blocks of four runs, with large pages off and on alternately.
+pub(super) fn measure(
+    program: &[OsString],
+    effort: Effort,
+    processor: usize,
+    reporter: &mut dyn Reporter,
+) -> Result<ProgramMeasurement, HostError> {
+    reporter.stage("measuring the program", "runs");
+    let largest = largest_residency(program, Paging::Large, processor)?;
+    let blocks = effort.blocks * effort.rounds;
+    let (mut user_ratios, mut wall_ratios) = (Vec::new(), Vec::new());
+    let (mut seconds, mut codes) = (Vec::new(), Vec::new());
+    for block in 0..blocks {
+        let (mut user, mut wall) = ([0.0; 2], [0.0; 2]);
+        for is_large in order(block) {
+            let paging = if is_large { Paging::Large } else { Paging::Small };
+            let time = time_program(program, paging, processor)?;
+            codes.push(time.exit_code.ok_or(HostError::ProgramKilled)?);
+            user[usize::from(is_large)] += time.user.as_secs_f64();
+            wall[usize::from(is_large)] += time.wall.as_secs_f64();
+            if is_large {
+                seconds.push(time.user.as_secs_f64());
+            }
+            let (done, total) = (codes.len() as u64, Some(u64::from(blocks) * 4));
+            reporter.progress(Progress { done, total });
+        }
+        user_ratios.push(user[0] / user[1]);
+        wall_ratios.push(wall[0] / wall[1]);
+    }
+    let user_seconds = Spread::of(&seconds).map_or(0.0, |spread| spread.median);
+    let remarks = [
+        remark_on_codes(&codes),
+        remark_on_pages(largest.large_share()),
+        remark_on_length(user_seconds),
+    ];
+    Ok(ProgramMeasurement {
+        user_ratios,
+        wall_ratios,
+        user_seconds,
+        large_share: largest.large_share(),
+        resident_bytes: largest.resident_bytes,
+        notes: remarks.into_iter().flatten().collect(),
+    })
+}
+
+fn remark_on_codes(codes: &[i32]) -> Option<String> {
+    let failed = codes.iter().filter(|code| **code != 0).count();
+    (failed > 0).then(|| format!("{failed} of {} runs of the program failed", codes.len()))
+}
+
+fn remark_on_length(user_seconds: f64) -> Option<String> {
+    (user_seconds < SHORT_PROGRAM_SECONDS).then(|| {
+        format!(
+            "the program takes {:.0} ms in user mode; the kernel counts in steps of a few \
+             milliseconds, so give it more to do",
+            user_seconds * 1000.0
+        )
+    })
+}
+
+fn remark_on_pages(large_share: f64) -> Option<String> {
+    let percent = 100.0 * large_share;
+    let enabled = LargePageSettings::now().get("enabled").unwrap_or("unknown").to_owned();
+    (large_share < PROGRAM_LARGE_SHARE).then(|| {
+        format!(
+            "with large pages on, {percent:.0} % of the program's memory were in them: \
+             transparent_hugepage/enabled is \"{enabled}\", and where that is not \"always\" only \
+             memory that asks for them gets them. Malloc of glibc was told to ask \
+             (glibc.malloc.hugetlb=1, glibc 2.35); other allocators and static programs do not \
+             hear it. The prediction is for all memory in large pages, so the two do not measure \
+             the same"
+        )
+    })
+}
+
+/// Records the sample and simulates it under each assumption.
+pub(super) fn predict(
+    predictor: &Predictor<'_>,
+    sample: &ProgramSample,
+    resident_bytes: u64,
+    reporter: &mut dyn Reporter,
+) -> Result<(Vec<Times>, Vec<RunResult>), HostError> {
+    let mut trace = TemporaryTrace::new("program.trace")?;
+    let instructions = Some(sample.instructions);
+    let options = RecordOptions {
+        selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
+        prints_to_stderr: true,
+        stop: trace.stop(),
+        ..RecordOptions::new(trace.path(), sample.words.clone())
+    };
+    reporter.stage("recording the program", "instructions");
+    record(options, &mut |progress| {
+        reporter.progress(Progress { done: progress.instructions, total: instructions });
+    })?;
+    let name = trace.path().to_string_lossy().into_owned();
+    let workload = Workload { name, skip: 0, instructions: None };
+    reporter.stage("simulating the program", "instructions");
+    // At least 2GB, as a program's address space is larger than its resident memory.
+    let results = predictor.simulate(workload, resident_bytes.max(1 << 30), &mut |progress| {
+        reporter.progress(progress);
+        trace.end_if_interrupted();
+    })?;
+    let instructions = |result: &RunResult| result.instructions as f64;
+    Ok((predictor.times(&results, instructions), results))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_and_small_pages_are_remarked() {
+        assert_eq!(remark_on_codes(&[0, 0]), None);
+        let remark = remark_on_codes(&[0, 1, 2]).unwrap();
+        assert!(remark.starts_with("2 of 3 runs"), "{remark}");
+        assert_eq!(remark_on_pages(0.9), None);
+        assert!(remark_on_pages(0.02).unwrap().starts_with("with large pages on, 2 %"));
+        assert_eq!(remark_on_length(0.2), None);
+        assert!(remark_on_length(0.004).unwrap().contains("takes 4 ms"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Filling runs of 4KB pages into the second-level TLB.
+
+use perforate_types::{SpaceId, VirtualPage};
+
+use super::{Coalescing, RunRequest};
+use crate::tlb::L2Tlb;
+use crate::{Dimension, Reach};
+
+impl Coalescing {
+    /// Fills the run around a page whose walk ended in a reach of 4KB. Returns the slot and the
+    /// pages of the run; `None` where the page is alone, or its window holds a longer run already.
+    /// Holes of perforated pages and guest-physical pages are never in runs.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fill(
+        self,
+        (space, page): (SpaceId, VirtualPage),
+        reach: &Reach,
+        dimension: &dyn Dimension,
+        l2: &mut L2Tlb,
+    ) -> Option<(u32, u64)> {
+        let run = dimension.run_around(&RunRequest::new(space, page, reach, self.pages));
+        if !self.holds(&run) {
+            return None;
+        }
+        let slot = l2.fill_run(space, page, &run, reach.allows)?;
+        Some((slot, run.pages))
+    }
+}

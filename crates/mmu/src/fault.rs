@@ -1,0 +1,54 @@
+//! Why an address was not translated.
+
+use perforate_types::{AccessKind, GuestFrame};
+
+/// The host cannot translate a guest-physical address, or does not allow the access: a violation of
+/// the nested page table, which its hypervisor serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostFault {
+    /// Page of the guest's memory.
+    pub page: GuestFrame,
+    /// What was to be done with it.
+    pub kind: AccessKind,
+}
+
+/// Why a walk found no translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkFault {
+    /// Nothing is mapped there.
+    NotMapped,
+    /// An address on the way is not translated by the dimension beneath.
+    Host(HostFault),
+    /// The shadow tables have no entry, which may or may not mean that the guest has none.
+    Shadow,
+}
+
+impl From<HostFault> for WalkFault {
+    fn from(fault: HostFault) -> Self {
+        Self::Host(fault)
+    }
+}
+
+/// The access cannot be done with the tables as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFault {
+    /// Nothing is mapped there.
+    NotMapped,
+    /// The mapping does not allow the access.
+    Protection,
+    /// The host does not back the guest's page, or does not allow the access to it.
+    Host(HostFault),
+    /// The shadow tables do not map the page, or do not allow the access: the hypervisor is to find
+    /// out whether guest and host do.
+    Shadow,
+}
+
+impl From<WalkFault> for PageFault {
+    fn from(fault: WalkFault) -> Self {
+        match fault {
+            WalkFault::NotMapped => Self::NotMapped,
+            WalkFault::Host(fault) => Self::Host(fault),
+            WalkFault::Shadow => Self::Shadow,
+        }
+    }
+}

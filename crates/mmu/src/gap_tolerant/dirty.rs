@@ -1,0 +1,87 @@
+//! Tests of what the unit's copies know of dirty bits.
+
+use perforate_types::{
+    AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, SuperpageOperation,
+    TableOperation, VirtualPage,
+};
+
+use crate::{
+    GapTolerantRadix, Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
+    WalkCacheConfig, allow,
+};
+
+const SPACE: SpaceId = SpaceId(0);
+
+/// A superpage of 4MB at page 0, and a walk cache that holds its entry.
+fn unit() -> Mmu {
+    let geometry = TlbGeometry { entries: 16, ways: 4 };
+    let config = MmuConfig {
+        tlb: TlbConfig {
+            tagged: true,
+            l1_data_4k: geometry,
+            l1_data_2m: None,
+            l1_data_1g: None,
+            l1_instruction_4k: geometry,
+            l1_instruction_2m: None,
+            l2: geometry,
+            l2_1g: None,
+            l2_coalescing: None,
+            l2_2m: true,
+        },
+        walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 4 },
+        virtualization: VirtualizationConfig::default(),
+    };
+    let mode = GapTolerance::SINGLE_4M;
+    let dimension = Box::new(GapTolerantRadix::new(mode));
+    let mut mmu = Mmu::new(&config, dimension).unwrap();
+    let page = VirtualPage::new(0);
+    for level in [4, 3, 2] {
+        let frame = Frame::new(0x10 + u64::from(level));
+        let table = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
+        mmu.apply(&table.into());
+    }
+    let map = SuperpageOperation::Map {
+        space: SPACE,
+        page,
+        mode,
+        slice: Frame::new(0),
+        second: Frame::new(0),
+        selection: u64::MAX >> 32,
+        permissions: Permissions::READ_WRITE,
+    };
+    mmu.apply(&map.into());
+    mmu
+}
+
+fn access(mmu: &mut Mmu, kind: AccessKind, page: u64) {
+    mmu.translate(kind, VirtualPage::new(page).address(), &mut Steps::new()).unwrap();
+}
+
+/// Whether the first level knows the leaf behind a page dirty.
+fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
+    let hit = mmu.data_tlb().look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
+    hit.allows & allow::DIRTY != 0
+}
+
+/// The cached gap-tolerant entry learns of stores by any way: through the entry itself, through the
+/// second-level TLB, through the first. Pages loaded through it afterwards are known dirty.
+#[test]
+fn a_cached_gap_tolerant_entry_knows_that_it_is_dirty() {
+    type Forget = fn(&mut Mmu);
+    let ways: [Forget; 3] =
+        [|mmu| mmu.evict_page(SPACE, VirtualPage::new(0)), Mmu::flush_first_level, |_| ()];
+    for (way, forget) in ways.into_iter().enumerate() {
+        let mut mmu = unit();
+        access(&mut mmu, AccessKind::Read, 0);
+        assert!(!known_dirty(&mut mmu, 0));
+        if way == 0 {
+            mmu.flush_first_level();
+        }
+        forget(&mut mmu);
+        access(&mut mmu, AccessKind::Read, 1);
+        assert!(!known_dirty(&mut mmu, 1), "way {way}");
+        access(&mut mmu, AccessKind::Write, 0);
+        access(&mut mmu, AccessKind::Read, 2);
+        assert!(known_dirty(&mut mmu, 0) && known_dirty(&mut mmu, 2), "way {way}");
+    }
+}

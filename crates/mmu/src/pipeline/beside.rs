@@ -1,0 +1,39 @@
+//! A unit beside the second-level TLB.
+
+use perforate_types::{PageSize, Purpose, Steps};
+
+use super::{Case, Found, Mmu, PageFault, Request};
+use crate::nested::entry_of;
+use crate::{Reach, WalkRequest, Walker};
+
+impl Mmu {
+    #[inline(always)]
+    pub(super) fn look_up_unit(&mut self, request: Request, steps: &mut Steps) -> Option<Reach> {
+        let unit = self.dimension.beside_l2_mut()?;
+        unit.look_up(self.space, request.page, Purpose::Page, steps)
+    }
+
+    /// Only the first level is filled, with 4KB (D §III.A).
+    pub(super) fn through_unit(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        self.allow(request, reach.allows)?;
+        let allows = self.dirtied(request, entry_of(reach), None);
+        let frame = reach.frame_of(request.page);
+        let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
+        Ok(Found { frame, slot, case: Case::Beside })
+    }
+
+    /// A walk has found what the unit did not have.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {
+        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        if let Some(unit) = self.dimension.beside_l2_mut() {
+            unit.fill(request, reach, &mut walker);
+        }
+    }
+}

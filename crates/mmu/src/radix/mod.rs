@@ -1,0 +1,312 @@
+//! The x86-64 four-level page table: written by operations on tables, read by walks.
+
+mod walk;
+
+use std::any::TypeId;
+
+use perforate_types::{
+    FormatOperation, Frame, Level, PageSize, PageTableEntry, Permissions, PhysicalAddress, SpaceId,
+    TableOperation, VirtualPage,
+};
+
+use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
+use crate::coalescing::{Run, RunRequest};
+use crate::walk::Directory;
+use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
+pub(crate) use walk::{Descent, fill};
+
+/// Level of the root node.
+const ROOT: Level = 4;
+
+/// Finds the entry of the level-1 node that covers a page in a level-2 node; `None` where an entry of
+/// another kind takes its place.
+pub(crate) type FindEntry =
+    Box<dyn Fn(&TableMemory, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
+
+/// Ordinary page tables with 4KB, 2MB and 1GB leaves.
+#[derive(Default)]
+pub struct Radix {
+    memory: TableMemory,
+    roots: Vec<Option<Frame>>,
+    /// Where entries lie in level-2 nodes that are laid out in another way.
+    directories: Option<FindEntry>,
+    /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
+    /// are mapped in runs.
+    latest: Option<(SpaceId, u64, Frame)>,
+}
+
+/// Level whose entries map pages of `size`.
+const fn leaf_level(size: PageSize) -> Level {
+    match size {
+        PageSize::Size4K => 1,
+        PageSize::Size2M => 2,
+        PageSize::Size1G => 3,
+    }
+}
+
+/// Size of the page that a leaf of `level` maps.
+const fn leaf_size(level: Level) -> PageSize {
+    match level {
+        1 => PageSize::Size4K,
+        2 => PageSize::Size2M,
+        _ => PageSize::Size1G,
+    }
+}
+
+/// Address of the entry for `page` in the node of `level` at `node`.
+pub(crate) const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
+    let index = page.number() >> (9 * (level as u32 - 1)) & 511;
+    node.address().add(index * 8)
+}
+
+impl Radix {
+    /// No address spaces yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tables whose level-2 nodes are laid out in another way and hold other entries as well, to
+    /// which it is blind: it writes, finds and walks what lies beneath level-1 nodes.
+    pub(crate) fn with_directories(find_entry: FindEntry) -> Self {
+        Self { directories: Some(find_entry), ..Self::default() }
+    }
+
+    /// Where the entry of `level` for `page` lies in `node`; `None` where another takes its place.
+    fn entry_of(&self, node: Frame, level: Level, page: VirtualPage) -> Option<PhysicalAddress> {
+        match &self.directories {
+            Some(find_entry) if level == 2 => find_entry(&self.memory, node, page),
+            _ => Some(entry_in(node, level, page)),
+        }
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> &mut TableMemory {
+        &mut self.memory
+    }
+
+    fn root(&self, space: SpaceId) -> Option<Frame> {
+        *self.roots.get(usize::from(space.0))?
+    }
+
+    /// Where the entry of `level` for `page` lies, found by descending through the tables.
+    pub(crate) fn entry_address(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: Level,
+    ) -> Option<PhysicalAddress> {
+        let mut node = self.root(space)?;
+        for above in (level + 1..=ROOT).rev() {
+            let entry = self.memory.entry(self.entry_of(node, above, page)?);
+            if !entry.is_present() || entry.is_large() {
+                return None;
+            }
+            node = entry.frame();
+        }
+        self.entry_of(node, level, page)
+    }
+
+    /// Like [`Self::entry_address`], where the node must exist.
+    pub(crate) fn existing_entry(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: Level,
+    ) -> PhysicalAddress {
+        self.entry_address(space, page, level)
+            .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
+    }
+
+    /// Where the entry of a 4KB page lies, whose node must exist.
+    fn existing_page_entry(&mut self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
+        let region = page.number() / PageSize::Size2M.pages();
+        if let Some((latest_space, latest_region, node)) = self.latest
+            && (latest_space, latest_region) == (space, region)
+        {
+            return entry_in(node, 1, page);
+        }
+        let address = self.existing_entry(space, page, 1);
+        self.latest = Some((space, region, address.page()));
+        address
+    }
+
+    fn existing_leaf(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+    ) -> PhysicalAddress {
+        match size {
+            PageSize::Size4K => self.existing_page_entry(space, page),
+            _ => self.existing_entry(space, page, leaf_level(size)),
+        }
+    }
+
+    fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
+        self.latest = None;
+        self.memory.clear_frame(frame);
+        if level == ROOT {
+            let index = usize::from(space.0);
+            if self.roots.len() <= index {
+                self.roots.resize(index + 1, None);
+            }
+            assert!(self.roots[index].is_none(), "{space:?} has a root already");
+            self.roots[index] = Some(frame);
+            return;
+        }
+        let address = self.existing_entry(space, page, level + 1);
+        assert!(!self.memory.entry(address).is_present(), "level-{level} node of {page:?} exists");
+        self.memory.set_entry(address, PageTableEntry::table(frame));
+    }
+
+    fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
+        self.latest = None;
+        if level == ROOT {
+            let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
+            self.memory.clear_frame(root);
+            return;
+        }
+        let address = self.existing_entry(space, page, level + 1);
+        let node = self.memory.entry(address).frame();
+        self.memory.set_entry(address, PageTableEntry::ABSENT);
+        self.memory.clear_frame(node);
+    }
+
+    /// Carries out an operation on the tables.
+    pub(crate) fn write(&mut self, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
+                assert_eq!(branch, 0, "ordinary page tables have one node for {page:?}");
+                self.add_table(space, level, page, frame);
+            }
+            TableOperation::RemoveNode { space, level, page, .. } => {
+                self.remove_table(space, level, page);
+            }
+            TableOperation::Map { space, page, size, frame, permissions } => {
+                assert!(page.is_aligned(size), "{page:?} is not aligned to {size:?}");
+                let address = self.existing_leaf(space, page, size);
+                let leaf = PageTableEntry::leaf(frame, size, permissions);
+                let before = self.memory.replace_entry(address, leaf);
+                assert!(!before.is_present(), "{page:?} is mapped already");
+            }
+            TableOperation::Unmap { space, page, size } => {
+                let address = self.existing_leaf(space, page, size);
+                let before = self.memory.replace_entry(address, PageTableEntry::ABSENT);
+                assert!(before.is_present(), "{page:?} is not mapped");
+            }
+            TableOperation::Protect { space, page, size, permissions } => {
+                self.set_permissions(space, page, size, permissions);
+            }
+        }
+    }
+
+    /// Level and place of the leaf that covers `page`.
+    fn leaf(&self, space: SpaceId, page: VirtualPage) -> Option<(Level, PhysicalAddress)> {
+        (1..=3).find_map(|level| {
+            let address = self.entry_address(space, page, level)?;
+            let entry = self.memory.entry(address);
+            let is_leaf = entry.is_present() && (level == 1 || entry.is_large());
+            is_leaf.then_some((level, address))
+        })
+    }
+
+    fn set_permissions(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+        permissions: Permissions,
+    ) {
+        let address = self.existing_leaf(space, page, size);
+        let entry = self.memory.entry(address);
+        assert!(entry.is_present(), "{page:?} is protected but not mapped");
+        self.memory.set_entry(address, entry.with_permissions(permissions));
+    }
+
+    /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
+    #[inline]
+    pub(crate) fn mark_entry(
+        &mut self,
+        address: PhysicalAddress,
+        entry: PageTableEntry,
+        write: bool,
+    ) -> PageTableEntry {
+        let marked = entry.with_accessed(write);
+        if marked != entry {
+            self.memory.set_entry(address, marked);
+        }
+        marked
+    }
+
+    fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in (1..=ROOT).rev() {
+            let Some(address) = self.entry_address(space, page, level) else { return };
+            let entry = self.memory.entry(address);
+            if entry.is_present() {
+                self.mark_entry(address, entry, false);
+            }
+        }
+    }
+}
+
+impl Dimension for Radix {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => panic!("ordinary page tables cannot hold {operation:?}"),
+        }
+    }
+
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        let start = self.start_walk(&request, Directory::Ordinary, walker)?;
+        Ok(self.descend(&request, start, 1, walker)?.reach())
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let (level, address) = self.leaf(space, page)?;
+        Some(Descent::Leaf(level, self.memory.entry(address)).reach())
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        match mark {
+            Mark::Accessed => self.mark_accessed(space, page),
+            Mark::Dirty => {
+                if let Some((_, address)) = self.leaf(space, page) {
+                    let entry = self.memory.entry(address);
+                    self.mark_entry(address, entry, true);
+                }
+            }
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::Runs => Some(Capability::Runs(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => None,
+        }
+    }
+}
+
+/// A window lies in one node.
+impl Runs for Radix {
+    fn run_around(&self, request: &RunRequest) -> Run {
+        let entry = self.entry_address(request.space, request.page, 1);
+        let node = entry.map(PhysicalAddress::page);
+        request.longest(|page| {
+            let entry = self.memory.entry(entry_in(node?, 1, page));
+            let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
+            entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
+        })
+    }
+}

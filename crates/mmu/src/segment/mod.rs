@@ -1,0 +1,259 @@
+//! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
+
+mod escape_filter;
+
+use std::any::TypeId;
+
+use perforate_types::{
+    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
+    Shootdown, SpaceId, Steps, VirtualPage,
+};
+
+use crate::capability::{BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Wanted};
+use crate::{
+    Dimension, Mark, Reach, TableMemory, VirtualizationConfig, WalkFault, WalkRequest, Walker,
+    allow,
+};
+pub use escape_filter::EscapeFilter;
+
+/// What is counted of segments alone: first-level misses that they translated, of two dimensions
+/// both (the same number under two names), and walks to pages in one of both only (D §VII: F_DD,
+/// F_GD, F_VD).
+pub(crate) const COUNTERS: [&str; 4] = [
+    "segment_translations",
+    "misses_in_both_segments",
+    "misses_in_guest_segment_only",
+    "misses_in_host_segment_only",
+];
+
+/// BASE, LIMIT and OFFSET of one address space, and its escape filter.
+struct Registers {
+    first: VirtualPage,
+    pages: u64,
+    frame: Frame,
+    allows: u8,
+    filter: EscapeFilter,
+}
+
+impl Registers {
+    /// Whether the first page of `size` around `page` and all after it lie in the segment, with
+    /// frames aligned as the pages are.
+    fn covers(&self, page: VirtualPage, size: PageSize) -> bool {
+        let start = page.align_down(size).number();
+        let Some(index) = start.checked_sub(self.first.number()) else { return false };
+        index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
+    }
+
+    /// The reach around `page`, which lies inside and does not escape. Where any page escapes, the
+    /// filter answers for single pages only.
+    fn reach(&self, page: VirtualPage) -> Reach {
+        let sizes = if self.filter.is_empty() { &PageSize::ALL[..] } else { &PageSize::ALL[..1] };
+        let covered = sizes.iter().rev().find(|&&size| self.covers(page, size));
+        let size = *covered.expect("the page lies in the segment");
+        let index = page.align_down(size).number() - self.first.number();
+        Reach { size, frame: self.frame.add(index), allows: self.allows, filter: 0 }
+    }
+}
+
+/// Page tables with a direct segment for each address space. The registers of all address spaces
+/// are kept here: an operating system saves and restores them.
+pub struct Segmented {
+    paging: Box<dyn Dimension>,
+    registers: Vec<Option<Registers>>,
+    empty: EscapeFilter,
+}
+
+impl Segmented {
+    /// Segments over `paging`, none of them set.
+    pub fn new(paging: Box<dyn Dimension>, config: &VirtualizationConfig) -> Self {
+        let empty = EscapeFilter::new(config.escape_filter_bits, config.escape_filter_functions);
+        Self { paging, registers: Vec::new(), empty }
+    }
+
+    fn registers(&self, space: SpaceId) -> Option<&Registers> {
+        self.registers.get(usize::from(space.0))?.as_ref()
+    }
+
+    fn slot(&mut self, space: SpaceId) -> &mut Option<Registers> {
+        let index = usize::from(space.0);
+        if self.registers.len() <= index {
+            self.registers.resize_with(index + 1, || None);
+        }
+        &mut self.registers[index]
+    }
+
+    fn set(
+        &mut self,
+        space: SpaceId,
+        (first, pages): (VirtualPage, u64),
+        frame: Frame,
+        permissions: Permissions,
+    ) {
+        // A segment has no dirty bits: stores need no further work.
+        let allows = allow::of_leaf(permissions, true);
+        let filter = self.empty.clone();
+        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
+    }
+
+    /// Carries out an operation on the registers.
+    fn write(&mut self, operation: &SegmentOperation) {
+        match *operation {
+            SegmentOperation::Set { space, page, pages, frame, permissions } => {
+                assert!(pages > 0, "a segment needs a page");
+                self.set(space, (page, pages), frame, permissions);
+            }
+            SegmentOperation::Clear { space } => {
+                assert!(self.slot(space).take().is_some(), "{space:?} has no segment");
+            }
+            SegmentOperation::Escape { space, page } => {
+                let registers = self.slot(space).as_mut().expect("the segment is set");
+                assert!(registers.covers(page, PageSize::Size4K), "{page:?} is outside");
+                registers.filter.insert(page);
+            }
+        }
+    }
+}
+
+impl Dimension for Segmented {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => self.paging.apply(operation),
+        }
+    }
+
+    /// A page that the segment translates takes one check and no reference (D Table II).
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        if let Some(reach) = self.find(request.space, request.page) {
+            walker.note(Purpose::Page, Action::Check);
+            return Ok(reach);
+        }
+        self.paging.walk(request, walker)
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.find(space, page).or_else(|| self.paging.look_at(space, page))
+    }
+
+    /// A segment has no such bits.
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.paging.mark(space, page, mark);
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.paging.memory()
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => self.paging.capability(wanted),
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => self.paging.capability_mut(wanted),
+        }
+    }
+}
+
+/// Registers are no copies of entries: they change with the mapping and are neither filled nor
+/// invalidated.
+impl BesideL2 for Segmented {
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: false }
+    }
+
+    /// 2MB or 1GB where nothing in it can escape (D §III).
+    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let registers = self.registers(space)?;
+        let translates =
+            registers.covers(page, PageSize::Size4K) && !registers.filter.contains(page);
+        translates.then(|| registers.reach(page))
+    }
+
+    /// Beside the second-level TLB a check in vain costs nothing; a host's comes first, and costs a
+    /// step wherever a segment is set (D Table I).
+    fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Option<Reach> {
+        let found = self.find(space, page);
+        if found.is_some() || purpose.is_host() && self.registers(space).is_some() {
+            steps.then(purpose, Action::Check);
+        }
+        found
+    }
+
+    fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}
+
+    fn invalidate(&mut self, _: Shootdown) {}
+
+    fn flush(&mut self) {}
+
+    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+        let BesideCounters { translations, in_guest_only, in_host_only } = *counted;
+        let values = [translations, translations, in_guest_only, in_host_only];
+        COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+    }
+
+    fn reset_counters(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Radix;
+
+    const SPACE: SpaceId = SpaceId(0);
+
+    /// Pages 512 to 2,047 at frames 1,024 and following, and nothing else.
+    fn segmented() -> Segmented {
+        let mut dimension =
+            Segmented::new(Box::new(Radix::new()), &VirtualizationConfig::default());
+        dimension.apply(&SegmentOperation::Set {
+            space: SPACE,
+            page: VirtualPage::new(512),
+            pages: 1536,
+            frame: Frame::new(1024),
+            permissions: Permissions::READ_WRITE,
+        });
+        dimension
+    }
+
+    #[test]
+    fn base_is_inside_and_limit_is_not() {
+        let dimension = segmented();
+        assert!(dimension.find(SPACE, VirtualPage::new(511)).is_none());
+        assert!(dimension.find(SPACE, VirtualPage::new(2048)).is_none());
+        assert!(dimension.find(SpaceId(1), VirtualPage::new(512)).is_none());
+        for (page, frame) in [(512, 1024), (2047, 2559)] {
+            let page = VirtualPage::new(page);
+            let found = dimension.look_at(SPACE, page).unwrap();
+            assert_eq!(found.frame_of(page), Frame::new(frame));
+        }
+    }
+
+    #[test]
+    fn the_reach_is_large_until_a_page_escapes() {
+        let mut dimension = segmented();
+        let reach = dimension.find(SPACE, VirtualPage::new(1030)).unwrap();
+        assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
+        let page = VirtualPage::new(1030);
+        dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
+        assert!(dimension.find(SPACE, page).is_none());
+        assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
+        let beside = dimension.find(SPACE, VirtualPage::new(600)).unwrap();
+        assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
+        dimension.apply(&SegmentOperation::Clear { space: SPACE });
+        assert!(dimension.registers(SPACE).is_none());
+        assert!(dimension.find(SPACE, VirtualPage::new(600)).is_none());
+    }
+}

@@ -1,0 +1,223 @@
+//! Shadow paging: tables that lead from guest-virtual to physical addresses, kept by the hypervisor
+//! and walked in one dimension (D §II.A).
+
+use std::any::TypeId;
+
+use perforate_types::{
+    AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
+};
+
+use crate::capability::{Capability, CapabilityMut, OverHost, Wanted};
+use crate::nested::Host;
+use crate::{
+    Dimension, Mark, PageFault, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker,
+};
+
+/// The tables of a guest and of its host, which the hypervisor reads, and the shadow tables that it
+/// makes of them, which alone the hardware walks.
+pub struct Shadow {
+    guest: Box<dyn Dimension>,
+    host: Host,
+    tables: Radix,
+}
+
+impl Shadow {
+    /// No shadow tables yet.
+    pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
+        Self { guest, host, tables: Radix::new() }
+    }
+
+    /// The guest's leaf for a page, as the hypervisor reads it in the guest's tables.
+    pub fn guest_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.guest.look_at(space, page)
+    }
+
+    /// The host's leaf for a page of the guest's memory.
+    pub fn host_leaf(&self, page: GuestFrame) -> Option<Reach> {
+        self.host.look_at(page)
+    }
+
+    /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf: the
+    /// hardware sets those of the shadow tables only.
+    pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
+        self.guest.mark(space, page, Mark::Accessed);
+        if write {
+            self.guest.mark(space, page, Mark::Dirty);
+        }
+    }
+
+    /// Sets the dirty bit of the host's leaf: a shadow entry that allows stores leads there.
+    pub fn mark_host(&mut self, page: GuestFrame) {
+        self.host.mark(page, Mark::Dirty);
+    }
+
+    /// Carries out an operation on the shadow tables. Their entries are cached under the guest's
+    /// address spaces.
+    ///
+    /// # Panics
+    /// If it does not fit them, which is a bug of the hypervisor model.
+    pub fn apply_shadow(&mut self, operation: &TableOperation) {
+        self.tables.write(operation);
+    }
+}
+
+impl Dimension for Shadow {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.guest.apply(operation);
+    }
+
+    /// An ordinary walk. Where it ends without a leaf, the hypervisor is to look why.
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        self.tables.walk(request, walker).map_err(|_| WalkFault::Shadow)
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.tables.look_at(space, page)
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.tables.mark(space, page, mark);
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.tables.memory()
+    }
+
+    /// The hardware knows nothing of what guest and host have besides page tables.
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::OverHost => Some(Capability::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            Wanted::Runs => self.tables.capability(wanted),
+            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            Wanted::Runs => self.tables.capability_mut(wanted),
+            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
+        }
+    }
+}
+
+impl OverHost for Shadow {
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// A shadow entry may allow less than guest and host do.
+    fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
+        PageFault::Shadow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{
+        Frame, PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
+    };
+
+    use super::*;
+    use crate::{
+        Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
+    };
+
+    const SPACE: SpaceId = SpaceId(0);
+    const PAGE: VirtualPage = VirtualPage::new(7);
+
+    fn map(frame: u64, permissions: Permissions) -> TableOperation {
+        let (page, frame) = (PAGE, Frame::new(frame));
+        TableOperation::Map { space: SPACE, page, size: PageSize::Size4K, frame, permissions }
+    }
+
+    fn tables(first: u64) -> impl Iterator<Item = TableOperation> {
+        (1..=4).rev().map(move |level| {
+            let (page, frame) = (VirtualPage::new(0), Frame::new(first + u64::from(level)));
+            TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 }
+        })
+    }
+
+    /// Guest page 7 is guest frame 7 and, in the host, frame 300. (The host's address space has the
+    /// guest's frame numbers as pages.)
+    fn unit() -> Mmu {
+        let geometry = TlbGeometry { entries: 16, ways: 4 };
+        let config = MmuConfig {
+            tlb: TlbConfig {
+                tagged: true,
+                l1_data_4k: geometry,
+                l1_data_2m: None,
+                l1_data_1g: None,
+                l1_instruction_4k: geometry,
+                l1_instruction_2m: None,
+                l2: geometry,
+                l2_1g: None,
+                l2_2m: true,
+                l2_coalescing: None,
+            },
+            walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },
+            virtualization: VirtualizationConfig::default(),
+        };
+        let host = Host::new(&config, Box::new(Radix::new()), SPACE);
+        let shadow = Shadow::new(Box::new(Radix::new()), host);
+        let mut mmu = Mmu::new(&config, Box::new(shadow)).unwrap();
+        for change in tables(10).chain([map(7, Permissions::READ_WRITE)]) {
+            mmu.apply(&change.into());
+        }
+        for change in tables(100).chain([map(300, Permissions::ALL)]) {
+            mmu.apply_host(&change.into());
+        }
+        mmu
+    }
+
+    fn shadow_of(mmu: &mut Mmu) -> &mut Shadow {
+        mmu.dimension_mut().part_mut().expect("the hardware walks shadow tables")
+    }
+
+    fn reads(steps: &Steps) -> (u8, u8) {
+        let (own, host) = steps.reads().split_at(Purpose::HostPage as usize);
+        (own.iter().sum(), host.iter().sum())
+    }
+
+    #[test]
+    fn the_hardware_walks_shadow_tables_only() {
+        let mut mmu = unit();
+        let (address, mut steps) = (PAGE.address().add(5), Steps::new());
+        let mut translate = |mmu: &mut Mmu, kind| {
+            let found = mmu.translate(kind, address, &mut steps);
+            (found.map(|found| found.physical.value()), reads(&steps))
+        };
+        assert_eq!(translate(&mut mmu, AccessKind::Read).0, Err(PageFault::Shadow));
+        let shadow = shadow_of(&mut mmu);
+        let (guest, host) = (
+            shadow.guest_leaf(SPACE, PAGE).unwrap(),
+            shadow.host_leaf(GuestFrame::new(7)).unwrap(),
+        );
+        assert_eq!((guest.frame, host.frame), (Frame::new(7), Frame::new(300)));
+        assert_eq!(guest.allows & allow::DIRTY, 0);
+        for change in tables(200).chain([map(300, Permissions::READ)]) {
+            shadow_of(&mut mmu).apply_shadow(&change);
+        }
+        let found = translate(&mut mmu, AccessKind::Read);
+        assert_eq!(found, (Ok(300 << 12 | 5), (4, 0)), "one dimension, four levels");
+        // A store to a clean page is the hypervisor's to see, whatever guest and host allow.
+        assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Shadow));
+        shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
+        let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();
+        assert_ne!(guest.allows & allow::DIRTY, 0);
+        let gone = TableOperation::Unmap { space: SPACE, page: PAGE, size: PageSize::Size4K };
+        shadow_of(&mut mmu).apply_shadow(&gone);
+        mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page: PAGE }));
+        shadow_of(&mut mmu).apply_shadow(&map(300, Permissions::READ_WRITE));
+        assert_eq!(translate(&mut mmu, AccessKind::Write), (Ok(300 << 12 | 5), (4, 0)));
+        let beyond = VirtualAddress::new(1 << 40);
+        let outside = mmu.translate(AccessKind::Read, beyond, &mut Steps::new());
+        assert_eq!(outside, Err(PageFault::Shadow), "of what is not mapped, too");
+    }
+}

@@ -1,0 +1,181 @@
+//! First-level TLB: one array per page size, looked up together with the first-level cache.
+
+use std::ops::Range;
+
+use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
+
+use super::SetAssociative;
+use crate::{TlbGeometry, allow};
+
+/// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
+#[derive(Clone, Copy, Default)]
+struct L1Entry(u64);
+
+impl L1Entry {
+    fn new(frame: Frame, allows: u8) -> Self {
+        Self(frame.number() << 8 | u64::from(allows))
+    }
+
+    fn frame(self) -> Frame {
+        Frame::new(self.0 >> 8)
+    }
+
+    fn allows(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+/// A hit.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct L1Hit {
+    /// Frame of the 4KB page asked for.
+    pub(crate) frame: Frame,
+    /// Slot in the unit.
+    pub(crate) slot: u32,
+    pub(crate) allows: u8,
+}
+
+struct Array {
+    size: PageSize,
+    first_slot: usize,
+    entries: SetAssociative<L1Entry>,
+}
+
+/// The arrays of one first-level TLB.
+pub(crate) struct L1Tlb {
+    arrays: Vec<Array>,
+    slots: usize,
+    /// The hit or fill before, by 4KB page: most look-ups repeat the one before, and what was
+    /// used last need not be marked used again. Forgotten when anything else changes.
+    latest: (u64, L1Hit),
+}
+
+/// No page, as `latest`.
+const NONE: u64 = u64::MAX;
+
+#[inline]
+fn number(page: VirtualPage, size: PageSize) -> u64 {
+    page.number() >> (size.shift() - 12)
+}
+
+#[inline]
+fn key(space: SpaceId, number: u64) -> u64 {
+    number << 16 | u64::from(space.0)
+}
+
+impl L1Tlb {
+    pub(crate) fn new(geometries: [(PageSize, Option<TlbGeometry>); 3]) -> Self {
+        let mut tlb = Self { arrays: Vec::new(), slots: 0, latest: (NONE, L1Hit::default()) };
+        for (size, geometry) in geometries {
+            if let Some(geometry) = geometry {
+                let entries = SetAssociative::<L1Entry>::new(geometry);
+                let first_slot = tlb.slots;
+                tlb.slots += entries.slots();
+                tlb.arrays.push(Array { size, first_slot, entries });
+            }
+        }
+        tlb
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    #[inline]
+    pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<L1Hit> {
+        let wanted = key(space, page.number());
+        if self.latest.0 == wanted {
+            return Some(self.latest.1);
+        }
+        for array in &mut self.arrays {
+            if array.entries.is_empty() {
+                continue;
+            }
+            let number = number(page, array.size);
+            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
+                let entry = array.entries.value(slot);
+                let hit = L1Hit {
+                    frame: entry.frame().add(page.index_in(array.size) as u64),
+                    slot: (array.first_slot + slot) as u32,
+                    allows: entry.allows(),
+                };
+                self.latest = (wanted, hit);
+                return Some(hit);
+            }
+        }
+        None
+    }
+
+    /// Fills the translation of `page`, part of a page of `size` whose first frame is
+    /// `frame`, into the largest array that can hold it; it was looked up in vain.
+    pub(crate) fn fill(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        size: PageSize,
+        frame: Frame,
+        allows: u8,
+    ) -> u32 {
+        let array = self
+            .arrays
+            .iter_mut()
+            .rev()
+            .find(|array| array.size <= size)
+            .expect("there is always a 4KB array");
+        let page_in_array = page.align_down(array.size);
+        let offset = page_in_array.number() - page.align_down(size).number();
+        let number = number(page, array.size);
+        let entry = L1Entry::new(frame.add(offset), allows);
+        let slot = array.entries.insert_absent(number, key(space, number), entry);
+        let slot = (array.first_slot + slot) as u32;
+        let frame = entry.frame().add(page.index_in(array.size) as u64);
+        self.latest = (key(space, page.number()), L1Hit { frame, slot, allows });
+        slot
+    }
+
+    /// Notes that the leaf behind `page` is dirty now.
+    pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        self.latest.0 = NONE;
+        for array in &mut self.arrays {
+            let number = number(page, array.size);
+            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
+                array.entries.value_mut(slot).0 |= u64::from(allow::DIRTY);
+            }
+        }
+    }
+
+    /// Forgets the 4KB translation of `page`.
+    pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
+        self.latest.0 = NONE;
+        for array in &mut self.arrays {
+            if array.size == PageSize::Size4K {
+                let number = number(page, array.size);
+                array.entries.invalidate(number, key(space, number));
+            }
+        }
+    }
+
+    /// Forgets every translation that overlaps a range of 4KB pages.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
+        self.latest.0 = NONE;
+        for array in &mut self.arrays {
+            let first = pages.start / array.size.pages();
+            let last = (pages.end - 1) / array.size.pages();
+            array.entries.invalidate_if(|place| {
+                place as u16 == space.0 && (first..=last).contains(&(place >> 16))
+            });
+        }
+    }
+
+    pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        self.latest.0 = NONE;
+        for array in &mut self.arrays {
+            array.entries.invalidate_if(|place| place as u16 == space.0);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.latest.0 = NONE;
+        self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_| true));
+    }
+}

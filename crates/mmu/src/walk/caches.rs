@@ -1,0 +1,254 @@
+//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2
+//! entries that are leaves of a size of their own, where page tables have such (G §3.7).
+
+use perforate_types::{PageSize, SpaceId, VirtualPage};
+
+use crate::tlb::SetAssociative;
+use crate::{Node, TlbGeometry, WalkCacheConfig};
+
+/// What a cached level-2 entry is: the table that it points to, or a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Directory {
+    /// The level-1 node of ordinary 4KB pages.
+    Ordinary,
+    /// The level-1 node of a perforated page's holes, from the shadow entry (P §IV.B).
+    Shadow,
+    /// None: it is a leaf. Only its place is here; the dimension keeps what it says.
+    Leaf,
+}
+
+/// A level, fully associative. `None` where the machine has no such cache.
+type Cache = Option<SetAssociative<Node>>;
+
+/// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
+pub struct WalkCaches {
+    /// Caches of level-2, level-3 and level-4 entries.
+    caches: [Cache; 3],
+    /// First slot of each.
+    first_slots: [usize; 3],
+    /// Where each was hit last.
+    latest: [usize; 3],
+    /// 4KB pages that a leaf covers; `None` where level-2 entries are no leaves.
+    leaf_pages: Option<u64>,
+}
+
+/// The leaf or the cached start of a walk that a look-up found.
+pub(crate) enum Cached {
+    /// A leaf, by its slot in the unit `WalkCache`.
+    Leaf(u32),
+    /// A node.
+    Start(WalkStart),
+}
+
+/// What a look-up found.
+pub(crate) struct WalkStart {
+    /// Level of the node to read next.
+    pub(crate) level: u8,
+    /// That node.
+    pub(crate) node: Node,
+    /// Slot of the entry in the unit `WalkCache`.
+    pub(crate) slot: u32,
+}
+
+/// Key of the entry of that kind that is the `number`-th of its address space.
+#[inline]
+const fn key(space: SpaceId, number: u64, kind: Directory) -> u64 {
+    number << 18 | (space.0 as u64) << 2 | kind as u64
+}
+
+/// Number of the entry of `level` that covers `page`.
+#[inline]
+const fn number(page: VirtualPage, level: u8) -> u64 {
+    page.number() >> (9 * (level - 1))
+}
+
+impl WalkCaches {
+    /// Empty caches; `leaf_pages` are the 4KB pages that a leaf of level 2 covers, if there are
+    /// leaves to be held.
+    pub fn new(config: &WalkCacheConfig, leaf_pages: Option<u64>) -> Self {
+        let cache = |level| {
+            let entries = config.entries(level);
+            (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
+        };
+        let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
+        let [level2, level3, _] =
+            [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
+        let first_slots = [0, level2, level2 + level3];
+        Self { caches, first_slots, latest: [0; 3], leaf_pages }
+    }
+
+    /// Number of slots of all levels.
+    pub fn slots(&self) -> usize {
+        self.caches.iter().flatten().map(SetAssociative::slots).sum()
+    }
+
+    #[inline]
+    fn slot(&self, level: u8, slot: usize) -> u32 {
+        (self.first_slots[usize::from(level) - 2] + slot) as u32
+    }
+
+    /// The deepest cached start of a walk for `page`. For a hole's walk, `directory` is
+    /// [`Directory::Shadow`] at level 2.
+    pub(crate) fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        directory: Directory,
+    ) -> Option<WalkStart> {
+        let at_level2 = self.look_up_level(2, space, page, directory);
+        at_level2.or_else(|| self.look_up_above(space, page))
+    }
+
+    /// The deepest cached start of a walk for `page` at level 2 or above.
+    #[inline]
+    fn look_up_above(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
+        (3..=4).find_map(|level| self.look_up_level(level, space, page, Directory::Ordinary))
+    }
+
+    #[inline]
+    fn look_up_level(
+        &mut self,
+        level: u8,
+        space: SpaceId,
+        page: VirtualPage,
+        kind: Directory,
+    ) -> Option<WalkStart> {
+        let index = usize::from(level) - 2;
+        let cache = self.caches[index].as_mut()?;
+        let key = key(space, number(page, level), kind);
+        let slot = cache.look_up_near(self.latest[index], 0, key)?;
+        self.latest[index] = slot;
+        let node = cache.value(slot);
+        Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) })
+    }
+
+    /// Remembers that the entry of `level` covering `page`, which was looked up in vain, points
+    /// to `node`. Returns the slot, or `None` where the machine caches no entries of that level.
+    pub(crate) fn fill(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: u8,
+        directory: Directory,
+        node: Node,
+    ) -> Option<u32> {
+        let cache = self.caches[usize::from(level) - 2].as_mut()?;
+        let slot = cache.insert_absent(0, key(space, number(page, level), directory), node);
+        Some(self.slot(level, slot))
+    }
+
+    /// Key of the leaf that covers `page`, if leaves are held.
+    #[inline]
+    fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
+        Some(key(space, page.number() / self.leaf_pages?, Directory::Leaf))
+    }
+
+    /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
+    #[inline]
+    pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
+        if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
+            let table = key(space, number(page, 2), Directory::Ordinary);
+            if let Some(slot) = cache.look_up_either(self.latest[0], 0, [leaf, table]) {
+                self.latest[0] = slot;
+                let (is_leaf, node) = (cache.key(slot) == leaf, cache.value(slot));
+                let slot = self.slot(2, slot);
+                return Some(if is_leaf {
+                    Cached::Leaf(slot)
+                } else {
+                    Cached::Start(WalkStart { level: 1, node, slot })
+                });
+            }
+        }
+        self.look_up_above(space, page).map(Cached::Start)
+    }
+
+    /// Makes a place for the leaf that covers `page`, which was looked up in vain. Returns the slot,
+    /// or `None` where the machine caches no entries of level 2.
+    pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
+        let key = self.leaf_key(space, page)?;
+        let slot = self.caches[0].as_mut()?.insert_absent(0, key, Node::default());
+        Some(self.slot(2, slot))
+    }
+
+    /// Notes that the leaf that translates `page` is written, if it is held here: that is a use of
+    /// its place.
+    #[inline]
+    pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
+        if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
+            cache.look_up_near(self.latest[0], 0, key);
+        }
+    }
+
+    /// Forgets every entry that covers `page`.
+    pub(crate) fn invalidate(&mut self, space: SpaceId, page: VirtualPage) {
+        for level in 2..=4 {
+            if let Some(cache) = &mut self.caches[usize::from(level) - 2] {
+                let number = number(page, level);
+                cache.invalidate(0, key(space, number, Directory::Ordinary));
+                cache.invalidate(0, key(space, number, Directory::Shadow));
+            }
+        }
+        if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
+            cache.invalidate(0, key);
+        }
+    }
+
+    /// Forgets every entry that covers one of `pages` pages from `page` on.
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, pages: u64) {
+        for index in (0..pages).step_by(PageSize::Size2M.pages() as usize) {
+            self.invalidate(space, page.add(index));
+        }
+    }
+
+    /// Forgets everything of `space`.
+    pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        for cache in self.caches.iter_mut().flatten() {
+            cache.invalidate_if(|key| (key >> 2) as u16 == space.0);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn flush(&mut self) {
+        for cache in self.caches.iter_mut().flatten() {
+            cache.invalidate_if(|_| true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::Frame;
+
+    use super::*;
+
+    fn node(frame: u64) -> Node {
+        Node { frame: Frame::new(frame), located: Frame::new(frame) }
+    }
+
+    #[test]
+    fn a_hit_at_level_n_leaves_n_minus_1_reads() {
+        let config = WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 };
+        let (space, page) = (SpaceId(1), VirtualPage::new(0x7_f000_1234));
+        for level in 2..=4 {
+            let mut caches = WalkCaches::new(&config, None);
+            assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
+            caches.fill(space, page, level, Directory::Ordinary, node(9)).unwrap();
+            let start = caches.look_up(space, page, Directory::Ordinary).unwrap();
+            assert_eq!((start.level, start.node), (level - 1, node(9)));
+            assert!(caches.look_up(SpaceId(2), page, Directory::Ordinary).is_none());
+            caches.invalidate_space(SpaceId(1));
+            assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
+        }
+    }
+
+    #[test]
+    fn a_shadow_entry_is_no_start_for_an_ordinary_walk() {
+        let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 24 };
+        let mut caches = WalkCaches::new(&config, None);
+        let (space, page) = (SpaceId(1), VirtualPage::new(512));
+        caches.fill(space, page, 2, Directory::Shadow, node(9));
+        assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
+        assert!(caches.look_up(space, page, Directory::Shadow).is_some());
+        assert!(caches.fill(space, page, 4, Directory::Ordinary, node(1)).is_none());
+    }
+}

@@ -1,0 +1,261 @@
+//! A unit beside the second-level TLB that has entries of its own, filled after walks: a TLB of one
+//! range, as in redundant memory mappings (Karakostas et al., ISCA 2015), natively and at both levels.
+
+use std::any::TypeId;
+
+use perforate_mmu::{
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host, Mark,
+    Mmu, Nested, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+};
+use perforate_types::{
+    AccessKind, Action, Counters, FormatOperation, Frame, PhysicalAddress, Purpose, Shootdown,
+    SpaceId, Steps, Unit, VirtualPage,
+};
+
+use super::tables::Paging::Pages4K;
+use super::tables::{
+    BLOCK, DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, guest_changes,
+    host_changes, load, store, story,
+};
+
+/// Where the range table is read.
+const RANGE_TABLE: u64 = 0x77_7000;
+
+/// 512 pages from `first` on, mapped to frames from `frame` on.
+#[derive(Clone, Copy)]
+struct Range {
+    first: u64,
+    frame: u64,
+}
+
+impl Range {
+    fn holds(&self, page: VirtualPage) -> bool {
+        (self.first..self.first + 512).contains(&page.number())
+    }
+}
+
+/// Page tables with one range beside them, which a unit of one entry may hold.
+struct Ranged {
+    tables: Radix,
+    range: Range,
+    /// The address space of the entry, and what it allows.
+    held: Option<(SpaceId, u8)>,
+    fills: u64,
+}
+
+impl Ranged {
+    fn over(first: u64, frame: u64) -> Box<Self> {
+        let range = Range { first, frame };
+        Box::new(Self { tables: Radix::new(), range, held: None, fills: 0 })
+    }
+}
+
+impl Dimension for Ranged {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.tables.apply(operation);
+    }
+
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        self.tables.walk(request, walker)
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.tables.look_at(space, page)
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.tables.mark(space, page, mark);
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.tables.memory()
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => self.tables.capability(wanted),
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
+            _ => self.tables.capability_mut(wanted),
+        }
+    }
+}
+
+impl BesideL2 for Ranged {
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: true }
+    }
+
+    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let (_, allows) = self.held.filter(|held| held.0 == space && self.range.holds(page))?;
+        let index = page.number() - self.range.first;
+        Some(Reach::of_page(Frame::new(self.range.frame + index), allows))
+    }
+
+    fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Option<Reach> {
+        let (found, unit) = (self.find(space, page), Unit::NestedTlb);
+        let hit = Action::Hit { unit, slot: 0 };
+        steps.then(purpose, found.map_or(Action::Miss { unit }, |_| hit));
+        found
+    }
+
+    fn fill(&mut self, request: WalkRequest, reach: &Reach, walker: &mut Walker<'_>) {
+        if self.range.holds(request.page) {
+            walker.read(Purpose::Level1, PhysicalAddress::new(RANGE_TABLE));
+            self.held = Some((request.space, reach.allows));
+            self.fills += 1;
+        }
+    }
+
+    fn invalidate(&mut self, shootdown: Shootdown) {
+        let outside = matches!(shootdown, Shootdown::Page { page, .. } if !self.range.holds(page));
+        self.held = self.held.filter(|held| outside || held.0 != shootdown.space());
+    }
+
+    fn flush(&mut self) {
+        self.held = None;
+    }
+
+    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+        out.count("range_translations", counted.translations);
+        out.count("range_fills", self.fills);
+    }
+
+    fn reset_counters(&mut self) {
+        self.fills = 0;
+    }
+}
+
+fn native(tagged: bool) -> Mmu {
+    let mut config = config();
+    config.tlb.tagged = tagged;
+    let mut mmu = Mmu::new(&config, Ranged::over(FIRST, DATA)).unwrap();
+    mmu.switch(GUEST);
+    guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
+    mmu
+}
+
+/// Whether a load from a page needs a walk.
+fn walks(mmu: &mut Mmu, index: u64) -> bool {
+    let (frame, case, walked) = access(mmu, AccessKind::Read, index).0.unwrap();
+    assert_eq!((frame, case == Case::Regular), (DATA + index, walked), "page {index}");
+    walked
+}
+
+#[test]
+fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
+    let mut mmu = native(true);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 5);
+    assert_eq!(outcome, Ok((DATA + 5, Case::Regular, true)));
+    let stages: Vec<u8> = steps.as_slice().iter().map(|step| step.stage).collect();
+    assert_eq!(stages[..2], [0, 0], "at the same time");
+    let told = story(&steps);
+    assert_eq!((told[0].as_str(), told[1].as_str()), ("nested tlb miss", "l2 miss"));
+    assert_eq!(told.last().unwrap(), "Level1 777000", "after everything else");
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
+    assert_eq!(outcome, Ok((DATA + 6, Case::Beside, false)));
+    assert_eq!(story(&steps), ["nested tlb hit"], "the second level is not asked");
+    let (outcome, _) = access(&mut mmu, AccessKind::Read, 6);
+    assert_eq!(outcome, Ok((DATA + 6, Case::FirstLevel, false)));
+    assert_eq!(mmu.l2_contents().page_4k, 1, "only the page of the walk");
+}
+
+#[test]
+fn what_ends_translations_ends_the_entry() {
+    type End = fn(&mut Mmu);
+    let page = |index| Shootdown::Page { space: GUEST, page: VirtualPage::new(FIRST + index) };
+    let mut mmu = native(false);
+    assert!(walks(&mut mmu, 0) && !walks(&mut mmu, 1));
+    mmu.apply(&page(600).into());
+    assert!(!walks(&mut mmu, 2), "another page's");
+    mmu.apply(&page(3).into());
+    assert!(walks(&mut mmu, 3));
+    let ends: [End; 3] = [
+        Mmu::flush,
+        |mmu| mmu.apply(&Shootdown::Space { space: GUEST }.into()),
+        |mmu| [SpaceId(9), GUEST].into_iter().for_each(|space| mmu.switch(space)),
+    ];
+    for (end, first) in ends.into_iter().zip([10, 20, 30]) {
+        assert!(!walks(&mut mmu, first));
+        end(&mut mmu);
+        assert!(walks(&mut mmu, first + 1) && !walks(&mut mmu, first + 2), "{first}");
+    }
+    let mut tagged = native(true);
+    walks(&mut tagged, 0);
+    [SpaceId(9), GUEST].into_iter().for_each(|space| tagged.switch(space));
+    assert!(!walks(&mut tagged, 1));
+}
+
+#[test]
+fn a_store_through_a_clean_entry_dirties_the_page() {
+    let mut mmu = native(true);
+    load(&mut mmu, 0).unwrap();
+    assert_eq!(store(&mut mmu, 7), Ok(DATA + 7));
+    let is_dirty = |mmu: &Mmu, index| {
+        let found = mmu.dimension().look_at(GUEST, VirtualPage::new(FIRST + index)).unwrap();
+        found.allows & allow::DIRTY != 0
+    };
+    assert!(is_dirty(&mmu, 7) && !is_dirty(&mmu, 8));
+}
+
+#[test]
+fn the_unit_has_figures_of_its_own() {
+    let mut mmu = native(true);
+    for index in [0, 1, 1, 2] {
+        load(&mut mmu, index).unwrap();
+    }
+    let figures = |mmu: &Mmu| {
+        let mut counters = Counters::default();
+        mmu.record(1000, &mut counters);
+        ["range_translations", "range_fills", "segment_translations", "l2_tlb_misses"]
+            .map(|name| counters.get(name).unwrap())
+    };
+    assert_eq!(figures(&mmu), [2.0, 1.0, 0.0, 1.0]);
+    mmu.reset_counters();
+    assert_eq!(figures(&mmu), [0.0; 4]);
+}
+
+/// Each walk fills the unit of its dimension; what both hold is translated by both.
+#[test]
+fn units_of_guest_and_host_translate_together() {
+    let config = config();
+    let host = Host::new(&config, Ranged::over(DATA, BLOCK), MACHINE);
+    let nested = Nested::new(Ranged::over(FIRST, DATA), host);
+    let mut mmu = Mmu::new(&config, Box::new(nested)).unwrap();
+    mmu.switch(GUEST);
+    guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
+    host_changes(Pages4K, DATA).into_iter().for_each(|change| apply_host(&mut mmu, change));
+    let cases = |mmu: &mut Mmu, index| {
+        let (outcome, steps) = access(mmu, AccessKind::Read, index);
+        let (frame, case, _) = outcome.unwrap();
+        assert_eq!(frame, BLOCK + index);
+        (case, story(&steps))
+    };
+    assert_eq!(cases(&mut mmu, 5).0, Case::Regular);
+    assert_eq!(cases(&mut mmu, 6), (Case::Beside, vec!["nested tlb hit".into()]));
+    // The guest's entry goes; its next walk finds the data in the host's.
+    let page = VirtualPage::new(FIRST + 7);
+    mmu.apply(&Shootdown::Page { space: GUEST, page }.into());
+    let (case, told) = cases(&mut mmu, 7);
+    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, true));
+    assert_eq!(cases(&mut mmu, 8).0, Case::Beside);
+    // A shootdown of the host ends what is combined, and the units of both.
+    mmu.apply_host(&Shootdown::Space { space: MACHINE }.into());
+    let (case, told) = cases(&mut mmu, 9);
+    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
+    assert_eq!(cases(&mut mmu, 10).0, Case::Beside);
+    let tables: Option<&Ranged> = mmu.dimension().part();
+    assert_eq!(tables.map(|tables| tables.fills), Some(3), "the guest's");
+}

@@ -1,0 +1,120 @@
+//! Areas come, go and grow: mmap, munmap, madvise for large pages, brk, stacks.
+
+use std::ops::Range;
+
+use perforate_types::{Backing, Permissions, SpaceId, Update, VirtualAddress};
+
+use super::{Core, range};
+use crate::OsError;
+use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, region_of};
+
+/// Farthest that a touch below a stack extends it, in pages: 8MB, Linux's default limit.
+const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
+
+/// The whole pages that a byte range touches.
+pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
+    let invalid = OsError::InvalidRange { start: start.value(), length_bytes };
+    let Some(end) = start.value().checked_add(length_bytes) else { return Err(invalid) };
+    let pages = start.value() >> 12..end.div_ceil(4096);
+    let last = pages.end.max(pages.start + 1) - 1;
+    // Both ends in the same half.
+    let in_one_half =
+        is_canonical(pages.start) && is_canonical(last) && (pages.start >> 51) == (last >> 51);
+    if in_one_half { Ok(pages) } else { Err(invalid) }
+}
+
+/// Maps an area over whatever was there.
+pub(super) fn map(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    attributes: Attributes,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    if pages.is_empty() {
+        return Ok(());
+    }
+    range::unmap(core, id, pages.clone(), updates)?;
+    core.parts(id, updates)?.0.areas.insert(pages, attributes);
+    Ok(())
+}
+
+/// Unmaps an area, or the part of areas that lies in these pages.
+pub(super) fn unmap(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    range::unmap(core, id, pages.clone(), updates)?;
+    core.parts(id, updates)?.0.areas.remove(pages);
+    Ok(())
+}
+
+/// Remembers what the program says of large pages (MADV_HUGEPAGE, MADV_NOHUGEPAGE).
+pub(super) fn advise_large_pages(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    large_pages: LargePageAdvice,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, _) = core.parts(id, updates)?;
+    space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
+    Ok(())
+}
+
+/// brk: the heap, which begins at `start`, ends at `end` now.
+pub(super) fn brk(
+    core: &mut Core,
+    id: SpaceId,
+    start: VirtualAddress,
+    end: VirtualAddress,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let length = end.value().saturating_sub(start.value());
+    let pages = page_range(start, length)?;
+    let (space, _) = core.parts(id, updates)?;
+    // The page where the program's data end and the heap begins may be mapped already.
+    let first = match space.areas.find(pages.start) {
+        Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
+        _ => pages.start,
+    };
+    let old_end = space.heap_end.unwrap_or(first).max(first);
+    let new_end = pages.end.max(first);
+    space.heap_end = Some(new_end);
+    if new_end < old_end {
+        return unmap(core, id, new_end..old_end, updates);
+    }
+    let attributes = Attributes::private(Permissions::READ_WRITE, Backing::Heap);
+    map(core, id, old_end..new_end, attributes, updates)
+}
+
+/// An area for a page that has none: a stack may grow, an implicit area may be made.
+#[cold]
+pub(super) fn make(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    updates: &mut Vec<Update>,
+) -> Result<Option<Area>, OsError> {
+    let implicit_maps = core.config.implicit_maps;
+    let (space, _) = core.parts(id, updates)?;
+    if !is_canonical(page) {
+        return Ok(None);
+    }
+    let above = space.areas.next_above(page);
+    if let Some(stack) = above.filter(|area| area.attributes.backing == Backing::Stack)
+        && stack.start - page <= STACK_GROWTH_PAGES
+    {
+        space.areas.insert(page..stack.start, stack.attributes);
+        return Ok(space.areas.find(page));
+    }
+    if implicit_maps {
+        let attributes = Attributes::private(Permissions::ALL, Backing::Anonymous);
+        for gap in space.areas.gaps(pages_of(region_of(page))) {
+            space.areas.insert(gap, attributes);
+        }
+    }
+    Ok(space.areas.find(page))
+}

@@ -1,0 +1,100 @@
+//! 2MB blocks: whole, with holes where others have frames of them, or only reserved at first.
+
+use perforate_types::{HoleSet, Permissions, SpaceId, Update};
+
+use super::{Backed, Backer, Context, Touch};
+use crate::kernel::claim::ClaimedBlock;
+use crate::kernel::{Core, FirstTouch, single_page};
+use crate::memory::complement;
+use crate::space::{Large, page_at, pages_of};
+use crate::{BlockUse, HoleAllocation, OsError, Perforated, Policy};
+
+/// Blocks as they can be claimed from memory.
+pub(super) struct Blocks {
+    reserves: bool,
+}
+
+impl Blocks {
+    /// Blocks as the policy uses them.
+    pub(super) fn new(policy: &dyn Policy) -> Self {
+        Self { reserves: reserves(policy) }
+    }
+}
+
+/// Whether a block is only reserved at first, and its sub-pages mapped as they are touched (P §VI).
+pub(super) fn reserves(policy: &dyn Policy) -> bool {
+    policy.rule::<Perforated>().is_some_and(|rule| rule.reserves)
+}
+
+impl Backer for Blocks {
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let Context { core, compaction } = context;
+        let &Touch { space: id, page, ref area } = touch;
+        let number = touch.region();
+        if !touch.may_be_large(core)? || !area.spans(&pages_of(number)) {
+            return Ok(Backed::No);
+        }
+        let claimed = compaction.claim_block(core, area.attributes.is_advised(), updates);
+        let Some(ClaimedBlock { block, holes }) = claimed else { return Ok(Backed::No) };
+        let permissions = touch.permissions();
+        let large = Large { block, permissions };
+        if let Err(error) = map(core, id, number, large, &holes, self.reserves, updates) {
+            core.memory.free_frames_of(block, &complement(&holes));
+            return Err(error);
+        }
+        let eager = BlockUse::Perforated(HoleAllocation::Eager);
+        let fills = !holes.is_empty() && core.policy.use_block(&holes) == eager;
+        if fills && !self.reserves {
+            fill_holes(core, id, number, &holes, permissions, updates)?;
+        }
+        single_page::fill_hole(core, id, page, permissions, updates)?;
+        Ok(Backed::Yes)
+    }
+}
+
+/// Maps a block except for `holes`, as an ordinary 2MB page if there are none. With `reserves` it
+/// is kept without mapping anything yet.
+pub(super) fn map(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    large: Large,
+    holes: &HoleSet,
+    reserves: bool,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let in_place = complement(holes);
+    let (space, mut effects) = core.parts(id, updates)?;
+    let brought_in = if reserves {
+        space.reserve(number, large, in_place, &mut effects)?;
+        FirstTouch::Perforated { in_place: 0 }
+    } else if holes.is_empty() {
+        space.map_large(number, large.block, large.permissions, &mut effects)?;
+        FirstTouch::Large
+    } else {
+        space.perforate(number, large, *holes, &mut effects)?;
+        FirstTouch::Perforated { in_place: in_place.count() as u64 }
+    };
+    effects.ledger.bring_in(brought_in);
+    Ok(())
+}
+
+/// Gives all holes of a region their frames.
+pub(super) fn fill_holes(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    holes: &HoleSet,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    for index in holes.iter() {
+        single_page::fill_hole(core, id, page_at(number, index), permissions, updates)?;
+    }
+    Ok(())
+}

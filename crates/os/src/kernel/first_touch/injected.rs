@@ -1,0 +1,91 @@
+//! Regions that injected fragmentation covers: each gets a block with the holes that were drawn for
+//! it, as a perforated page or, where the policy makes none, only to have others' frames lie there.
+
+use perforate_types::{Permissions, SpaceId, Update};
+
+use super::block::{self, reserves};
+use super::{Backed, Backer, Context, Touch};
+use crate::kernel::{Core, single_page};
+use crate::memory::{Fragment, complement};
+use crate::space::{Large, pages_of};
+use crate::{BlockUse, HoleAllocation, OsError, Policy};
+
+/// Blocks with injected holes.
+pub(super) struct InjectedFragments {
+    reserves: bool,
+}
+
+impl InjectedFragments {
+    /// Blocks as the policy uses them.
+    pub(super) fn new(policy: &dyn Policy) -> Self {
+        Self { reserves: reserves(policy) }
+    }
+
+    fn map_perforated(
+        &self,
+        core: &mut Core,
+        id: SpaceId,
+        fragment: Fragment,
+        permissions: Permissions,
+        when: HoleAllocation,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let Fragment { region, block } = fragment;
+        let fragmentation = core.config.fragmentation.expect("there are fragments");
+        let holes = core.injected_holes(region).expect("fragmented");
+        let large = Large { block, permissions };
+        if let Err(error) = block::map(core, id, region, large, &holes, self.reserves, updates) {
+            core.memory.release_block(block, &complement(&holes));
+            core.memory.park(fragment);
+            return Err(error);
+        }
+        core.parts(id, updates)?.0.set_fragment(region, fragment);
+        // The program is not going to touch holes that it has no data at.
+        let fills = when == HoleAllocation::Eager && !self.reserves;
+        if fills && fragmentation.allocated {
+            block::fill_holes(core, id, region, &holes, permissions, updates)?;
+        }
+        Ok(())
+    }
+}
+
+impl Backer for InjectedFragments {
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let core = &mut *context.core;
+        let &Touch { space: id, page, ref area } = touch;
+        let (number, permissions) = (touch.region(), touch.permissions());
+        if !touch.may_be_large(core)? || !area.spans(&pages_of(number)) {
+            return Ok(Backed::No);
+        }
+        let Some(holes) = core.injected_holes(number) else { return Ok(Backed::No) };
+        match core.policy.use_block(&holes) {
+            BlockUse::Perforated(when) if core.config.tables.shadow_directories => {
+                match core.memory.allocate_fragment(number, &holes) {
+                    Some(fragment) => {
+                        self.map_perforated(core, id, fragment, permissions, when, updates)?;
+                        single_page::fill_hole(core, id, page, permissions, updates)?;
+                    }
+                    None => single_page::map(core, id, page, permissions, updates)?,
+                }
+            }
+            _ => {
+                let fragment = core.memory.occupy_fragment(number, &holes);
+                let result = single_page::map(core, id, page, permissions, updates);
+                match (fragment, &result) {
+                    (Some(fragment), Ok(())) => {
+                        core.parts(id, updates)?.0.set_fragment(number, fragment);
+                    }
+                    (Some(fragment), Err(_)) => core.memory.park(fragment),
+                    (None, _) => {}
+                }
+                result?;
+            }
+        }
+        Ok(Backed::Yes)
+    }
+}

@@ -1,0 +1,169 @@
+//! First touches: an ordered list of backers is asked to map a page where nothing is mapped.
+//!
+//! Each backer is one mechanism that can map memory, with the state it keeps for that. The first
+//! that maps the page ends the search; the last one, 4KB pages, always does, or memory is out. The
+//! list is made from policy and page tables when the kernel boots, in [`Backers::new`].
+
+mod block;
+mod huge;
+mod injected;
+
+use std::any::Any;
+
+use perforate_types::{Counters, Permissions, SpaceId, Update};
+
+use super::compaction::Compaction;
+use super::segment::Segments;
+use super::sharing::SharedMemory;
+use super::superpage::Superpages;
+use super::{Core, KernelConfig, single_page};
+use crate::space::{Area, region_of};
+use crate::{HugePageRule, OsError, Policy};
+use block::Blocks;
+use huge::HugePages;
+use injected::InjectedFragments;
+
+/// The state that backers act on besides their own.
+pub(super) struct Context<'a> {
+    /// Memory and address spaces.
+    pub core: &'a mut Core,
+    /// Makes contiguous memory.
+    pub compaction: &'a mut Compaction,
+}
+
+/// The first touch of a page where nothing is mapped.
+#[derive(Clone, Copy)]
+pub(super) struct Touch {
+    /// The address space.
+    pub space: SpaceId,
+    /// The page.
+    pub page: u64,
+    /// The area it lies in.
+    pub area: Area,
+}
+
+impl Touch {
+    /// Permissions of its area.
+    pub(super) fn permissions(&self) -> Permissions {
+        self.area.attributes.effective()
+    }
+
+    /// Its 2MB region.
+    pub(super) fn region(&self) -> u64 {
+        region_of(self.page)
+    }
+
+    /// Whether the page may be a part of one of 2MB or more, as far as program and policy are
+    /// concerned.
+    pub(super) fn may_be_large(&self, core: &Core) -> Result<bool, OsError> {
+        core.may_be_large(self.space, self.region(), &self.area)
+    }
+}
+
+/// Answer of a backer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backed {
+    /// The page is mapped.
+    Yes,
+    /// Nothing was mapped; the next backer is asked.
+    No,
+}
+
+/// A mechanism that maps memory at first touches.
+pub(super) trait Backer: Any + Send {
+    /// Maps the page, and what else it maps with it, if it can.
+    ///
+    /// # Errors
+    /// If memory is out, or what the program or configuration asks for is impossible.
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError>;
+
+    /// The address space is gone; its number may be used again.
+    fn forget(&mut self, _space: SpaceId) {}
+
+    /// Writes its figures.
+    fn counters(&self, _core: &Core, _out: &mut Counters) {}
+}
+
+/// All backers, in the order in which they are asked.
+pub(super) struct Backers {
+    list: Vec<Box<dyn Backer>>,
+}
+
+impl Backers {
+    /// The backers that policy and page tables call for.
+    pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
+        let mut list: Vec<Box<dyn Backer>> = vec![
+            Box::new(SharedMemory),
+            Box::new(Segments::new(policy)),
+            Box::new(Superpages::new(config, policy)),
+        ];
+        // Level-2 entries are either gap-tolerant or map 2MB pages (G §3.7).
+        if config.tables.gap_tolerance.is_none() {
+            if policy.rule::<HugePageRule>().is_some() {
+                list.push(Box::new(HugePages));
+            }
+            if config.fragmentation.is_some() {
+                list.push(Box::new(InjectedFragments::new(policy)));
+            }
+            if policy.maps_large() {
+                list.push(Box::new(Blocks::new(policy)));
+            }
+        }
+        list.push(Box::new(SinglePages));
+        Self { list }
+    }
+
+    /// Maps a page where nothing is mapped, with the size that policy and memory allow.
+    pub(super) fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        for backer in &mut self.list {
+            if backer.back(context, touch, updates)? == Backed::Yes {
+                return Ok(());
+            }
+        }
+        unreachable!("the last backer maps the page or memory is out")
+    }
+
+    /// The address space is gone.
+    pub(super) fn forget(&mut self, space: SpaceId) {
+        self.list.iter_mut().for_each(|backer| backer.forget(space));
+    }
+
+    /// Writes the figures of all backers.
+    pub(super) fn counters(&self, core: &Core, out: &mut Counters) {
+        self.list.iter().for_each(|backer| backer.counters(core, out));
+    }
+
+    /// The backer for direct segments, which are also made without a touch.
+    pub(super) fn segments(&mut self) -> &mut Segments {
+        let segments = self.list.iter_mut().find_map(|backer| {
+            let backer: &mut dyn Any = &mut **backer;
+            backer.downcast_mut()
+        });
+        segments.expect("every kernel can make segments")
+    }
+}
+
+/// 4KB pages.
+struct SinglePages;
+
+impl Backer for SinglePages {
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        single_page::map(context.core, touch.space, touch.page, touch.permissions(), updates)?;
+        Ok(Backed::Yes)
+    }
+}

@@ -1,0 +1,317 @@
+//! Every operation that changes how page tables map a page tells the overlay first: an
+//! overlay that only repeats page tables must never say anything else than they do.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::{
+    AccessKind, Advice, Backing, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, ThreadId,
+    Update, VirtualAddress, VirtualPage,
+};
+
+use super::{HoleContent, Kernel, KernelConfig, KsmConfig, TableFormat};
+use crate::memory::Recount;
+use crate::space::{
+    ALL_PAGES, AddressSpace, Departure, Effects, FrameVisitor, Overlay, OverlayMechanism, page_at,
+};
+use crate::{OsError, parse_policy};
+
+const MB: u64 = 1 << 20;
+/// Start of the area in which the tests map memory, aligned to 64 regions.
+const BASE: u64 = 128 * MB;
+
+/// A copy of the page tables as they were when it was made, less the pages that have left since.
+#[derive(Default)]
+struct Copy {
+    pages: BTreeMap<u64, (Frame, Permissions)>,
+}
+
+struct Copies;
+
+impl OverlayMechanism for Copies {
+    fn leave(
+        &self,
+        space: &mut AddressSpace,
+        pages: &Range<u64>,
+        departure: Departure,
+        _: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let copy = space.overlay_mut().expect("it acts for one").as_any_mut();
+        let copy: &mut Copy = copy.downcast_mut().expect("its own");
+        if departure == Departure::Forked {
+            copy.pages.clear();
+        }
+        copy.pages.retain(|page, _| !pages.contains(page));
+        Ok(())
+    }
+
+    fn touch(&self, _: &mut AddressSpace, _: u64, _: &mut Effects<'_>) -> Result<bool, OsError> {
+        Ok(false)
+    }
+
+    fn replace_frame(
+        &self,
+        _: &mut AddressSpace,
+        _: u64,
+        _: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        unreachable!("it keeps no page")
+    }
+}
+
+impl Overlay for Copy {
+    fn mechanism(&self) -> &'static dyn OverlayMechanism {
+        &Copies
+    }
+
+    fn keeps(&self, _: u64) -> bool {
+        false
+    }
+
+    fn claims(&self, _: &Range<u64>) -> bool {
+        false
+    }
+
+    fn frame_of(&self, _: u64) -> Option<Frame> {
+        None
+    }
+
+    fn page_of(&self, _: Frame) -> Option<u64> {
+        None
+    }
+
+    fn translated_pages(&self) -> u64 {
+        0
+    }
+
+    fn idle_pages(&self) -> u64 {
+        0
+    }
+
+    fn is_in_registers(&self) -> bool {
+        false
+    }
+
+    fn visit_frames(&self, _: &AddressSpace, _: &mut dyn FrameVisitor) {}
+
+    fn check(&self, space: &AddressSpace, _: &mut Recount) -> Result<(), String> {
+        for (&page, &(frame, permissions)) in &self.pages {
+            let now = space.find(page).and_then(|now| Some((now.frame()?, now.permissions())));
+            if now != Some((frame, permissions)) {
+                return Err(format!("page {page:#x} had {frame:?} {permissions:?}, has {now:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+struct Machine {
+    kernel: Kernel,
+    updates: Vec<Update>,
+}
+
+impl Machine {
+    fn new(policy: &str, config: KernelConfig) -> Self {
+        let shadow_directories = policy.starts_with("perforated");
+        let tables = TableFormat { shadow_directories, ..TableFormat::default() };
+        let config = KernelConfig { tables, ..config };
+        let kernel = Kernel::new(config, parse_policy(policy).expect("a policy"));
+        Self { kernel: kernel.expect("a kernel"), updates: Vec::new() }
+    }
+
+    fn event(&mut self, event: ProgramEvent) {
+        self.kernel.event(&event, &mut self.updates).expect("the event is right");
+    }
+
+    fn map(&mut self, start: u64, length: u64) {
+        self.event(ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        });
+    }
+
+    fn write(&mut self, pages: Range<u64>) {
+        let space = self.kernel.current();
+        for page in pages {
+            let (page, kind) = (VirtualPage::new(page), AccessKind::Write);
+            self.kernel.fault(space, page, kind, &mut self.updates).expect("there is memory");
+        }
+    }
+
+    fn advise(&mut self, start: u64, length: u64, advice: Advice) {
+        let start = VirtualAddress::new(start);
+        self.event(ProgramEvent::Advise { start, length, advice });
+    }
+
+    /// Gives the running process an overlay that says what its page tables say now.
+    fn copy(&mut self) {
+        let id = self.kernel.current();
+        let (space, _) = self.kernel.core.parts(id, &mut self.updates).expect("it lives");
+        let mut copy = Copy::default();
+        for number in space.mapped_regions(&ALL_PAGES) {
+            for page in (0..HoleSet::SUBPAGES).map(|index| page_at(number, index)) {
+                let present = space.find(page);
+                let mapped = present.and_then(|now| Some((now.frame()?, now.permissions())));
+                copy.pages.extend(mapped.map(|mapped| (page, mapped)));
+            }
+        }
+        space.set_overlay(Box::new(copy));
+    }
+
+    /// Pages that have not left the copy, all of which are mapped as it says.
+    fn check(&self) -> usize {
+        self.kernel.check_invariants().expect("the copy says what page tables say");
+        let space = self.kernel.core.space(self.kernel.current()).expect("it lives");
+        let overlay = space.overlay().expect("it was given one").as_any();
+        overlay.downcast_ref::<Copy>().expect("a copy").pages.len()
+    }
+}
+
+/// Two 2MB regions, mapped and copied.
+fn two_regions(policy: &str) -> Machine {
+    let mut machine = Machine::new(policy, KernelConfig::new(64 * MB));
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE >> 12..(BASE + 4 * MB) >> 12);
+    machine.copy();
+    assert_eq!(machine.check(), 1024);
+    machine
+}
+
+#[test]
+fn what_programs_ask_for() {
+    for policy in ["base-pages", "thp", "perforated"] {
+        let mut machine = two_regions(policy);
+        machine.event(ProgramEvent::Unmap { start: VirtualAddress::new(BASE), length: 4096 });
+        assert_eq!(machine.check(), 1023, "{policy}");
+        machine.advise(BASE + 4096, 4096, Advice::DontNeed);
+        assert_eq!(machine.check(), 1022, "{policy}");
+        machine.event(ProgramEvent::Protect {
+            start: VirtualAddress::new(BASE + 2 * 4096),
+            length: 4096,
+            permissions: Permissions::READ,
+            accessible: true,
+        });
+        assert_eq!(machine.check(), 1021, "{policy}");
+        machine.event(ProgramEvent::Remap {
+            from: VirtualAddress::new(BASE + 3 * 4096),
+            from_length: 4096,
+            to: VirtualAddress::new(BASE + 64 * MB),
+            to_length: 4096,
+        });
+        assert_eq!(machine.check(), 1020, "{policy}");
+        machine.event(ProgramEvent::Fork { child: ProcessId(1) });
+        assert_eq!(machine.check(), 0, "{policy}");
+    }
+}
+
+#[test]
+fn copies_on_write() {
+    for policy in ["base-pages", "thp", "perforated"] {
+        let mut machine = Machine::new(policy, KernelConfig::new(64 * MB));
+        machine.map(BASE, 4 * MB);
+        machine.write(BASE >> 12..(BASE + 4 * MB) >> 12);
+        machine.event(ProgramEvent::Fork { child: ProcessId(1) });
+        machine.copy();
+        machine.write(BASE >> 12..(BASE >> 12) + 1);
+        assert!((512..1024).contains(&machine.check()), "{policy}");
+        // Once the child is gone, a write gets back the right to all that it shares an entry with.
+        machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+        machine.write((BASE >> 12) + 1..(BASE >> 12) + 2);
+        assert!((511..1023).contains(&machine.check()), "{policy}");
+    }
+}
+
+#[test]
+fn merging() {
+    for policy in ["base-pages", "thp", "perforated"] {
+        let mut machine = two_regions(policy);
+        let space = machine.kernel.current();
+        for page in (BASE >> 12)..(BASE >> 12) + 4 {
+            machine.kernel.set_content(space, VirtualPage::new(page), 7).expect("it is mapped");
+        }
+        let config = KsmConfig { pages_to_scan: 2048, ..KsmConfig::default() };
+        machine.kernel.set_ksm(config).expect("the knobs are right");
+        for _ in 0..3 {
+            machine.kernel.ksm_pass(&mut machine.updates);
+        }
+        assert_eq!(machine.check(), 1020, "{policy}");
+    }
+}
+
+#[test]
+fn failing_frames() {
+    for policy in ["base-pages", "thp", "perforated"] {
+        let mut machine = two_regions(policy);
+        let space = machine.kernel.core.space(machine.kernel.current()).expect("it lives");
+        let frame = space.frame_of(BASE >> 12).expect("it is mapped");
+        machine.kernel.hard_fault(frame, &mut machine.updates);
+        assert!((512..1024).contains(&machine.check()), "{policy}");
+    }
+}
+
+#[test]
+fn swapping() {
+    for policy in ["base-pages", "thp", "perforated"] {
+        let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(32 * MB) };
+        let mut machine = Machine::new(policy, config);
+        machine.map(BASE, 8 * MB);
+        machine.write(BASE >> 12..(BASE + 8 * MB) >> 12);
+        machine.copy();
+        machine.map(BASE + 64 * MB, 28 * MB);
+        machine.write((BASE + 64 * MB) >> 12..(BASE + 92 * MB) >> 12);
+        assert!(machine.check() < 2048, "{policy}");
+    }
+}
+
+#[test]
+fn promotion() {
+    for policy in ["thp-madvise", "perforated"] {
+        let mut machine = Machine::new(policy, KernelConfig::new(64 * MB));
+        machine.map(BASE, 2 * MB);
+        machine.advise(BASE, 2 * MB, Advice::NoHugePage);
+        machine.write(BASE >> 12..(BASE + 2 * MB) >> 12);
+        machine.advise(BASE, 2 * MB, Advice::HugePage);
+        machine.copy();
+        for _ in 0..2 {
+            machine.kernel.khugepaged_pass(&mut machine.updates);
+        }
+        machine.check();
+        let usage = machine.kernel.core.usage();
+        assert_eq!(usage.large_pages + usage.perforated_pages, 1, "{policy}");
+    }
+}
+
+#[test]
+fn holes_come_and_go() {
+    let mut machine = two_regions("perforated");
+    let (space, page) = (machine.kernel.current(), VirtualPage::new(BASE >> 12));
+    machine.kernel.punch(space, page, HoleContent::Moved, &mut machine.updates).expect("punched");
+    assert_eq!(machine.check(), 1023);
+    machine.kernel.patch(space, page, &mut machine.updates).expect("patched");
+    assert_eq!(machine.check(), 1023);
+}
+
+#[test]
+fn processes_come_and_go() {
+    let mut machine = two_regions("thp");
+    let (process, thread) = (ProcessId(1), ThreadId(0));
+    machine.event(ProgramEvent::Switch { process, thread });
+    machine.event(ProgramEvent::Switch { process: ProcessId(0), thread });
+    assert_eq!(machine.check(), 1024);
+    machine.event(ProgramEvent::Exec);
+    assert_eq!(machine.check(), 0);
+}

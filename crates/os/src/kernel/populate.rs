@@ -1,0 +1,93 @@
+//! Memory populated in advance: MAP_POPULATE, MADV_POPULATE_READ, MADV_POPULATE_WRITE.
+
+use std::ops::Range;
+
+use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
+
+use super::first_touch::{Backers, Context, Touch};
+use super::reclaim::Reclaim;
+use super::{Core, single_page, swap};
+use crate::OsError;
+use crate::space::{Area, Present, page_at, pages_of, regions_of, subpages_of};
+
+/// Linux's MADV_POPULATE_READ: the pages are faulted in now.
+pub(super) const POPULATE_READ: i32 = 22;
+/// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it for the pages that exist already.
+pub(crate) const POPULATE_WRITE: i32 = 23;
+
+/// Touches all pages at once, except for those that the program has no data at: the holes of
+/// unallocated fragmentation.
+pub(super) fn populate(
+    context: &mut Context<'_>,
+    backers: &mut Backers,
+    reclaim: &mut Reclaim,
+    id: SpaceId,
+    pages: Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    for part in context.core.space(id)?.areas.within(pages) {
+        if !part.attributes.effective().allow(AccessKind::Read) {
+            continue;
+        }
+        // The whole area decides the page size, not the part that is populated.
+        let Some(area) = context.core.space(id)?.areas.find(part.start) else { continue };
+        let pages = part.pages();
+        for number in regions_of(&pages) {
+            let untouched = untouched_holes(context.core, area, number);
+            let touched = subpages_of(&pages, number);
+            for index in touched.iter().filter(|&index| !untouched.contains(index)) {
+                let touch = Touch { space: id, page: page_at(number, index), area };
+                reclaim.relieve(context.core, Some((id, number)), updates);
+                let mut result = populate_page(context, backers, &touch, updates);
+                while reclaim.relieves(context.core, &result, (id, number), updates) {
+                    result = populate_page(context, backers, &touch, updates);
+                }
+                result?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sub-pages of a region that the program has no data at.
+fn untouched_holes(core: &Core, area: Area, number: u64) -> HoleSet {
+    match core.config.fragmentation {
+        Some(fragmentation)
+            if !fragmentation.allocated
+                && area.attributes.eligible()
+                && area.spans(&pages_of(number)) =>
+        {
+            fragmentation.holes(core.config.seed, number).unwrap_or_default()
+        }
+        _ => HoleSet::EMPTY,
+    }
+}
+
+fn populate_page(
+    context: &mut Context<'_>,
+    backers: &mut Backers,
+    touch: &Touch,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let core = &mut *context.core;
+    let &Touch { space: id, page, area } = touch;
+    core.ledger.clears = area.attributes.backing != Backing::File;
+    let (space, mut effects) = core.parts(id, updates)?;
+    if space.overlay_frame(page).is_some()
+        || (space.find(page).is_none() && space.touch_overlay(page, &mut effects)?)
+    {
+        core.touch(id, page);
+        return Ok(());
+    }
+    match core.space(id)?.find(page) {
+        None | Some(Present::Vacant)
+            if swap::read_in(core, id, page, area, AccessKind::Read, updates)? => {}
+        None => backers.back(context, touch, updates)?,
+        Some(Present::Vacant) => {
+            single_page::fill_hole(core, id, page, touch.permissions(), updates)?;
+        }
+        Some(_) => {}
+    }
+    context.core.touch(id, page);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Processes coming and going, and which of them runs.
+
+use std::collections::BTreeMap;
+
+use perforate_types::{ProcessId, SpaceId, Update};
+
+use super::first_touch::Backers;
+use super::reclaim::Reclaim;
+use super::{Core, range};
+use crate::OsError;
+use crate::space::{ALL_PAGES, Departure};
+
+/// Living processes.
+pub(super) struct Processes {
+    spaces: BTreeMap<ProcessId, SpaceId>,
+    current: SpaceId,
+}
+
+impl Processes {
+    /// Process 0, which runs in this address space.
+    pub(super) fn new(space: SpaceId) -> Self {
+        Self { spaces: [(ProcessId(0), space)].into(), current: space }
+    }
+
+    /// Address space of the running process.
+    pub(super) fn current(&self) -> SpaceId {
+        self.current
+    }
+
+    /// Processes and their address spaces.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
+        self.spaces.iter().map(|(&process, &space)| (process, space))
+    }
+
+    /// Another process runs now; one that no fork made starts empty.
+    pub(super) fn switch(&mut self, core: &mut Core, process: ProcessId) -> Result<(), OsError> {
+        let before = self.current;
+        let had_registers = core.has_registers(before);
+        self.current = match self.spaces.get(&process) {
+            Some(&space) => space,
+            None => {
+                let space = core.create_space()?;
+                self.spaces.insert(process, space);
+                space
+            }
+        };
+        let is_other = self.current != before;
+        let with_registers = is_other && (had_registers || core.has_registers(self.current));
+        core.ledger.done.context_switches += u64::from(is_other);
+        core.ledger.done.segment_registers_loaded += u64::from(with_registers);
+        Ok(())
+    }
+
+    /// fork: the child starts with a copy of its parent's memory. Frames are shared, private
+    /// ones read-only until a write copies them. Where memory runs out there is no child.
+    pub(super) fn fork(
+        &mut self,
+        core: &mut Core,
+        (reclaim, backers): (&mut Reclaim, &mut Backers),
+        parent: SpaceId,
+        child: ProcessId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        core.space(parent)?;
+        if self.spaces.get(&child) == Some(&parent) {
+            return Ok(());
+        }
+        let (space, mut effects) = core.parts(parent, updates)?;
+        space.leave_overlay(&ALL_PAGES, Departure::Forked, &mut effects)?;
+        self.exit(core, backers, child, updates)?;
+        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
+        let tables = core.space(parent)?.table_frames();
+        reclaim.make_room(core, core.memory.high_watermark() + tables, None, updates);
+        let space = core.create_space()?;
+        self.spaces.insert(child, space);
+        core.contents.fork(parent, space);
+        let copied = core.with_two_spaces(parent, space, updates, |parent, child, effects| {
+            parent.copy_to(child, effects)
+        });
+        if copied.is_err() {
+            self.exit(core, backers, child, updates)?;
+        }
+        copied
+    }
+
+    /// Ends a process; one that is not known is ignored, as its start was before the trace's.
+    pub(super) fn exit(
+        &mut self,
+        core: &mut Core,
+        backers: &mut Backers,
+        process: ProcessId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        match self.spaces.get(&process) {
+            Some(&space) => self.destroy_space(core, backers, space, updates),
+            None => Ok(()),
+        }
+    }
+
+    /// Unmaps everything in an address space and forgets it; its tag may be used again.
+    pub(super) fn destroy_space(
+        &mut self,
+        core: &mut Core,
+        backers: &mut Backers,
+        space: SpaceId,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        core.note_peak();
+        let result = clear_space(core, space, updates);
+        core.ledger.send();
+        result?;
+        core.spaces[usize::from(space.0)] = None;
+        backers.forget(space);
+        self.spaces.retain(|_, of_process| *of_process != space);
+        Ok(())
+    }
+}
+
+/// exec: the program of the address space was replaced, and nothing is mapped any more.
+pub(super) fn clear_space(
+    core: &mut Core,
+    id: SpaceId,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    range::unmap(core, id, ALL_PAGES, updates)?;
+    let (space, _) = core.parts(id, updates)?;
+    assert_eq!(space.table_frames(), 0, "a node outlived its mappings");
+    space.areas = Default::default();
+    space.heap_end = None;
+    space.touched.clear();
+    Ok(())
+}

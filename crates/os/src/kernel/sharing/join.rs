@@ -1,0 +1,204 @@
+//! Touches of shared memory that others map already: the page is joined, as a part of a 2MB or 1GB
+//! page where that is possible.
+
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+
+use super::{Elsewhere, elsewhere, frame_elsewhere, others_map_any};
+use crate::OsError;
+use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
+use crate::kernel::{Core, FirstTouch, contents, single_page};
+use crate::memory::complement;
+use crate::space::{
+    AddressSpace, Area, Effects, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present,
+    REGION_PAGES, SharedBlock, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
+    subpages_of,
+};
+
+/// Shared memory that others map already. What nobody maps yet is backed as private memory is.
+pub(in crate::kernel) struct SharedMemory;
+
+impl Backer for SharedMemory {
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let &Touch { space, page, area } = touch;
+        let is_joined =
+            area.attributes.is_shared() && join(context.core, space, page, area, updates)?;
+        Ok(if is_joined { Backed::Yes } else { Backed::No })
+    }
+}
+
+/// Maps an untouched page of shared memory as far as others map it already; returns whether the
+/// page is mapped now.
+fn join(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    area: Area,
+    updates: &mut Vec<Update>,
+) -> Result<bool, OsError> {
+    let permissions = area.attributes.effective();
+    let number = region_of(page);
+    let region = pages_of(number);
+    let may_be_large = core.may_be_large(id, number, &area)? && area.spans(&region);
+    if may_be_large && join_large(core, id, page, &area, updates)? {
+        return Ok(true);
+    }
+    let Some(frame) = frame_elsewhere(core, id, page) else {
+        let stays_small = may_be_large && others_map_any(core, id, &area, &region);
+        if stays_small {
+            single_page::map(core, id, page, permissions, updates)?;
+        }
+        return Ok(stays_small);
+    };
+    let (space, mut effects) = core.parts(id, updates)?;
+    space.map_page(page, frame, permissions, &mut effects)?;
+    effects.memory.share(frame);
+    effects.ledger.join(FirstTouch::Page);
+    contents::receive(core, id, page);
+    core.faults.shared_memory += 1;
+    Ok(true)
+}
+
+/// Maps the 2MB or 1GB page around `page` that others map, if there is one at a congruent
+/// address.
+fn join_large(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    area: &Area,
+    updates: &mut Vec<Update>,
+) -> Result<bool, OsError> {
+    let Some(object) = area.attributes.object else { return Ok(false) };
+    let permissions = area.attributes.effective();
+    let number = region_of(page);
+    let region = pages_of(number);
+    let parts = elsewhere(core, id, object, &region);
+    for part in &parts {
+        if part.distance.rem_euclid(REGION_PAGES as i64) != 0 {
+            continue;
+        }
+        if let Some(run) = huge_to_join(core, id, page, area, part)? {
+            join_huge(core, id, page, run, permissions, updates)?;
+            let gigabyte = pages_of_gigabyte(gigabyte_of(page));
+            let parts = elsewhere(core, id, object, &gigabyte);
+            receive_contents(core, id, &parts, part);
+            return Ok(true);
+        }
+        let there = region_of(part.pages.start);
+        let of_object = parts
+            .iter()
+            .filter(|other| other.is_same_mapping(part))
+            .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, there)));
+        let block = core.space(part.space)?.shared_block(there, &of_object);
+        let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
+        let (space, mut effects) = core.parts(id, updates)?;
+        space.map_shared_block(number, &block, permissions, &mut effects)?;
+        receive_contents(core, id, &parts, part);
+        core.faults.shared_memory += 1;
+        single_page::fill_hole(core, id, page, permissions, updates)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Gives what `id` now maps as `like` does the contents that it has there.
+fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
+    for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
+        let first = part.pages.start.wrapping_add_signed(-part.distance);
+        core.contents.copy(part.space, part.pages.clone(), id, first);
+    }
+}
+
+/// The first frame of the 1GB page that translates `part`, if it can be mapped around `page`.
+fn huge_to_join(
+    core: &Core,
+    id: SpaceId,
+    page: u64,
+    area: &Area,
+    part: &Elsewhere,
+) -> Result<Option<Frame>, OsError> {
+    let fits = part.distance.rem_euclid(GIGABYTE_PAGES as i64) == 0
+        && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
+        && core.space(id)?.is_gigabyte_empty(page);
+    let there = core.space(part.space)?.extent_at(part.pages.start);
+    let huge = there.and_then(|(_, extent)| extent.as_any().downcast_ref::<Huge>());
+    Ok(huge.filter(|_| fits).map(|huge| huge.run))
+}
+
+fn join_huge(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    run: Frame,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let huge = Huge { run, permissions };
+    let first = pages_of_gigabyte(gigabyte_of(page)).start;
+    HugePages.map(space, first, Box::new(huge), &mut effects)?;
+    effects.memory.share_huge(run);
+    effects.ledger.join(FirstTouch::Huge);
+    core.faults.shared_memory += 1;
+    Ok(())
+}
+
+/// Gives an unallocated hole in shared memory the frame that others have for it, and returns
+/// whether there was one. Where that is the frame in place, the hole is patched.
+pub(in crate::kernel) fn join_hole(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<bool, OsError> {
+    if core.space(id)?.find(page) != Some(Present::Vacant) {
+        return Ok(false);
+    }
+    let Some(frame) = frame_elsewhere(core, id, page) else { return Ok(false) };
+    let (space, mut effects) = core.parts(id, updates)?;
+    let detacher = space.detacher(page).expect("the page was detached");
+    let (_, extent) = space.extent_at(page).expect("the page was detached");
+    let belongs = frame == detacher.place_of(space, page)
+        && extent.permissions() == permissions
+        && space.is_shared_as_in_place(page);
+    effects.memory.share(frame);
+    if belongs {
+        detacher.attach(space, page, &mut effects);
+    } else {
+        detacher.fill(space, page, frame, permissions, &mut effects);
+    }
+    contents::receive(core, id, page);
+    core.faults.shared_memory += 1;
+    Ok(true)
+}
+
+impl AddressSpace {
+    /// Maps what another mapping holds of an object, where nothing is mapped.
+    pub(super) fn map_shared_block(
+        &mut self,
+        number: u64,
+        shared: &SharedBlock,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let &SharedBlock { block, holes, ref moved } = shared;
+        if holes.is_empty() {
+            self.map_large(number, block, permissions, effects)?;
+            effects.ledger.join(FirstTouch::Large);
+        } else {
+            self.perforate(number, Large { block, permissions }, holes, effects)?;
+            effects.ledger.join(FirstTouch::Perforated { in_place: 0 });
+        }
+        effects.memory.share_block(block, &complement(&holes));
+        for &(index, frame) in moved {
+            self.map_hole(page_at(number, index), frame, permissions, effects);
+            effects.memory.share(frame);
+        }
+        Ok(())
+    }
+}

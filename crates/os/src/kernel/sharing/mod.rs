@@ -1,0 +1,142 @@
+//! Shared mappings (MAP_SHARED): whoever maps a page of an object maps the same frame.
+//!
+//! Areas say what they map of which object, and fork copies areas; that is all there is to know.
+//! A touch where nothing is mapped looks through the other areas of the object (Linux: `i_mmap`)
+//! and takes the frame that one of them has. There is no page cache: memory that nobody maps any
+//! more is gone, and begins anew with the next touch.
+//!
+//! A 2MB page, ordinary or perforated, is joined as one where the addresses are congruent and
+//! policy and program allow it; the holes are each space's own from then on (P-2).
+
+mod join;
+mod share;
+
+use std::ops::Range;
+
+use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
+
+use super::Core;
+use crate::memory::complement;
+use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpages_of};
+
+pub(super) use join::{SharedMemory, join_hole};
+pub(super) use share::share_region;
+
+/// Place of a page of a shared mapping in the object that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedPlace {
+    /// Number of the shared mapping that made the memory.
+    pub object: u64,
+    /// Page of that memory; modulo 2⁶⁴ where a mapping reaches below its first page.
+    pub page: u64,
+}
+
+/// A part of an object that an area maps: `pages` there, `distance` pages above those here.
+struct Elsewhere {
+    space: SpaceId,
+    pages: Range<u64>,
+    distance: i64,
+}
+
+impl Elsewhere {
+    /// Whether both are parts of the object as one address space maps it at one place.
+    fn is_same_mapping(&self, other: &Self) -> bool {
+        (self.space, self.distance) == (other.space, other.distance)
+    }
+}
+
+/// Objects that shared mappings made.
+#[derive(Default)]
+pub(super) struct SharedObjects {
+    made: u64,
+}
+
+impl SharedObjects {
+    /// The object of a new shared mapping whose first page is `base`.
+    pub(super) fn make(&mut self, base: u64) -> SharedObject {
+        self.made += 1;
+        SharedObject { id: self.made, base }
+    }
+}
+
+/// The object that a page of shared memory belongs to, and its place there.
+pub(super) fn place(core: &Core, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
+    let object = object_at(core, space, page.number())?;
+    Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
+}
+
+fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
+    core.space(space).ok()?.areas.find(page)?.attributes.object
+}
+
+/// The other parts of areas that map what `pages` of `id` are pages of.
+fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
+    let mut found = Vec::new();
+    for (slot, space) in core.spaces.iter().enumerate() {
+        let Some(space) = space else { continue };
+        let space_id = SpaceId(slot as u16);
+        for area in space.areas.of_object(object.id) {
+            let base = area.attributes.object.map_or(object.base, |there| there.base);
+            let distance = base.wrapping_sub(object.base) as i64;
+            let start = (pages.start as i64 + distance).max(area.start as i64);
+            let end = (pages.end as i64 + distance).min(area.end as i64);
+            if start < end && (space_id != id || distance != 0) {
+                let pages = start as u64..end as u64;
+                found.push(Elsewhere { space: space_id, pages, distance });
+            }
+        }
+    }
+    found
+}
+
+/// Other pages that map what `page` of `id` is a page of.
+pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(SpaceId, u64)> {
+    let Some(object) = object_at(core, id, page) else { return Vec::new() };
+    let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();
+    parts
+        .map(|part| (part.space, part.pages.start))
+        .filter(|&(space, there)| frame_at(core, space, there).is_some())
+        .collect()
+}
+
+fn frame_at(core: &Core, space: SpaceId, page: u64) -> Option<Frame> {
+    core.space(space).ok()?.frame_of(page)
+}
+
+/// The frame that others have for a page of shared memory.
+pub(super) fn frame_elsewhere(core: &Core, id: SpaceId, page: u64) -> Option<Frame> {
+    let &(space, there) = mapped_elsewhere(core, id, page).first()?;
+    frame_at(core, space, there)
+}
+
+/// Whether anything of these pages of a shared area is mapped by others: a new large page
+/// there would be memory of its own.
+pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Range<u64>) -> bool {
+    let Some(object) = area.attributes.object else { return false };
+    elsewhere(core, id, object, pages)
+        .iter()
+        .any(|part| core.space(part.space).is_ok_and(|space| space.maps_any(&part.pages)))
+}
+
+impl AddressSpace {
+    /// Whether any of these pages is mapped.
+    fn maps_any(&self, pages: &Range<u64>) -> bool {
+        let has_frame = |page| self.frame_of(page).is_some();
+        !self.wide_within(pages).is_empty()
+            || self.regions_within(pages).into_iter().any(|number| {
+                subpages_of(pages, number).iter().any(|index| has_frame(page_at(number, index)))
+            })
+    }
+
+    /// Whether hole `page` is as shared or private as what its 2MB page has in place: fork and
+    /// writes treat all of that alike.
+    pub(crate) fn is_shared_as_in_place(&self, page: u64) -> bool {
+        let is_shared =
+            |page| self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
+        let number = region_of(page);
+        let holes = self.perforated(number).map_or(HoleSet::FULL, |perforated| perforated.holes);
+        let in_place = complement(&holes);
+        let first = in_place.iter().next().map(|index| page_at(number, index));
+        first.is_none_or(|first| is_shared(first) == is_shared(page))
+    }
+}

@@ -1,0 +1,76 @@
+//! One 2MB page in two address spaces, as tests and experiments make it: what MAP_SHARED and fork
+//! do for whole areas, for one page.
+
+use std::ops::Range;
+
+use perforate_types::{HoleSet, SpaceId, Update, VirtualPage};
+
+use super::{SharedObjects, frame_at};
+use crate::OsError;
+use crate::kernel::ksm::Ksm;
+use crate::kernel::{Core, areas, range, swap};
+use crate::space::{pages_of, region_of};
+
+/// Maps the 2MB page at `page` of `from` in `to` as well, as one object of both.
+pub(in crate::kernel) fn share_region(
+    core: &mut Core,
+    (objects, ksm): (&mut SharedObjects, &mut Ksm),
+    from: SpaceId,
+    page: VirtualPage,
+    to: SpaceId,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let number = region_of(page.number());
+    let pages = pages_of(number);
+    if core.space(from)?.is_claimed(&pages) {
+        return Err(OsError::NotLarge { space: from, page });
+    }
+    let region = core.space(from)?.region(number);
+    let Some(extent) = region.and_then(|region| region.mapping.extent()) else {
+        return Err(OsError::NotLarge { space: from, page });
+    };
+    let permissions = extent.permissions();
+    let target = core.space(to)?;
+    let mapped = target.region(number).is_some() || target.find(page.number()).is_some();
+    if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
+        return Err(OsError::Occupied { space: to, page });
+    }
+    swap::read_region_in(core, from, number, updates)?;
+    ksm.unmerge(core, from, pages.clone(), updates)?;
+    if let Some(page) = waits_for_copy(core, from, &pages)? {
+        return Err(OsError::CopyOnWrite { space: from, page: VirtualPage::new(page) });
+    }
+    if let Some(block) = core.space(from)?.shared_block(number, &HoleSet::FULL) {
+        let (target, mut effects) = core.parts(to, updates)?;
+        target.map_shared_block(number, &block, permissions, &mut effects)?;
+    }
+    core.contents.copy(from, pages.clone(), to, pages.start);
+    let object = objects.make(pages.start);
+    let (source, _) = core.parts(from, updates)?;
+    source.areas.change(pages.clone(), |attributes| {
+        attributes.object = attributes.object.or(Some(object));
+    });
+    let areas = source.areas.within(pages.clone());
+    let (target, _) = core.parts(to, updates)?;
+    for area in areas {
+        target.areas.insert(area.pages(), area.attributes);
+    }
+    // Areas of one 2MB page may allow different things.
+    let result = range::protect_mappings(core, to, pages.clone(), updates);
+    if result.is_err() {
+        areas::unmap(core, to, pages, updates)?;
+    }
+    result
+}
+
+/// The first private page whose frame others map as well: it stays read-only until a write
+/// copies it, so it cannot be shared for good.
+fn waits_for_copy(core: &Core, id: SpaceId, pages: &Range<u64>) -> Result<Option<u64>, OsError> {
+    let space = core.space(id)?;
+    let private = space.areas.within(pages.clone()).into_iter();
+    let mut private = private.filter(|area| !area.attributes.is_shared());
+    Ok(private.find_map(|area| {
+        area.pages()
+            .find(|&page| frame_at(core, id, page).is_some_and(|f| core.memory.is_shared(f)))
+    }))
+}

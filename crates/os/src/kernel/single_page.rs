@@ -1,0 +1,52 @@
+//! The frame of a single page: of a 4KB page, or of a hole.
+
+use perforate_types::{Permissions, SpaceId, Update};
+
+use super::{Core, FirstTouch, sharing};
+use crate::OsError;
+use crate::space::Present;
+
+/// Maps a 4KB page where nothing is mapped.
+pub(super) fn map(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id, updates)?;
+    let frame = effects.memory.allocate_page()?;
+    if let Err(error) = space.map_page(page, frame, permissions, &mut effects) {
+        effects.memory.free(frame, 0);
+        return Err(error);
+    }
+    effects.ledger.bring_in(FirstTouch::Page);
+    Ok(())
+}
+
+/// Gives an unallocated hole a frame, in place if that one is to be had (the hole is patched
+/// then); does nothing where `page` is not one.
+pub(super) fn fill_hole(
+    core: &mut Core,
+    id: SpaceId,
+    page: u64,
+    permissions: Permissions,
+    updates: &mut Vec<Update>,
+) -> Result<(), OsError> {
+    if core.space(id)?.areas.any_shared()
+        && sharing::join_hole(core, id, page, permissions, updates)?
+    {
+        return Ok(());
+    }
+    let (space, mut effects) = core.parts(id, updates)?;
+    if space.find(page) != Some(Present::Vacant) {
+        return Ok(());
+    }
+    let detacher = space.detacher(page).expect("the page was detached");
+    if !detacher.fill_in_place(space, page, permissions, &mut effects) {
+        let frame = effects.memory.allocate_page()?;
+        detacher.fill(space, page, frame, permissions, &mut effects);
+    }
+    effects.ledger.bring_in(FirstTouch::Hole);
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Following execve: the emulator would let the new program run natively, so we replace the emulator
+//! by another one with the same plugin and the new program.
+
+use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::qemu::{self, IoVector};
+use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
+
+/// System calls that replace the program: execve, execveat.
+pub const EXECVE: i64 = 59;
+/// See [`EXECVE`].
+pub const EXECVEAT: i64 = 322;
+/// Stands for the current directory where a descriptor is expected.
+const AT_FDCWD: i32 = -100;
+/// Flag: an empty path means the descriptor itself.
+const AT_EMPTY_PATH: u64 = 0x1000;
+/// Size limit of all arguments together, Linux's default.
+const MAX_ARGUMENT_BYTES: usize = 2 << 20;
+/// The emulator's last option, which sets the program's zeroth argument; the program follows it.
+const NAME_OPTION: &[u8] = b"-0";
+
+/// The command line of this emulator.
+struct Emulator {
+    path: CString,
+    /// Its name and options, without the program.
+    options: Vec<CString>,
+    program: PathBuf,
+}
+
+static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
+
+/// Remembers the emulator's command line, so that another one can be started.
+pub fn install() {
+    EMULATOR.get_or_init(own_command_line);
+}
+
+fn own_command_line() -> Option<Emulator> {
+    let path = fs::read_link("/proc/self/exe").ok()?;
+    let line = fs::read("/proc/self/cmdline").ok()?;
+    let words: Vec<&[u8]> = line.strip_suffix(&[0])?.split(|byte| *byte == 0).collect();
+    let end = words.iter().position(|word| *word == NAME_OPTION)?;
+    let options: Result<Vec<_>, _> = words[..end].iter().map(|word| CString::new(*word)).collect();
+    let program = OsString::from_vec(words.get(end + 2)?.to_vec()).into();
+    Some(Emulator { path: c_path(path)?, options: options.ok()?, program })
+}
+
+fn c_path(path: impl Into<PathBuf>) -> Option<CString> {
+    CString::new(path.into().into_os_string().into_vec()).ok()
+}
+
+/// Carries out a call of execve or execveat. Returns only if the new program cannot be recorded or
+/// the call is invalid; the emulator then handles the call itself.
+pub fn execute(number: i64, arguments: [u64; 5]) {
+    let _ = try_execute(number, arguments);
+}
+
+fn try_execute(number: i64, arguments: [u64; 5]) -> Option<()> {
+    let emulator = EMULATOR.get()?.as_ref()?;
+    let [first, second, third, fourth, flags] = arguments;
+    let (path, list, environment) = match number {
+        EXECVE => (PathBuf::from(OsString::from_vec(text(first)?)), second, third),
+        _ => (at_folder(first as i32, text(second)?, flags)?, third, fourth),
+    };
+    let path = resolve_own_image(path, emulator);
+    let mut program: Vec<CString> = texts(list)?;
+    let path = interpreted(path, &mut program)?;
+    let name = program.first().cloned().unwrap_or_else(|| path.clone());
+    let environment = texts(environment)?;
+
+    let mut line = emulator.options.clone();
+    line.push(CString::new(NAME_OPTION).ok()?);
+    line.extend([name, path]);
+    line.extend(program.into_iter().skip(1));
+    let (line, environment) = (pointers(&line), pointers(&environment));
+    // SAFETY: both lists hold C strings that live until the call and end with a null pointer.
+    unsafe { qemu::execve(emulator.path.as_ptr(), line.as_ptr(), environment.as_ptr()) };
+    None
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// The path that the arguments of execveat name.
+fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<PathBuf> {
+    let path = PathBuf::from(OsString::from_vec(path));
+    let is_empty = path.as_os_str().is_empty();
+    if is_empty && flags & AT_EMPTY_PATH == 0 {
+        return None;
+    }
+    if path.is_absolute() || folder == AT_FDCWD {
+        return Some(path);
+    }
+    // The descriptor may close when the program is replaced; its file's name stays.
+    let folder = fs::read_link(format!("/proc/self/fd/{folder}")).ok()?;
+    Some(if is_empty { folder } else { folder.join(path) })
+}
+
+/// Replaces `/proc/self/exe`, which the kernel would resolve to the emulator.
+fn resolve_own_image(path: PathBuf, emulator: &Emulator) -> PathBuf {
+    let own = format!("/proc/{}/exe", std::process::id());
+    let is_own = path == Path::new("/proc/self/exe") || path == Path::new(&own);
+    if is_own { emulator.program.clone() } else { path }
+}
+
+/// The file to load for `path`. A script becomes its interpreter, and is put before the arguments, as
+/// Linux does. None if the emulator cannot run it.
+fn interpreted(path: PathBuf, arguments: &mut Vec<CString>) -> Option<CString> {
+    let mut path = path;
+    for _ in 0..MAX_INTERPRETERS {
+        let name = c_path(path.clone())?;
+        // SAFETY: the name is a C string.
+        let may_execute = unsafe { qemu::access(name.as_ptr(), qemu::MAY_EXECUTE) } == 0;
+        if !may_execute || !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut start = Vec::new();
+        File::open(&path).ok()?.take(START_BYTES).read_to_end(&mut start).ok()?;
+        let FileKind::Script { interpreter, argument } = identify(&start).ok()? else {
+            return Some(name);
+        };
+        let mut before = vec![CString::new(interpreter).ok()?];
+        if let Some(argument) = argument {
+            before.push(CString::new(argument).ok()?);
+        }
+        before.push(name);
+        let named = arguments.len().min(1);
+        arguments.splice(..named, before);
+        path = OsString::from_vec(interpreter.to_vec()).into();
+    }
+    None
+}
+
+/// Reads a null-terminated list of strings from the program's memory; a null pointer is an empty
+/// list.
+fn texts(mut list: u64) -> Option<Vec<CString>> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while list != 0 {
+        let mut pointer = [0; 8];
+        if read_memory(list, &mut pointer) < pointer.len() {
+            return None;
+        }
+        let address = u64::from_ne_bytes(pointer);
+        if address == 0 {
+            break;
+        }
+        let text = text(address)?;
+        bytes += text.len() + 1 + pointer.len();
+        if bytes > MAX_ARGUMENT_BYTES {
+            return None;
+        }
+        found.push(CString::new(text).ok()?);
+        list += 8;
+    }
+    Some(found)
+}
+
+/// Reads a string from the program's memory, without its terminator; none if it is not mapped.
+fn text(address: u64) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut piece = [0; 256];
+    loop {
+        let length = read_memory(address.checked_add(text.len() as u64)?, &mut piece);
+        if length == 0 || text.len() > MAX_ARGUMENT_BYTES {
+            return None;
+        }
+        match CStr::from_bytes_until_nul(&piece[..length]) {
+            Ok(end) => {
+                text.extend_from_slice(end.to_bytes());
+                return Some(text);
+            }
+            Err(_) => text.extend_from_slice(&piece[..length]),
+        }
+    }
+}
+
+/// Copies memory of the program, whose addresses are those of this process, up to the next unmapped
+/// page; returns the number of bytes.
+fn read_memory(address: u64, to: &mut [u8]) -> usize {
+    let until_page_end = 4096 - (address % 4096) as usize;
+    let first = to.len().min(until_page_end);
+    let length = [to.len(), first].into_iter().find_map(|length| {
+        let into = IoVector { start: to.as_mut_ptr().cast(), length };
+        let from = IoVector { start: address as *mut c_void, length };
+        let own = std::process::id() as i32;
+        // SAFETY: the kernel checks the source; the target is `to`.
+        let copied = unsafe { qemu::process_vm_readv(own, &into, 1, &from, 1, 0) };
+        usize::try_from(copied).ok().filter(|copied| *copied > 0)
+    });
+    length.unwrap_or(0)
+}

@@ -1,0 +1,248 @@
+//! Selects the instructions to record: all but the first, windows, or regions given by markers,
+//! addresses or a function.
+//!
+//! Phases belong to the recording, not to a process; each process notices by itself that they have
+//! changed. Before the first recorded phase, blocks only contain a counter. Then all code is
+//! translated again, with full records, and is kept: between recorded phases the callbacks return
+//! at once. (Every retranslation makes QEMU 7.2 free what it calls for memory accesses of its helper
+//! functions, and after an indirect branch it may still call that.)
+
+use std::ffi::{c_uint, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use super::dictionary;
+use super::qemu::{self, Block, Instruction, PluginId};
+use super::ring::{self, Cpu};
+use crate::layout::{
+    MARKER_BEGIN, MARKER_END, Phases, QUESTION_PAGES, REGION_ADDRESSES, REGION_FUNCTION,
+    REGION_MARKERS,
+};
+use crate::record::Control;
+
+/// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
+const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
+
+static PLUGIN: AtomicU64 = AtomicU64::new(0);
+/// The last recorded phase whose start in this process the recorder knows.
+static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
+/// True once this process's code is translated with full records.
+static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
+/// True while a thread of this process changes one of the two.
+static IS_CHANGING: AtomicBool = AtomicBool::new(false);
+/// True if the region's addresses are those of this process's program.
+static HAS_REGION: AtomicBool = AtomicBool::new(false);
+/// Calls of the region's function that have not returned.
+static DEPTH: AtomicI64 = AtomicI64::new(0);
+
+/// Remembers the plugin's number.
+pub fn install(id: PluginId) {
+    PLUGIN.store(id, Ordering::Relaxed);
+}
+
+fn phases() -> &'static Phases {
+    &ring::shared().phases
+}
+
+const fn is_recorded(phase: u64) -> bool {
+    phase % 2 == 1
+}
+
+/// True if blocks are to be translated with full records.
+pub fn is_instrumented() -> bool {
+    IS_INSTRUMENTED.load(Ordering::Relaxed)
+}
+
+/// A program was loaded, and the recorder has its mappings.
+pub fn begin_image(cpu: &mut Cpu) {
+    let process = u64::from(std::process::id());
+    let own = phases().region_process.load(Ordering::Acquire) == process;
+    HAS_REGION.store(own, Ordering::Relaxed);
+    let phase = phases().number.load(Ordering::Acquire);
+    if phase == 0 && phases().skip_first.load(Ordering::Relaxed) == 0 {
+        finish(0);
+    }
+    let phase = phases().number.load(Ordering::Acquire);
+    if is_recorded(phase) {
+        // No code is translated yet.
+        IS_INSTRUMENTED.store(true, Ordering::Relaxed);
+        start(cpu, phase);
+    }
+}
+
+/// This process is a fork; other threads of its parent may have been changing the phase.
+pub fn begin_child() {
+    IS_CHANGING.store(false, Ordering::Relaxed);
+}
+
+/// Recording starts in this process, for the first time or again.
+fn start(cpu: &mut Cpu, phase: u64) {
+    let skipped = phases().skipped.load(Ordering::Relaxed);
+    cpu.ask(QUESTION_PAGES, Control::Start, skipped, &[phase]);
+    OWN_PHASE.store(phase, Ordering::Release);
+}
+
+/// The length of a phase in instructions.
+fn goal(phase: u64) -> u64 {
+    let phases = phases();
+    let goal = match phase {
+        0 => &phases.skip_first,
+        _ if is_recorded(phase) => &phases.record,
+        _ => &phases.skip,
+    };
+    goal.load(Ordering::Relaxed)
+}
+
+/// Ends a phase, unless another thread has done so.
+fn finish(phase: u64) {
+    let phases = phases();
+    let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+    if phases.number.compare_exchange(phase, phase + 1, order, failed).is_ok() {
+        phases.executed.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Adds the instructions that the virtual CPU executed to the shared counts, and ends the phase if it
+/// is long enough. Returns true if the next instructions are to be recorded. `was_recorded` is true
+/// if the last ones were.
+#[cold]
+pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
+    let phases = phases();
+    let executed = cpu.take_executed();
+    let total = if was_recorded { &phases.recorded } else { &phases.skipped };
+    total.fetch_add(executed, Ordering::Relaxed);
+    let phase = phases.number.load(Ordering::Acquire);
+    let in_phase = phases.executed.fetch_add(executed, Ordering::Relaxed).saturating_add(executed);
+    if in_phase >= goal(phase) {
+        finish(phase);
+    }
+    let phase = phases.number.load(Ordering::Acquire);
+    is_recorded(phase) && enter(cpu, phase)
+}
+
+/// Makes this process enter a recorded phase; false if that takes time.
+fn enter(cpu: &mut Cpu, phase: u64) -> bool {
+    if is_instrumented() && OWN_PHASE.load(Ordering::Acquire) == phase {
+        return true;
+    }
+    if IS_CHANGING.swap(true, Ordering::AcqRel) {
+        return false;
+    }
+    if !is_instrumented() {
+        // SAFETY: called on the thread of a virtual CPU while it runs a block; the callback runs
+        // when all others are stopped and all translated code is discarded.
+        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
+        return false;
+    }
+    start(cpu, phase);
+    IS_CHANGING.store(false, Ordering::Release);
+    true
+}
+
+extern "C" fn instrument(id: PluginId) {
+    super::register(id);
+    IS_INSTRUMENTED.store(true, Ordering::Relaxed);
+    IS_CHANGING.store(false, Ordering::Release);
+}
+
+/// Registers callbacks for the instructions of `block` that begin or end a region.
+pub fn watch(block: *mut Block) {
+    let kind = phases().region.load(Ordering::Relaxed);
+    if kind == 0 || kind != REGION_MARKERS && !HAS_REGION.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: `block` and its instructions are valid during the translation callback.
+    unsafe {
+        for index in 0..qemu::qemu_plugin_tb_n_insns(block) {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
+            if let Some(callback) = callback(kind, instruction) {
+                let (flags, data) = (qemu::NO_REGISTERS, std::ptr::null_mut());
+                qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, flags, data);
+            }
+        }
+    }
+}
+
+/// The callback of an instruction that begins or ends a region of this kind.
+///
+/// # Safety
+/// The instruction must belong to the block that is being translated.
+unsafe fn callback(kind: u64, instruction: *mut Instruction) -> Option<qemu::ExecuteCallback> {
+    // SAFETY: promised by the caller.
+    let (code, address) = unsafe {
+        (dictionary::instruction_bytes(instruction), qemu::qemu_plugin_insn_vaddr(instruction))
+    };
+    if kind == REGION_MARKERS {
+        let number = code.strip_prefix(&MARKER_CODE)?.try_into().ok()?;
+        return match u32::from_le_bytes(number) {
+            MARKER_BEGIN => Some(begins),
+            MARKER_END => Some(ends),
+            _ => None,
+        };
+    }
+    let phases = phases();
+    let bias = phases.region_bias.load(Ordering::Relaxed);
+    let linked = address.wrapping_sub(bias);
+    let start = phases.region_start.load(Ordering::Relaxed);
+    let end = phases.region_end.load(Ordering::Relaxed);
+    match kind {
+        REGION_ADDRESSES if linked == start => Some(begins),
+        REGION_ADDRESSES if linked == end => Some(ends),
+        REGION_FUNCTION if linked == start => Some(function_called),
+        REGION_FUNCTION if (start..end).contains(&linked) && is_return(code) => {
+            Some(function_returns)
+        }
+        _ => None,
+    }
+}
+
+/// True for RET, with the prefixes that compilers put before it.
+fn is_return(code: &[u8]) -> bool {
+    let code = code.strip_prefix(&[0xf2]).or(code.strip_prefix(&[0xf3])).unwrap_or(code);
+    matches!(code, [0xc3] | [0xc2, _, _])
+}
+
+/// Handles a marker in the first argument of prctl.
+pub fn marked(cpu: &mut Cpu, marker: u64) {
+    if phases().region.load(Ordering::Relaxed) == REGION_MARKERS {
+        match u32::try_from(marker) {
+            Ok(MARKER_BEGIN) => change(cpu, true),
+            Ok(MARKER_END) => change(cpu, false),
+            _ => {}
+        }
+    }
+}
+
+extern "C" fn begins(index: c_uint, _data: *mut c_void) {
+    change_at(index, true);
+}
+
+extern "C" fn ends(index: c_uint, _data: *mut c_void) {
+    change_at(index, false);
+}
+
+extern "C" fn function_called(index: c_uint, _data: *mut c_void) {
+    if DEPTH.fetch_add(1, Ordering::Relaxed) == 0 {
+        change_at(index, true);
+    }
+}
+
+extern "C" fn function_returns(index: c_uint, _data: *mut c_void) {
+    if DEPTH.fetch_sub(1, Ordering::Relaxed) == 1 {
+        change_at(index, false);
+    }
+}
+
+fn change_at(index: c_uint, to_recorded: bool) {
+    if let Some(cpu) = ring::cpu(index) {
+        change(cpu, to_recorded);
+    }
+}
+
+/// A region begins or ends; the virtual CPU notices it at its next block.
+fn change(cpu: &mut Cpu, to_recorded: bool) {
+    let phase = phases().number.load(Ordering::Acquire);
+    if is_recorded(phase) != to_recorded {
+        finish(phase);
+        cpu.update_soon();
+    }
+}

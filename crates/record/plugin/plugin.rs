@@ -1,0 +1,284 @@
+//! The plugin that runs inside the emulator (QEMU user mode) and records a program's execution.
+//!
+//! It only writes records: blocks executed, addresses accessed, system calls made. The recorder
+//! decodes the instructions later. While instructions are skipped, blocks only contain a counter;
+//! when recording starts, all code is translated again. A forked child continues to record, and
+//! execve is carried out by starting another emulator with this plugin.
+
+mod dictionary;
+#[cfg(not(test))]
+mod file_kind;
+mod follow;
+mod kinds;
+#[cfg(not(test))]
+mod layout;
+pub mod phases;
+mod qemu;
+#[cfg(not(test))]
+#[allow(dead_code)] // The recorder uses the rest.
+mod record;
+mod ring;
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
+use crate::record::{self as records, Control, MAX_BLOCK_INSTRUCTIONS};
+use qemu::{Arguments, Block, PluginId};
+
+/// The version of the plugin interface that is used.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(non_upper_case_globals)] // QEMU looks for this name.
+pub static qemu_plugin_version: c_int = 1;
+
+/// System calls that change the address space or the set of processes (x86-64 numbers):
+/// mmap, mprotect, munmap, brk, mremap, madvise, clone, fork, vfork, execve, execveat.
+const TRACKED_SYSCALLS: [i64; 11] =
+    [9, 10, MUNMAP, 12, 25, 28, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+const MUNMAP: i64 = 11;
+const CLONE: i64 = 56;
+const FORK: i64 = 57;
+const VFORK: i64 = 58;
+const PRCTL: i64 = 157;
+const EXIT_GROUP: i64 = 231;
+/// The child runs in its parent's memory until it executes another program or ends.
+const CLONE_VFORK: u64 = 0x4000;
+
+static IS_IMAGE_KNOWN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The virtual CPU of this thread while it is in a call that may fork; true if the child shares
+    /// the parent's memory.
+    static FORKING: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
+    /// The image number of the child.
+    static CHILD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Entry point. Maps the shared memory given by `shared=PATH`.
+///
+/// # Safety
+/// `arguments` holds `count` C strings, as QEMU guarantees.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: PluginId,
+    _info: *const c_void,
+    count: c_int,
+    arguments: Arguments,
+) -> c_int {
+    let mut shared = false;
+    for index in 0..count as usize {
+        // SAFETY: promised by the caller.
+        let argument = unsafe { CStr::from_ptr(*arguments.add(index) as *const c_char) };
+        if let Some(("shared", path)) = argument.to_str().unwrap_or("").split_once('=') {
+            shared = map_shared(path);
+        }
+    }
+    if !shared {
+        return -1;
+    }
+    ring::begin_image();
+    phases::install(id);
+    follow::install();
+    // SAFETY: registers functions with the right signatures.
+    unsafe { qemu::pthread_atfork(Some(fork_begins), None, Some(child_begins)) };
+    register(id);
+    0
+}
+
+fn map_shared(path: &str) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return false };
+    // SAFETY: a new mapping of a file of at least this size; it is never unmapped.
+    let start = unsafe {
+        qemu::mmap(
+            std::ptr::null_mut(),
+            TOTAL_BYTES,
+            qemu::PROTECTION_READ_WRITE,
+            qemu::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start as isize == -1 {
+        return false;
+    }
+    ring::attach(start.cast::<Header>());
+    ring::shared().magic.load(Ordering::Acquire) == MAGIC
+}
+
+fn register(id: PluginId) {
+    // SAFETY: plain registrations of functions with the right signatures.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_init_cb(id, cpu_starts);
+        qemu::qemu_plugin_register_vcpu_exit_cb(id, cpu_ends);
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
+        qemu::qemu_plugin_register_vcpu_syscall_cb(id, syscall_begins);
+        qemu::qemu_plugin_register_vcpu_syscall_ret_cb(id, syscall_ends);
+    }
+}
+
+extern "C" fn cpu_starts(_id: PluginId, index: c_uint) {
+    ring::start_cpu(index);
+}
+
+extern "C" fn cpu_ends(_id: PluginId, index: c_uint) {
+    ring::end_cpu(index);
+}
+
+extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
+    if !IS_IMAGE_KNOWN.swap(true, Ordering::Relaxed)
+        && let Some(cpu) = ring::cpu(0)
+    {
+        cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
+        phases::begin_image(cpu);
+    }
+    phases::watch(block);
+    if phases::is_instrumented() {
+        record(block);
+        return;
+    }
+    // SAFETY: `block` is valid during this callback; the user data is a plain number.
+    unsafe {
+        let count = qemu::qemu_plugin_tb_n_insns(block);
+        let data = count as *mut c_void;
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, block_skipped, qemu::NO_REGISTERS, data);
+    }
+}
+
+/// Adds the block to the dictionary and registers for its executions and accesses.
+fn record(block: *mut Block) {
+    let Some(number) = dictionary::append(block) else { return };
+    let flags = qemu::NO_REGISTERS;
+    // SAFETY: `block` and its instructions are valid during this callback; user data are numbers.
+    unsafe {
+        let count = qemu::qemu_plugin_tb_n_insns(block).min(MAX_BLOCK_INSTRUCTIONS);
+        let data = records::block(number, count) as *mut c_void;
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(block, block_executed, flags, data);
+        for index in 0..count {
+            let instruction = qemu::qemu_plugin_tb_get_insn(block, index);
+            let data = records::access_template(index) as *mut c_void;
+            let direction = qemu::READ_WRITE;
+            let callback = memory_accessed;
+            qemu::qemu_plugin_register_vcpu_mem_cb(instruction, callback, flags, direction, data);
+        }
+    }
+}
+
+extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
+    if let Some(cpu) = ring::cpu(index)
+        && !cpu.push_block(data as u64)
+    {
+        block_outside_segments(cpu, data as u64);
+    }
+}
+
+/// Handles a block outside segments: a new one begins, or instructions are skipped.
+#[inline(never)]
+fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
+    let is_idle = cpu.is_idle;
+    if is_idle && !cpu.skip(records::block_instructions(block)) {
+        return;
+    }
+    let next_block = u64::from(records::block_number(block)) + 1;
+    cpu.is_idle = !phases::update(cpu, !is_idle);
+    if cpu.is_idle {
+        cpu.end_segment(next_block);
+    } else if cpu.begin_segment(next_block) {
+        cpu.push_block(block);
+    }
+}
+
+extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
+    if let Some(cpu) = ring::cpu(index) {
+        let place = data as u64 | address & records::PAYLOAD_MASK;
+        // Rare cases are in another function, so that the usual one needs few registers.
+        match cpu.kinds.known(description) {
+            Some(kind) if cpu.has_room() => cpu.write(place | kind),
+            _ => access_outside_room(cpu, description, place),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn access_outside_room(cpu: &mut ring::Cpu, description: u32, place: u64) {
+    let kind = cpu.kinds.ask(description);
+    cpu.push(place | kind);
+}
+
+extern "C" fn block_skipped(index: c_uint, data: *mut c_void) {
+    if let Some(cpu) = ring::cpu(index)
+        && cpu.skip(data as u64)
+    {
+        phases::update(cpu, false);
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // The interface has this many.
+extern "C" fn syscall_begins(
+    _id: PluginId,
+    index: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _a7: u64,
+    _a8: u64,
+) {
+    let Some(cpu) = ring::cpu(index) else { return };
+    if TRACKED_SYSCALLS.contains(&number) {
+        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, a6]);
+    } else if number == EXIT_GROUP {
+        cpu.push_control(Control::Exit, ring::image(), &[]);
+    }
+    // The thread may sleep in the call: the recorder must not wait for the rest of a segment.
+    cpu.end_segment(0);
+    match number {
+        MUNMAP => addresses_change(),
+        CLONE | FORK | VFORK => {
+            let shares = number == VFORK || number == CLONE && a1 & CLONE_VFORK != 0;
+            FORKING.set(Some((index, shares)));
+        }
+        follow::EXECVE | follow::EXECVEAT => follow::execute(number, [a1, a2, a3, a4, a5]),
+        PRCTL => phases::marked(cpu, a1),
+        _ => {}
+    }
+}
+
+extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i64) {
+    FORKING.set(None);
+    let Some(cpu) = ring::cpu(index) else { return };
+    if TRACKED_SYSCALLS.contains(&number) {
+        cpu.push_control(Control::Return, number as u64, &[result as u64]);
+        cpu.end_segment(0);
+        addresses_change();
+    }
+}
+
+/// Ends the running segments of all threads, so that their next instructions come after this.
+fn addresses_change() {
+    ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
+}
+
+/// In the parent, before the child exists.
+extern "C" fn fork_begins() {
+    if let Some((index, shares)) = FORKING.get()
+        && let Some(cpu) = ring::cpu(index)
+    {
+        CHILD.set(ring::next_image());
+        cpu.push_control(Control::Fork, CHILD.get(), &[u64::from(shares)]);
+        cpu.end_segment(0);
+        addresses_change();
+    }
+}
+
+/// In the child.
+extern "C" fn child_begins() {
+    phases::begin_child();
+    ring::begin_child(CHILD.get(), FORKING.take().map(|(index, _)| index));
+}

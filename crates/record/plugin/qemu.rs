@@ -1,0 +1,119 @@
+//! The parts of QEMU's plugin interface (version 1) and of libc that the plugin uses. Debian's package
+//! of QEMU has no header; the manual describes the interface ("QEMU TCG Plugins").
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A plugin's number.
+pub type PluginId = u64;
+/// A block while it is being translated.
+pub enum Block {}
+/// An instruction of a [`Block`].
+pub enum Instruction {}
+
+/// Flag: the callback reads no guest registers.
+pub const NO_REGISTERS: c_int = 0;
+/// Loads and stores. They need one registration: with several, 7.2 drops accesses of the emulator's
+/// helper functions.
+pub const READ_WRITE: c_int = 3;
+
+/// Called with a plugin's number only.
+pub type SimpleCallback = extern "C" fn(PluginId);
+/// Called when a virtual CPU starts or exits.
+pub type CpuCallback = extern "C" fn(PluginId, c_uint);
+/// Called when a block is translated.
+pub type TranslateCallback = extern "C" fn(PluginId, *mut Block);
+/// Called when a block is executed.
+pub type ExecuteCallback = extern "C" fn(c_uint, *mut c_void);
+/// Called after a memory access: CPU, description, address, user data.
+pub type MemoryCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
+/// Called before a system call: CPU, number, eight arguments.
+pub type SyscallCallback =
+    extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+/// Called after a system call: CPU, number, result.
+pub type ReturnCallback = extern "C" fn(PluginId, c_uint, i64, i64);
+
+unsafe extern "C" {
+    pub fn qemu_plugin_reset(id: PluginId, callback: SimpleCallback);
+    pub fn qemu_plugin_register_vcpu_init_cb(id: PluginId, callback: CpuCallback);
+    pub fn qemu_plugin_register_vcpu_exit_cb(id: PluginId, callback: CpuCallback);
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, callback: TranslateCallback);
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
+        callback: ExecuteCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Instruction,
+        callback: ExecuteCallback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut Instruction,
+        callback: MemoryCallback,
+        flags: c_int,
+        direction: c_int,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_syscall_cb(id: PluginId, callback: SyscallCallback);
+    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: PluginId, callback: ReturnCallback);
+    pub fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    pub fn qemu_plugin_tb_vaddr(block: *const Block) -> u64;
+    pub fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Instruction;
+    pub fn qemu_plugin_insn_data(instruction: *const Instruction) -> *const c_void;
+    pub fn qemu_plugin_insn_size(instruction: *const Instruction) -> usize;
+    pub fn qemu_plugin_insn_vaddr(instruction: *const Instruction) -> u64;
+    pub fn qemu_plugin_mem_size_shift(description: u32) -> c_uint;
+    pub fn qemu_plugin_mem_is_store(description: u32) -> bool;
+}
+
+// libc, which the standard library links anyway.
+unsafe extern "C" {
+    pub fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+    pub fn execve(
+        path: *const c_char,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> c_int;
+    pub fn access(path: *const c_char, mode: c_int) -> c_int;
+    pub fn kill(process: c_int, signal: c_int) -> c_int;
+    pub fn process_vm_readv(
+        process: c_int,
+        to: *const IoVector,
+        to_count: u64,
+        from: *const IoVector,
+        from_count: u64,
+        flags: u64,
+    ) -> isize;
+}
+
+/// A run of bytes, as libc's `struct iovec`.
+#[repr(C)]
+pub struct IoVector {
+    pub start: *mut c_void,
+    pub length: usize,
+}
+
+/// X_OK: may be executed.
+pub const MAY_EXECUTE: c_int = 1;
+
+/// PROT_READ | PROT_WRITE.
+pub const PROTECTION_READ_WRITE: c_int = 3;
+/// MAP_SHARED.
+pub const MAP_SHARED: c_int = 1;
+
+/// Arguments as QEMU passes them.
+pub type Arguments = *mut *mut c_char;

@@ -1,0 +1,385 @@
+//! The writing end of the rings: one [`Cpu`] for each virtual CPU, used only by the thread that runs
+//! it (and by its creator before it runs).
+//!
+//! Records are grouped into segments. Each segment takes a ticket from a shared counter when it
+//! begins, which gives the segments of all threads of all processes one order. A segment ends at
+//! every system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread has changed an
+//! address space, so that no use of a new mapping comes before the mapping's own record.
+
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::kinds::Kinds;
+use super::qemu;
+use crate::layout::{
+    FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader,
+    ring_header_offset, ring_offset,
+};
+use crate::record::{self, Control};
+
+/// Limit of blocks in a segment. It bounds how far threads run ahead of each other and of phases.
+const SEGMENT_BLOCKS: u32 = 1 << 12;
+/// Blocks after which new records are published, so that the recorder can keep up.
+const PUBLISHED_BLOCKS: u32 = 1 << 6;
+/// Instructions that a thread skips before it adds them to the shared count.
+const SKIP_BATCH: u64 = 1 << 10;
+/// Pause while a ring is full.
+const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
+/// Pause while the recorder has not answered.
+const ANSWER_PAUSE: Duration = Duration::from_micros(200);
+/// Pauses between checks that the recorder still lives.
+const PAUSES_PER_CHECK: u32 = 1 << 12;
+
+/// Start of the shared memory; null until it is mapped.
+static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
+/// Number of the image that this process runs.
+static IMAGE: AtomicU64 = AtomicU64::new(0);
+
+/// Writing state of one ring.
+pub struct Cpu {
+    /// Null until the virtual CPU starts.
+    shared: *const Header,
+    ring: *const RingHeader,
+    records: *mut u64,
+    head: u64,
+    /// Records may be written up to here; equal to `head` outside segments.
+    limit: u64,
+    epoch: u64,
+    blocks_left: u32,
+    is_open: bool,
+    /// True while instructions are skipped in code that is translated with full records.
+    pub is_idle: bool,
+    /// Executed instructions that are not in the shared counts yet.
+    executed: u64,
+    /// Number of skipped instructions that are added to the shared counts at once.
+    batch: u64,
+    questions: u64,
+    /// Cache of access kinds.
+    pub kinds: Kinds,
+}
+
+struct Cpus([UnsafeCell<Cpu>; RINGS]);
+// SAFETY: each element is used by one thread at a time, see the module's documentation.
+unsafe impl Sync for Cpus {}
+
+static CPUS: Cpus = Cpus([const { UnsafeCell::new(Cpu::UNUSED) }; RINGS]);
+
+/// Sets the shared memory.
+pub fn attach(start: *mut Header) {
+    SHARED.store(start, Ordering::Release);
+}
+
+/// The shared header.
+pub fn shared() -> &'static Header {
+    // SAFETY: the memory is mapped by `qemu_plugin_install` before any callback is registered,
+    // stays mapped, and holds only atomics.
+    unsafe { &*SHARED.load(Ordering::Acquire) }
+}
+
+/// The shared memory at `offset`.
+pub fn shared_bytes(offset: usize) -> *mut u8 {
+    SHARED.load(Ordering::Acquire).cast::<u8>().wrapping_add(offset)
+}
+
+fn ring_header(ring: usize) -> &'static RingHeader {
+    // SAFETY: ring headers lie inside the mapping; their words are atomics or never written.
+    unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
+}
+
+/// The number of the image that this process runs.
+pub fn image() -> u64 {
+    IMAGE.load(Ordering::Relaxed)
+}
+
+/// A number for a new image.
+pub fn next_image() -> u64 {
+    shared().images.fetch_add(1, Ordering::AcqRel)
+}
+
+/// This process runs a new program. The threads of a program that it ran before have ended.
+pub fn begin_image() {
+    IMAGE.store(next_image(), Ordering::Relaxed);
+    let process = u64::from(std::process::id());
+    for ring in 0..rings() {
+        let header = ring_header(ring);
+        if header.process.load(Ordering::Acquire) == process {
+            let (used, ended) = (RING_USED, RING_ENDED);
+            // Fails for a ring that is not in use.
+            let _ = header.state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// This process is a fork. It has one thread, which runs virtual CPU `index` and writes to a ring of
+/// its own.
+pub fn begin_child(image: u64, index: Option<u32>) {
+    IMAGE.store(image, Ordering::Relaxed);
+    for cpu in &CPUS.0 {
+        // SAFETY: a forked child has only this thread.
+        unsafe { *cpu.get() = Cpu::UNUSED };
+    }
+    if let Some(index) = index {
+        start_cpu(index);
+    }
+}
+
+fn rings() -> usize {
+    (shared().rings.load(Ordering::Acquire) as usize).min(RINGS)
+}
+
+/// The writing state of virtual CPU `index`; none if there are too many.
+pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
+    let cell = CPUS.0.get(index as usize)?;
+    // SAFETY: callbacks run on the thread of virtual CPU `index`, or before that thread starts;
+    // no callback holds the reference of another.
+    Some(unsafe { &mut *cell.get() })
+}
+
+/// Takes a free ring.
+fn take_ring() -> Option<usize> {
+    let taken = (0..RINGS).find(|&ring| {
+        let state = &ring_header(ring).state;
+        state.compare_exchange(RING_FREE, RING_USED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })?;
+    shared().rings.fetch_max(taken as u64 + 1, Ordering::AcqRel);
+    Some(taken)
+}
+
+/// Prepares a ring for a virtual CPU that is about to start.
+pub fn start_cpu(index: u32) {
+    let (Some(cpu), Some(taken)) = (cpu(index), take_ring()) else {
+        shared().failure.store(FAILURE_THREADS, Ordering::Release);
+        return;
+    };
+    let ring = ring_header(taken);
+    let process = u64::from(std::process::id());
+    ring.process.store(process, Ordering::Release);
+    let head = ring.head.load(Ordering::Relaxed);
+    let questions = ring.questions.load(Ordering::Relaxed);
+    *cpu = Cpu {
+        shared: shared(),
+        ring,
+        records: shared_bytes(ring_offset(taken)).cast(),
+        head,
+        limit: head,
+        questions,
+        ..Cpu::UNUSED
+    };
+    if cpu.reserve(2) {
+        cpu.push(record::control(Control::ThreadStart, image()));
+        cpu.push(process);
+        cpu.close();
+    }
+}
+
+/// A virtual CPU has exited.
+pub fn end_cpu(index: u32) {
+    let Some(cpu) = cpu(index) else { return };
+    cpu.end_segment(0);
+    if !cpu.ring.is_null() {
+        // SAFETY: a ring in use points into the mapping.
+        unsafe { (*cpu.ring).state.store(RING_ENDED, Ordering::Release) };
+    }
+    *cpu = Cpu::UNUSED;
+}
+
+/// True if nobody reads any more.
+fn is_closed() -> bool {
+    shared().closed.load(Ordering::Relaxed) != 0
+}
+
+/// Sleeps until `is_done`; false if nobody reads any more.
+fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+    let mut pauses = 0;
+    while !is_done() {
+        if is_closed() {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pauses += 1;
+        if pauses % PAUSES_PER_CHECK == 0 {
+            let recorder = shared().recorder.load(Ordering::Relaxed);
+            // SAFETY: signal 0 only asks whether the process exists.
+            if unsafe { qemu::kill(recorder as i32, 0) } != 0 {
+                shared().closed.store(1, Ordering::Relaxed);
+            }
+        }
+    }
+    true
+}
+
+impl Cpu {
+    const UNUSED: Self = Self {
+        shared: ptr::null(),
+        ring: ptr::null(),
+        records: ptr::null_mut(),
+        head: 0,
+        limit: 0,
+        epoch: 0,
+        blocks_left: 0,
+        is_open: false,
+        is_idle: false,
+        executed: 0,
+        batch: SKIP_BATCH,
+        questions: 0,
+        kinds: Kinds::NONE,
+    };
+
+    /// True if a record can be written at once.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.head != self.limit
+    }
+
+    /// Appends a record, for which there must be room.
+    #[inline(always)]
+    pub fn write(&mut self, record: u64) {
+        let slot = (self.head % RING_RECORDS) as usize;
+        // SAFETY: head < limit, so the slot is inside the ring and the recorder has read it.
+        unsafe { self.records.add(slot).write(record) };
+        self.head += 1;
+    }
+
+    /// Appends a record; drops it outside segments and when nobody reads any more.
+    pub fn push(&mut self, record: u64) {
+        if self.has_room() || self.is_open && self.reserve(1) {
+            self.write(record);
+        }
+    }
+
+    /// Makes the pushed records visible to the recorder.
+    #[inline(always)]
+    pub fn publish(&self) {
+        if !self.ring.is_null() {
+            // SAFETY: a ring in use points into the mapping.
+            unsafe { (*self.ring).head.store(self.head, Ordering::Release) };
+        }
+    }
+
+    /// Publishes the pushed records and prevents further ones.
+    fn close(&mut self) {
+        self.publish();
+        self.limit = self.head;
+        self.is_open = false;
+        self.blocks_left = 0;
+    }
+
+    /// Waits until `count` records fit. False if nobody will read them.
+    #[cold]
+    fn reserve(&mut self, count: u64) -> bool {
+        if self.ring.is_null() || is_closed() {
+            self.limit = self.head;
+            return false;
+        }
+        self.publish();
+        // SAFETY: a ring in use points into the mapping.
+        let ring = unsafe { &*self.ring };
+        let room = || ring.tail.load(Ordering::Acquire) + RING_RECORDS;
+        if room() - self.head < count {
+            let started = Instant::now();
+            let has_room = wait(FULL_RING_PAUSE, || room() - self.head >= count);
+            let waited = started.elapsed().as_nanos() as u64;
+            shared().waited_nanoseconds.fetch_add(waited, Ordering::Relaxed);
+            if !has_room {
+                self.limit = self.head;
+                return false;
+            }
+        }
+        self.limit = room();
+        true
+    }
+
+    /// Appends the record of an executed block. False if a new segment is due or the ring is full;
+    /// [`Cpu::begin_segment`] must be called then.
+    #[inline(always)]
+    pub fn push_block(&mut self, record: u64) -> bool {
+        if self.blocks_left == 0 || self.epoch != self.current_epoch() || !self.has_room() {
+            return false;
+        }
+        self.blocks_left -= 1;
+        self.executed += record::block_instructions(record);
+        self.write(record);
+        // The end of a segment publishes the rest.
+        if self.blocks_left.is_multiple_of(PUBLISHED_BLOCKS) {
+            self.publish();
+        }
+        true
+    }
+
+    /// Counts skipped instructions; true if [`phases::update`](super::phases::update) is due.
+    #[inline(always)]
+    pub fn skip(&mut self, instructions: u64) -> bool {
+        self.executed += instructions;
+        self.executed >= self.batch
+    }
+
+    /// Takes the number of instructions executed since the last call.
+    pub fn take_executed(&mut self) -> u64 {
+        self.batch = SKIP_BATCH;
+        std::mem::take(&mut self.executed)
+    }
+
+    /// Makes the virtual CPU update the phase at its next block.
+    pub fn update_soon(&mut self) {
+        self.batch = 0;
+        self.blocks_left = 0;
+    }
+
+    #[inline(always)]
+    fn current_epoch(&self) -> u64 {
+        // SAFETY: blocks are left only in a segment, and a segment only begins on a ring in use.
+        unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
+    }
+
+    /// Ends the running segment and begins a new one. False if nobody will read it.
+    pub fn begin_segment(&mut self, next_block: u64) -> bool {
+        self.end_segment(next_block);
+        if !self.reserve(2) {
+            return false;
+        }
+        self.epoch = self.current_epoch();
+        self.blocks_left = SEGMENT_BLOCKS;
+        self.is_open = true;
+        let ticket = shared().tickets.fetch_add(1, Ordering::AcqRel);
+        self.push(record::control(Control::Segment, ticket));
+        self.publish();
+        true
+    }
+
+    /// Ends the running segment, if any. `next_block` is the payload of its end.
+    pub fn end_segment(&mut self, next_block: u64) {
+        if self.is_open {
+            self.push(record::control(Control::End, next_block));
+            self.close();
+        }
+    }
+
+    /// Appends a control record with the words that follow it.
+    pub fn push_control(&mut self, code: Control, payload: u64, words: &[u64]) {
+        if !self.is_open && !self.begin_segment(0) || !self.reserve(1 + words.len() as u64) {
+            return;
+        }
+        self.push(record::control(code, payload));
+        for word in words {
+            self.push(*word);
+        }
+        self.publish();
+    }
+
+    /// Appends a control record and waits until the recorder has answered the question.
+    pub fn ask(&mut self, question: u64, code: Control, payload: u64, words: &[u64]) {
+        self.push_control(code, payload, words);
+        self.end_segment(0);
+        if self.ring.is_null() {
+            return;
+        }
+        // SAFETY: a ring in use points into the mapping.
+        let ring = unsafe { &*self.ring };
+        self.questions += 1;
+        ring.question.store(question, Ordering::Relaxed);
+        ring.questions.store(self.questions, Ordering::Release);
+        wait(ANSWER_PAUSE, || ring.answers.load(Ordering::Acquire) >= self.questions);
+    }
+}

@@ -1,0 +1,195 @@
+//! Starting the emulator, and ending all that it started.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use super::program::CommandLine;
+use super::shared::{MemoryFile, SharedMemory};
+use super::spool::runs;
+use crate::RecordError;
+use crate::options::RecordOptions;
+
+/// The emulated processor: everything that the emulator supports except fast string copies (ERMS).
+/// Libraries would choose those where they are fast, and the emulator copies byte by byte.
+pub const PROCESSOR: &str = "max,-erms";
+
+/// Refuses an output that could not be written, before the long run; returns its folder.
+pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
+    if output.is_dir() {
+        let problem = "a directory; expected a file to write the trace to";
+        return Err(RecordError::file(output, problem));
+    }
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(RecordError::file(output, "its folder does not exist"));
+    }
+    Ok(folder.to_owned())
+}
+
+/// Starts the emulator with the plugin and the program.
+pub fn spawn(
+    options: &RecordOptions,
+    emulator: &Path,
+    line: &CommandLine,
+    plugin: &MemoryFile,
+    shared: &SharedMemory,
+) -> Result<Child, RecordError> {
+    let (plugin, records) = (plugin.path(), shared.path());
+    let mut command = Command::new(emulator);
+    command.args(["-cpu", PROCESSOR]);
+    command.arg("-plugin");
+    command.arg(format!("{},shared={}", plugin.display(), records.display()));
+    line.add_to(&mut command);
+    if options.prints_to_stderr {
+        command.stdout(io::stderr());
+    }
+    // SAFETY: between fork and exec only a system call is made. Without the recorder the program
+    // would wait forever at its first full ring.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    command.spawn().map_err(RecordError::system("starting the emulator"))
+}
+
+/// Rounds of killing: a process may fork just before it is killed.
+const KILL_ROUNDS: u32 = 50;
+/// Time between them.
+const KILL_PAUSE: Duration = Duration::from_millis(2);
+
+/// Kills all processes that write to rings. They stop waiting for their last records to be read.
+pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
+    shared.header().closed.store(1, Ordering::Release);
+    for _ in 0..KILL_ROUNDS {
+        let users = (0..shared.rings()).filter(|&ring| !shared.is_ended(ring));
+        let users = users.filter_map(|ring| shared.user(ring));
+        let running = users.filter(|process| runs(*process, emulator));
+        let pids = running.filter_map(|process| Pid::from_raw(process as i32));
+        if pids.filter(|pid| kill_process(*pid, Signal::KILL).is_ok()).count() == 0 {
+            return;
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
+}
+
+/// Processor time in seconds of all children that have ended, and of their children.
+pub fn children_seconds() -> f64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the place is valid for the structure; zeros are a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// Time between checks of the [`Guard`].
+const GUARD_PERIOD: Duration = Duration::from_millis(50);
+
+/// A process that kills the recorded processes if the recorder itself is killed (SIGKILL). The
+/// kernel's parent-death signal would reach only the first of them.
+pub struct Guard(libc::pid_t);
+
+impl Guard {
+    /// Starts it.
+    pub fn start(shared: &SharedMemory, emulator: &Path) -> Result<Self, RecordError> {
+        let recorder = std::process::id();
+        // SAFETY: the child calls nothing but the C library's memory allocation, which may be used
+        // after a fork, and system calls; it returns nowhere and runs no destructors.
+        match unsafe { libc::fork() } {
+            -1 => {
+                let failed = RecordError::system("starting the recorder's guard");
+                Err(failed(io::Error::last_os_error()))
+            }
+            0 => {
+                // SAFETY: as above. Ctrl-C goes to all processes of a terminal; only the recorder
+                // handles it.
+                unsafe {
+                    libc::signal(libc::SIGINT, libc::SIG_IGN);
+                    libc::signal(libc::SIGTERM, libc::SIG_IGN);
+                }
+                while std::os::unix::process::parent_id() == recorder {
+                    std::thread::sleep(GUARD_PERIOD);
+                }
+                kill_all(shared, emulator);
+                // SAFETY: ends this process only.
+                unsafe { libc::_exit(0) }
+            }
+            guard => Ok(Self(guard)),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: our own child, which nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// A child process that is killed at the end of the recording.
+pub struct KilledChild(pub Child);
+
+impl KilledChild {
+    /// Kills it, if it has not ended, and waits for its end.
+    pub fn end(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for KilledChild {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// An unfinished trace file, which is removed unless [`PartialFile::finish`] renames it.
+pub struct PartialFile {
+    /// Its path.
+    pub path: PathBuf,
+    is_created: bool,
+}
+
+impl PartialFile {
+    /// The partial file of `output`, which does not exist yet.
+    pub fn new(output: &Path) -> Self {
+        let mut path = output.as_os_str().to_owned();
+        path.push(".partial");
+        Self { path: path.into(), is_created: false }
+    }
+
+    /// The file exists from now on.
+    pub fn mark_created(&mut self) {
+        self.is_created = true;
+    }
+
+    /// Gives the file its final name.
+    pub fn finish(&mut self, output: &Path) -> Result<(), RecordError> {
+        fs::rename(&self.path, output).map_err(|error| {
+            RecordError::file(output, format!("renaming the finished trace: {error}"))
+        })?;
+        self.is_created = false;
+        Ok(())
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        if self.is_created {
+            let _ = fs::remove_file(&self.path); // the error that led here is reported
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The program that the emulator has loaded: its mappings and pages, from `/proc`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+
+use super::executable;
+use crate::process_memory::{Mapping, PAGE_BYTES, PageMap, read_text};
+use crate::replay::relocation::{EMULATOR_BASE, Layout};
+
+/// Lower end of the addresses that the kernel chooses for mappings.
+const KERNEL_PLACED: u64 = 0x7000_0000_0000;
+
+/// The mappings before the first instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedProgram {
+    /// The mappings as events at the emulator's addresses.
+    pub events: Vec<ProgramEvent>,
+    /// Places of image, stack and mappings.
+    pub layout: Layout,
+    /// First byte of the program's file in memory.
+    pub program_start: Option<u64>,
+}
+
+/// The file of the program that the emulator's process `pid` runs.
+pub fn program_of(pid: u32) -> io::Result<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline"))?;
+    let mut words = line.split(|byte| *byte == 0);
+    // The option is followed by the program's zeroth argument and the program.
+    let program = words.by_ref().find(|word| *word == b"-0").and_then(|_| words.nth(1));
+    let program = program.ok_or(io::ErrorKind::NotFound)?;
+    let folder = fs::read_link(format!("/proc/{pid}/cwd"))?;
+    Ok(folder.join(OsStr::from_bytes(program)))
+}
+
+/// Reads the mappings of the emulator's process `pid` that belong to the program.
+pub fn loaded_program(pid: u32, emulator: &Path, program: &Path) -> io::Result<LoadedProgram> {
+    let program = fs::canonicalize(program)?;
+    Ok(LoadedProgram::new(&mappings(pid)?, emulator, &program))
+}
+
+/// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
+pub fn existing_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
+    let mappings = mappings(pid)?;
+    let pages = PageMap::open(format!("/proc/{pid}/pagemap"))?;
+    let limit = program_limit(&mappings, emulator);
+    let guest = mappings.iter().filter(|mapping| mapping.range.end <= limit);
+    Ok(guest.flat_map(|mapping| pages.existing_runs(&mapping.range)).collect())
+}
+
+fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
+    Ok(Mapping::parse_all(&read_text(format!("/proc/{pid}/maps"))?))
+}
+
+/// First address of the emulator itself. The program lies below: QEMU chooses the program's
+/// addresses, and the kernel those of QEMU.
+fn program_limit(mappings: &[Mapping], emulator: &Path) -> u64 {
+    let own = mappings.iter().find(|mapping| mapping.path() == Some(emulator));
+    own.map_or(KERNEL_PLACED, |mapping| mapping.range.start)
+}
+
+impl LoadedProgram {
+    /// Picks the program's mappings out of those of the emulator's process.
+    pub fn new(mappings: &[Mapping], emulator: &Path, program: &Path) -> Self {
+        let limit = program_limit(mappings, emulator);
+        let guest: Vec<&Mapping> =
+            mappings.iter().filter(|mapping| mapping.range.end <= limit).collect();
+        let image = guest.iter().find(|mapping| mapping.path() == Some(program));
+        let image = image.map(|mapping| mapping.range.start);
+        let stack = guest.windows(2).find(|pair| is_stack(pair[0], pair[1]));
+        let kernel_placed = mappings
+            .iter()
+            .filter(|mapping| mapping.path().is_some() && mapping.range.start >= KERNEL_PLACED);
+        let layout = Layout {
+            image: image.filter(|start| *start >= EMULATOR_BASE),
+            stack: stack.map(|pair| pair[0].range.start..pair[1].range.end),
+            kernel_placed_end: kernel_placed.map(|mapping| mapping.range.end).max(),
+        };
+        let mut events = Vec::new();
+        for mapping in &guest {
+            let in_stack = stack.is_some_and(|pair| pair[1].range == mapping.range);
+            events.push(map_event(mapping, in_stack));
+            events.extend(code_events(mapping));
+        }
+        Self { events, layout, program_start: image }
+    }
+}
+
+/// QEMU maps the stack in one piece, with a guard page below it.
+fn is_stack(guard: &Mapping, stack: &Mapping) -> bool {
+    let is_guard = !guard.is_readable()
+        && !guard.is_writable()
+        && guard.range.end - guard.range.start == PAGE_BYTES;
+    is_guard
+        && stack.is_writable()
+        && stack.path().is_none()
+        && guard.range.end == stack.range.start
+}
+
+fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
+    let is_writable = mapping.is_writable();
+    ProgramEvent::Map {
+        start: VirtualAddress::new(mapping.range.start),
+        length: mapping.range.end - mapping.range.start,
+        permissions: if is_writable { Permissions::READ_WRITE } else { Permissions::READ },
+        accessible: mapping.is_readable() || is_writable,
+        backing: match mapping.path() {
+            _ if in_stack => Backing::Stack,
+            Some(_) => Backing::File,
+            None => Backing::Anonymous,
+        },
+        shared: mapping.is_shared(),
+        populate: false,
+    }
+}
+
+/// The emulator never maps the program's code executable, so `maps` does not tell code from data;
+/// the ELF file does.
+fn code_events(mapping: &Mapping) -> Vec<ProgramEvent> {
+    let Some(path) = mapping.path().filter(|_| !mapping.is_writable()) else { return Vec::new() };
+    let length = mapping.range.end - mapping.range.start;
+    let file = mapping.offset..mapping.offset.saturating_add(length);
+    let code = executable::code_ranges(path).unwrap_or_else(|_| vec![file.clone()]);
+    let in_mapping = code.into_iter().filter_map(|code| {
+        let start = (code.start / PAGE_BYTES * PAGE_BYTES).max(file.start);
+        let end = code.end.checked_next_multiple_of(PAGE_BYTES)?.min(file.end);
+        (start < end).then(|| ProgramEvent::Protect {
+            start: VirtualAddress::new(mapping.range.start + (start - file.start)),
+            length: end - start,
+            permissions: Permissions::READ_EXECUTE,
+            accessible: true,
+        })
+    });
+    in_mapping.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maps_of_a_small_program() {
+        let text = "\
+4000000000-4000002000 r--p 00000000 fe:00 1   /no/program
+4000002000-4000003000 rw-p 00002000 fe:00 1   /no/program
+400200c000-400200d000 ---p 00000000 00:00 0 \n\
+400200d000-400280d000 rw-p 00000000 00:00 0 \n\
+400280d000-400280e000 r--s 00000000 fe:00 2   /no/a file
+555555554000-555555555000 r--p 00000000 fe:00 3   /no/emulator
+555555556000-555555557000 rw-p 00000000 00:00 0   [heap]
+7ffff7fc0000-7ffff7fff000 r--p 00000000 fe:00 4   /no/ld.so
+7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0   [stack]";
+        let mappings = Mapping::parse_all(text);
+        let (emulator, program) = (Path::new("/no/emulator"), Path::new("/no/program"));
+        let loaded = LoadedProgram::new(&mappings, emulator, program);
+        let expected = Layout {
+            image: Some(0x40_0000_0000),
+            stack: Some(0x40_0200_c000..0x40_0280_d000),
+            kernel_placed_end: Some(0x7fff_f7ff_f000),
+        };
+        assert_eq!(loaded.layout, expected);
+        let summary: Vec<(u64, Backing, bool, bool)> = loaded
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                ProgramEvent::Map { start, backing, accessible, shared, .. } => {
+                    Some((start.value(), *backing, *accessible, *shared))
+                }
+                _ => None,
+            })
+            .collect();
+        let expected = [
+            (0x40_0000_0000, Backing::File, true, false),
+            (0x40_0000_2000, Backing::File, true, false),
+            (0x40_0200_c000, Backing::Anonymous, false, false),
+            (0x40_0200_d000, Backing::Stack, true, false),
+            (0x40_0280_d000, Backing::File, true, true),
+        ];
+        assert_eq!(summary, expected);
+    }
+}

@@ -1,0 +1,10 @@
+//! Starting the emulator, and everything that happens while it runs: its rings are drained into the
+//! spool, and the plugin's questions are answered.
+
+pub mod executable;
+pub mod launch;
+pub mod loaded;
+pub mod program;
+pub mod questions;
+pub mod shared;
+pub mod spool;

@@ -1,0 +1,92 @@
+//! Questions that a plugin asks the recorder while the program stands still. The answers are read
+//! from `/proc` at once, and wait with the records until the replay reaches them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use super::loaded::{LoadedProgram, existing_pages, loaded_program, program_of};
+use super::shared::SharedMemory;
+use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
+use crate::region::{self, Region};
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A program and its mappings.
+    Image {
+        /// The program's file.
+        program: PathBuf,
+        /// Its mappings.
+        loaded: LoadedProgram,
+    },
+    /// Runs of pages that exist, lowest first.
+    Pages(Vec<Range<u64>>),
+}
+
+/// Answers questions.
+pub struct Answerer {
+    /// The emulator's file.
+    pub emulator: PathBuf,
+    /// The part of the program to record, if not all of it.
+    pub region: Option<Region>,
+}
+
+impl Answerer {
+    /// Answers the question of a ring's virtual CPU, if it has one and its process still lives.
+    pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
+        let question = shared.question(ring)?;
+        let process = shared.user(ring)?;
+        let answer = match question {
+            QUESTION_IMAGE => self.image(shared, process),
+            QUESTION_PAGES => existing_pages(process, &self.emulator).ok().map(Answer::Pages),
+            _ => None,
+        };
+        shared.answer(ring);
+        answer
+    }
+
+    fn image(&self, shared: &SharedMemory, process: u32) -> Option<Answer> {
+        let program = program_of(process).ok()?;
+        let loaded = loaded_program(process, &self.emulator, &program).ok()?;
+        self.find_region(shared, process, &program, loaded.program_start);
+        Some(Answer::Image { program, loaded })
+    }
+
+    /// Tells the plugin the addresses of the region, if this is the first program that has it.
+    fn find_region(&self, shared: &SharedMemory, process: u32, program: &Path, start: Option<u64>) {
+        let phases = &shared.header().phases;
+        let Some(region) = &self.region else { return };
+        if phases.region_process.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        if let (Some(place), Some(start)) = (region::find(region, program), start) {
+            phases.region_start.store(place.linked.start, Ordering::Relaxed);
+            phases.region_end.store(place.linked.end, Ordering::Relaxed);
+            phases.region_bias.store(start.wrapping_sub(place.first), Ordering::Relaxed);
+            phases.region_process.store(process.into(), Ordering::Release);
+        }
+    }
+}
+
+/// The parts of `range` that lie in `runs`, which are sorted.
+pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
+    let first = runs.partition_point(|run| run.end <= range.start);
+    let inside = runs[first..].iter().take_while(|run| run.start < range.end);
+    inside.map(|run| run.start.max(range.start)..run.end.min(range.end)).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One run of pages.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_runs() {
+        let runs = [0x1000..0x3000, 0x3000..0x4000, 0x8000..0x9000];
+        assert_eq!(parts(&runs, &(0x2000..0x8000)), [0x2000..0x3000, 0x3000..0x4000]);
+        assert_eq!(parts(&runs, &(0x8000..0xa000)), [0x8000..0x9000]);
+        assert_eq!(parts(&runs, &(0x4000..0x8000)), []);
+        assert_eq!(parts(&[], &(0..0x8000)), []);
+    }
+}

@@ -1,0 +1,176 @@
+//! The recorder's end of the memory that it shares with the plugins.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::Ordering;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::RecordError;
+use crate::instructions::blocks::{Dictionary, ENTRY_HEADER_BYTES, entry_bytes};
+use crate::layout::{
+    DICTIONARY_BYTES, DICTIONARY_OFFSET, DICTIONARY_UNIT_BYTES, Header, MAGIC, RING_ENDED,
+    RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader, TOTAL_BYTES, ring_header_offset,
+    ring_offset,
+};
+
+/// An anonymous file in memory that another process of this user can open through `/proc`. It is
+/// freed when the last process that uses it exits.
+pub struct MemoryFile(File);
+
+impl MemoryFile {
+    fn new(name: &CStr) -> Result<Self, RecordError> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC);
+        Ok(Self(file.map_err(RecordError::system("making a file in memory"))?.into()))
+    }
+
+    /// A file with this content.
+    pub fn with_content(name: &CStr, content: &[u8]) -> Result<Self, RecordError> {
+        let mut file = Self::new(name)?;
+        file.0.write_all(content).map_err(RecordError::system("writing a file in memory"))?;
+        Ok(file)
+    }
+
+    /// The path by which other processes open it while this process lives.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
+    }
+}
+
+/// The shared memory, mapped. Everything in it but the rings' records and the dictionary is atomics;
+/// only the thread that calls [`SharedMemory::drain`] reads the records of a ring, and entries of the
+/// dictionary do not change once a record refers to them.
+pub struct SharedMemory {
+    file: MemoryFile,
+    memory: MmapRaw,
+}
+
+impl SharedMemory {
+    /// New shared memory, all zeros except for the fields that identify the recorder.
+    pub fn new() -> Result<Self, RecordError> {
+        let file = MemoryFile::new(c"perforate-records")?;
+        let failed = "making shared memory";
+        file.0.set_len(TOTAL_BYTES as u64).map_err(RecordError::system(failed))?;
+        let memory = MmapOptions::new().len(TOTAL_BYTES).no_reserve_swap().map_raw(&file.0);
+        let shared = Self { file, memory: memory.map_err(RecordError::system(failed))? };
+        shared.header().recorder.store(std::process::id().into(), Ordering::Release);
+        shared.header().magic.store(MAGIC, Ordering::Release);
+        Ok(shared)
+    }
+
+    /// The path that the plugin opens.
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: the mapping starts with a header, holds only atomics there, and lives as long
+        // as `self`.
+        unsafe { &*self.memory.as_ptr().cast::<Header>() }
+    }
+
+    fn ring_header(&self, ring: usize) -> &RingHeader {
+        assert!(ring < RINGS);
+        // SAFETY: ring headers lie inside the mapping; their words are atomics or never written.
+        unsafe { &*self.memory.as_ptr().add(ring_header_offset(ring)).cast::<RingHeader>() }
+    }
+
+    /// Number of rings that have ever been used.
+    pub fn rings(&self) -> usize {
+        (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
+    }
+
+    /// The process that uses or used a ring, if the ring is not free.
+    pub fn user(&self, ring: usize) -> Option<u32> {
+        let header = self.ring_header(ring);
+        let is_free = header.state.load(Ordering::Acquire) == RING_FREE;
+        (!is_free).then(|| header.process.load(Ordering::Acquire) as u32)
+    }
+
+    /// True if the virtual CPU of a ring has exited.
+    pub fn is_ended(&self, ring: usize) -> bool {
+        self.ring_header(ring).state.load(Ordering::Acquire) == RING_ENDED
+    }
+
+    /// Marks the virtual CPU of a ring as exited, for a process that was killed.
+    pub fn end(&self, ring: usize) {
+        let state = &self.ring_header(ring).state;
+        // Fails if the plugin has done so meanwhile.
+        let (used, ended) = (RING_USED, RING_ENDED);
+        let _ = state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Lets a ring be used again.
+    pub fn free(&self, ring: usize) {
+        self.ring_header(ring).state.store(RING_FREE, Ordering::Release);
+    }
+
+    /// The question on whose answer a ring's virtual CPU waits, if it does.
+    pub fn question(&self, ring: usize) -> Option<u64> {
+        let header = self.ring_header(ring);
+        let questions = header.questions.load(Ordering::Acquire);
+        let is_open = questions > header.answers.load(Ordering::Acquire);
+        is_open.then(|| header.question.load(Ordering::Acquire))
+    }
+
+    /// Marks all questions of a ring's virtual CPU as answered.
+    pub fn answer(&self, ring: usize) {
+        let header = self.ring_header(ring);
+        header.answers.store(header.questions.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// Moves the records in `ring` to the end of `records`. Must be called by one thread only.
+    pub fn drain(&self, ring: usize, records: &mut Vec<u64>) {
+        let header = self.ring_header(ring);
+        let head = header.head.load(Ordering::Acquire);
+        let tail = header.tail.load(Ordering::Relaxed);
+        let count = head.saturating_sub(tail).min(RING_RECORDS) as usize;
+        if count == 0 {
+            return;
+        }
+        let first = (tail % RING_RECORDS) as usize;
+        let until_end = count.min(RING_RECORDS as usize - first);
+        records.reserve(count);
+        // SAFETY: the ring lies inside the mapping; the plugin has written the records from tail
+        // to head and does not touch them before tail moves; room was reserved.
+        unsafe {
+            let start = self.memory.as_ptr().add(ring_offset(ring)).cast::<u64>();
+            let end = records.as_mut_ptr().add(records.len());
+            ptr::copy_nonoverlapping(start.add(first), end, until_end);
+            ptr::copy_nonoverlapping(start, end.add(until_end), count - until_end);
+            records.set_len(records.len() + count);
+        }
+        header.tail.store(tail + count as u64, Ordering::Release);
+    }
+}
+
+impl Dictionary for SharedMemory {
+    fn entry(&self, number: u32) -> Option<&[u8]> {
+        let start = number as usize * DICTIONARY_UNIT_BYTES;
+        let taken = self.header().dictionary_bytes.load(Ordering::Acquire) as usize;
+        let room = taken.min(DICTIONARY_BYTES).checked_sub(start)?;
+        if room < ENTRY_HEADER_BYTES {
+            return None;
+        }
+        // SAFETY: the dictionary lies inside the mapping; an entry that a record refers to is
+        // complete and never changes.
+        let bytes = |length| unsafe {
+            slice::from_raw_parts(self.memory.as_ptr().add(DICTIONARY_OFFSET + start), length)
+        };
+        let length = entry_bytes(bytes(ENTRY_HEADER_BYTES))?;
+        (length <= room).then(|| bytes(length))
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        self.header().closed.store(1, Ordering::Release);
+    }
+}

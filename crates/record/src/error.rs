@@ -1,0 +1,103 @@
+//! Errors of recording.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use perforate_trace::TraceError;
+
+use crate::layout::{DICTIONARY_BYTES, RINGS};
+
+/// Why a program could not be recorded. Each prints as one line that says what would be right.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// There is no user-mode emulator.
+    #[error("recording needs qemu-x86_64, which is not installed; apt-get install qemu-user")]
+    EmulatorMissing,
+    /// This emulator was built without plugins, as Debian's qemu-user-static is.
+    #[error(
+        "recording needs qemu-x86_64 with plugins, and {} has none; apt-get install qemu-user",
+        .0.display()
+    )]
+    EmulatorWithoutPlugins(PathBuf),
+    /// The emulator ended before the program ran; it has printed its own message.
+    #[error(
+        "{} ended before the program started ({status}); QEMU 7.2 is known to work \
+         (Debian 12: apt-get install qemu-user)",
+        path.display()
+    )]
+    EmulatorFailed {
+        /// The emulator.
+        path: PathBuf,
+        /// How it ended.
+        status: String,
+    },
+    /// No program was named.
+    #[error("no program to record; expected -- PROGRAM ARGUMENTS…")]
+    NoProgram,
+    /// A program cannot be recorded, or a trace cannot be written.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The program or the trace.
+        path: PathBuf,
+        /// The reason, and what was expected.
+        problem: String,
+    },
+    /// The operating system refused something.
+    #[error("{action}: {source}")]
+    System {
+        /// The attempted action.
+        action: &'static str,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The program ended while instructions were still being skipped.
+    #[error(
+        "the program ended ({status}) after about {executed} instructions; \
+         nothing is left to record after skipping {skip}"
+    )]
+    EndedWhileSkipping {
+        /// How the program ended.
+        status: String,
+        /// Instructions it executed.
+        executed: u64,
+        /// Instructions that were to be skipped.
+        skip: u64,
+    },
+    /// The program ended, as described, before it entered the region to record.
+    #[error("the program ended ({1}) and what was to be recorded never began: {0}")]
+    RegionNeverBegan(String, String),
+    /// Stopped before the first instruction was recorded.
+    #[error("stopped before the first instruction was recorded; there is no trace")]
+    StoppedEarly,
+    /// The program has more threads at one time than there are rings.
+    #[error(
+        "the program runs more than {RINGS} threads at one time, the most that can be recorded"
+    )]
+    TooManyThreads,
+    /// The program creates more processes than a trace can number.
+    #[error("the program makes more than 65536 processes, the most that can be recorded")]
+    TooManyProcesses,
+    /// The program has more code than the dictionary can hold.
+    #[error(
+        "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
+    )]
+    TooMuchCode,
+    /// The records make no sense.
+    #[error("the emulator's records are damaged: {0}")]
+    Damaged(&'static str),
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+impl RecordError {
+    pub(crate) fn file(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
+        Self::File { path: path.as_ref().to_owned(), problem: problem.into() }
+    }
+
+    /// For `map_err`: the operating system refused `action`.
+    pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::System { action, source: error.into() }
+    }
+}

@@ -1,0 +1,51 @@
+//! Recording real programs.
+//!
+//! A program runs in QEMU's user-mode emulator with our plugin loaded. The plugin (`plugin/`,
+//! compiled by the build script and embedded in the binary) writes 8-byte records to rings in
+//! shared memory: blocks executed, addresses accessed, system calls. It follows fork and execve, so
+//! the whole process tree is recorded. This crate drains the rings, decodes each instruction once,
+//! merges the records of all threads of all processes into one order, moves addresses to where
+//! Linux would have placed them, and writes a trace.
+//!
+//! The module `emulator` starts the emulator and drains its rings, `instructions` decodes the code,
+//! `replay` merges the threads, and [`record`](record()) drives a recording from start to finish.
+//! [`process_memory`] reads `/proc/PID/maps` and `/proc/PID/pagemap`.
+
+mod emulator;
+mod error;
+#[doc(hidden)]
+pub mod hostile;
+mod instructions;
+mod options;
+mod overhead;
+pub mod process_memory;
+mod recorder;
+mod region;
+mod replay;
+mod temporary;
+
+// Shared with the plugin, which is compiled on its own.
+#[path = "../plugin/file_kind.rs"]
+mod file_kind;
+#[path = "../plugin/layout.rs"]
+mod layout;
+#[allow(dead_code)] // The plugin uses the rest.
+#[path = "../plugin/record.rs"]
+mod record;
+// Compiled here only for lints and tests; it calls functions that only the emulator has.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../plugin/plugin.rs"]
+pub(crate) mod plugin;
+
+pub use emulator::program::{CommandLine, find_program};
+pub use error::RecordError;
+pub use instructions::registers;
+pub use layout::{MARKER_BEGIN, MARKER_END};
+pub use options::{
+    Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
+};
+pub use overhead::{Overhead, RunTime, measure_overhead};
+pub use recorder::{record, stop_on_interrupt};
+pub use region::{MARKER_HEADER, Region};
+pub use temporary::TemporaryTrace;

@@ -1,0 +1,163 @@
+//! Options of a recording, its progress and its summary.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use perforate_trace::WriterOptions;
+
+use crate::region::Region;
+
+/// Samples of a long run: of every `period` instructions the first `window` are recorded. Threads
+/// keep to it within some ten thousand instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Instructions recorded at a time.
+    pub window: u64,
+    /// Instructions from the beginning of one window to the beginning of the next.
+    pub period: u64,
+}
+
+/// The instructions to record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Instructions to skip first, of all threads together. Recording starts at the next check, up to
+    /// about a thousand instructions per thread later.
+    pub skip: u64,
+    /// Record samples instead of everything.
+    pub sampling: Option<Sampling>,
+    /// Record only a part of the program; `skip` and `sampling` have no effect then.
+    pub region: Option<Region>,
+    /// Most instructions to record; then the programs are killed (SIGKILL).
+    pub instructions: Option<u64>,
+    /// Size of the trace file at which the recording ends in the same way.
+    pub trace_bytes: Option<u64>,
+}
+
+/// Options of a recording.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The trace file; written as `FILE.partial` and renamed when it is complete.
+    pub output: PathBuf,
+    /// The program (searched in PATH if it has no slash) and its arguments.
+    pub program: Vec<OsString>,
+    /// The instructions to record.
+    pub selection: Selection,
+    /// Size limit of the records that wait on disk, beside the trace, while the program runs faster
+    /// than the trace is written. At the limit the program waits.
+    pub spool_bytes: u64,
+    /// Compression level of zstd: 3 keeps up with the program, 19 is for archiving.
+    pub level: i32,
+    /// Ends the recording when set: the programs are killed, and their waiting records are written to
+    /// the trace. Set again, it drops the records that still wait.
+    pub stop: Arc<AtomicBool>,
+    /// The emulator; `qemu-x86_64` in PATH if none is given.
+    pub emulator: Option<PathBuf>,
+    /// Redirects the program's standard output to standard error.
+    pub prints_to_stderr: bool,
+}
+
+impl RecordOptions {
+    /// Default of [`Self::spool_bytes`].
+    pub const SPOOL_BYTES: u64 = 4 << 30;
+
+    /// Records all of `program` to `output`.
+    pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
+        Self {
+            output: output.into(),
+            program,
+            selection: Selection::default(),
+            spool_bytes: Self::SPOOL_BYTES,
+            level: WriterOptions::default().level,
+            stop: Arc::default(),
+            emulator: None,
+            prints_to_stderr: false,
+        }
+    }
+}
+
+/// Progress of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Instructions skipped so far.
+    pub instructions_skipped: u64,
+    /// Instructions in the trace so far.
+    pub instructions: u64,
+    /// Size of the records that wait to be written to the trace.
+    pub bytes_waiting: u64,
+    /// True while the programs run.
+    pub is_running: bool,
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The program exited with this code.
+    Exited(i32),
+    /// The program was killed by this signal.
+    Signalled(i32),
+    /// [`Selection::instructions`] was reached; the programs were killed.
+    Limit,
+    /// [`Selection::trace_bytes`] was reached; the programs were killed.
+    Size,
+    /// [`RecordOptions::stop`] was set; the programs were killed.
+    Stopped,
+    /// The program executed another one that the emulator cannot run, which ran on unrecorded.
+    Replaced,
+}
+
+/// One process of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessSummary {
+    /// Its number in the trace.
+    pub number: u16,
+    /// The programs that it executed, in order.
+    pub programs: Vec<PathBuf>,
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Distinct 4KB pages of data and code; pages shared by parent and child count for both.
+    pub pages_touched: u64,
+}
+
+/// Summary of a recording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordSummary {
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Instructions skipped before the first recorded one.
+    pub instructions_skipped: u64,
+    /// Instructions skipped between windows or regions.
+    pub instructions_between: u64,
+    /// Windows or regions; 1 where everything was recorded.
+    pub windows: u64,
+    /// Memory accesses recorded.
+    pub accesses: u64,
+    /// Distinct 4KB pages of data and code, of all processes.
+    pub pages_touched: u64,
+    /// Threads seen, the main threads included.
+    pub threads: u16,
+    /// The processes that executed instructions, by number.
+    pub processes: Vec<ProcessSummary>,
+    /// Size of the trace file.
+    pub bytes: u64,
+    /// Records that the emulator wrote.
+    pub records: u64,
+    /// Seconds from the program's start to the end of the last program.
+    pub program_seconds: f64,
+    /// Processor time of the programs in the emulator, in seconds.
+    pub processor_seconds: f64,
+    /// Seconds that virtual CPUs waited for the recorder, summed over all.
+    pub waited_seconds: f64,
+    /// Seconds from the program's start to the complete trace.
+    pub seconds: f64,
+    /// Why it ended.
+    pub ending: Ending,
+}
+
+impl RecordSummary {
+    /// Bytes of the trace file per instruction.
+    pub fn bytes_per_instruction(&self) -> f64 {
+        self.bytes as f64 / self.instructions.max(1) as f64
+    }
+}

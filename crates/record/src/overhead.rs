@@ -1,0 +1,47 @@
+//! The cost of recording: the same program natively and in the emulator without the plugin.
+
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::RecordError;
+use crate::emulator::launch::{PROCESSOR, children_seconds};
+use crate::emulator::program::{find_emulator, find_program};
+
+/// Duration of one run of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunTime {
+    /// Seconds from start to end.
+    pub seconds: f64,
+    /// Seconds of processor time, which hardly depends on the load of the machine.
+    pub processor_seconds: f64,
+}
+
+/// Durations of a program without recording.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overhead {
+    /// Natively.
+    pub native: RunTime,
+    /// In the emulator without the plugin. Programs that it executes run natively there.
+    pub emulated: RunTime,
+}
+
+/// Runs a program twice, without its output.
+///
+/// # Errors
+/// If the program or the emulator cannot be run.
+pub fn measure_overhead(program: &[OsString]) -> Result<Overhead, RecordError> {
+    let line = find_program(program)?;
+    let mut emulated = Command::new(find_emulator(None)?);
+    emulated.args(["-cpu", PROCESSOR]);
+    line.add_to(&mut emulated);
+    Ok(Overhead { native: run(line.command())?, emulated: run(emulated)? })
+}
+
+fn run(mut command: Command) -> Result<RunTime, RecordError> {
+    let (started, before) = (Instant::now(), children_seconds());
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.map_err(RecordError::system("running the program again"))?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(RunTime { seconds, processor_seconds: children_seconds() - before })
+}

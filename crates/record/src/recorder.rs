@@ -1,0 +1,483 @@
+//! A recording from start to finish.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
+use perforate_types::ProgramEvent;
+
+use crate::RecordError;
+use crate::emulator::launch::{
+    Guard, KilledChild, PartialFile, check_output, children_seconds, kill_all, spawn,
+};
+use crate::emulator::program::{find_emulator, find_program};
+use crate::emulator::questions::{Answer, Answerer, parts};
+use crate::emulator::shared::{MemoryFile, SharedMemory};
+use crate::emulator::spool::{Spool, runs};
+use crate::layout::{
+    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
+    REGION_MARKERS, REGION_NONE,
+};
+use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
+use crate::region::Region;
+use crate::replay::address_space::AddressSpace;
+use crate::replay::output::{Output, ProcessCounts};
+use crate::replay::relocation::Relocation;
+use crate::replay::{Replay, Step};
+
+/// The plugin, compiled by the build script.
+const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
+/// Pause while there is nothing to replay.
+const IDLE_PAUSE: Duration = Duration::from_micros(200);
+/// Time between progress reports.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
+/// After this long without records, missing ones are assumed lost with a killed process.
+const LOSS_PERIOD: Duration = Duration::from_millis(500);
+
+/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`].
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(stop)
+}
+
+/// Runs a program, and all programs that it starts, in the emulator and writes a trace. `progress`
+/// is called about ten times a second.
+///
+/// # Errors
+/// If the program or the emulator cannot be run, the program ends before recording starts, or
+/// the trace cannot be written. No trace file is left then.
+pub fn record(
+    options: RecordOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RecordSummary, RecordError> {
+    let program = find_program(&options.program)?;
+    let emulator = find_emulator(options.emulator.as_deref())?;
+    let emulator = emulator.canonicalize().unwrap_or(emulator);
+    let folder = check_output(&options.output)?;
+    let shared = Arc::new(SharedMemory::new()?);
+    select(&options.selection, &shared);
+    let plugin = MemoryFile::with_content(c"perforate-plugin", PLUGIN)?;
+    let region = options.selection.region.clone();
+    let answerer = Answerer { emulator: emulator.clone(), region };
+    let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
+    let guard = Guard::start(&shared, &emulator)?;
+    let (started, children_before) = (Instant::now(), children_seconds());
+    let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
+    let mut session = Session {
+        emulator,
+        spool,
+        shared,
+        child: KilledChild(child),
+        _guard: guard,
+        started,
+        children_before,
+        are_programs_ended: false,
+        last_batch: started,
+        replay: Replay::new(),
+        first_skipped: None,
+        skipped: 0,
+        windows: 0,
+        records: 0,
+        ended: None,
+        partial: PartialFile::new(&options.output),
+        options,
+    };
+    let ending = session.run(progress)?;
+    session.finish(ending)
+}
+
+/// Tells the plugins which instructions to record.
+fn select(selection: &Selection, shared: &SharedMemory) {
+    let phases = &shared.header().phases;
+    let set = |place: &std::sync::atomic::AtomicU64, value| place.store(value, Ordering::Release);
+    set(&phases.skip_first, if selection.region.is_some() { ENDLESS } else { selection.skip });
+    let sampling = selection.sampling.filter(|_| selection.region.is_none());
+    let (record, skip) = sampling.map_or((ENDLESS, ENDLESS), |sampling| {
+        (sampling.window, sampling.period.saturating_sub(sampling.window))
+    });
+    set(&phases.record, record);
+    set(&phases.skip, skip);
+    let region = match selection.region {
+        None => REGION_NONE,
+        Some(Region::Markers) => REGION_MARKERS,
+        Some(Region::Addresses { .. }) => REGION_ADDRESSES,
+        Some(Region::Function(_)) => REGION_FUNCTION,
+    };
+    set(&phases.region, region);
+}
+
+struct Session {
+    options: RecordOptions,
+    emulator: PathBuf,
+    // Dropped in this order: the child before the memory that it writes to.
+    child: KilledChild,
+    _guard: Guard,
+    spool: Spool,
+    shared: Arc<SharedMemory>,
+    started: Instant,
+    /// Processor time of children before this recording.
+    children_before: f64,
+    /// True once all programs were killed.
+    are_programs_ended: bool,
+    /// When the last records came.
+    last_batch: Instant,
+    replay: Replay<TraceWriter>,
+    /// Instructions skipped before the first window, and before the current one.
+    first_skipped: Option<u64>,
+    skipped: u64,
+    windows: u64,
+    records: u64,
+    ended: Option<ExitStatus>,
+    partial: PartialFile,
+}
+
+impl Session {
+    /// Replays records until the recording ends.
+    fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Ending, RecordError> {
+        let mut reported = Instant::now();
+        let mut killed = None;
+        loop {
+            if reported.elapsed() > PROGRESS_PERIOD {
+                reported = Instant::now();
+                progress(self.progress());
+                match killed {
+                    Some(Ending::Stopped) if self.is_told_to_stop() => return Ok(Ending::Stopped),
+                    Some(_) => {}
+                    None => killed = self.limit_reached(),
+                }
+                if killed.is_some() {
+                    self.end_programs();
+                }
+            }
+            match self.replay.advance(&*self.shared)? {
+                Step::Starved => {
+                    if !self.take_batch()?
+                        && let Some(ending) = self.idle()?
+                    {
+                        progress(self.progress());
+                        return Ok(killed.unwrap_or(ending));
+                    }
+                }
+                Step::Image { ring, image } => self.load(ring, image)?,
+                Step::Start { ring, skipped } => self.start(ring, skipped)?,
+                Step::Full => {
+                    progress(self.progress());
+                    self.end_programs();
+                    return Ok(Ending::Limit);
+                }
+            }
+        }
+    }
+
+    /// True if the caller set the stop flag since the last call. The first time the programs are
+    /// killed; the second time the records that still wait are dropped.
+    fn is_told_to_stop(&self) -> bool {
+        self.options.stop.swap(false, Ordering::Relaxed)
+    }
+
+    /// The limit that the programs have reached, if any. Their records may still wait in the spool.
+    fn limit_reached(&self) -> Option<Ending> {
+        let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
+        let selection = &self.options.selection;
+        // The plugins count blocks that were entered, of which some may not run to their end.
+        let enough =
+            |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
+        let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
+        if self.is_told_to_stop() {
+            Some(Ending::Stopped)
+        } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
+            Some(Ending::Size)
+        } else {
+            selection.instructions.filter(|&limit| enough(limit)).map(|_| Ending::Limit)
+        }
+    }
+
+    /// Called when all records are replayed: returns how the recording ended, if it did.
+    fn idle(&mut self) -> Result<Option<Ending>, RecordError> {
+        match self.shared.header().failure.load(Ordering::Acquire) {
+            FAILURE_THREADS => return Err(RecordError::TooManyThreads),
+            FAILURE_DICTIONARY => return Err(RecordError::TooMuchCode),
+            _ => {}
+        }
+        if self.ended.is_none() {
+            let failed = RecordError::system("waiting for the program");
+            self.ended = self.child.0.try_wait().map_err(failed)?;
+        }
+        self.end_replaced()?;
+        let is_silent = self.last_batch.elapsed() > LOSS_PERIOD;
+        if let Some(status) = self.ended
+            && !self.is_ring_used()
+            && (is_silent || !self.replay.images.is_any_alive())
+        {
+            if !self.replay.skip_lost_ticket() {
+                return Ok(Some(ending(status)));
+            }
+        } else if self.is_replaced() {
+            return Ok(Some(Ending::Replaced));
+        } else if is_silent {
+            self.replay.skip_lost_ticket();
+        }
+        std::thread::sleep(IDLE_PAUSE);
+        Ok(None)
+    }
+
+    fn is_ring_used(&self) -> bool {
+        (0..self.shared.rings()).any(|ring| self.shared.user(ring).is_some())
+    }
+
+    /// Ends processes that executed programs which the emulator cannot run.
+    fn end_replaced(&mut self) -> Result<(), RecordError> {
+        let gone = self.replay.images.numbered().filter(|(_, image)| {
+            let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
+            is_over && !runs(image.process, &self.emulator)
+        });
+        let gone: Vec<u64> = gone.map(|(number, _)| number).collect();
+        gone.into_iter().try_for_each(|image| self.replay.end_process(image))
+    }
+
+    /// True if the first process runs on unrecorded, and nothing else runs: its last image called
+    /// execve, and no other image took its place.
+    fn is_replaced(&self) -> bool {
+        let own = self.child.0.id();
+        let images = &self.replay.images;
+        self.ended.is_none()
+            && images.iter().any(|image| image.has_started)
+            && !self.is_ring_used()
+            && !images.is_any_alive()
+            && images
+                .iter()
+                .filter(|image| image.process == own)
+                .last()
+                .is_some_and(|last| last.is_in_exec)
+    }
+
+    /// The answer to the question of a ring's thread, which may come later than its records. None if
+    /// the thread was killed.
+    fn answer(&mut self, ring: usize) -> Result<Option<Answer>, RecordError> {
+        loop {
+            let answer = self.replay.answer(ring);
+            if answer.is_some() || self.replay.is_thread_over(ring) {
+                return Ok(answer);
+            }
+            if !self.take_batch()? {
+                std::thread::sleep(IDLE_PAUSE);
+            }
+        }
+    }
+
+    /// Passes the next records to the replay; false if there are none now.
+    fn take_batch(&mut self) -> Result<bool, RecordError> {
+        let Some(batch) = self.spool.next()? else { return Ok(false) };
+        self.last_batch = Instant::now();
+        self.records += batch.records.len() as u64;
+        self.replay.add(batch);
+        Ok(true)
+    }
+
+    /// A program was loaded: takes over its mappings.
+    fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
+        if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
+            let image = self.replay.images.get(number)?;
+            image.space = AddressSpace::default();
+            for event in &loaded.events {
+                image.space.apply(event);
+            }
+            image.relocation = Relocation::new(&loaded.layout);
+            image.program = program;
+        }
+        Ok(())
+    }
+
+    /// Recording starts in an image, for the first time or after a gap.
+    fn start(&mut self, ring: usize, skipped: u64) -> Result<(), RecordError> {
+        if self.replay.output.is_none() {
+            self.create(skipped)?;
+        }
+        let gap = skipped.saturating_sub(self.skipped);
+        if gap > 0 {
+            self.skipped = skipped;
+            self.windows += 1;
+            if let Some(output) = &mut self.replay.output {
+                output.common_event(ProgramEvent::Gap { instructions: gap })?;
+            }
+        }
+        // A process that was killed meanwhile has no pages.
+        let pages = match self.answer(ring)? {
+            Some(Answer::Pages(pages)) => pages,
+            _ => Vec::new(),
+        };
+        self.replay.start_image(ring, |range| parts(&pages, &range))
+    }
+
+    /// Creates the trace file.
+    fn create(&mut self, skipped: u64) -> Result<(), RecordError> {
+        self.first_skipped = Some(skipped);
+        (self.skipped, self.windows) = (skipped, 1);
+        let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
+        let writer = TraceWriter::create_with(&self.partial.path, &self.metadata(), options)?;
+        self.partial.mark_created();
+        let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
+        self.replay.output = Some(Output::new(writer, limit));
+        Ok(())
+    }
+
+    fn metadata(&self) -> TraceMetadata {
+        let program = self.options.program.iter();
+        let selection = &self.options.selection;
+        let mut notes = Vec::new();
+        if let Some(region) = &selection.region {
+            notes.push(format!("recorded: {region}"));
+        } else if let Some(sampling) = selection.sampling {
+            let (window, period) = (sampling.window, sampling.period);
+            notes.push(format!("recorded: windows of {window} instructions, one every {period}"));
+        }
+        TraceMetadata {
+            program: program.map(|part| part.to_string_lossy().into_owned()).collect(),
+            recorder: "qemu-user with the perforate plugin".into(),
+            architecture: "x86_64".into(),
+            created_by: concat!("perforate ", env!("CARGO_PKG_VERSION")).into(),
+            instructions_skipped: self.first_skipped.unwrap_or(0),
+            has_events: true,
+            has_dependencies: true,
+            has_branches: true,
+            assumptions: vec![
+                "Addresses are moved to where Linux would place them, by multiples of 2MB.".into(),
+                "A repeated string instruction accesses memory in pieces of a cache line.".into(),
+                "Threads take turns in the order in which the emulator ran them.".into(),
+                "The kernel's own accesses are not recorded.".into(),
+            ],
+            notes,
+            ..TraceMetadata::default()
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let output = self.replay.output.as_ref();
+        Progress {
+            instructions_skipped: self.shared.header().phases.skipped.load(Ordering::Relaxed),
+            instructions: output.map_or(0, |output| output.instructions),
+            bytes_waiting: self.spool.waiting_bytes(),
+            is_running: self.is_ring_used(),
+        }
+    }
+
+    /// Kills all programs that are still recorded.
+    fn end_programs(&mut self) {
+        if !self.are_programs_ended {
+            kill_all(&self.shared, &self.emulator);
+            self.child.end();
+            self.are_programs_ended = true;
+        }
+    }
+
+    /// Writes the end of the trace and renames the file.
+    fn finish(mut self, ending: Ending) -> Result<RecordSummary, RecordError> {
+        let Some(mut output) = self.replay.output.take() else {
+            return Err(self.nothing_recorded(ending));
+        };
+        let last = self.shared.header().phases.skipped.load(Ordering::Relaxed) - self.skipped;
+        if last > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
+            self.skipped += last;
+            output.common_event(ProgramEvent::Gap { instructions: last })?;
+        }
+        let processes = processes(&self.replay, output.processes());
+        let accesses = output.accesses;
+        let written = output.sink.finish()?;
+        let seconds = self.started.elapsed().as_secs_f64();
+        self.partial.finish(&self.options.output)?;
+        if ending == Ending::Replaced {
+            self.wait_for_replacement();
+        }
+        let header = self.shared.header();
+        let first_skipped = self.first_skipped.unwrap_or(0);
+        Ok(RecordSummary {
+            instructions: written.instructions,
+            instructions_skipped: first_skipped,
+            instructions_between: self.skipped - first_skipped,
+            windows: self.windows,
+            accesses,
+            pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
+            threads: self.replay.thread_count(),
+            processes,
+            bytes: written.bytes,
+            records: self.records,
+            program_seconds: self.spool.seconds_used(),
+            processor_seconds: children_seconds() - self.children_before,
+            waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
+            seconds,
+            ending,
+        })
+    }
+
+    /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.
+    fn wait_for_replacement(&mut self) {
+        while matches!(self.child.0.try_wait(), Ok(None)) {
+            if self.is_told_to_stop() {
+                return;
+            }
+            std::thread::sleep(PROGRESS_PERIOD);
+        }
+    }
+
+    fn nothing_recorded(&self, ending: Ending) -> RecordError {
+        let status = match ending {
+            Ending::Exited(code) => format!("exit code {code}"),
+            Ending::Signalled(signal) => format!("signal {signal}"),
+            Ending::Replaced => "replaced by a program that cannot be recorded".into(),
+            Ending::Limit | Ending::Size | Ending::Stopped => return RecordError::StoppedEarly,
+        };
+        if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
+            return RecordError::EmulatorFailed { path: self.emulator.clone(), status };
+        }
+        let selection = &self.options.selection;
+        if let Some(region) = &selection.region {
+            return RecordError::RegionNeverBegan(region.to_string(), status);
+        }
+        let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
+        RecordError::EndedWhileSkipping { status, executed, skip: selection.skip }
+    }
+}
+
+impl Drop for Session {
+    /// No program outlives the recording.
+    fn drop(&mut self) {
+        kill_all(&self.shared, &self.emulator);
+    }
+}
+
+fn ending(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, signal) => Ending::Signalled(signal.unwrap_or(0)),
+    }
+}
+
+/// The processes that executed instructions.
+fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<ProcessSummary> {
+    let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
+    recorded
+        .map(|(number, counts)| {
+            let images = replay.images.iter();
+            let own = images.filter(|image| image.id.is_some_and(|id| usize::from(id.0) == number));
+            let mut programs: Vec<PathBuf> = own.map(|image| image.program.clone()).collect();
+            programs.retain(|program| !program.as_os_str().is_empty());
+            ProcessSummary {
+                number: number as u16,
+                programs,
+                instructions: counts.instructions,
+                pages_touched: counts.pages_touched,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! Regions of a program that are recorded.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+use crate::process_memory::PAGE_BYTES;
+
+/// C header with the markers of [`Region::Markers`].
+pub const MARKER_HEADER: &str = include_str!("../perforate.h");
+
+/// A part of a program. While it runs, all threads of all processes are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Between the program's own markers: a no-operation with a number, or a system call
+    /// (`crates/record/perforate.h`).
+    Markers,
+    /// From the execution of one address to that of another, as linked.
+    Addresses {
+        /// The address that begins it.
+        start: u64,
+        /// The address that ends it.
+        end: u64,
+    },
+    /// From the call of a function until it returns.
+    Function(String),
+}
+
+impl FromStr for Region {
+    type Err = String;
+
+    /// Reads `markers`, `START..END` (hexadecimal, with or without 0x), or a function's name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "markers" {
+            return Ok(Self::Markers);
+        }
+        let Some((start, end)) = text.split_once("..") else {
+            return match text.is_empty() || text.contains(char::is_whitespace) {
+                false => Ok(Self::Function(text.to_owned())),
+                true => Err("expected markers, START..END or the name of a function".into()),
+            };
+        };
+        let address = |text: &str| {
+            let digits = text.strip_prefix("0x").unwrap_or(text);
+            let wrong = |_| format!("\"{text}\" is no hexadecimal address, such as 0x401136");
+            u64::from_str_radix(digits, 16).map_err(wrong)
+        };
+        Ok(Self::Addresses { start: address(start)?, end: address(end)? })
+    }
+}
+
+impl std::fmt::Display for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Markers => f.write_str("between the program's markers"),
+            Self::Addresses { start, end } => write!(f, "from {start:#x} to {end:#x}"),
+            Self::Function(name) => write!(f, "function {name}"),
+        }
+    }
+}
+
+/// The addresses of a region in a program file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The region, as linked.
+    pub linked: Range<u64>,
+    /// First address of the file's segments, rounded down to a page.
+    pub first: u64,
+}
+
+/// Finds a region in a program file. None if it has no such function, or for markers.
+pub fn find(region: &Region, program: &Path) -> Option<Place> {
+    let content = fs::read(program).ok()?;
+    let file = object::File::parse(&*content).ok()?;
+    let linked = match region {
+        Region::Markers => return None,
+        Region::Addresses { start, end } => *start..*end,
+        Region::Function(name) => {
+            let symbols = file.symbols().chain(file.dynamic_symbols());
+            let mut named = symbols.filter(|symbol| symbol.name() == Ok(name));
+            let found = named.find(|symbol| symbol.is_definition() && symbol.address() != 0)?;
+            // A function without a size has at least its first byte.
+            found.address()..found.address().checked_add(found.size().max(1))?
+        }
+    };
+    let first = file.segments().map(|segment| segment.address()).min()?;
+    Some(Place { linked, first: first & !(PAGE_BYTES - 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_parsed() {
+        assert_eq!("markers".parse(), Ok(Region::Markers));
+        let addresses = Region::Addresses { start: 0x40_1136, end: 0x40_1200 };
+        assert_eq!("0x401136..401200".parse(), Ok(addresses));
+        assert_eq!("main".parse(), Ok(Region::Function("main".into())));
+        assert_eq!("ns::f(int)".parse(), Ok(Region::Function("ns::f(int)".into())));
+        for wrong in ["", "a b", "0x1..main", "..", "1..-2"] {
+            assert!(wrong.parse::<Region>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_c_header_has_the_plugins_markers() {
+        use crate::layout::{MARKER_BEGIN, MARKER_END};
+        for (name, marker) in [("BEGIN", MARKER_BEGIN), ("END", MARKER_END)] {
+            let line = format!("#define PERFORATE_{name}_NUMBER {marker:#x}\n");
+            assert!(MARKER_HEADER.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_not_programs_have_no_functions() {
+        let main = Region::Function("main".into());
+        assert_eq!(find(&main, Path::new("/etc/passwd")), None);
+        assert_eq!(find(&main, Path::new("/no/such/file")), None);
+        assert_eq!(find(&Region::Markers, Path::new("/bin/sh")), None);
+    }
+}

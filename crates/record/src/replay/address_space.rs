@@ -1,0 +1,275 @@
+//! The mappings of a recorded program, updated by its system calls, so that the trace can start with
+//! the memory that was mapped before.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+
+/// `madvise` advice that maps the pages of a range at once, writable (Linux 5.14,
+/// MADV_POPULATE_WRITE). A trace begins with it for the pages that exist already.
+const ADVICE_POPULATE_WRITE: i32 = 23;
+
+/// A mapping; its start is its key in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Area {
+    end: u64,
+    permissions: Permissions,
+    accessible: bool,
+    backing: Backing,
+    shared: bool,
+}
+
+/// The mappings of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressSpace {
+    areas: BTreeMap<u64, Area>,
+    heap: Option<Range<u64>>,
+}
+
+impl AddressSpace {
+    /// Applies an event.
+    pub fn apply(&mut self, event: &ProgramEvent) {
+        match event {
+            ProgramEvent::Map {
+                start, length, permissions, accessible, backing, shared, ..
+            } => {
+                let end = start.value().saturating_add(*length);
+                self.remove(start.value(), end);
+                let (permissions, accessible) = (*permissions, *accessible);
+                let area =
+                    Area { end, permissions, accessible, backing: *backing, shared: *shared };
+                self.areas.insert(start.value(), area);
+            }
+            ProgramEvent::Unmap { start, length } => {
+                self.remove(start.value(), start.value().saturating_add(*length));
+            }
+            ProgramEvent::Protect { start, length, permissions, accessible } => {
+                let range = start.value()..start.value().saturating_add(*length);
+                self.cut(range.start);
+                self.cut(range.end);
+                for (_, area) in self.areas.range_mut(range) {
+                    area.permissions = *permissions;
+                    area.accessible = *accessible;
+                }
+            }
+            ProgramEvent::Remap { from, from_length, to, to_length } => {
+                self.remap(from.value(), *from_length, to.value(), *to_length);
+            }
+            ProgramEvent::Brk { start, end } => self.heap = Some(start.value()..end.value()),
+            ProgramEvent::Advise { .. }
+            | ProgramEvent::Fork { .. }
+            | ProgramEvent::Exec
+            | ProgramEvent::Exit { .. }
+            | ProgramEvent::Gap { .. }
+            | ProgramEvent::Phase { .. }
+            | ProgramEvent::Switch { .. } => {}
+        }
+    }
+
+    /// Splits the area that contains `address`.
+    fn cut(&mut self, address: u64) {
+        if let Some((_, area)) = self.areas.range_mut(..address).next_back()
+            && area.end > address
+        {
+            let upper = *area;
+            area.end = address;
+            self.areas.insert(address, upper);
+        }
+    }
+
+    fn remove(&mut self, start: u64, end: u64) {
+        self.cut(start);
+        self.cut(end);
+        let inside: Vec<u64> = self.areas.range(start..end).map(|(start, _)| *start).collect();
+        for start in inside {
+            self.areas.remove(&start);
+        }
+    }
+
+    fn remap(&mut self, from: u64, from_length: u64, to: u64, to_length: u64) {
+        // Programs may pass any length; addresses end at u64::MAX.
+        let (end, to_end) = (from.saturating_add(from_length), to.saturating_add(to_length));
+        self.cut(from);
+        self.cut(end.max(from.saturating_add(1)));
+        let Some(area) = self.areas.get(&from).copied() else { return };
+        self.remove(from, end);
+        self.remove(to, to_end);
+        self.areas.insert(to, Area { end: to_end, ..area });
+    }
+
+    /// The start of the heap.
+    pub fn heap_start(&self) -> Option<u64> {
+        self.heap.as_ref().map(|heap| heap.start)
+    }
+
+    /// The events that populate the existing pages of an address space whose mappings are in the
+    /// trace; see [`AddressSpace::events`].
+    pub fn populating_events(
+        &self,
+        present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+    ) -> Vec<ProgramEvent> {
+        let areas = self.areas.iter().filter(|(_, area)| area.accessible);
+        let areas = areas.map(|(start, area)| *start..area.end);
+        let ranges = areas.chain(self.heap.clone().filter(|heap| !heap.is_empty()));
+        ranges.flat_map(present).map(populate_event).collect()
+    }
+
+    /// The events that turn an empty address space into this one. `present` returns the runs of pages
+    /// in a range that exist; those are populated.
+    pub fn events(
+        &self,
+        mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+    ) -> Vec<ProgramEvent> {
+        let mut events = Vec::new();
+        for (start, area) in &self.areas {
+            let runs = if area.accessible { present(*start..area.end) } else { Vec::new() };
+            let populate = runs.first() == Some(&(*start..area.end));
+            events.push(ProgramEvent::Map {
+                start: VirtualAddress::new(*start),
+                length: area.end - start,
+                permissions: area.permissions,
+                accessible: area.accessible,
+                backing: area.backing,
+                shared: area.shared,
+                populate,
+            });
+            if !populate {
+                events.extend(runs.into_iter().map(populate_event));
+            }
+        }
+        if let Some(heap) = self.heap.clone().filter(|heap| !heap.is_empty()) {
+            let (start, end) = (VirtualAddress::new(heap.start), VirtualAddress::new(heap.end));
+            events.push(ProgramEvent::Brk { start, end });
+            events.extend(present(heap).into_iter().map(populate_event));
+        }
+        events
+    }
+}
+
+fn populate_event(range: Range<u64>) -> ProgramEvent {
+    ProgramEvent::Advise {
+        start: VirtualAddress::new(range.start),
+        length: range.end - range.start,
+        advice: perforate_types::Advice::Other(ADVICE_POPULATE_WRITE),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One run of pages.
+mod tests {
+    use super::*;
+
+    fn map(start: u64, length: u64, permissions: Permissions) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length,
+            permissions,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        }
+    }
+
+    fn unmap(start: u64, length: u64) -> ProgramEvent {
+        ProgramEvent::Unmap { start: VirtualAddress::new(start), length }
+    }
+
+    fn after(events: &[ProgramEvent]) -> Vec<ProgramEvent> {
+        let mut space = AddressSpace::default();
+        for event in events {
+            space.apply(event);
+        }
+        space.events(|_| Vec::new())
+    }
+
+    const RW: Permissions = Permissions::READ_WRITE;
+
+    #[test]
+    fn a_hole_in_the_middle_leaves_both_ends() {
+        let left = after(&[map(0x10000, 0x4000, RW), unmap(0x11000, 0x1000)]);
+        assert_eq!(left, [map(0x10000, 0x1000, RW), map(0x12000, 0x2000, RW)]);
+    }
+
+    #[test]
+    fn a_new_mapping_replaces_and_protection_cuts() {
+        let read = Permissions::READ;
+        let over = after(&[map(0x10000, 0x3000, RW), map(0x11000, 0x1000, read)]);
+        let expected =
+            [map(0x10000, 0x1000, RW), map(0x11000, 0x1000, read), map(0x12000, 0x1000, RW)];
+        assert_eq!(over, expected);
+        let protect = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x11000),
+            length: 0x1000,
+            permissions: read,
+            accessible: true,
+        };
+        assert_eq!(after(&[map(0x10000, 0x3000, RW), protect]), expected);
+    }
+
+    #[test]
+    fn remap_moves_and_grows() {
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x11000),
+            from_length: 0x1000,
+            to: VirtualAddress::new(0x80000),
+            to_length: 0x3000,
+        };
+        let moved = after(&[map(0x10000, 0x2000, RW), remap]);
+        assert_eq!(moved, [map(0x10000, 0x1000, RW), map(0x80000, 0x3000, RW)]);
+        let grow = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x10000),
+            from_length: 0x2000,
+            to: VirtualAddress::new(0x10000),
+            to_length: 0x3000,
+        };
+        assert_eq!(after(&[map(0x10000, 0x2000, RW), grow]), [map(0x10000, 0x3000, RW)]);
+    }
+
+    #[test]
+    fn no_length_goes_beyond_the_last_address() {
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x10000),
+            from_length: u64::MAX,
+            to: VirtualAddress::new(0x80000),
+            to_length: u64::MAX,
+        };
+        let protect = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x10000),
+            length: u64::MAX,
+            permissions: Permissions::READ,
+            accessible: true,
+        };
+        let all = [map(0x10000, u64::MAX, RW), remap, protect];
+        let expected = [map(0x80000, u64::MAX - 0x80000, Permissions::READ)];
+        assert_eq!(after(&all), expected);
+        assert_eq!(after(&[map(0x10000, 0x1000, RW), unmap(0x8000, u64::MAX)]), []);
+    }
+
+    #[test]
+    fn pages_that_exist_are_populated() {
+        let mut space = AddressSpace::default();
+        space.apply(&map(0x10000, 0x2000, RW));
+        space.apply(&map(0x20000, 0x3000, RW));
+        let (start, end) = (VirtualAddress::new(0x50000), VirtualAddress::new(0x52000));
+        space.apply(&ProgramEvent::Brk { start, end });
+        let events = space.events(|range| match range.start {
+            0x10000 => vec![0x10000..0x12000],
+            0x20000 => vec![0x21000..0x22000],
+            _ => vec![0x50000..0x51000],
+        });
+        let mut whole = map(0x10000, 0x2000, RW);
+        if let ProgramEvent::Map { populate, .. } = &mut whole {
+            *populate = true;
+        }
+        let expected = [
+            whole,
+            map(0x20000, 0x3000, RW),
+            populate_event(0x21000..0x22000),
+            ProgramEvent::Brk { start, end },
+            populate_event(0x50000..0x51000),
+        ];
+        assert_eq!(events, expected);
+    }
+}

@@ -1,0 +1,192 @@
+//! The process images of a recording. Each start of a program, fork and execve makes one; a process
+//! of the trace is a sequence of images, as each execve replaces one by the next.
+
+use std::path::PathBuf;
+
+use perforate_types::ProcessId;
+
+use super::address_space::AddressSpace;
+use super::relocation::Relocation;
+use crate::RecordError;
+
+/// A process image.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// Its process in the trace; none until its first thread or its fork is seen.
+    pub id: Option<ProcessId>,
+    /// Process ID of the operating system; 0 while unknown.
+    pub process: u32,
+    /// The program.
+    pub program: PathBuf,
+    /// Its mappings.
+    pub space: AddressSpace,
+    /// Relocation of its addresses.
+    pub relocation: Relocation,
+    /// True once the trace contains the process.
+    pub is_known: bool,
+    /// True once the trace contains its mappings; until then its events wait for the next start.
+    pub is_mapped: bool,
+    /// The process in whose memory it runs until it executes another program (vfork).
+    pub borrows: Option<ProcessId>,
+    /// Number of live threads.
+    pub threads: u32,
+    /// True once it has had a thread.
+    pub has_started: bool,
+    /// True once the process has ended or another image has replaced this one.
+    pub has_ended: bool,
+    /// True if its last thread ended in a call of execve.
+    pub is_in_exec: bool,
+}
+
+impl Image {
+    /// The process whose memory its instructions access.
+    pub fn memory(&self) -> ProcessId {
+        self.borrows.or(self.id).unwrap_or_default()
+    }
+
+    /// True if its events are written to the trace.
+    pub fn is_traced(&self) -> bool {
+        self.is_known && self.is_mapped && self.borrows.is_none() && !self.has_ended
+    }
+}
+
+/// All images, by number.
+#[derive(Default)]
+pub struct Images {
+    /// Boxed, as a damaged record may contain a number far beyond the others.
+    images: Vec<Option<Box<Image>>>,
+    processes: u32,
+}
+
+impl Images {
+    /// Upper limit of image numbers; larger ones are damage.
+    const MAX: u64 = 1 << 22;
+
+    /// The image with this number, created if necessary.
+    pub fn get(&mut self, number: u64) -> Result<&mut Image, RecordError> {
+        if number >= Self::MAX {
+            return Err(RecordError::Damaged("the number of an image"));
+        }
+        let number = number as usize;
+        if self.images.len() <= number {
+            self.images.resize_with(number + 1, || None);
+        }
+        Ok(self.images[number].get_or_insert_default())
+    }
+
+    /// All images.
+    pub fn iter(&self) -> impl Iterator<Item = &Image> {
+        self.numbered().map(|(_, image)| image)
+    }
+
+    /// All images with their numbers, which may have gaps.
+    pub fn numbered(&self) -> impl Iterator<Item = (u64, &Image)> {
+        let known = self.images.iter().enumerate();
+        known.filter_map(|(number, image)| Some((number as u64, image.as_deref()?)))
+    }
+
+    /// True if a process has not ended, or was forked and has not been seen yet.
+    pub fn is_any_alive(&self) -> bool {
+        self.iter().any(|image| image.id.is_some() && !image.has_ended)
+    }
+
+    /// The number of a new process.
+    fn next_process(&mut self) -> Result<ProcessId, RecordError> {
+        let id = u16::try_from(self.processes).map_err(|_| RecordError::TooManyProcesses)?;
+        self.processes += 1;
+        Ok(ProcessId(id))
+    }
+
+    /// Creates the image of a child that is about to be forked from `parent`. If `shares`, it runs in
+    /// the parent's memory for now. Returns the child's process.
+    pub fn fork(
+        &mut self,
+        parent: u64,
+        child: u64,
+        shares: bool,
+    ) -> Result<ProcessId, RecordError> {
+        let id = self.next_process()?;
+        let parent = self.get(parent)?.clone();
+        let image = self.get(child)?;
+        *image = Image {
+            id: Some(id),
+            borrows: shares.then(|| parent.memory()),
+            is_known: parent.is_traced() && !shares,
+            is_mapped: parent.is_mapped,
+            program: parent.program,
+            space: parent.space,
+            relocation: parent.relocation,
+            // Its first thread may have been seen before its parent's fork.
+            process: image.process,
+            threads: image.threads,
+            has_started: image.has_started,
+            ..Image::default()
+        };
+        Ok(id)
+    }
+
+    /// A program was loaded into an image, which belongs to a new process or replaces another image.
+    pub fn load(&mut self, number: u64) -> Result<(), RecordError> {
+        let process = self.get(number)?.process;
+        let before = self.images[..number as usize].iter_mut().rev().flatten();
+        let before = before
+            .filter(|image| image.process == process && image.id.is_some())
+            .find(|image| !image.has_ended);
+        let inherited = before.map(|image| {
+            image.has_ended = true;
+            (image.id, image.is_known)
+        });
+        let (id, is_known) = match inherited {
+            Some(inherited) => inherited,
+            None => (Some(self.next_process()?), false),
+        };
+        let image = self.get(number)?;
+        (image.id, image.is_known, image.is_mapped) = (id, is_known, false);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_one_process_follow_each_other() {
+        let mut images = Images::default();
+        images.get(0).unwrap().process = 100;
+        images.load(0).unwrap();
+        let root = images.get(0).unwrap();
+        (root.is_known, root.is_mapped) = (true, true);
+        assert_eq!(root.id, Some(ProcessId(0)));
+
+        // A fork, then a vfork; both are replaced.
+        assert_eq!(images.fork(0, 1, false).unwrap(), ProcessId(1));
+        assert_eq!(images.fork(0, 2, true).unwrap(), ProcessId(2));
+        for (child, process) in [(1, 101), (2, 102)] {
+            images.get(child).unwrap().process = process;
+        }
+        assert!(images.get(1).unwrap().is_traced());
+        assert!(!images.get(2).unwrap().is_traced());
+        assert_eq!(images.get(2).unwrap().memory(), ProcessId(0), "runs in its parent's memory");
+        for (number, process) in [(3, 102), (4, 101)] {
+            images.get(number).unwrap().process = process;
+            images.load(number).unwrap();
+        }
+        let (third, fourth) = (images.get(3).unwrap().clone(), images.get(4).unwrap().clone());
+        assert_eq!((third.id, third.is_known), (Some(ProcessId(2)), false), "starts empty");
+        assert_eq!((fourth.id, fourth.is_known), (Some(ProcessId(1)), true), "is replaced");
+        assert!(!third.is_traced() && !fourth.is_traced(), "until its memory is in the trace");
+        assert!(images.get(1).unwrap().has_ended && !images.get(0).unwrap().has_ended);
+        assert!(images.get(1 << 40).is_err());
+    }
+
+    #[test]
+    fn a_number_far_beyond_the_others_takes_little_memory() {
+        let mut images = Images::default();
+        images.get(Images::MAX - 1).unwrap().process = 7;
+        assert_eq!(images.iter().count(), 1, "those between are not made");
+        assert_eq!(images.numbered().next().unwrap().0, Images::MAX - 1);
+        assert_eq!(images.get(Images::MAX - 1).unwrap().process, 7);
+        assert!(images.get(Images::MAX).is_err());
+    }
+}

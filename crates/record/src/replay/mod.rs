@@ -1,0 +1,497 @@
+//! Merges the records of all threads of all processes into one stream of instructions and events.
+
+pub mod address_space;
+pub mod images;
+pub mod output;
+pub mod relocation;
+mod syscalls;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use perforate_types::{Branch, Instruction, MemoryAccess, ProgramEvent, ThreadId};
+
+use crate::RecordError;
+use crate::emulator::questions::Answer;
+use crate::emulator::spool::Batch;
+use crate::instructions::accesses::{self, Piece};
+use crate::instructions::blocks::{Blocks, Dictionary};
+use crate::instructions::execution::{RunningRepetition, executed, repeat};
+use crate::record::{self, Control, Record, SYSCALL_WORDS};
+
+use images::{Image, Images};
+use output::{Output, Place, Sink};
+use syscalls::{Syscall, is_failure};
+
+/// The reason why [`Replay::advance`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More records are needed.
+    Starved,
+    /// The program of a ring's thread was loaded; its mappings are needed.
+    Image {
+        /// The ring.
+        ring: usize,
+        /// The number of the image.
+        image: u64,
+    },
+    /// Recording of the image of a ring's thread starts; its pages are needed.
+    Start {
+        /// The ring.
+        ring: usize,
+        /// Instructions skipped so far by all threads.
+        skipped: u64,
+    },
+    /// The limit of instructions is reached.
+    Full,
+}
+
+/// The thread that uses a ring.
+#[derive(Default)]
+struct Thread {
+    id: ThreadId,
+    /// Its image.
+    image: u64,
+    /// Its records; those before `position` are replayed.
+    records: Vec<u64>,
+    position: usize,
+    /// The running block, and the accesses of its instructions so far.
+    block: Option<u32>,
+    pieces: Vec<Piece>,
+    syscall: Option<Syscall>,
+    /// The child image of the thread's call of fork.
+    forks: Option<u64>,
+    repetition: Option<RunningRepetition>,
+    /// Answers to questions that the replay has not reached.
+    answers: VecDeque<Answer>,
+}
+
+impl Thread {
+    fn peek(&self) -> Option<Record> {
+        self.records.get(self.position).map(|word| record::decode(*word))
+    }
+
+    /// The words that follow the next record; none if they have not arrived yet.
+    fn words(&self, control: Control) -> Option<[u64; SYSCALL_WORDS]> {
+        let after = self.position + 1;
+        let words = self.records.get(after..after + control.words())?;
+        let mut all = [0; SYSCALL_WORDS];
+        all[..words.len()].copy_from_slice(words);
+        Some(all)
+    }
+}
+
+/// Replays records as instructions and events.
+pub struct Replay<S> {
+    /// Indexed by ring.
+    threads: Vec<Thread>,
+    /// The ring whose segment is being replayed.
+    current: Option<usize>,
+    next_ticket: u64,
+    next_thread: u16,
+    blocks: Blocks,
+    /// Accesses of one instruction; a field to avoid allocations.
+    joined: Vec<MemoryAccess>,
+    /// The process images.
+    pub images: Images,
+    /// The destination, once recording has started.
+    pub output: Option<Output<S>>,
+}
+
+impl<S: Sink> Replay<S> {
+    /// A replay without any threads.
+    pub fn new() -> Self {
+        Self {
+            threads: Vec::new(),
+            current: None,
+            next_ticket: 0,
+            next_thread: 0,
+            blocks: Blocks::new(),
+            joined: Vec::new(),
+            images: Images::default(),
+            output: None,
+        }
+    }
+
+    /// Adds records of a ring.
+    pub fn add(&mut self, mut batch: Batch) {
+        if self.threads.len() <= batch.ring {
+            self.threads.resize_with(batch.ring + 1, Thread::default);
+        }
+        let thread = &mut self.threads[batch.ring];
+        thread.answers.extend(batch.answer);
+        if thread.position == thread.records.len() {
+            (thread.records, thread.position) = (batch.records, 0);
+            return;
+        }
+        thread.records.drain(..thread.position);
+        thread.position = 0;
+        thread.records.append(&mut batch.records);
+    }
+
+    /// Takes the answer to the question of a ring's thread; none if it was killed meanwhile.
+    pub fn answer(&mut self, ring: usize) -> Option<Answer> {
+        self.threads[ring].answers.pop_front()
+    }
+
+    /// True if no more records will come from the thread of a ring.
+    pub fn is_thread_over(&self, ring: usize) -> bool {
+        let last = self.threads[ring].records.last().map(|word| record::decode(*word));
+        matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
+    }
+
+    /// Number of threads seen so far.
+    pub fn thread_count(&self) -> u16 {
+        self.next_thread
+    }
+
+    /// Replays records until they run out or the caller has to act.
+    pub fn advance(&mut self, dictionary: &impl Dictionary) -> Result<Step, RecordError> {
+        loop {
+            if self.output.as_ref().is_some_and(Output::is_full) {
+                return Ok(Step::Full);
+            }
+            let step = match self.current {
+                Some(ring) => self.replay_segment(ring, dictionary)?,
+                None => self.choose_segment()?,
+            };
+            if let Some(step) = step {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Finds the segment with the next ticket. Tickets have no gaps, so it exists or will arrive.
+    fn choose_segment(&mut self) -> Result<Option<Step>, RecordError> {
+        for ring in 0..self.threads.len() {
+            self.change_threads(ring)?;
+            match self.threads[ring].peek() {
+                Some(Record::Control(Control::Segment, ticket)) if ticket == self.next_ticket => {
+                    self.threads[ring].position += 1;
+                    self.next_ticket += 1;
+                    self.current = Some(ring);
+                    return Ok(None);
+                }
+                Some(Record::Control(Control::Segment | Control::ThreadStart, _)) | None => {}
+                Some(_) => return Err(RecordError::Damaged("a record outside any segment")),
+            }
+        }
+        Ok(Some(Step::Starved))
+    }
+
+    /// Handles threads that end and start between the segments of a ring.
+    fn change_threads(&mut self, ring: usize) -> Result<(), RecordError> {
+        loop {
+            match self.threads[ring].peek() {
+                Some(Record::Control(Control::ThreadEnd, _)) => {
+                    self.threads[ring].position += 1;
+                    self.end_thread(ring)?;
+                }
+                Some(Record::Control(Control::ThreadStart, image)) => {
+                    let Some(words) = self.threads[ring].words(Control::ThreadStart) else {
+                        return Ok(());
+                    };
+                    self.start_thread(ring, image, words[0] as u32)?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn start_thread(&mut self, ring: usize, image: u64, pid: u32) -> Result<(), RecordError> {
+        let of = self.images.get(image)?;
+        of.process = pid;
+        of.threads += 1;
+        of.has_started = true;
+        let thread = &mut self.threads[ring];
+        let position = thread.position + 1 + Control::ThreadStart.words();
+        let records = std::mem::take(&mut thread.records);
+        let answers = std::mem::take(&mut thread.answers);
+        let id = ThreadId(self.next_thread);
+        *thread = Thread { id, image, records, position, answers, ..Thread::default() };
+        self.next_thread = self.next_thread.saturating_add(1);
+        Ok(())
+    }
+
+    /// Ends a thread, and with the last one its process unless that executes another program.
+    fn end_thread(&mut self, ring: usize) -> Result<(), RecordError> {
+        let thread = &mut self.threads[ring];
+        let is_in_exec = thread.syscall.take().is_some_and(|call| call.is_exec());
+        let image = self.images.get(thread.image)?;
+        image.threads = image.threads.saturating_sub(1);
+        image.is_in_exec |= is_in_exec;
+        if image.threads == 0 && !image.is_in_exec {
+            let image = thread.image;
+            self.end_process(image)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a process, unless it has ended already or runs another image now.
+    pub fn end_process(&mut self, image: u64) -> Result<(), RecordError> {
+        let image = self.images.get(image)?;
+        if image.has_ended {
+            return Ok(());
+        }
+        image.has_ended = true;
+        if let (Some(process), true) = (image.id, image.is_known)
+            && let Some(output) = &mut self.output
+        {
+            output.common_event(ProgramEvent::Exit { process })?;
+        }
+        Ok(())
+    }
+
+    /// Skips a ticket whose segment will never arrive, because its process was killed before it wrote
+    /// anything. False if no later segment waits.
+    pub fn skip_lost_ticket(&mut self) -> bool {
+        let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
+            Record::Control(Control::Segment, ticket) => Some(ticket),
+            _ => None,
+        });
+        match (self.current, waiting.min()) {
+            (None, Some(ticket)) if ticket > self.next_ticket => {
+                self.next_ticket = ticket;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn replay_segment(
+        &mut self,
+        ring: usize,
+        dictionary: &impl Dictionary,
+    ) -> Result<Option<Step>, RecordError> {
+        while let Some(found) = self.threads[ring].peek() {
+            match found {
+                Record::Access { index, write, size, address } => {
+                    let thread = &mut self.threads[ring];
+                    let relocation = &self.images.get(thread.image)?.relocation;
+                    let access = accesses::access(relocation.relocate(address), size, write);
+                    thread.pieces.push((index, access));
+                }
+                Record::Block(number) => {
+                    let start = self.block_start(ring, number, dictionary)?;
+                    self.finish_block(ring, Some(start))?;
+                    self.threads[ring].block = Some(number);
+                    if self.output.as_ref().is_some_and(Output::is_full) {
+                        return Ok(None);
+                    }
+                }
+                Record::Control(control, payload) => {
+                    let Some(words) = self.threads[ring].words(control) else {
+                        return Ok(Some(Step::Starved));
+                    };
+                    self.threads[ring].position += 1 + control.words();
+                    match self.control(ring, control, payload, words, dictionary)? {
+                        None if self.current.is_none() => return Ok(None),
+                        None => continue,
+                        step => return Ok(step),
+                    }
+                }
+                Record::Invalid => return Err(RecordError::Damaged("an unknown record")),
+            }
+            self.threads[ring].position += 1;
+        }
+        Ok(Some(Step::Starved))
+    }
+
+    fn control(
+        &mut self,
+        ring: usize,
+        control: Control,
+        payload: u64,
+        words: [u64; SYSCALL_WORDS],
+        dictionary: &impl Dictionary,
+    ) -> Result<Option<Step>, RecordError> {
+        let image = self.threads[ring].image;
+        match control {
+            Control::End => {
+                let next = payload.checked_sub(1).map(|number| number as u32);
+                let next = next.map(|number| self.block_start(ring, number, dictionary));
+                self.finish_block(ring, next.transpose()?)?;
+                self.current = None;
+            }
+            Control::ThreadEnd => {
+                // Killed in the middle of a segment.
+                self.finish_block(ring, None)?;
+                self.current = None;
+                self.end_thread(ring)?;
+            }
+            Control::Syscall => {
+                self.finish_block(ring, None)?;
+                let call = Syscall { number: payload, arguments: words };
+                self.threads[ring].syscall = Some(call);
+                if let Some(event) = call.begin() {
+                    self.event(ring, event)?;
+                }
+            }
+            Control::Return => self.end_call(ring, payload, words[0] as i64)?,
+            Control::Fork => {
+                self.finish_block(ring, None)?;
+                self.fork(ring, payload, words[0] != 0)?;
+            }
+            Control::Exit => {
+                self.finish_block(ring, None)?;
+                self.end_process(image)?;
+            }
+            Control::Image => {
+                self.images.load(image)?;
+                return Ok(Some(Step::Image { ring, image }));
+            }
+            Control::Start => return Ok(Some(Step::Start { ring, skipped: payload })),
+            Control::Segment | Control::ThreadStart => {
+                return Err(RecordError::Damaged("a segment inside another"));
+            }
+        }
+        Ok(None)
+    }
+
+    fn end_call(&mut self, ring: usize, number: u64, result: i64) -> Result<(), RecordError> {
+        let thread = &mut self.threads[ring];
+        let forked = thread.forks.take();
+        if let Some(child) = forked.filter(|_| is_failure(result)) {
+            self.end_process(child)?;
+        }
+        let thread = &mut self.threads[ring];
+        let Some(call) = thread.syscall.take().filter(|call| call.number == number) else {
+            return Ok(());
+        };
+        match call.end(result, &self.images.get(thread.image)?.space) {
+            Some(event) => self.event(ring, event),
+            None => Ok(()),
+        }
+    }
+
+    fn fork(&mut self, ring: usize, image: u64, shares: bool) -> Result<(), RecordError> {
+        let parent = self.threads[ring].image;
+        let child = self.images.fork(parent, image, shares)?;
+        self.threads[ring].forks = Some(image);
+        let place = self.place(ring)?;
+        if self.images.get(image)?.is_known
+            && let Some(output) = &mut self.output
+        {
+            output.event(place, ProgramEvent::Fork { child })?;
+        }
+        Ok(())
+    }
+
+    /// Process and thread of a ring.
+    fn place(&mut self, ring: usize) -> Result<Place, RecordError> {
+        let Thread { id, image, .. } = self.threads[ring];
+        Ok(Place { process: self.images.get(image)?.memory(), thread: id })
+    }
+
+    fn event(&mut self, ring: usize, event: ProgramEvent) -> Result<(), RecordError> {
+        let place = self.place(ring)?;
+        let image = self.images.get(self.threads[ring].image)?;
+        image.space.apply(&event);
+        if image.is_traced() {
+            put(&mut self.output, image, place, &event)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the mappings of an image to the trace when its recording starts. `present` returns the
+    /// runs of pages in a range that exist.
+    pub fn start_image(
+        &mut self,
+        ring: usize,
+        mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+    ) -> Result<(), RecordError> {
+        let place = self.place(ring)?;
+        let image = self.images.get(self.threads[ring].image)?;
+        let mut events = Vec::new();
+        match (image.is_known, image.is_mapped) {
+            // A later window: pages were touched since the last one.
+            (true, true) => {
+                events.extend(image.space.populating_events(present));
+            }
+            (is_known, _) => {
+                events.extend(is_known.then_some(ProgramEvent::Exec));
+                events.extend(image.space.events(&mut present));
+            }
+        }
+        (image.is_known, image.is_mapped) = (true, true);
+        for event in &events {
+            put(&mut self.output, image, place, event)?;
+        }
+        Ok(())
+    }
+
+    fn block_start(
+        &mut self,
+        ring: usize,
+        number: u32,
+        dictionary: &impl Dictionary,
+    ) -> Result<u64, RecordError> {
+        let relocation = &self.images.get(self.threads[ring].image)?.relocation;
+        self.blocks.load(number, dictionary, relocation)
+    }
+
+    /// Emits the executed instructions of the block that ran, now that its successor is known.
+    fn finish_block(&mut self, ring: usize, next: Option<u64>) -> Result<(), RecordError> {
+        let place = self.place(ring)?;
+        let thread = &mut self.threads[ring];
+        let image = self.images.get(thread.image)?;
+        // Other threads may still run for a moment after exit_group.
+        let (Some(number), Some(output), false) =
+            (thread.block.take(), &mut self.output, image.has_ended)
+        else {
+            thread.pieces.clear();
+            return Ok(());
+        };
+        let Some(block) = self.blocks.get(number) else { return Ok(()) };
+        let instructions = self.blocks.instructions(block);
+        let executed = executed(&self.blocks, block, next, &image.relocation);
+        let Some(first) = instructions.first() else { return Ok(()) };
+        let start = first.instruction.ip.value();
+        output
+            .begin_block(place, start..start.wrapping_add(block.end.wrapping_sub(block.start)))?;
+        let mut pieces = thread.pieces.as_slice();
+        for (index, decoded) in instructions[..executed].iter().enumerate() {
+            let own = pieces.iter().take_while(|(of, _)| usize::from(*of) <= index).count();
+            let (now, later) = pieces.split_at(own);
+            pieces = later;
+            let is_last = index + 1 == instructions.len();
+            if decoded.repeats && is_last {
+                let at = block.end.wrapping_sub(u64::from(decoded.instruction.length));
+                let goes_on = next == Some(at);
+                repeat(&mut thread.repetition, decoded, now, goes_on, |instruction, accesses| {
+                    output.push(instruction, accesses)
+                })?;
+                continue;
+            }
+            self.joined.clear();
+            if !now.is_empty() {
+                accesses::join(decoded, now, &mut self.joined);
+            }
+            if is_last && decoded.instruction.branch == Branch::Conditional {
+                let taken = next.is_some_and(|next| next != block.end);
+                output.push(&Instruction { taken, ..decoded.instruction }, &self.joined)?;
+            } else {
+                output.push(&decoded.instruction, &self.joined)?;
+            }
+        }
+        thread.pieces.clear();
+        Ok(())
+    }
+}
+
+/// Writes an event of an image to the trace, at native addresses.
+fn put<S: Sink>(
+    output: &mut Option<Output<S>>,
+    image: &Image,
+    place: Place,
+    event: &ProgramEvent,
+) -> Result<(), RecordError> {
+    let Some(output) = output else { return Ok(()) };
+    for event in image.relocation.relocate_event(event) {
+        output.event(place, event)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

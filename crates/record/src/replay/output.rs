@@ -1,0 +1,189 @@
+//! The destination of replayed instructions, with counts.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use perforate_trace::TraceWriter;
+use perforate_types::{Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
+
+use crate::RecordError;
+
+/// A destination of instructions and events in program order.
+pub trait Sink {
+    /// One instruction with its accesses.
+    fn push(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), RecordError>;
+
+    /// One event, before the next instruction.
+    fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
+}
+
+impl Sink for TraceWriter {
+    fn push(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), RecordError> {
+        Ok(TraceWriter::push(self, instruction, accesses)?)
+    }
+
+    fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
+        Ok(TraceWriter::event(self, event)?)
+    }
+}
+
+/// Size of the table of recently touched pages, which saves most look-ups in the set.
+const RECENT_PAGES: usize = 1 << 12;
+/// Bits of a virtual page number.
+const PAGE_BITS: u32 = 36;
+
+/// Process and thread of an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The process.
+    pub process: ProcessId,
+    /// Its thread.
+    pub thread: ThreadId,
+}
+
+/// Counts of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCounts {
+    /// Instructions recorded.
+    pub instructions: u64,
+    /// Distinct 4KB pages of data and code.
+    pub pages_touched: u64,
+}
+
+/// A sink with counts, a limit, and the running process and thread.
+pub struct Output<S> {
+    /// The destination.
+    pub sink: S,
+    /// Instructions so far.
+    pub instructions: u64,
+    /// Memory accesses so far.
+    pub accesses: u64,
+    limit: u64,
+    place: Place,
+    /// Instructions of the running process that are not in `processes` yet.
+    uncounted: u64,
+    processes: Vec<ProcessCounts>,
+    /// Touched pages, with the process above the page number.
+    pages: HashSet<u64>,
+    recent: Vec<u64>,
+}
+
+impl<S: Sink> Output<S> {
+    /// Takes at most `limit` instructions.
+    pub fn new(sink: S, limit: u64) -> Self {
+        Self {
+            sink,
+            instructions: 0,
+            accesses: 0,
+            limit,
+            place: Place::default(),
+            uncounted: 0,
+            processes: Vec::new(),
+            pages: HashSet::new(),
+            recent: vec![u64::MAX; RECENT_PAGES],
+        }
+    }
+
+    /// True if the limit is reached.
+    pub fn is_full(&self) -> bool {
+        self.instructions >= self.limit
+    }
+
+    /// Counts of each process so far, by number.
+    pub fn processes(&mut self) -> &[ProcessCounts] {
+        self.count();
+        &self.processes
+    }
+
+    /// `place` executes a block in `code`; the next instructions pushed belong to it.
+    pub fn begin_block(&mut self, place: Place, code: Range<u64>) -> Result<(), RecordError> {
+        if self.is_full() {
+            return Ok(());
+        }
+        self.switch(place)?;
+        self.touch(code.start);
+        self.touch(code.end.saturating_sub(1).max(code.start));
+        Ok(())
+    }
+
+    /// Adds an instruction of the last block begun; ignored beyond the limit.
+    #[inline]
+    pub fn push(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), RecordError> {
+        if self.is_full() {
+            return Ok(());
+        }
+        for access in accesses {
+            let first = access.address.value();
+            let last = first.wrapping_add(u64::from(access.size.saturating_sub(1)));
+            self.touch(first);
+            if first >> 12 != last >> 12 {
+                self.touch(last);
+            }
+        }
+        self.instructions += 1;
+        self.uncounted += 1;
+        self.accesses += accesses.len() as u64;
+        self.sink.push(instruction, accesses)
+    }
+
+    /// Adds an event; ignored beyond the limit.
+    pub fn event(&mut self, place: Place, event: ProgramEvent) -> Result<(), RecordError> {
+        if self.is_full() {
+            return Ok(());
+        }
+        self.switch(place)?;
+        self.sink.event(event)
+    }
+
+    /// Adds an event that belongs to no thread.
+    pub fn common_event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
+        if self.is_full() { Ok(()) } else { self.sink.event(event) }
+    }
+
+    fn switch(&mut self, place: Place) -> Result<(), RecordError> {
+        if self.place == place {
+            return Ok(());
+        }
+        self.count();
+        self.place = place;
+        let Place { process, thread } = place;
+        self.sink.event(ProgramEvent::Switch { process, thread })
+    }
+
+    fn counts(&mut self) -> &mut ProcessCounts {
+        let process = usize::from(self.place.process.0);
+        if self.processes.len() <= process {
+            self.processes.resize(process + 1, ProcessCounts::default());
+        }
+        &mut self.processes[process]
+    }
+
+    fn count(&mut self) {
+        let uncounted = std::mem::take(&mut self.uncounted);
+        self.counts().instructions += uncounted;
+    }
+
+    #[inline]
+    fn touch(&mut self, address: u64) {
+        let page = address >> 12 | u64::from(self.place.process.0) << PAGE_BITS;
+        let recent = &mut self.recent[page as usize % RECENT_PAGES];
+        if *recent != page {
+            *recent = page;
+            if self.pages.insert(page) {
+                self.counts().pages_touched += 1;
+            }
+        }
+    }
+}

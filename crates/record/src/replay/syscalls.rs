@@ -1,0 +1,203 @@
+//! Converts system calls that change the address space to program events.
+
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
+
+use super::address_space::AddressSpace;
+use crate::process_memory::PAGE_BYTES;
+
+/// Numbers of the reported system calls (Linux on x86-64).
+pub mod number {
+    #![allow(missing_docs)]
+    pub const MMAP: u64 = 9;
+    pub const MPROTECT: u64 = 10;
+    pub const MUNMAP: u64 = 11;
+    pub const BRK: u64 = 12;
+    pub const MREMAP: u64 = 25;
+    pub const MADVISE: u64 = 28;
+    pub const EXECVE: u64 = 59;
+    pub const EXECVEAT: u64 = 322;
+}
+
+const PROT_READ: u64 = 1;
+const PROT_WRITE: u64 = 2;
+const PROT_EXEC: u64 = 4;
+const MAP_TYPE: u64 = 0xf;
+const MAP_PRIVATE: u64 = 2;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_POPULATE: u64 = 0x8000;
+const MREMAP_DONTUNMAP: u64 = 4;
+
+/// A system call of the recorded program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Syscall {
+    /// Its number.
+    pub number: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+impl Syscall {
+    /// The event that takes effect when the call begins. Only munmap has one: otherwise another
+    /// thread's mapping of the same range could come first in the trace.
+    pub fn begin(&self) -> Option<ProgramEvent> {
+        let [start, length, ..] = self.arguments;
+        let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
+        is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
+    }
+
+    /// The event that has taken effect when the call returns `result`.
+    pub fn end(&self, result: i64, space: &AddressSpace) -> Option<ProgramEvent> {
+        if is_failure(result) {
+            return None;
+        }
+        let [first, second, third, fourth, ..] = self.arguments;
+        let length = round_up(second);
+        match self.number {
+            number::MMAP => Some(ProgramEvent::Map {
+                start: address(result as u64),
+                length,
+                permissions: permissions(third),
+                accessible: is_accessible(third),
+                backing: if fourth & MAP_ANONYMOUS != 0 {
+                    Backing::Anonymous
+                } else {
+                    Backing::File
+                },
+                shared: fourth & MAP_TYPE != MAP_PRIVATE,
+                populate: fourth & MAP_POPULATE != 0,
+            }),
+            number::MPROTECT if length != 0 => Some(ProgramEvent::Protect {
+                start: address(first),
+                length,
+                permissions: permissions(third),
+                accessible: is_accessible(third),
+            }),
+            number::MADVISE if length != 0 => {
+                let advice = advice(third as i32);
+                Some(ProgramEvent::Advise { start: address(first), length, advice })
+            }
+            number::MREMAP if fourth & MREMAP_DONTUNMAP == 0 => Some(ProgramEvent::Remap {
+                from: address(first),
+                from_length: length,
+                to: address(result as u64),
+                to_length: round_up(third),
+            }),
+            number::BRK => brk(result as u64, space),
+            _ => None,
+        }
+    }
+
+    /// True for calls that replace the program if they succeed.
+    pub fn is_exec(&self) -> bool {
+        matches!(self.number, number::EXECVE | number::EXECVEAT)
+    }
+}
+
+/// True for results that are error codes.
+pub fn is_failure(result: i64) -> bool {
+    (-4095..0).contains(&result)
+}
+
+/// The heap spans whole pages; the first call only queries its start.
+fn brk(end: u64, space: &AddressSpace) -> Option<ProgramEvent> {
+    let end = round_up(end);
+    let start = space.heap_start().unwrap_or(end);
+    Some(ProgramEvent::Brk { start: address(start), end: address(end.max(start)) })
+}
+
+fn address(value: u64) -> VirtualAddress {
+    VirtualAddress::new(value)
+}
+
+fn round_up(length: u64) -> u64 {
+    length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
+}
+
+/// Permissions of protection flags.
+fn permissions(protection: u64) -> Permissions {
+    Permissions {
+        write: protection & PROT_WRITE != 0,
+        execute: protection & PROT_EXEC != 0,
+        user: true,
+    }
+}
+
+fn is_accessible(protection: u64) -> bool {
+    protection & (PROT_READ | PROT_WRITE | PROT_EXEC) != 0
+}
+
+fn advice(number: i32) -> Advice {
+    match number {
+        4 => Advice::DontNeed,
+        8 => Advice::Free,
+        14 => Advice::HugePage,
+        15 => Advice::NoHugePage,
+        other => Advice::Other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(number: u64, arguments: [u64; 6], result: i64) -> Option<ProgramEvent> {
+        Syscall { number, arguments }.end(result, &AddressSpace::default())
+    }
+
+    #[test]
+    fn mmap_as_malloc_calls_it() {
+        // mmap(NULL, 135169, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)
+        let event = end(number::MMAP, [0, 135_169, 3, 0x22, u64::MAX, 0], 0x40_0300_0000);
+        let expected = ProgramEvent::Map {
+            start: VirtualAddress::new(0x40_0300_0000),
+            length: 0x22000,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        assert_eq!(event, Some(expected));
+        assert_eq!(end(number::MMAP, [0, 4096, 3, 0x22, 0, 0], -12), None, "ENOMEM");
+    }
+
+    #[test]
+    fn shared_files_and_reservations() {
+        let Some(ProgramEvent::Map { backing, shared, .. }) =
+            end(number::MMAP, [0, 4096, 1, 0x1, 3, 0], 0x40_0300_0000)
+        else {
+            panic!("a map event")
+        };
+        assert_eq!((backing, shared), (Backing::File, true));
+        let Some(ProgramEvent::Map { accessible, .. }) =
+            end(number::MMAP, [0, 4096, 0, 0x4022, 0, 0], 0x40_0300_0000)
+        else {
+            panic!("a map event")
+        };
+        assert!(!accessible);
+    }
+
+    #[test]
+    fn the_heap_starts_where_the_first_call_says() {
+        let mut space = AddressSpace::default();
+        for (result, start, heap_end) in [
+            (0x40_0000_c123, 0x40_0000_d000, 0x40_0000_d000),
+            (0x40_0002_e123, 0x40_0000_d000, 0x40_0002_f000),
+        ] {
+            let call = Syscall { number: number::BRK, arguments: [0; 6] };
+            let event = call.end(result, &space).unwrap();
+            let (start, end) = (VirtualAddress::new(start), VirtualAddress::new(heap_end));
+            assert_eq!(event, ProgramEvent::Brk { start, end });
+            space.apply(&event);
+        }
+    }
+
+    #[test]
+    fn unmap_takes_effect_at_once() {
+        let call = |arguments| Syscall { number: number::MUNMAP, arguments };
+        let expected =
+            ProgramEvent::Unmap { start: VirtualAddress::new(0x40_0000_1000), length: 4096 };
+        assert_eq!(call([0x40_0000_1000, 1, 0, 0, 0, 0]).begin(), Some(expected));
+        assert_eq!(call([1, 4096, 0, 0, 0, 0]).begin(), None, "EINVAL");
+    }
+}

@@ -1,0 +1,313 @@
+//! Replays of hand-written records.
+
+use super::syscalls::number;
+use super::*;
+use crate::instructions::blocks::dictionary_entry;
+use crate::record::{access, access_template, control};
+use perforate_types::{Instruction, ProcessId};
+
+/// A sink that keeps everything.
+#[derive(Default)]
+struct Kept {
+    instructions: Vec<(u64, bool, Vec<MemoryAccess>)>,
+    events: Vec<(usize, ProgramEvent)>,
+}
+
+impl Sink for Kept {
+    fn push(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), RecordError> {
+        let instruction = (instruction.ip.value(), instruction.taken, accesses.to_vec());
+        self.instructions.push(instruction);
+        Ok(())
+    }
+
+    fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
+        self.events.push((self.instructions.len(), event));
+        Ok(())
+    }
+}
+
+/// Block 0 at 0x1000: mov [rdi], eax; jne 0x1000. Block 1 at 0x1004: rep movsb. Block 2, the
+/// same alone at 0x1004. Block 3 at 0x1006: lock add [rdi], eax; ret.
+fn dictionary() -> Vec<Vec<u8>> {
+    vec![
+        dictionary_entry(0x1000, &[&[0x89, 0x07], &[0x75, 0xfc]]),
+        dictionary_entry(0x1004, &[&[0xf3, 0xa4]]),
+        dictionary_entry(0x1004, &[&[0xf3, 0xa4]]),
+        dictionary_entry(0x1006, &[&[0xf0, 0x01, 0x07], &[0xc3]]),
+    ]
+}
+
+/// The record of an execution of a block.
+fn block(number: u32) -> u64 {
+    record::block(number, 1)
+}
+
+/// Records of a thread of image 0, which is process 0 of the trace.
+fn thread(records: &[u64]) -> Vec<u64> {
+    [&[control(Control::ThreadStart, 0), 100], records].concat()
+}
+
+fn batch(ring: usize, records: Vec<u64>) -> Batch {
+    Batch { ring, records, answer: None }
+}
+
+/// A replay with a process that is in the trace.
+fn started(limit: u64) -> Replay<Kept> {
+    let mut replay = Replay::new();
+    replay.output = Some(Output::new(Kept::default(), limit));
+    replay.images.load(0).unwrap();
+    let image = replay.images.get(0).unwrap();
+    (image.is_known, image.is_mapped) = (true, true);
+    replay
+}
+
+fn replay_of(rings: &[&[u64]], limit: u64) -> (Replay<Kept>, Step) {
+    let mut replay = started(limit);
+    for (ring, records) in rings.iter().enumerate() {
+        replay.add(batch(ring, thread(records)));
+    }
+    let step = replay.advance(&dictionary()).unwrap();
+    (replay, step)
+}
+
+fn kept(replay: Replay<Kept>) -> Kept {
+    replay.output.unwrap().sink
+}
+
+fn segment(ticket: u64) -> u64 {
+    control(Control::Segment, ticket)
+}
+
+fn end(next: u64) -> u64 {
+    control(Control::End, next)
+}
+
+fn byte(write: bool, address: u64) -> u64 {
+    access(access_template(0), write, 0, address)
+}
+
+#[test]
+fn a_branch_is_taken_if_the_next_block_is_elsewhere() {
+    let store = access(access_template(0), true, 2, 0x5000);
+    let records = [segment(0), block(0), store, block(0), store, block(3), end(0)];
+    let (replay, step) = replay_of(&[&records], u64::MAX);
+    assert_eq!(step, Step::Starved);
+    let taken: Vec<(u64, bool)> =
+        kept(replay).instructions.iter().map(|(ip, taken, _)| (*ip, *taken)).collect();
+    // The second jne falls through to 0x1004, but block 3 at 0x1006 follows: taken as well.
+    let expected = [
+        (0x1000, false),
+        (0x1002, true),
+        (0x1000, false),
+        (0x1002, true),
+        (0x1006, false),
+        (0x1009, true),
+    ];
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn the_end_of_a_segment_names_what_follows() {
+    // Next block 1 (written as 2) lies right behind block 0: not taken.
+    let (replay, _) = replay_of(&[&[segment(0), block(0), end(2)]], u64::MAX);
+    assert!(!kept(replay).instructions[1].1);
+    let (replay, _) = replay_of(&[&[segment(0), block(0), end(1)]], u64::MAX);
+    assert!(kept(replay).instructions[1].1);
+}
+
+#[test]
+fn segments_of_two_threads_follow_their_tickets() {
+    let first = [segment(0), block(3), end(0), segment(2), block(3), end(0)];
+    let second = [segment(1), block(0), end(0)];
+    let (replay, _) = replay_of(&[&first, &second], u64::MAX);
+    let kept = kept(replay);
+    let ips: Vec<u64> = kept.instructions.iter().map(|(ip, ..)| *ip).collect();
+    assert_eq!(ips, [0x1006, 0x1009, 0x1000, 0x1002, 0x1006, 0x1009]);
+    assert_eq!(kept.events, [(2, switch(0, 1)), (4, switch(0, 0))]);
+}
+
+#[test]
+fn missing_tickets_are_awaited() {
+    let (mut replay, step) = replay_of(&[&[segment(1), block(3), end(0)]], u64::MAX);
+    assert_eq!(step, Step::Starved);
+    assert_eq!(replay.output.as_ref().unwrap().instructions, 0);
+    replay.add(batch(1, thread(&[segment(0), block(0), end(0)])));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert_eq!(kept(replay).instructions[0].0, 0x1000, "ticket 0 first");
+}
+
+#[test]
+fn iterations_of_a_repeated_copy_are_one_instruction() {
+    let mut records = vec![segment(0), block(1)];
+    for offset in 0..3 {
+        records.extend([byte(false, 0x5000 + offset), byte(true, 0x6000 + offset), block(2)]);
+    }
+    // The last time nothing is left to copy.
+    records.extend([block(3), end(0)]);
+    let (replay, _) = replay_of(&[&records], u64::MAX);
+    let kept = kept(replay);
+    let moved = vec![accesses::access(0x5000, 3, false), accesses::access(0x6000, 3, true)];
+    assert_eq!(kept.instructions[0], (0x1004, false, moved));
+    assert_eq!(kept.instructions[1].0, 0x1006);
+}
+
+#[test]
+fn a_block_left_early_is_cut_short() {
+    // Block 4 has three instructions; the emulator leaves it before the second, runs that from
+    // block 5, and nothing is recorded twice.
+    let mut entries = dictionary();
+    entries.push(dictionary_entry(0x2000, &[&[0x90], &[0x89, 0x07], &[0x90]]));
+    entries.push(dictionary_entry(0x2001, &[&[0x89, 0x07], &[0x90]]));
+    let mut replay = started(u64::MAX);
+    let records = thread(&[segment(0), block(4), block(5), end(0)]);
+    replay.add(batch(0, records));
+    replay.advance(&entries).unwrap();
+    let ips: Vec<u64> = kept(replay).instructions.iter().map(|(ip, ..)| *ip).collect();
+    assert_eq!(ips, [0x2000, 0x2001, 0x2003]);
+}
+
+#[test]
+fn system_calls_become_events_in_their_place() {
+    let call = control(Control::Syscall, number::MUNMAP);
+    let words = [0x10_0000, 4096, 0, 0, 0, 0];
+    let mut records = vec![segment(0), block(3), call];
+    records.extend(words);
+    records.extend([end(0), segment(1), control(Control::Return, number::MUNMAP), 0, end(0)]);
+    let (replay, _) = replay_of(&[&records], u64::MAX);
+    let start = perforate_types::VirtualAddress::new(0x10_0000);
+    assert_eq!(kept(replay).events, [(2, ProgramEvent::Unmap { start, length: 4096 })]);
+}
+
+#[test]
+fn the_limit_is_exact() {
+    let records = [segment(0), block(3), block(3), block(3), end(0)];
+    let (replay, step) = replay_of(&[&records], 3);
+    assert_eq!(step, Step::Full);
+    assert_eq!(kept(replay).instructions.len(), 3);
+}
+
+#[test]
+fn damage_is_an_error() {
+    for records in [
+        &[block(0)][..],
+        &[segment(0), block(99)],
+        &[segment(0), segment(1)],
+        &[segment(0), u64::MAX],
+    ] {
+        let mut replay = started(u64::MAX);
+        replay.add(batch(0, thread(records)));
+        let error = replay.advance(&dictionary()).unwrap_err();
+        assert!(matches!(error, RecordError::Damaged(_)), "{records:x?}");
+    }
+}
+
+/// Records of the first thread of another image.
+fn other_image(image: u64, records: &[u64]) -> Vec<u64> {
+    [&[control(Control::ThreadStart, image), 100 + image], records].concat()
+}
+
+fn switch(process: u16, thread: u16) -> ProgramEvent {
+    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) }
+}
+
+#[test]
+fn forks_come_before_the_childs_instructions() {
+    let fork = control(Control::Fork, 1);
+    let parent = [segment(0), block(0), fork, 0, end(0), segment(2), block(0), end(0)];
+    let child = [segment(1), block(3), control(Control::Exit, 1), end(0)];
+    let mut replay = started(u64::MAX);
+    // The child's records come first.
+    replay.add(batch(1, other_image(1, &child)));
+    replay.add(batch(0, thread(&parent)));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    let (child, exit) = (ProcessId(1), ProgramEvent::Exit { process: ProcessId(1) });
+    let kept = kept(replay);
+    let ips: Vec<u64> = kept.instructions.iter().map(|(ip, ..)| *ip).collect();
+    assert_eq!(ips[2..4], [0x1006, 0x1009]);
+    // Thread 0 is the parent's: rings are looked at in order.
+    let expected =
+        [(2, ProgramEvent::Fork { child }), (2, switch(1, 1)), (4, exit), (4, switch(0, 0))];
+    assert_eq!(kept.events, expected);
+}
+
+#[test]
+fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
+    let parent = [segment(0), block(0), control(Control::Fork, 1), 1, end(0)];
+    let exec = control(Control::Syscall, number::EXECVE);
+    let child = [segment(1), block(3), exec, 0, 0, 0, 0, 0, 0, end(0)];
+    let thread_end = control(Control::ThreadEnd, 0);
+    let program = [segment(2), control(Control::Image, 2), end(0), segment(3)];
+    let program = [&program[..], &[control(Control::Start, 0), 1, end(0)]].concat();
+    let program = [&program[..], &[segment(4), block(3), end(0)]].concat();
+    let mut replay = started(u64::MAX);
+    replay.add(batch(0, thread(&parent)));
+    replay.add(batch(1, other_image(1, &[&child[..], &[thread_end]].concat())));
+    // The same process of the operating system, 101, with the next image.
+    let mut records = other_image(2, &program);
+    records[1] = 101;
+    replay.add(batch(2, records));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 2, image: 2 });
+    let start = Step::Start { ring: 2, skipped: 0 };
+    assert_eq!(replay.advance(&dictionary()).unwrap(), start);
+    replay.start_image(2, |_| Vec::new()).unwrap();
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    // No fork: the parent's pages are not shared, and process 1 begins empty.
+    assert_eq!(kept(replay).events, [(2, switch(0, 1)), (4, switch(1, 2))]);
+}
+
+#[test]
+fn a_program_that_is_replaced_loses_its_memory() {
+    let exec = control(Control::Syscall, number::EXECVE);
+    let before = [segment(0), block(3), exec, 0, 0, 0, 0, 0, 0, end(0)];
+    let after = [segment(1), control(Control::Image, 1), end(0)];
+    let after = [&after[..], &[segment(2), control(Control::Start, 0), 1, end(0)]].concat();
+    let after = [&after[..], &[segment(3), block(0), end(0)]].concat();
+    let mut replay = started(u64::MAX);
+    let first = [&thread(&before)[..], &[control(Control::ThreadEnd, 0)]].concat();
+    replay.add(batch(0, first));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert!(replay.images.is_any_alive(), "the next image is on its way");
+    let mut records = other_image(1, &after);
+    records[1] = 100;
+    replay.add(batch(0, records));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 0, image: 1 });
+    replay.advance(&dictionary()).unwrap();
+    replay.start_image(0, |_| Vec::new()).unwrap();
+    replay.advance(&dictionary()).unwrap();
+    assert_eq!(kept(replay).events, [(2, switch(0, 1)), (2, ProgramEvent::Exec)]);
+}
+
+#[test]
+fn a_killed_process_leaves_no_gap() {
+    let fork = [segment(0), control(Control::Fork, 1), 0, end(0)];
+    let call = control(Control::Return, 57);
+    let after = [segment(3), call, 101, block(3), end(0)];
+    // Killed in a block; another thread of it was killed before it wrote its ticket, 2.
+    let killed = [segment(1), block(0), control(Control::ThreadEnd, 0)];
+    let mut replay = started(u64::MAX);
+    replay.add(batch(0, thread(&[&fork[..], &after].concat())));
+    replay.add(batch(1, other_image(1, &killed)));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert!(replay.skip_lost_ticket());
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert!(!replay.skip_lost_ticket());
+    let kept = kept(replay);
+    let exit = ProgramEvent::Exit { process: ProcessId(1) };
+    assert!(kept.events.contains(&(2, exit)), "{:?}", kept.events);
+    assert_eq!(kept.instructions.len(), 4);
+}
+
+#[test]
+fn a_fork_that_fails_leaves_no_process() {
+    let call = control(Control::Syscall, 57);
+    let (fork, back) = (control(Control::Fork, 1), control(Control::Return, 57));
+    let records = [segment(0), call, 0, 0, 0, 0, 0, 0, fork, 0, end(0), segment(1), back];
+    let records = [&records[..], &[-11_i64 as u64, end(0)]].concat();
+    let (replay, _) = replay_of(&[&records], u64::MAX);
+    let exit = ProgramEvent::Exit { process: ProcessId(1) };
+    assert_eq!(kept(replay).events.last(), Some(&(0, exit)));
+}

@@ -1,0 +1,529 @@
+//! Records real programs and checks their traces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use perforate_record::{
+    Ending, RecordError, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
+};
+use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId, VirtualAddress};
+
+use crate::{is_missing, read};
+
+fn emulator_is_missing() -> bool {
+    is_missing("qemu-x86_64", "qemu-user")
+}
+
+fn options(output: &Path, program: &[&str]) -> RecordOptions {
+    RecordOptions::new(output, program.iter().map(OsString::from).collect())
+}
+
+fn record_quietly(options: RecordOptions) -> Result<RecordSummary, RecordError> {
+    record(options, &mut |_| {})
+}
+
+/// Compiles a C program; none where there is no compiler.
+fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(flags).arg("-O1").arg("-o").arg(&program).arg(&file);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        println!("skipped: no C compiler");
+        return None;
+    }
+    Some(program.to_str().unwrap().to_owned())
+}
+
+/// Each instruction is where the one before it leads, within one thread.
+fn assert_flow_is_whole(trace: &Chunk) -> usize {
+    let mut breaks = 0;
+    for pair in trace.instructions.windows(2) {
+        let follows = pair[0].ip.value() + u64::from(pair[0].length) == pair[1].ip.value();
+        let repeats = pair[0].ip == pair[1].ip;
+        breaks += usize::from(!pair[0].taken && !follows && !repeats);
+    }
+    breaks
+}
+
+#[test]
+fn ls_is_recorded_whole() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ls.trace");
+    let mut reports = 0;
+    let summary = record(options(&file, &["ls", "-d", "/"]), &mut |_| reports += 1).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert_eq!((summary.threads, summary.instructions_skipped), (1, 0));
+    assert!(reports > 0);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), summary.bytes);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+
+    let trace = read(&file);
+    assert_eq!(trace.instructions.len() as u64, summary.instructions);
+    assert_eq!(trace.accesses.len() as u64, summary.accesses);
+    assert!(trace.instructions.len() > 50_000);
+    assert_accesses_are_mapped(&trace);
+    assert_eq!(assert_flow_is_whole(&trace), 0);
+    let last = trace.events.last().unwrap();
+    assert!(matches!(last.1, ProgramEvent::Exit { .. }));
+    let has_stack = trace.events.iter().any(|(at, event)| {
+        matches!(event, ProgramEvent::Map { backing: Backing::Stack, .. }) && *at == 0
+    });
+    assert!(has_stack);
+    let calls = trace.instructions.iter().filter(|i| i.branch == Branch::Call).count();
+    let indirect = trace.instructions.iter().filter(|i| i.branch == Branch::IndirectCall).count();
+    let returns = trace.instructions.iter().filter(|i| i.branch == Branch::Return).count();
+    let difference = (calls + indirect).abs_diff(returns);
+    assert!(difference * 10 < returns, "{calls} + {indirect} calls, {returns} returns");
+}
+
+#[test]
+fn skip_and_limit() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let mut limited = options(&file, &["sh", "-c", script]);
+    limited.selection =
+        Selection { skip: 1_000_000, instructions: Some(50_000), ..Selection::default() };
+    let summary = record_quietly(limited).unwrap();
+    assert_eq!((summary.ending, summary.instructions), (Ending::Limit, 50_000));
+    let skipped = summary.instructions_skipped;
+    assert!((1_000_000..1_010_000).contains(&skipped), "{skipped}");
+    let trace = read(&file);
+    assert_eq!(trace.instructions.len(), 50_000);
+    assert_accesses_are_mapped(&trace);
+    assert_eq!(assert_flow_is_whole(&trace), 0);
+
+    let mut beyond = options(&folder.path().join("none.trace"), &["true"]);
+    beyond.selection.skip = 1 << 40;
+    let error = record_quietly(beyond).unwrap_err();
+    assert!(matches!(error, RecordError::EndedWhileSkipping { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no second trace");
+}
+
+#[test]
+fn stopping_leaves_a_valid_trace() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let endless = options(&file, &["sh", "-c", "while :; do :; done"]);
+    let stop = endless.stop.clone();
+    let summary = record(endless, &mut |progress| {
+        stop.store(progress.instructions > 100_000, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert_eq!(summary.ending, Ending::Stopped);
+    assert_eq!(read(&file).instructions.len() as u64, summary.instructions);
+}
+
+#[test]
+fn a_program_that_replaces_itself_is_followed() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let summary = record_quietly(options(&file, &["sh", "-c", "exec ls -d /"])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    let [process] = &summary.processes[..] else { panic!("{:?}", summary.processes) };
+    let names: Vec<_> = process.programs.iter().map(|path| path.file_name().unwrap()).collect();
+    assert_eq!(names, ["sh", "ls"]);
+    let trace = read(&file);
+    let execs = trace.events.iter().filter(|(_, event)| *event == ProgramEvent::Exec);
+    assert_eq!(execs.count(), 1);
+    assert!(matches!(trace.events.last().unwrap().1, ProgramEvent::Exit { .. }));
+}
+
+/// The programs of each process, by name.
+fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
+    let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    summary.processes.iter().map(|process| process.programs.iter().map(name).collect()).collect()
+}
+
+/// All instructions and accesses of a process lie in memory that the events before have mapped in
+/// it, accessibly.
+fn assert_accesses_are_mapped(trace: &Chunk) {
+    let mut spaces: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
+    let (mut current, mut events) = (0, trace.events.iter().peekable());
+    let mut accesses = trace.accesses.iter();
+    let pages = |start: &VirtualAddress, length: u64| {
+        start.page().number()..(start.value() + length).div_ceil(4096)
+    };
+    for (index, instruction) in trace.instructions.iter().enumerate() {
+        while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+            let space = spaces.entry(current).or_default();
+            match event {
+                ProgramEvent::Map { start, length, accessible: true, .. }
+                | ProgramEvent::Protect { start, length, accessible: true, .. } => {
+                    space.extend(pages(start, *length));
+                }
+                ProgramEvent::Map { start, length, .. }
+                | ProgramEvent::Protect { start, length, .. }
+                | ProgramEvent::Unmap { start, length } => {
+                    let gone = pages(start, *length);
+                    space.retain(|page| !gone.contains(page));
+                }
+                ProgramEvent::Remap { to, to_length, .. } => space.extend(pages(to, *to_length)),
+                ProgramEvent::Brk { start, end } => {
+                    space.extend(pages(start, end.value() - start.value()));
+                }
+                ProgramEvent::Fork { child } => {
+                    let copy = space.clone();
+                    spaces.insert(child.0, copy);
+                }
+                ProgramEvent::Exec => space.clear(),
+                ProgramEvent::Exit { process } => {
+                    spaces.remove(&process.0);
+                }
+                ProgramEvent::Switch { process, .. } => current = process.0,
+                ProgramEvent::Advise { .. } | ProgramEvent::Gap { .. } => {}
+            }
+        }
+        let space = spaces.entry(current).or_default();
+        assert!(space.contains(&instruction.ip.page().number()), "{index}: {instruction:x?}");
+        for access in accesses.by_ref().take(instruction.accesses.into()) {
+            let page = access.address.page().number();
+            assert!(space.contains(&page), "process {current}, {index}: {access:x?}");
+        }
+    }
+}
+
+#[test]
+fn a_compiler_and_its_children_are_recorded() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int f(int a) { return a * 3; }";
+    let Some(_) =
+        compile(folder.path(), &format!("{source} int main(void) {{ return f(0); }}"), &[])
+    else {
+        return;
+    };
+    let (input, object) = (folder.path().join("program.c"), folder.path().join("program.o"));
+    let file = folder.path().join("cc.trace");
+    let line = format!("cc -c {} -o {} && echo done", input.display(), object.display());
+    let summary = record_quietly(options(&file, &["sh", "-c", &line])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert!(object.exists(), "the compiler did its work");
+    let found = programs(&summary);
+    for wanted in ["cc1", "as"] {
+        assert!(found.iter().flatten().any(|name| name == wanted), "{wanted}: {found:?}");
+    }
+    assert_eq!(found[0], ["sh"], "dash starts the compiler in a process of its own");
+    let trace = read(&file);
+    let recorded: u64 = summary.processes.iter().map(|process| process.instructions).sum();
+    assert_eq!(recorded, trace.instructions.len() as u64);
+    assert_accesses_are_mapped(&trace);
+    let exits = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Exit { .. }));
+    assert_eq!(exits.count(), summary.processes.len());
+}
+
+/// The script kills `tee` once that has echoed a line.
+#[test]
+fn scripts_pipes_and_killed_children() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(
+        &script,
+        "#!/bin/sh -e\ncd $(dirname $0)\nmkfifo in out\ntee < in > out &\nexec 3> in 4< out\n\
+         echo hello >&3\nread line <&4\nkill -9 $!\nwait $! || echo $0 $1\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    let output = folder.path().join("output");
+    let file = folder.path().join("sh.trace");
+    let line = format!("{} 'two words' | cat > {}", script.display(), output.display());
+    let summary = record_quietly(options(&file, &["sh", "-c", &line])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    let written = std::fs::read_to_string(&output).unwrap();
+    assert_eq!(written, format!("{} two words\n", script.display()));
+    let found = programs(&summary);
+    let names: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
+    assert!(names.contains(&"cat") && names.contains(&"tee"), "{found:?}");
+    assert_accesses_are_mapped(&read(&file));
+}
+
+#[test]
+fn execve_keeps_the_environment_and_its_errors() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = r#"
+        #include <errno.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(int count, char **arguments) {
+            if (count > 1)
+                return strcmp(arguments[0], "another name") || strcmp(getenv("KEY"), "value");
+            char *line[] = {"another name", "argument", 0}, *environment[] = {"KEY=value", 0};
+            execve("/no/such/program", line, environment);
+            if (errno != ENOENT) return 10;
+            execve("/etc/passwd", line, environment);
+            if (errno != EACCES) return 11;
+            execve((char *)16, line, environment);
+            if (errno != EFAULT) return 12;
+            execve("/proc/self/exe", line, environment);
+            return 13;
+        }"#;
+    let Some(program) = compile(folder.path(), source, &[]) else { return };
+    let file = folder.path().join("exec.trace");
+    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert_eq!(programs(&summary).concat().len(), 2, "itself, again");
+    assert_accesses_are_mapped(&read(&file));
+}
+
+/// Passes 16 times over a page for each of `rounds`, in a function, between markers.
+const ROUNDS: &str = r#"
+    #include "perforate.h"
+    #include <sys/prctl.h>
+    volatile long memory[512 * 64];
+    __attribute__((noinline)) void work(int page) {
+        for (int i = 0; i < 512 * 16; i++) memory[page * 512 + i % 512] += i;
+    }
+    int main(void) {
+        work(1);
+        PERFORATE_BEGIN;
+        work(2);
+        PERFORATE_END;
+        work(3);
+        prctl(PERFORATE_BEGIN_NUMBER);
+        work(4);
+        prctl(PERFORATE_END_NUMBER);
+        work(5);
+        return 0;
+    }"#;
+
+/// How often each page of the program's memory was written more than a thousand times.
+fn written_pages(trace: &Chunk) -> Vec<u64> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    let written = trace.accesses.iter().filter(|a| a.kind == perforate_types::AccessKind::Write);
+    written.for_each(|access| *counts.entry(access.address.value() >> 12).or_default() += 1);
+    counts.into_iter().filter(|(_, count)| *count > 1000).map(|(page, _)| page).collect()
+}
+
+#[test]
+fn markers_select_regions() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("perforate.h"), perforate_record::MARKER_HEADER).unwrap();
+    let Some(program) = compile(folder.path(), ROUNDS, &[]) else { return };
+    let record_region = |region: Region| {
+        let file = folder.path().join("region.trace");
+        let mut marked = options(&file, &[&program]);
+        marked.selection.region = Some(region);
+        (record_quietly(marked).unwrap(), read(&file))
+    };
+    let (summary, trace) = record_region(Region::Markers);
+    assert_eq!((summary.ending, summary.windows), (Ending::Exited(0), 2));
+    let pages = written_pages(&trace);
+    // Pages of a static array are neighbours: 2 and 4 of the five. They may straddle pages.
+    assert!(pages.len() <= 4, "{pages:x?}");
+    let gaps = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Gap { .. }));
+    assert_eq!(gaps.count(), 2, "between the regions and behind the last");
+    // Two calls of 8192 rounds, of eight to eighteen instructions each.
+    assert!((130_000..300_000).contains(&summary.instructions), "{}", summary.instructions);
+
+    let (summary, trace) = record_region(Region::Function("work".into()));
+    assert_eq!(summary.windows, 5);
+    assert!(written_pages(&trace).len() >= 5);
+    let mut none = options(&folder.path().join("none.trace"), &[&program]);
+    none.selection.region = Some(Region::Function("no_such_function".into()));
+    let error = record_quietly(none).unwrap_err().to_string();
+    assert!(error.contains("never began: function no_such_function"), "{error}");
+}
+
+#[test]
+fn windows_of_a_long_run_add_up_to_it() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done";
+    let whole = folder.path().join("whole.trace");
+    let whole = record_quietly(options(&whole, &["sh", "-c", script])).unwrap();
+    let file = folder.path().join("sample.trace");
+    let mut sampled = options(&file, &["sh", "-c", script]);
+    sampled.selection.sampling = Some(Sampling { window: 200_000, period: 2_000_000 });
+    let sampled = record_quietly(sampled).unwrap();
+    let all = sampled.instructions + sampled.instructions_between;
+    let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;
+    assert!(difference < 0.02, "{all} of {}", whole.instructions);
+    assert!(sampled.windows.abs_diff(whole.instructions.div_ceil(2_000_000)) <= 1, "{sampled:?}");
+    let share = sampled.instructions as f64 / all as f64;
+    assert!((0.08..0.25).contains(&share), "{share}");
+    let trace = read(&file);
+    let gap: u64 = trace
+        .events
+        .iter()
+        .map(|(_, event)| match event {
+            ProgramEvent::Gap { instructions } => *instructions,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(gap, sampled.instructions_between);
+    assert_accesses_are_mapped(&trace);
+}
+
+#[test]
+fn the_trace_stays_within_its_size() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sh.trace");
+    let endless = "while :; do for f in /usr/bin/*; do :; done; done";
+    let mut limited = options(&file, &["sh", "-c", endless]);
+    limited.selection.trace_bytes = Some(200_000);
+    let summary = record_quietly(limited).unwrap();
+    assert_eq!(summary.ending, Ending::Size);
+    assert!(read(&file).instructions.len() > 100_000);
+}
+
+#[test]
+fn threads_take_turns_and_children_are_processes() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = r#"
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static void *work(void *seed) {
+            unsigned state = (unsigned)(long)seed;
+            for (int round = 0; round < 20; round++) {
+                char *memory = mmap(0, 65536, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                for (int i = 0; i < 500; i++)
+                    memory[(state = state * 1664525 + 1013904223) >> 16] += 1;
+                munmap(memory, 65536);
+            }
+            return 0;
+        }
+        int main(void) {
+            pthread_t threads[4];
+            for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+            for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+            int child = fork();
+            if (!child) { memset(malloc(1 << 20), 1, 1 << 20); _exit(3); }
+            int status;
+            waitpid(child, &status, 0);
+            return WEXITSTATUS(status);
+        }"#;
+    let Some(program) = compile(folder.path(), source, &["-pthread"]) else { return };
+    let file = folder.path().join("threads.trace");
+    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 6));
+    let trace = read(&file);
+    assert_accesses_are_mapped(&trace);
+    let mut seen = [false; 6];
+    for (_, event) in &trace.events {
+        if let ProgramEvent::Switch { thread: ThreadId(thread), .. } = event {
+            seen[usize::from(*thread)] = true;
+        }
+    }
+    assert_eq!(seen, [true; 6]);
+    let count = |wanted: fn(&ProgramEvent) -> bool| {
+        trace.events.iter().filter(|(_, event)| wanted(event)).count()
+    };
+    assert_eq!(count(|event| matches!(event, ProgramEvent::Fork { .. })), 1);
+    assert_eq!(count(|event| matches!(event, ProgramEvent::Exit { .. })), 2, "child and parent");
+    // Four threads map and unmap 20 times; what the library unmaps comes on top.
+    assert!(count(|event| matches!(event, ProgramEvent::Unmap { length: 65536, .. })) >= 80);
+}
+
+#[test]
+fn a_known_program_gives_known_accesses() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // 1000 8-byte increments one page apart, one 16-byte store, one copy of 200 bytes from the
+    // start of a line to the start of a line.
+    let source = r#"
+        static char memory[1000 * 4096 + 4096] __attribute__((aligned(4096)));
+        void _start(void) {
+            for (long i = 0; i < 1000; i++) *(volatile long *)(memory + i * 4096) += 1;
+            __asm__ volatile("movaps %%xmm0, (%0)" : : "r"(memory + 64) : "memory");
+            void *to = memory + 8192, *from = memory;
+            long count = 200;
+            __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+            __asm__ volatile("syscall" : : "a"(231), "D"(0) : "rcx", "r11");
+        }"#;
+    let flags = ["-static", "-nostdlib", "-fno-pic", "-no-pie", "-fcf-protection=none"];
+    let Some(program) = compile(folder.path(), source, &flags) else { return };
+    let file = folder.path().join("known.trace");
+    record_quietly(options(&file, &[&program])).unwrap();
+    let trace = read(&file);
+    let sizes = |kind| -> Vec<u16> {
+        let of_kind = trace.accesses.iter().filter(|access| access.kind == kind);
+        of_kind.map(|access| access.size).collect()
+    };
+    let mut expected = vec![8; 1000];
+    expected.extend([64, 64, 64, 8]);
+    assert_eq!(sizes(perforate_types::AccessKind::Read), expected);
+    expected.insert(1000, 16);
+    assert_eq!(sizes(perforate_types::AccessKind::Write), expected);
+    let first = trace.accesses[0].address.value();
+    let strides = trace.accesses[..2000].iter().enumerate();
+    for (index, access) in strides {
+        assert_eq!(access.address.value(), first + index as u64 / 2 * 4096);
+    }
+    // The image is linked to a fixed address, which is kept.
+    assert!(first < 0x1000_0000);
+}
+
+/// Records endless processes in a process of its own, which another test kills.
+#[test]
+#[ignore = "run by nothing_outlives_a_killed_recorder"]
+fn records_without_end() {
+    let Some(output) = std::env::var_os("PERFORATE_ENDLESS") else { return };
+    let script = "sleep 1000 & sh -c 'echo started; while :; do :; done' & wait";
+    let _ = record_quietly(options(Path::new(&output), &["sh", "-c", script]));
+}
+
+/// All processes of the recording write to one pipe, whose end is the end of the last of them.
+#[test]
+fn nothing_outlives_a_killed_recorder() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "end_to_end::records_without_end", "--ignored"]);
+    command.env("PERFORATE_ENDLESS", folder.path().join("x.trace")).stdout(Stdio::piped());
+    let mut recorder = command.spawn().unwrap();
+    let mut lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "started"));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(lines.count()));
+    receiver.recv_timeout(Duration::from_secs(30)).expect("a process is left");
+}

@@ -1,0 +1,82 @@
+//! How operating systems and hardware are connected in a [`System`](crate::System).
+
+use perforate_mmu::{Dimension, Mmu, Shadow};
+use perforate_types::Update;
+
+/// Whose tables, or whose updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Of the operating system that runs the program: the guest's, when virtualized.
+    Own,
+    /// Of the host's.
+    Host,
+    /// Of the hypervisor that keeps shadow tables.
+    Shadow,
+}
+
+impl Side {
+    /// Brings an update of this side to the memory-management unit.
+    ///
+    /// # Panics
+    /// If the unit has no such side.
+    #[inline]
+    pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
+        match (self, update) {
+            (Self::Own, _) | (Self::Shadow, Update::Shootdown(_)) => mmu.apply(update),
+            (Self::Host, _) => mmu.apply_host(update),
+            (Self::Shadow, Update::Table(operation)) => {
+                let shadow: Option<&mut Shadow> = mmu.dimension_mut().part_mut();
+                shadow.expect("the unit has shadow tables").apply_shadow(operation);
+            }
+            (Self::Shadow, Update::Truth(_) | Update::Format(_)) => {
+                panic!("shadow tables cannot hold {update:?}")
+            }
+        }
+    }
+}
+
+/// Somebody between operating systems and hardware, who may watch or alter what passes, as the tests
+/// do that prove that the oracle sees defects. What is not implemented passes as it is.
+pub trait Wiring: Send {
+    /// Takes the tables of one side, before they are put together with others.
+    fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        tables
+    }
+
+    /// Takes the dimension that stands behind the TLBs: the tables of one side, or of both together.
+    fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        dimension
+    }
+
+    /// Brings an update to the memory-management unit.
+    fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
+        side.deliver(update, mmu);
+    }
+}
+
+/// The connections of a system: direct ones, unless there is somebody between.
+pub(crate) struct Connections(pub(crate) Option<Box<dyn Wiring>>);
+
+impl Connections {
+    pub(crate) fn tables(&mut self, side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        match &mut self.0 {
+            None => tables,
+            Some(wiring) => wiring.tables(side, tables),
+        }
+    }
+
+    pub(crate) fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        match &mut self.0 {
+            None => dimension,
+            Some(wiring) => wiring.behind_tlbs(dimension),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
+        match &mut self.0 {
+            None => side.deliver(update, mmu),
+            Some(wiring) => wiring.deliver(side, update, mmu),
+        }
+    }
+}

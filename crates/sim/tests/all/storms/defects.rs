@@ -1,0 +1,242 @@
+//! Defects that are planted between operating systems and hardware, to prove that the oracle sees
+//! them: in the updates that reach the memory-management unit, and ([`super::tampered`]) in what its
+//! dimensions answer.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use perforate_mmu::{Dimension, Mmu, PerforatedRadix};
+use perforate_sim::{Side, Wiring};
+use perforate_types::{
+    SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
+};
+
+use super::tampered::Tampered;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// A punch or patch leaves the cached bitmap entry alive.
+    SkipBitmapInvalidation,
+    /// A hole is translated in place, as if there were no shadow entry.
+    IgnoreShadow,
+    /// The filter bit of the neighbouring 256KB region is looked at.
+    WrongFilterBit,
+    /// The shootdown of a page that is still perforated is lost: its cached filter stays.
+    KeepStaleFilter,
+    /// The shootdown of a 4KB page reaches the second-level TLB only.
+    SkipL1Invalidation,
+    /// The host's bitmap is empty.
+    ForgetHostBitmap,
+    /// A shootdown of the host's leaves combined entries alive.
+    KeepCombinedEntries,
+    /// No page gets into an escape filter.
+    IgnoreEscapeFilter,
+    /// Paging does not map pages inside a segment, which the escape filter takes for escaped.
+    DropPagingInSegment,
+    /// A coalesced entry takes in pages with other permissions.
+    IgnoreRunPermissions,
+    /// A coalesced entry takes in one page more than the run has.
+    LengthenRuns,
+    /// A coalesced entry is filled with what its window had once.
+    KeepStaleRun,
+    /// What a guest or its host unmaps stays in the shadow tables.
+    KeepShadowEntries,
+    /// What changes or ends a gap-tolerant entry leaves the walk cache's copy of it alive.
+    StaleGapTolerantEntry,
+    /// The fourth prefix sum of a selection is too small by one.
+    WrongPrefixSum,
+    /// The second superpage of a pair is sought in the slice of the first.
+    IgnoreOffsetB,
+}
+
+/// The defects, and the schemes and pairs in which each must be caught.
+pub const PLANTED: &[(Defect, &[&str])] = &[
+    (
+        Defect::SkipBitmapInvalidation,
+        &["perforated", "perforated-naive", "perforated+thp", "perforated+perforated"],
+    ),
+    (Defect::IgnoreShadow, &["perforated", "perforated+perforated", "thp+perforated"]),
+    (Defect::WrongFilterBit, &["perforated", "perforated+thp", "perforated+perforated"]),
+    (Defect::KeepStaleFilter, &["perforated"]),
+    (Defect::SkipL1Invalidation, &["4k", "perforated", "4k+4k", "perforated+perforated"]),
+    (Defect::ForgetHostBitmap, &["perforated+perforated", "thp+perforated", "1g+perforated"]),
+    (Defect::KeepCombinedEntries, &["4k+4k", "thp+thp", "perforated+perforated", "4k+1g"]),
+    (Defect::IgnoreEscapeFilter, &["segment", "segment+4k", "4k+segment", "segment+segment"]),
+    (Defect::DropPagingInSegment, &["segment", "segment+4k", "4k+segment"]),
+    (Defect::IgnoreRunPermissions, &["4k-colt-4", "4k-colt-8", "4k-colt-32"]),
+    (
+        Defect::LengthenRuns,
+        &["4k-colt-4", "4k-colt-8", "4k-colt-32", "4k-colt-4+4k", "4k+4k-colt-8", "4k-colt-8+thp"],
+    ),
+    (
+        Defect::KeepStaleRun,
+        &["4k-colt-4", "4k-colt-8", "4k-colt-32", "4k-colt-8+4k-colt-8", "4k-colt-32+thp"],
+    ),
+    (Defect::KeepShadowEntries, &["4k+shadow-4k"]),
+    (
+        Defect::StaleGapTolerantEntry,
+        &[
+            "gt-pde-4m",
+            "gt-pde-2m",
+            "gt-pde-1m",
+            "p-gt-pde-4m",
+            "p-gt-pde-2m",
+            "gt-pde-2m+thp",
+            "p-gt-pde-4m+perforated",
+        ],
+    ),
+    (
+        Defect::WrongPrefixSum,
+        &[
+            "gt-pde-4m",
+            "gt-pde-2m",
+            "gt-pde-1m",
+            "p-gt-pde-4m",
+            "p-gt-pde-2m",
+            "gt-pde-4m+4k",
+            "4k+gt-pde-4m",
+            "gt-pde-2m+gt-pde-1m",
+        ],
+    ),
+    (Defect::IgnoreOffsetB, &["p-gt-pde-4m", "p-gt-pde-2m", "p-gt-pde-2m+4k", "4k+p-gt-pde-4m"]),
+];
+
+/// Connections with a defect.
+pub struct Defective {
+    defect: Defect,
+    segments: HashMap<(Side, SpaceId), Range<u64>>,
+    /// Pages that paging was never told of.
+    dropped: HashSet<(Side, SpaceId, VirtualPage)>,
+}
+
+impl Defective {
+    pub fn new(defect: Defect) -> Box<Self> {
+        Box::new(Self { defect, segments: HashMap::new(), dropped: HashSet::new() })
+    }
+
+    /// Whether an operation is lost: one that maps inside a segment, and what is done later to a
+    /// page that was never mapped for it.
+    fn loses(&mut self, side: Side, operation: &TableOperation) -> bool {
+        match *operation {
+            TableOperation::Map { space, page, .. } => {
+                let segment = self.segments.get(&(side, space));
+                let inside = segment.is_some_and(|pages| pages.contains(&page.number()));
+                inside && self.dropped.insert((side, space, page))
+            }
+            TableOperation::Unmap { space, page, .. } => self.dropped.remove(&(side, space, page)),
+            TableOperation::Protect { space, page, .. } => {
+                self.dropped.contains(&(side, space, page))
+            }
+            _ => false,
+        }
+    }
+
+    /// Remembers which pages are inside a segment.
+    fn note_segment(&mut self, side: Side, operation: &SegmentOperation) {
+        match *operation {
+            SegmentOperation::Set { space, page, pages, .. } => {
+                let pages = page.number()..page.number() + pages;
+                self.segments.insert((side, space), pages);
+            }
+            SegmentOperation::Clear { space } => {
+                self.segments.remove(&(side, space));
+            }
+            SegmentOperation::Escape { .. } => {}
+        }
+    }
+}
+
+impl Wiring for Defective {
+    fn tables(&mut self, side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        let is_concerned = match self.defect {
+            Defect::IgnoreShadow | Defect::WrongFilterBit => true,
+            Defect::WrongPrefixSum | Defect::IgnoreOffsetB => true,
+            Defect::ForgetHostBitmap => side == Side::Host,
+            _ => false,
+        };
+        if is_concerned { Tampered::new(tables, self.defect) } else { tables }
+    }
+
+    fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
+        match self.defect {
+            Defect::IgnoreRunPermissions | Defect::LengthenRuns | Defect::KeepStaleRun => {
+                Tampered::new(dimension, self.defect)
+            }
+            _ => dimension,
+        }
+    }
+
+    fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
+        match (self.defect, side, update) {
+            (
+                Defect::SkipBitmapInvalidation,
+                Side::Own,
+                Update::Shootdown(Shootdown::Bitmap { .. }),
+            ) => {}
+            (
+                Defect::KeepStaleFilter,
+                Side::Own,
+                Update::Shootdown(Shootdown::Large { space, page, .. }),
+            ) if is_perforated(mmu, *space, *page) => {}
+            (
+                Defect::SkipL1Invalidation,
+                Side::Own,
+                Update::Shootdown(Shootdown::Page { space, page }),
+            ) => mmu.evict_page(*space, *page),
+            (Defect::KeepCombinedEntries, Side::Host, Update::Shootdown(shootdown)) => {
+                let host = mmu.dimension_mut().host_mut().expect("it is virtualized");
+                if shootdown.space() == host.space() {
+                    host.invalidate(*shootdown);
+                }
+            }
+            (Defect::IgnoreEscapeFilter, _, Update::Format(operation))
+                if is_escape(operation.downcast_ref()) => {}
+            (Defect::DropPagingInSegment, _, Update::Format(operation)) => {
+                if let Some(operation) = operation.downcast_ref() {
+                    self.note_segment(side, operation);
+                }
+                side.deliver(update, mmu);
+            }
+            (Defect::DropPagingInSegment, _, Update::Table(operation))
+                if self.loses(side, operation) => {}
+            (Defect::KeepShadowEntries, Side::Shadow, Update::Table(operation)) => {
+                keep_shadow_entry(operation, update, mmu);
+            }
+            (
+                Defect::StaleGapTolerantEntry,
+                Side::Own,
+                Update::Shootdown(Shootdown::Superpage { space, page, mode }),
+            ) => {
+                mmu.flush_first_level();
+                (0..mode.entry_pages()).for_each(|index| mmu.evict_page(*space, page.add(index)));
+            }
+            _ => side.deliver(update, mmu),
+        }
+    }
+}
+
+fn is_perforated(mmu: &Mmu, space: SpaceId, page: VirtualPage) -> bool {
+    let tables: Option<&PerforatedRadix> = mmu.dimension().part();
+    let pages = tables.map(PerforatedRadix::perforated_pages).unwrap_or_default();
+    let covers = |first: VirtualPage| first.number() == page.number() / 512 * 512;
+    pages.iter().any(|found| found.space == space && covers(found.page))
+}
+
+fn is_escape(operation: Option<&SegmentOperation>) -> bool {
+    matches!(operation, Some(SegmentOperation::Escape { .. }))
+}
+
+/// What is unmapped stays until something else is mapped there.
+fn keep_shadow_entry(operation: &TableOperation, update: &Update, mmu: &mut Mmu) {
+    match *operation {
+        TableOperation::Unmap { .. } => return,
+        TableOperation::Map { space, page, size, .. }
+            if mmu.dimension().look_at(space, page).is_some() =>
+        {
+            Side::Shadow.deliver(&TableOperation::Unmap { space, page, size }.into(), mmu);
+        }
+        _ => {}
+    }
+    Side::Shadow.deliver(update, mmu);
+}
