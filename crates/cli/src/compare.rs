@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use perforate_config::Count;
 use perforate_report::ReportOptions;
-use perforate_sim::{Composition, RunResult, SimError, scheme};
+use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
-use crate::options::SimulationOptions;
+use crate::options::SimulationArguments;
 use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
 use crate::record;
 
@@ -49,7 +50,7 @@ pub struct CompareArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    simulation: SimulationOptions,
+    simulation: SimulationArguments,
     /// Program to record and compare
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
@@ -60,7 +61,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let simulation = &arguments.simulation;
     let (compared, left_out) = schemes(arguments)?;
-    simulation.comparison(None, compared, simulation.placement.seed)?;
+    let seed = simulation.comparison(None, compared)?.seed;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => {
@@ -73,9 +74,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         None => arguments.workload.clone(),
     };
     let mut results = Vec::new();
-    for seed in
-        (0..arguments.seeds).map(|index| arguments.simulation.placement.seed.wrapping_add(index))
-    {
+    for seed in (0..arguments.seeds).map(|index| seed.wrapping_add(index)) {
         let recording = recording.as_mut();
         results.extend(compare_once(arguments, workload.as_deref(), recording, seed)?);
     }
@@ -118,8 +117,8 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    record::record_temporarily(&arguments.program, arguments.simulation.placement.instructions)
-        .map(Some)
+    let instructions = arguments.simulation.placement.read()?.instructions;
+    record::record_temporarily(&arguments.program, instructions.map(Count::get)).map(Some)
 }
 
 fn compare_once(
@@ -129,10 +128,11 @@ fn compare_once(
     seed: u64,
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
-    let comparison = arguments.simulation.comparison(workload, schemes, seed)?;
+    let comparison = arguments.simulation.comparison(workload, schemes)?;
+    let comparison = Comparison { seed, ..comparison };
     let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
     let bar = Bar::instructions(&text);
-    let measuring = arguments.simulation.measuring();
+    let measuring = arguments.simulation.measuring()?;
     Ok(perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
         bar.show(progress);
         if let Some(recording) = &mut recording {

@@ -1,13 +1,15 @@
 //! `perforate explain`.
 
 use clap::Args;
+use perforate_config::{Address, ConfigError};
 use perforate_mmu::Case;
+use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, Explanation, Machine, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
-use crate::options::PlacementOptions;
-use crate::output::print;
+use crate::options::{PlacementArguments, part_of};
+use crate::output::{COLUMNS, print};
 
 /// Instructions run before explaining where no number is given.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
@@ -32,26 +34,22 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "NAME", default_value = "perforated")]
     scheme: String,
     #[command(flatten)]
-    placement: PlacementOptions,
+    placement: PlacementArguments,
 }
 
 fn address(text: &str) -> Result<u64, String> {
-    let value = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    let value = value.map_err(|_| "not an address; write for example 0x7f0000003000".to_owned())?;
-    if value >> 47 != 0 {
+    let Address(address) = text.parse().map_err(|error: ConfigError| error.to_string())?;
+    if address >> 47 != 0 {
         return Err("not a user address of x86-64 (47 bits)".into());
     }
-    Ok(value)
+    Ok(address)
 }
 
 /// Explains the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
-    let placement = &arguments.placement;
-    let (machine, memory) = (Machine::load(&placement.machine)?, placement.memory()?);
-    let mut workload = placement.workload(Some(&arguments.workload));
+    let (placement, memory) = (arguments.placement.read()?, arguments.placement.memory()?);
+    let machine = Machine::load(&placement.machine)?;
+    let mut workload = part_of(Some(&arguments.workload), &placement);
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
     let schemes = Composition::list(&arguments.scheme)?;
     let [scheme] = schemes.as_slice() else {
@@ -59,8 +57,9 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     };
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
+    let seed = placement.seed.get();
     let explained =
-        perforate_sim::explain(&machine, *scheme, &memory, &workload, placement.seed, &addresses)?;
+        perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
     let mut text =
         format!("Loads under {} on {}\n{}\n", scheme.name(), machine.name, memory.describe());
     if explained.is_empty() {
@@ -78,24 +77,23 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 }
 
 fn one(explanation: &Explanation) -> String {
-    let mut text = format!(
-        "\n  {}:\n  {}\n  {:>84}{:>7}{:>6}\n",
-        situation(explanation.situation),
-        case(explanation),
-        "cycles with data caches:",
-        "empty",
-        "warm"
-    );
-    let mut line = |what: &str, cold: u64, warm: u64| {
-        text += &format!("    {what:<82}{cold:>7}{warm:>6}\n");
-    };
-    line("L1 TLB: nothing found", 0, 0);
-    for step in &explanation.steps {
-        line(&step.text, step.cold_cycles, step.warm_cycles);
-    }
     let (cold, warm) = explanation.cycles();
-    line("all together", cold, warm);
-    text
+    let mut rows = vec![("L1 TLB: nothing found", 0, 0)];
+    let steps = explanation.steps.iter();
+    rows.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
+    rows.push(("all together", cold, warm));
+    let table = columns(
+        &[
+            Column::texts("", rows.iter().map(|row| format!("    {}", row.0)).collect()),
+            Column::numbers(
+                "cycles, caches empty",
+                rows.iter().map(|row| row.1.to_string()).collect(),
+            ),
+            Column::numbers("warm", rows.iter().map(|row| row.2.to_string()).collect()),
+        ],
+        COLUMNS,
+    );
+    format!("\n  {}:\n  {}\n{table}", situation(explanation.situation), case(explanation))
 }
 
 fn situation(situation: Situation) -> &'static str {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_host::HostError;
 use perforate_record::RecordError;
@@ -23,7 +24,7 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// The simulation.
-    #[error(transparent)]
+    #[error("{}", told(.0))]
     Simulation(#[from] SimError),
     /// A trace.
     #[error(transparent)]
@@ -87,15 +88,10 @@ impl Failure {
                 | SimError::ImpossiblePair { .. }
                 | SimError::GuestTooLarge { .. }
                 | SimError::Host(_)
-                | SimError::Segment(_)
-                | SimError::Superpages(_)
+                | SimError::Config(_)
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
-                | SimError::Size { .. }
                 | SimError::MemoryBeyondCaches { .. }
-                | SimError::Fragmentation(_)
-                | SimError::Past(_)
-                | SimError::Perforation(_)
                 | SimError::WarmupTooLong { .. }
                 | SimError::Trace(TraceError::Workload { .. }),
             )
@@ -103,6 +99,25 @@ impl Failure {
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
             _ => FAILED,
         }
+    }
+}
+
+/// An error of the simulation; one of an option names the flag.
+fn told(error: &SimError) -> String {
+    let SimError::Config(error) = error else { return error.to_string() };
+    let path: Vec<&str> = error.path().collect();
+    let (flag, keys) = match path.as_slice() {
+        ["host", key, keys @ ..] => (format!("--host-{key}: "), keys),
+        [key, keys @ ..] => (format!("--{key}: "), keys),
+        [] => (String::new(), &[][..]),
+    };
+    let keys = keys.iter().map(|key| format!("{key}: ")).collect::<String>();
+    format!("{flag}{keys}{}", error.problem())
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Simulation(error.into())
     }
 }
 

@@ -1,14 +1,17 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
-use perforate_sim::{
-    AGEING_PRESETS, GAP_TOLERANT_OPTIONS, Machine, PERFORATION_OPTIONS, PolicyOption,
-    SEGMENT_OPTIONS, scheme,
+use perforate_config::{Key, keys, words_of};
+use perforate_os::{
+    AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
+    PerforationOptions, SegmentOptions, SuperpageOptions,
 };
+use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
 use perforate_trace::WORKLOADS;
 
 use crate::experiment;
 use crate::failure::Failure;
+use crate::options::Flags;
 use crate::output::print;
 use perforate_trace::bundled;
 
@@ -27,6 +30,8 @@ enum What {
     Workloads,
     /// Machines
     Machines,
+    /// Options of a run and of its memory
+    Options,
     /// What ages memory
     Ageing,
     /// Options of the policy for perforated pages
@@ -45,6 +50,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Schemes, schemes as fn() -> String),
         (What::Workloads, workloads),
         (What::Machines, machines),
+        (What::Options, all_options),
         (What::Ageing, ageing),
         (What::Perforation, perforation),
         (What::Segment, segment),
@@ -113,31 +119,55 @@ fn machines() -> String {
     text
 }
 
+fn all_options() -> String {
+    let run = [PlacementOptions::keys(), MeasuringOptions::keys()].concat();
+    let memory: Vec<Key> =
+        keys::<MemoryOptions>().into_iter().filter(|key| key.name != "host").collect();
+    [
+        options("Runs (--KEY VALUE; experiments: KEY = VALUE)", &run),
+        options("Memory (likewise; of the host under a virtual machine --host-KEY)", &memory),
+        options("Injected fragmentation (--fragmentation KEY=VALUE,…)", &keys::<Fragmentation>()),
+        options("Background promotion (--khugepaged every=N,…)", &keys::<KhugepagedConfig>()),
+        options("Same-page merging (--ksm every=N,…)", &keys::<KsmConfig>()),
+        options("What is on the pages (--contents KEY=VALUE,…)", &keys::<ContentDistribution>()),
+    ]
+    .join("\n")
+}
+
 fn ageing() -> String {
     let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
-    for preset in AGEING_PRESETS {
-        text += &format!("  {:<14} {}\n", preset.name, preset.summary);
+    for preset in words_of::<AgeingPreset>() {
+        text += &format!("  {:<14} {}\n", preset.name, preset.help);
     }
     text
 }
 
 fn perforation() -> String {
-    options("Policy for perforated pages (--perforation KEY=VALUE,…)", PERFORATION_OPTIONS)
+    options(
+        "Policy for perforated pages (--perforation KEY=VALUE,…)",
+        &keys::<PerforationOptions>(),
+    )
 }
 
 fn superpages() -> String {
-    options("Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)", GAP_TOLERANT_OPTIONS)
+    options(
+        "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
+        &keys::<SuperpageOptions>(),
+    )
 }
 
 fn segment() -> String {
-    options("Policy for direct segments (--segment KEY=VALUE,…)", SEGMENT_OPTIONS)
+    options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
 }
 
-fn options(title: &str, options: &[PolicyOption]) -> String {
+fn options(title: &str, options: &[Key]) -> String {
     let mut text = format!("{title} [default]\n");
-    for option in options {
-        let key = format!("{}={}", option.name, option.values);
-        text += &format!("  {key:<38} {} [{}]\n", option.help, option.default);
+    for Key { name, form, default, help, .. } in options {
+        let option = format!("{name}={form}");
+        // Where none is said, the text says what that means.
+        let is_said = default.is_empty() || help.contains("[default");
+        let default = if is_said { String::new() } else { format!(" [{default}]") };
+        text += &format!("  {option:<38} {help}{default}\n");
     }
     text
 }

@@ -5,9 +5,9 @@ mod text;
 use std::time::Duration;
 
 use clap::Args;
+use perforate_config::{Size, read};
 use perforate_host::live::{Request, ask};
-use perforate_os::parse_policy;
-use perforate_sim::{SnapshotRecord, parse_size};
+use perforate_os::{Perforated, PerforationOptions};
 
 use crate::failure::Failure;
 use crate::output::{StageBars, print};
@@ -26,16 +26,16 @@ own and goes with it, also after Ctrl-C; when memory is short, this process is k
 pub struct LiveArguments {
     /// Memory to ask for; never more than half of what is available
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
-    size: String,
+    size: Size,
     /// How long to let khugepaged work before looking again: seconds, or with m minutes
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     wait: Duration,
     /// After the wait, ask the kernel to make 2MB pages now (MADV_COLLAPSE, Linux 6.1)
     #[arg(long)]
     collapse: bool,
-    /// Policy for perforated pages, as elsewhere; the default is that of P §III.C
-    #[arg(long, value_name = "SPEC", default_value = SnapshotRecord::POLICY)]
-    perforation: String,
+    /// Policy for perforated pages, as elsewhere [default: that of P §III.C]
+    #[arg(long, value_name = "SPEC", value_parser = read::<PerforationOptions>)]
+    perforation: Option<PerforationOptions>,
     /// Print the result as a JSON line and nothing else
     #[arg(long)]
     json: bool,
@@ -54,15 +54,11 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the experiment.
 pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
-    let bytes = parse_size("--size", &arguments.size)?;
-    let policy = parse_policy(&format!("perforated:{}", arguments.perforation));
-    let policy = policy.map_err(|error| Failure::Usage(error.to_string()))?;
-    let request = Request {
-        bytes,
-        wait: arguments.wait,
-        collapse: arguments.collapse,
-        policy: policy.as_ref(),
-    };
+    let bytes = arguments.size.bytes();
+    let options = arguments.perforation.unwrap_or(PerforationOptions::SELECTIVE);
+    let policy = Perforated::new(options).map_err(|error| error.under("perforation"))?;
+    let request =
+        Request { bytes, wait: arguments.wait, collapse: arguments.collapse, policy: &policy };
     let outcome = ask(&request, &mut StageBars::default())?;
     let json = || serde_json::to_string(&outcome).expect("outcomes are plain data") + "\n";
     print(&if arguments.json { json() } else { text::text(&outcome) })

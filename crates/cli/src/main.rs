@@ -16,8 +16,10 @@ mod snapshot;
 mod trace;
 mod validate;
 
+use std::error::Error;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use failure::Failure;
@@ -41,7 +43,7 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Record a real program into a trace
     Record(record::RecordArguments),
-    /// What lies in a machine's memory or a process's: page sizes, fragmentation, a picture
+    /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
     Snapshot(snapshot::SnapshotArguments),
     /// Look into and convert traces
     Trace(trace::TraceArguments),
@@ -59,7 +61,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
+    };
     let outcome = match &arguments.command {
         Command::Compare(arguments) => compare::compare(arguments),
         Command::Run(arguments) => run::run(arguments),
@@ -77,10 +82,27 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(failure) => {
-            // It may quote a file: what that contains does not reach the terminal's controls.
-            let line = failure.to_string().replace(char::is_control, " ");
-            eprintln!("perforate: {line}");
+            complain(&failure.to_string());
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Prints why the arguments cannot be parsed; a wrong value is one line, as errors found later are.
+fn misused(error: &clap::Error) -> ExitCode {
+    let option = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    match (error.kind(), option, error.source()) {
+        (ErrorKind::ValueValidation, Some(option), Some(problem)) => {
+            let option = option.split(' ').next().unwrap_or_default();
+            complain(&format!("{option}: {problem}"));
+        }
+        _ => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+}
+
+/// A line that says what went wrong. It may quote a file: what that contains does not reach the
+/// terminal's controls.
+fn complain(problem: &str) {
+    eprintln!("perforate: {}", problem.replace(char::is_control, " "));
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_config::Share;
+use perforate_report::text::{Column, columns};
 use perforate_sim::SimError;
 use perforate_sim::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,
@@ -10,7 +12,7 @@ use perforate_sim::linear_model::{
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{notes, print};
+use crate::output::{COLUMNS, notes, print};
 
 /// Predict what direct segments would cost, from measured counters or results, with the linear
 /// models of D Table IV.
@@ -41,16 +43,16 @@ pub struct ModelArguments {
     /// Share of the misses in the native direct segment, 0.999 or 99.9% [default with --results: as
     /// counted there]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    segment_share: Option<String>,
+    segment_share: Option<Share>,
     /// Share in the VMM segment [default: as --segment-share]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    vmm_share: Option<String>,
+    vmm_share: Option<Share>,
     /// Share in the guest segment [default: as --segment-share]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    guest_share: Option<String>,
+    guest_share: Option<Share>,
     /// Share in both segments [default: the lesser of the two]
     #[arg(long, value_name = "SHARE", requires = "segment_share", allow_hyphen_values = true)]
-    both_share: Option<String>,
+    both_share: Option<Share>,
     /// Print one JSON line per design and nothing else
     #[arg(long)]
     json: bool,
@@ -69,22 +71,6 @@ The files come from, on the host and in the virtual machine:
 Events, by the first name that is there:
   {ACCEPTED_EVENTS}"
     )
-}
-
-/// The share that an option gives as 0.999 or 99.9%.
-fn share(option: &str, text: Option<&String>) -> Result<Option<f64>, Failure> {
-    let Some(text) = text else { return Ok(None) };
-    let (digits, unit) = match text.strip_suffix('%') {
-        Some(digits) => (digits.trim_end(), 100.0),
-        None => (text.as_str(), 1.0),
-    };
-    let value = digits.parse::<f64>().map(|value| value / unit).ok();
-    match value.filter(|value| (0.0..=1.0).contains(value)) {
-        Some(value) => Ok(Some(value)),
-        None => Err(Failure::Usage(format!(
-            "{option} {text:?}: expected 0 to 1, such as 0.999, or 0% to 100%, such as 99.9%"
-        ))),
-    }
 }
 
 /// What is predicted from: runs, shares, and what to say of them.
@@ -110,11 +96,9 @@ pub fn model(arguments: &ModelArguments) -> Result<(), Failure> {
 
 impl ModelArguments {
     fn shares(&self) -> Result<Option<Shares>, Failure> {
-        let segment = share("--segment-share", self.segment_share.as_ref())?;
-        let vmm = share("--vmm-share", self.vmm_share.as_ref())?;
-        let guest = share("--guest-share", self.guest_share.as_ref())?;
-        let both = share("--both-share", self.both_share.as_ref())?;
-        let Some(segment) = segment else { return Ok(None) };
+        let Some(segment) = self.segment_share else { return Ok(None) };
+        let (segment, value) = (segment.value(), |share: Option<Share>| share.map(Share::value));
+        let [vmm, guest, both] = [self.vmm_share, self.guest_share, self.both_share].map(value);
         Ok(Some(Shares::new(segment, vmm, guest, both).map_err(SimError::from)?))
     }
 
@@ -186,25 +170,37 @@ fn percent(share: f64) -> String {
 }
 
 fn text(case: &Case, prediction: &Prediction) -> String {
-    let rule = "─".repeat(72);
-    let mut text = format!(
-        "Cost of page walks by D Table IV: {}\n\n{:<24}{:>18}{:>16}{:>14}\n{rule}\n",
-        plain(&case.title),
-        "",
-        "walk cycles",
-        "÷ native time",
-        "overhead"
+    // A line without numbers begins the measured rows, and another the predicted ones.
+    let groups = [("Runs", true), ("Models", false)];
+    let rows: Vec<(&str, Option<&Row>)> = groups
+        .iter()
+        .flat_map(|&(heading, is_measured)| {
+            let rows = prediction.rows.iter().filter(move |row| row.is_measured == is_measured);
+            std::iter::once((heading, None)).chain(rows.map(|row| (&row.design[..], Some(row))))
+        })
+        .collect();
+    let name = |row: &(&str, Option<&Row>)| match row.1 {
+        Some(_) => format!("  {}", row.0),
+        None => row.0.to_owned(),
+    };
+    let numbers = |heading: &str, write: fn(&Row) -> String| {
+        Column::numbers(
+            heading,
+            rows.iter().map(|row| row.1.map_or_else(String::new, write)).collect(),
+        )
+    };
+    let table = columns(
+        &[
+            Column::texts("", rows.iter().map(name).collect()),
+            numbers("walk cycles", |row| format!("{:.0}", row.walk_cycles)),
+            numbers("÷ native time", |row| percent(row.share_of_native)),
+            numbers("overhead", |row| row.overhead.map_or_else(|| "–".to_owned(), percent)),
+        ],
+        COLUMNS,
     );
-    for (heading, is_measured) in [("Runs", true), ("Models", false)] {
-        text += &format!("{heading}\n");
-        for row in prediction.rows.iter().filter(|row| row.is_measured == is_measured) {
-            let overhead = row.overhead.map_or_else(|| "–".to_owned(), percent);
-            let share = percent(row.share_of_native);
-            let Row { design, walk_cycles, .. } = row;
-            text += &format!("  {design:<22}{walk_cycles:>18.0}{share:>16}{overhead:>14}\n");
-        }
-    }
-    text + "\n" + &notes(&prediction.notes, 100) + &notes(&case.notes, 100)
+    format!("Cost of page walks by D Table IV: {}\n\n{table}\n", plain(&case.title))
+        + &notes(&prediction.notes, COLUMNS)
+        + &notes(&case.notes, COLUMNS)
 }
 
 /// Without what a terminal would obey.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_host::Reporter;
+use perforate_report::text::wrapped;
 use perforate_sim::Progress;
 
 use crate::failure::Failure;
@@ -102,25 +103,7 @@ pub fn command() -> String {
 
 /// Notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
-    let mut text = String::new();
-    for note in notes {
-        let mut width = 0;
-        for word in std::iter::once("note:").chain(note.as_ref().split_whitespace()) {
-            let length = word.chars().count();
-            if width > 0 && width + 1 + length > columns {
-                text += "\n     ";
-                width = 5;
-            }
-            if width > 0 {
-                text.push(' ');
-                width += 1;
-            }
-            text += word;
-            width += length;
-        }
-        text.push('\n');
-    }
-    text
+    notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
 }
 
 /// Where bars are drawn: on a terminal, and nowhere in a pipe.

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use perforate_config::{ConfigError, Count, Size};
+pub use perforate_record::TemporaryTrace;
 use perforate_record::{
     Ending, Overhead, ProcessSummary, RecordOptions, RecordSummary, Sampling, Selection,
     stop_on_interrupt,
 };
-use perforate_sim::parse_size;
-
-pub use perforate_record::TemporaryTrace;
+use perforate_report::text::{Column, columns};
 
 use crate::failure::Failure;
-use crate::output::{Bar, print};
+use crate::output::{Bar, COLUMNS, print};
 
 /// Default number of instructions to record for `compare -- PROG`.
 const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
@@ -41,7 +41,7 @@ pub struct RecordArguments {
     selection: SelectionArguments,
     /// Disk space for records that wait, while the program runs faster than the trace is made
     #[arg(long, value_name = "SIZE", default_value = "4G")]
-    spool: String,
+    spool: Size,
     /// Run the program twice more, natively and in the emulator alone, and print what recording
     /// costs
     #[arg(long)]
@@ -61,11 +61,11 @@ pub struct RecordArguments {
 #[derive(Args)]
 struct SelectionArguments {
     /// Instructions to pass over first
-    #[arg(long, value_name = "N", default_value = "0")]
-    skip: String,
+    #[arg(long, value_name = "N", default_value_t = Count::new(0))]
+    skip: Count,
     /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
     #[arg(long, value_name = "N")]
-    instructions: Option<String>,
+    instructions: Option<Count>,
     /// Record windows of N instructions, one every M, for example 10M/1G
     #[arg(long, value_name = "N/M")]
     sample: Option<String>,
@@ -74,54 +74,33 @@ struct SelectionArguments {
     region: Option<String>,
     /// End the recording when the trace has this size
     #[arg(long, value_name = "SIZE")]
-    max_size: Option<String>,
+    max_size: Option<Size>,
 }
 
 impl SelectionArguments {
     fn read(&self) -> Result<Selection, Failure> {
-        let size = |text: &String| Ok::<u64, Failure>(parse_size("--max-size", text)?);
         let region = |text: &String| {
             text.parse().map_err(|problem| Failure::Usage(format!("--region {text}: {problem}")))
         };
+        let sampling = self.sample.as_deref().map(sampling).transpose();
         Ok(Selection {
-            skip: parse_count("--skip", &self.skip)?,
-            sampling: self.sample.as_deref().map(parse_sampling).transpose()?,
+            skip: self.skip.get(),
+            sampling: sampling.map_err(|error| error.under("sample"))?,
             region: self.region.as_ref().map(region).transpose()?,
-            instructions: self
-                .instructions
-                .as_deref()
-                .map(|text| parse_count("--instructions", text))
-                .transpose()?,
-            trace_bytes: self.max_size.as_ref().map(size).transpose()?,
+            instructions: self.instructions.map(Count::get),
+            trace_bytes: self.max_size.map(Size::bytes),
         })
     }
 }
 
-/// A number of instructions: digits, with K, M, G or T for powers of 1000.
-fn parse_count(option: &str, text: &str) -> Result<u64, Failure> {
-    let wrong = || {
-        let example = "expected a number such as 1000000, 10M or 1G";
-        Failure::Usage(format!("{option} {text}: {example}"))
-    };
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" => 1,
-        "K" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).ok_or_else(wrong)
-}
-
-fn parse_sampling(text: &str) -> Result<Sampling, Failure> {
-    let wrong = |problem: &str| Failure::Usage(format!("--sample {text}: {problem}"));
-    let (window, period) = text.split_once('/').ok_or_else(|| wrong("expected N/M, as 10M/1G"))?;
-    let (window, period) = (parse_count("--sample", window)?, parse_count("--sample", period)?);
+fn sampling(text: &str) -> Result<Sampling, ConfigError> {
+    let (window, period) =
+        text.split_once('/').ok_or_else(|| ConfigError::new("expected N/M, as 10M/1G"))?;
+    let [window, period] = [window, period].map(str::parse::<Count>);
+    let (window, period) = (window?.get(), period?.get());
     if window == 0 || period <= window {
-        return Err(wrong("windows have at least one instruction, and less than their distance"));
+        let problem = "windows have at least one instruction, and less than their distance";
+        return Err(ConfigError::new(problem));
     }
     Ok(Sampling { window, period })
 }
@@ -133,7 +112,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     };
     let options = RecordOptions {
         selection: arguments.selection.read()?,
-        spool_bytes: parse_size("--spool", &arguments.spool)?,
+        spool_bytes: arguments.spool.bytes(),
         level: arguments.level,
         ..RecordOptions::new(output, arguments.program.clone())
     };
@@ -208,21 +187,26 @@ const TABLE_PROCESSES: usize = 20;
 fn process_table(processes: &[ProcessSummary]) -> String {
     let mut largest: Vec<&ProcessSummary> = processes.iter().collect();
     largest.sort_by_key(|process| std::cmp::Reverse(process.instructions));
-    let mut text = format!("{:>7} {:>15} {:>10}  programs\n", "process", "instructions", "pages");
-    for process in largest.iter().take(TABLE_PROCESSES) {
-        let name = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            name.to_string_lossy().into_owned()
-        };
-        let programs: Vec<String> = process.programs.iter().map(name).collect();
-        text += &format!(
-            "{:>7} {:>15} {:>10}  {}\n",
-            process.number,
-            process.instructions,
-            process.pages_touched,
-            programs.join(" → "),
-        );
-    }
+    largest.truncate(TABLE_PROCESSES);
+    let name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let programs = |process: &&ProcessSummary| {
+        process.programs.iter().map(name).collect::<Vec<_>>().join(" → ")
+    };
+    let numbers = |heading: &str, number: fn(&ProcessSummary) -> u64| {
+        Column::numbers(heading, largest.iter().map(|one| number(one).to_string()).collect())
+    };
+    let mut text = columns(
+        &[
+            numbers("process", |process| process.number.into()),
+            numbers("instructions", |process| process.instructions),
+            numbers("pages", |process| process.pages_touched),
+            Column::texts("programs", largest.iter().map(programs).collect()),
+        ],
+        COLUMNS,
+    );
     if let Some(more) = processes.len().checked_sub(TABLE_PROCESSES).filter(|more| *more > 0) {
         text += &format!("{more:>7} more\n");
     }
@@ -263,18 +247,24 @@ fn ending_text(ending: Ending) -> String {
 fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
     let (native, emulated) = (&costs.native, &costs.emulated);
     let (seconds, processor) = (summary.program_seconds, summary.processor_seconds);
-    let mut text = format!(
-        "{:<20}{:>10}{:>18}{:>20}\n",
-        "overhead", "seconds", "processor time", "times emulator's"
-    );
-    for (name, seconds, processor) in [
+    let rows = [
         ("natively", native.seconds, native.processor_seconds),
         ("emulator alone", emulated.seconds, emulated.processor_seconds),
         ("recorded", seconds, processor),
-    ] {
-        let times = processor / emulated.processor_seconds.max(1e-9);
-        text += &format!("{name:<20}{seconds:>10.2}{processor:>16.2} s{times:>19.2}×\n");
-    }
+    ];
+    let numbers = |heading: &str, write: &dyn Fn(f64, f64) -> String| {
+        Column::numbers(heading, rows.iter().map(|row| write(row.1, row.2)).collect())
+    };
+    let times = |processor: f64| processor / emulated.processor_seconds.max(1e-9);
+    let mut text = columns(
+        &[
+            Column::texts("overhead", rows.iter().map(|row| row.0.to_owned()).collect()),
+            numbers("seconds", &|seconds, _| format!("{seconds:.2}")),
+            numbers("processor time", &|_, processor| format!("{processor:.2} s")),
+            numbers("times emulator's", &|_, processor| format!("{:.2}×", times(processor))),
+        ],
+        COLUMNS,
+    );
     if summary.processes.len() > 1 {
         text += "(in the emulator alone, what the program starts runs natively)\n";
     }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled};
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
-use crate::options::SimulationOptions;
-use crate::output::{Bar, ResultFolder, notes, print, write_text};
+use crate::options::SimulationArguments;
+use crate::output::{Bar, COLUMNS, ResultFolder, notes, print, write_text};
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -29,7 +30,7 @@ pub struct RunArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    simulation: SimulationOptions,
+    simulation: SimulationArguments,
     /// Folder for results.jsonl [default: none is written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -38,18 +39,15 @@ pub struct RunArguments {
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let simulation = &arguments.simulation;
-    let comparison = simulation.comparison(
-        arguments.workload.as_deref(),
-        Composition::list(&arguments.scheme)?,
-        simulation.placement.seed,
-    )?;
+    let schemes = Composition::list(&arguments.scheme)?;
+    let comparison = simulation.comparison(arguments.workload.as_deref(), schemes)?;
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
     let show = &mut |progress| bar.show(progress);
-    let results = perforate_sim::compare_with(&comparison, &simulation.measuring(), show)?;
+    let results = perforate_sim::compare_with(&comparison, &simulation.measuring()?, show)?;
     drop(bar);
     if let Some(folder) = &folder {
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
@@ -63,42 +61,47 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 /// What the windows of a sampled trace say of the whole program.
 fn sampled(sampled: &Sampled) -> String {
-    let mut text = format!(
-        "\nwhole program from {} windows, ± half of the 95% confidence interval\n",
-        sampled.windows
-    );
     let groups = [(&sampled.figures, 4), (&sampled.extrapolated, 0)];
-    for (name, figure, decimals) in groups.iter().flat_map(|(group, decimals)| {
+    let figures = groups.iter().flat_map(|(group, decimals)| {
         group.iter().map(move |(name, figure)| (name, figure, *decimals))
-    }) {
-        let half = figure.half_width_95.map(|half| format!(" ± {half:.decimals$}"));
-        let half = half.unwrap_or_default();
-        text += &format!("{name:<44}{:>20.decimals$}{half}\n", figure.mean);
-    }
-    text
+    });
+    let rows = figures.map(|(name, figure, decimals)| {
+        let half = figure.half_width_95.map(|half| format!("± {half:.decimals$}"));
+        (name.to_string(), (format!("{:.decimals$}", figure.mean), half.unwrap_or_default()))
+    });
+    let (names, (means, halves)) = rows.unzip();
+    let table = [Column::texts("", names), Column::numbers("", means), Column::texts("", halves)];
+    format!(
+        "\nwhole program from {} windows, ± half of the 95% confidence interval\n{}",
+        sampled.windows,
+        columns(&table, COLUMNS)
+    )
 }
 
 fn text(result: &RunResult) -> String {
-    let mut text = format!(
-        "{} under {} on {}, seed {}\n\n",
-        result.workload, result.scheme, result.machine, result.seed
-    );
-    let mut line = |name: &str, value: String| text += &format!("{name:<44}{value:>20}\n");
-    line("instructions", result.instructions.to_string());
+    let mut rows = vec![("instructions".to_owned(), result.instructions.to_string())];
     if let (Some(cycles), Some(ipc)) = (result.cycles, result.ipc) {
-        line("cycles", cycles.to_string());
-        line("ipc", format!("{ipc:.4}"));
+        rows.push(("cycles".to_owned(), cycles.to_string()));
+        rows.push(("ipc".to_owned(), format!("{ipc:.4}")));
     }
-    for (name, value) in
-        result.counters.iter().filter(|(name, _)| *name != "instructions" && *name != "cycles")
-    {
+    let counters =
+        result.counters.iter().filter(|(name, _)| *name != "instructions" && *name != "cycles");
+    rows.extend(counters.map(|(name, value)| {
         let value = match value {
             perforate_types::CounterValue::Count(count) => count.to_string(),
             perforate_types::CounterValue::Ratio(ratio) => format!("{ratio:.4}"),
         };
-        line(name, value);
-    }
-    text + &result.sampled.as_ref().map_or(String::new(), sampled)
-        + "\n"
-        + &notes(&result.notes, 100)
+        (name.to_string(), value)
+    }));
+    let (names, values) = rows.into_iter().unzip();
+    format!(
+        "{} under {} on {}, seed {}\n\n{}{}\n{}",
+        result.workload,
+        result.scheme,
+        result.machine,
+        result.seed,
+        columns(&[Column::texts("", names), Column::numbers("", values)], COLUMNS),
+        result.sampled.as_ref().map_or(String::new(), sampled),
+        notes(&result.notes, COLUMNS)
+    )
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use perforate_config::Count;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, Source, TraceFormat, TraceSummary, TraceWriter,
     WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format, write_chunk,
@@ -40,8 +41,8 @@ enum TraceCommand {
         /// Trace of any format that can be read, or a bundled trace
         file: String,
         /// Instructions to show
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        instructions: u64,
+        #[arg(long, value_name = "N", default_value_t = Count::new(20))]
+        instructions: Count,
     },
     /// Convert a foreign trace or a workload into a trace of ours, or ours into a foreign one
     #[command(after_help = "Examples:
@@ -64,7 +65,7 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
         to: Option<String>,
         /// Instructions to convert at most
         #[arg(long, value_name = "N")]
-        instructions: Option<u64>,
+        instructions: Option<Count>,
         /// Compression level, 1 to 22 (at most 9 for .xz and .gz)
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
         level: i32,
@@ -75,10 +76,10 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
 pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.command {
         TraceCommand::Info { file } => info(file),
-        TraceCommand::Head { file, instructions } => head(file, *instructions),
+        TraceCommand::Head { file, instructions } => head(file, instructions.get()),
         TraceCommand::Convert { file, output, to, instructions, level } => {
             let target = Target::new(output, to.as_deref(), *level)?;
-            convert(file, output, *instructions, target)
+            convert(file, output, instructions.map(Count::get), target)
         }
     }
 }
@@ -323,6 +324,15 @@ impl Target {
     fn new(output: &Path, to: Option<&str>, level: i32) -> Result<Self, Failure> {
         let (by_name, compression) = formats_of_name(output);
         let named = TraceFormat::ALL.into_iter().find(|format| Some(format.name()) == to);
+        if let (Some(named), Some(by_name)) = (named, by_name)
+            && named != by_name
+        {
+            let (to, output) = (named.name(), output.display());
+            return Err(Failure::Usage(format!(
+                "--to {to}: {output} is the name of a {} trace; expected another name, or no --to",
+                by_name.name()
+            )));
+        }
         let format = named.or(by_name).unwrap_or(TraceFormat::Perforate);
         if format == TraceFormat::Perforate && compression != Compression::None {
             return Err(Failure::Usage(format!(

@@ -7,9 +7,10 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_config::{Count, Size, read};
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
 use perforate_host::validate::{Effort, Options, ProgramSample};
-use perforate_sim::parse_size;
+use perforate_os::Ageing;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
@@ -37,7 +38,7 @@ pub struct ValidateArguments {
     quick: bool,
     /// Memory of the largest benchmarks, a power of two [default: 1G; with --quick 256M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    size: Option<String>,
+    size: Option<Size>,
     /// Blocks of four runs, two with and two without large pages [default: 6; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
@@ -50,21 +51,21 @@ pub struct ValidateArguments {
     machine: Option<String>,
     /// Age the simulated memory first, so that its 4KB frames lie scattered: PRESET[,free=F%] (see
     /// `perforate list ageing`) [default: frames follow each other as pages do]
-    #[arg(long, value_name = "SPEC")]
-    age: Option<String>,
+    #[arg(long, value_name = "SPEC", value_parser = read::<Ageing>)]
+    age: Option<Ageing>,
     /// Operations of each benchmark that are recorded and simulated
     /// [default: 2000000; with --quick 500000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
-    operations: Option<u64>,
+    #[arg(long, value_name = "N")]
+    operations: Option<Count<1000, 1_000_000_000>>,
     /// Leave the built-in benchmarks out; needs a program
     #[arg(long, requires = "program")]
     program_only: bool,
     /// Instructions of the program to pass over before the recorded part
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "program")]
-    skip: u64,
+    #[arg(long, value_name = "N", default_value_t = Count::new(0), requires = "program")]
+    skip: Count,
     /// Instructions of the program to record [default: 20 M]
     #[arg(long, value_name = "N", requires = "program")]
-    instructions: Option<u64>,
+    instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -97,7 +98,7 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|source| Failure::Machine { action: "finding this program", source })?;
     let worker = WorkerCommand { program, arguments: vec![WORKER.into()] };
-    let options = arguments.options()?;
+    let options = arguments.options();
     let measured = perforate_host::validate::validate(&options, &worker, &mut StageBars::default());
     let (outcome, results) = measured?;
     if let Some(folder) = &folder {
@@ -108,25 +109,22 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
 }
 
 impl ValidateArguments {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self) -> Options {
         let defaults = Options::new(self.quick);
-        let size_bytes = match &self.size {
-            Some(text) => Some(parse_size("--size", text)?),
-            None => defaults.size_bytes,
-        };
+        let size_bytes = self.size.map(Size::bytes).or(defaults.size_bytes);
         let program = (!self.program.is_empty()).then(|| ProgramSample {
             words: self.program.clone(),
-            skip: self.skip,
-            instructions: self.instructions.unwrap_or(ProgramSample::INSTRUCTIONS),
+            skip: self.skip.get(),
+            instructions: self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get),
         });
-        Ok(Options {
+        Options {
             effort: Effort::new(self.quick, self.repeat),
             processor: self.cpu.unwrap_or(defaults.processor),
             size_bytes: size_bytes.filter(|_| !self.program_only),
             machine: self.machine.clone(),
-            age: self.age.clone(),
-            operations: self.operations.unwrap_or(defaults.operations),
+            age: self.age,
+            operations: self.operations.map_or(defaults.operations, Count::get),
             program,
-        })
+        }
     }
 }

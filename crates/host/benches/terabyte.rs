@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use perforate_host::snapshot::{HostFiles, read_host};
-use perforate_os::{HostSnapshot, Kernel, KernelConfig, parse_policy};
+use perforate_os::{HostSnapshot, Kernel, KernelConfig, Thp};
 
 const FREE: u64 = 1 << 10;
 const CACHE: u64 = 1 << 3 | 1 << 5;
@@ -62,6 +62,6 @@ fn main() {
     let again = timed("read-file", || HostSnapshot::read_from(&mut file.as_slice()));
     let snapshot = Arc::new(again.expect("the file was just written"));
     let config = KernelConfig { snapshot: Some(snapshot), ..KernelConfig::default() };
-    let policy = parse_policy("thp").expect("a policy");
+    let policy = Box::new(Thp::new("thp"));
     timed("place", || Kernel::new(config, policy).expect("the memory can be simulated"));
 }

@@ -6,12 +6,13 @@
 
 use std::any::{Any, TypeId};
 
-use perforate_types::{Counters, Frame, Purpose, Shootdown, SpaceId, Steps, VirtualPage};
+use perforate_types::{
+    AccessKind, Counters, Frame, Purpose, Shootdown, SpaceId, Steps, VirtualPage,
+};
 
 use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
 use crate::{Dimension, PageFault, PerforatedVariant, Reach, WalkFault, WalkRequest, Walker};
-use perforate_types::AccessKind;
 
 /// Which capability is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ pub struct BesideCounters {
     pub in_host_only: u64,
 }
 
-/// What is done with a [`BesideL2`] unit; the same as long as it exists.
+/// The use that is made of a [`BesideL2`] unit, the same as long as it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideUse {
     /// It is looked up.
@@ -111,7 +112,7 @@ pub struct BesideUse {
 ///
 /// The nested walker asks the unit of a host before the cached entries of guest-physical addresses.
 pub trait BesideL2 {
-    /// What is to be done with it.
+    /// The use to be made of it.
     fn used(&self) -> BesideUse;
 
     /// The reach around a page that the unit translates now. Nothing is changed by asking.
@@ -191,7 +192,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// What is to be done with a unit beside the second-level TLB; nothing where there is none.
+    /// The use to be made of a unit beside the second-level TLB; none where there is no unit.
     pub(crate) fn beside_use(&self) -> BesideUse {
         self.beside_l2().map(BesideL2::used).unwrap_or_default()
     }

@@ -62,7 +62,7 @@ pub struct WalkCacheConfig {
     pub level2_entries: usize,
 }
 
-/// What a machine has for virtualization, the `[virtualization]` section of a machine file.
+/// Hardware for virtualization, the `[virtualization]` section of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VirtualizationConfig {

@@ -1,4 +1,4 @@
-//! What the memory-management unit counted.
+//! Counters of the memory-management unit.
 
 use perforate_types::{Counters, Purpose, Steps};
 

@@ -8,7 +8,7 @@ use perforate_types::{AccessKind, GuestFrame};
 pub struct HostFault {
     /// Page of the guest's memory.
     pub page: GuestFrame,
-    /// What was to be done with it.
+    /// The access that was tried.
     pub kind: AccessKind,
 }
 

@@ -9,7 +9,7 @@ pub struct Reach {
     pub size: PageSize,
     /// Frame that the range's first page maps to.
     pub frame: Frame,
-    /// What may be done without further work, as bits of [`allow`].
+    /// The accesses that need no further work, as bits of [`allow`].
     pub allows: u8,
     /// Hole filter; 0 where the range has no holes.
     pub filter: u8,
@@ -28,7 +28,7 @@ impl Reach {
     }
 }
 
-/// What a translation allows without further work, as bits.
+/// Accesses that a translation allows without further work, as bits.
 pub mod allow {
     use perforate_types::{AccessKind, Permissions};
 

@@ -7,15 +7,14 @@
 //! seed and memory size. All figures here are choices of ours, made once; none is fitted to a
 //! result.
 
-use std::fmt;
-use std::str::FromStr;
+mod options;
 
-use serde::{Deserialize, Serialize};
+use perforate_config::Share;
 
-use crate::fragmentation::parse_share;
 use crate::memory::{FRAME_BYTES, OtherUse, PhysicalMemory};
 use crate::random::Random;
 use crate::{FreeMemory, OsError};
+pub use options::{Ageing, AgeingPreset};
 
 /// Purpose of the random stream.
 const AGEING: u64 = 3;
@@ -26,13 +25,8 @@ const GROWTH_FRAMES: u64 = 64;
 /// Frames of a cached file, at most; most are much smaller.
 const FILE_FRAMES: u64 = 256;
 
-/// What kind of use memory has seen.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AgeingPreset {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// One line for lists.
-    pub summary: &'static str,
+/// The use that memory has seen, in figures.
+struct Usage {
     /// Frames allocated in all, per frame of memory.
     churn: f64,
     /// Share of memory that kernel data grow to.
@@ -45,96 +39,31 @@ pub struct AgeingPreset {
     program_share: f64,
 }
 
-/// All presets.
-pub const AGEING_PRESETS: &[AgeingPreset] = &[
-    AgeingPreset {
-        name: "desktop-day",
-        summary: "a day at a desk: memory was filled once with cached files, little kernel data",
-        churn: 1.2,
-        kernel_share: 0.01,
-        slab_share: 0.02,
-        programs: 4,
-        program_share: 0.02,
-    },
-    AgeingPreset {
-        name: "kernel-build",
-        summary: "a kernel was built: four times memory was allocated, free memory \
-                  depleted (P §III.C)",
-        churn: 4.0,
-        kernel_share: 0.03,
-        slab_share: 0.06,
-        programs: 8,
-        program_share: 0.01,
-    },
-    AgeingPreset {
-        name: "weeks",
-        summary: "weeks of builds and backups: ten times memory was allocated, much slab",
-        churn: 10.0,
-        kernel_share: 0.05,
-        slab_share: 0.12,
-        programs: 8,
-        program_share: 0.02,
-    },
-];
-
-/// How memory is aged: a preset, and if wanted a target at which it stops earlier.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ageing {
-    /// Name of the preset.
-    pub preset: String,
-    /// Stops once this share of the free memory, 0–1, is of no use for 2MB blocks (Linux's
-    /// unusable free index at order 9) and memory was filled once.
-    #[serde(default)]
-    pub target_unusable: Option<f64>,
-    /// Share of memory, 0–1, that is free at the end: page cache is dropped for it, oldest
-    /// first. Without it memory stays as full as it got.
-    #[serde(default)]
-    pub free_share: Option<f64>,
-}
-
-impl Ageing {
-    fn preset(&self) -> Option<&'static AgeingPreset> {
-        AGEING_PRESETS.iter().find(|preset| preset.name == self.preset)
-    }
-}
-
-impl FromStr for Ageing {
-    type Err = OsError;
-
-    /// Reads `PRESET[,unusable=U%][,free=F%]`.
-    fn from_str(text: &str) -> Result<Self, OsError> {
-        let invalid = |reason| OsError::InvalidAgeing { text: text.to_string(), reason };
-        let mut words = text.split(',').map(str::trim);
-        let preset = words.next().unwrap_or_default().to_string();
-        let mut ageing = Self { preset, target_unusable: None, free_share: None };
-        if ageing.preset().is_none() {
-            let known: Vec<_> = AGEING_PRESETS.iter().map(|preset| preset.name).collect();
-            let (name, known) = (&ageing.preset, known.join(", "));
-            return Err(invalid(format!("no preset \"{name}\"; there are {known}")));
+impl AgeingPreset {
+    const fn usage(self) -> Usage {
+        match self {
+            Self::DesktopDay => Usage {
+                churn: 1.2,
+                kernel_share: 0.01,
+                slab_share: 0.02,
+                programs: 4,
+                program_share: 0.02,
+            },
+            Self::KernelBuild => Usage {
+                churn: 4.0,
+                kernel_share: 0.03,
+                slab_share: 0.06,
+                programs: 8,
+                program_share: 0.01,
+            },
+            Self::Weeks => Usage {
+                churn: 10.0,
+                kernel_share: 0.05,
+                slab_share: 0.12,
+                programs: 8,
+                program_share: 0.02,
+            },
         }
-        for word in words {
-            let place = match word.split_once('=') {
-                Some(("unusable", share)) => (&mut ageing.target_unusable, share),
-                Some(("free", share)) => (&mut ageing.free_share, share),
-                _ => return Err(invalid(format!("unknown word \"{word}\""))),
-            };
-            let (place, share) = place;
-            if place.replace(parse_share(share).map_err(invalid)?).is_some() {
-                return Err(invalid(format!("\"{word}\" says something a second time")));
-            }
-        }
-        Ok(ageing)
-    }
-}
-
-impl fmt::Display for Ageing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.preset)?;
-        if let Some(share) = self.target_unusable {
-            write!(f, ",unusable={}%", share * 100.0)?;
-        }
-        self.free_share.map_or(Ok(()), |share| write!(f, ",free={}%", share * 100.0))
     }
 }
 
@@ -150,7 +79,7 @@ struct Program {
 /// The workload while it runs.
 struct Uptime<'a> {
     memory: &'a mut PhysicalMemory,
-    preset: &'static AgeingPreset,
+    usage: Usage,
     frames: u64,
     random: Random,
     programs: Vec<Program>,
@@ -182,33 +111,30 @@ pub(crate) fn age(
     ageing: &Ageing,
     seed: u64,
 ) -> Result<AgeingOutcome, OsError> {
-    let Some(preset) = ageing.preset() else {
-        return Err(ageing.to_string().parse::<Ageing>().expect_err("there is no such preset"));
-    };
     let frames = memory.memory_bytes() / FRAME_BYTES;
     let random = Random::new(seed, AGEING, 0);
     let mut uptime = Uptime {
         memory,
-        preset,
+        usage: ageing.preset.usage(),
         frames,
         random,
         programs: Vec::new(),
         allocated_frames: 0,
         operations: 0,
     };
-    uptime.run(ageing.target_unusable)?;
+    uptime.run(ageing.target_unusable.map(Share::value))?;
     let outcome =
         AgeingOutcome { allocated_frames: uptime.allocated_frames, operations: uptime.operations };
     uptime.end();
     if let Some(share) = ageing.free_share {
-        memory.drop_page_cache((share * frames as f64) as u64);
+        memory.drop_page_cache((share.value() * frames as f64) as u64);
     }
     Ok(outcome)
 }
 
 impl Uptime<'_> {
     fn run(&mut self, target: Option<f64>) -> Result<(), OsError> {
-        let churn_frames = (self.preset.churn * self.frames as f64) as u64;
+        let churn_frames = (self.usage.churn * self.frames as f64) as u64;
         let mut steps = 0;
         while self.allocated_frames < churn_frames {
             self.step()?;
@@ -236,8 +162,8 @@ impl Uptime<'_> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
             7..=11 => self.cache_file(),
-            12..=14 => self.long_lived(OtherUse::Slab, self.preset.slab_share),
-            _ => self.long_lived(OtherUse::Kernel, self.preset.kernel_share),
+            12..=14 => self.long_lived(OtherUse::Slab, self.usage.slab_share),
+            _ => self.long_lived(OtherUse::Kernel, self.usage.kernel_share),
         }
     }
 
@@ -252,8 +178,8 @@ impl Uptime<'_> {
     }
 
     fn grow_program(&mut self) -> Result<(), OsError> {
-        if (self.programs.len() as u64) < self.preset.programs {
-            let most = (self.preset.program_share * self.frames as f64) as u64;
+        if (self.programs.len() as u64) < self.usage.programs {
+            let most = (self.usage.program_share * self.frames as f64) as u64;
             let full_frames = most / 4 + self.random.below(most.max(4) * 3 / 4);
             self.programs.push(Program { pieces: Vec::new(), frames: 0, full_frames });
         }
@@ -311,19 +237,19 @@ mod tests {
 
     fn aged(text: &str, seed: u64) -> (PhysicalMemory, AgeingOutcome) {
         let mut memory = PhysicalMemory::new(256 << 20, false, ZoneLayout::Single).unwrap();
-        let outcome = age(&mut memory, &text.parse().unwrap(), seed).unwrap();
+        let outcome = age(&mut memory, &perforate_config::read(text).unwrap(), seed).unwrap();
         (memory, outcome)
     }
 
     #[test]
     fn a_build_depletes_and_fragments_memory_and_no_frame_is_lost() {
-        for preset in AGEING_PRESETS {
-            let (memory, outcome) = aged(preset.name, 1);
+        for preset in AgeingPreset::ALL {
+            let (memory, outcome) = aged(&preset.to_string(), 1);
             let others: u64 =
                 OtherUse::ALL.into_iter().map(|usage| memory.other_frames(usage)).sum();
-            assert_eq!(memory.zones().free_frames() + others, 65_536, "{}", preset.name);
+            assert_eq!(memory.zones().free_frames() + others, 65_536, "{preset}");
             assert_eq!(memory.other_frames(OtherUse::Anonymous), 0, "programs have ended");
-            assert!(outcome.allocated_frames as f64 >= preset.churn * 65_536.0);
+            assert!(outcome.allocated_frames as f64 >= preset.usage().churn * 65_536.0);
         }
         let [day, build, weeks] =
             ["desktop-day", "kernel-build", "weeks"].map(|preset| unusable(&aged(preset, 1).0));
@@ -349,20 +275,5 @@ mod tests {
         assert!(stopped.allocated_frames < whole.allocated_frames);
         let free = memory.zones().free_frames();
         assert!((19_660..=20_000 + FILE_FRAMES).contains(&free), "{free}");
-    }
-
-    #[test]
-    fn wrong_texts_are_explained() {
-        for (text, reason) in [
-            ("years", "no preset \"years\"; there are desktop-day, kernel-build, weeks"),
-            ("weeks,unusable=2", "2 is not between 0% and 100%"),
-            ("weeks,full", "unknown word \"full\""),
-            ("weeks,free=1%,free=2%", "says something a second time"),
-        ] {
-            let error = text.parse::<Ageing>().unwrap_err().to_string();
-            assert!(error.contains(reason), "{error}");
-        }
-        let text = "weeks,unusable=90%,free=25%";
-        assert_eq!(text.parse::<Ageing>().unwrap().to_string(), text);
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, each as one line for the user.
 
+use perforate_config::ConfigError;
 use perforate_types::{SpaceId, VirtualPage};
 use thiserror::Error;
 
@@ -7,6 +8,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum OsError {
+    /// An option that is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A direct segment over memory that is not mapped.
     #[error(
         "the segment from BASE {base:#x} to LIMIT {limit:#x} covers memory that is not mapped: the \
@@ -45,33 +49,6 @@ pub enum OsError {
         /// What would be right.
         reason: &'static str,
     },
-    /// A fragmentation that cannot be parsed or makes no sense.
-    #[error(
-        "fragmentation \"{text}\": {reason}; write \
-         portion=50%,holes=25%,clustered|dispersed[,unallocated]"
-    )]
-    InvalidFragmentation {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// An ageing that cannot be parsed.
-    #[error("ageing \"{text}\": {reason}; write PRESET[,unusable=U%][,free=F%]")]
-    InvalidAgeing {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Faulty frames that cannot be parsed or do not fit the memory.
-    #[error("faulty frames \"{text}\": {reason}")]
-    InvalidFaultMap {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// A snapshot of a machine's memory that cannot be used.
     #[error("snapshot: {place}: {problem}")]
     InvalidSnapshot {
@@ -79,22 +56,6 @@ pub enum OsError {
         place: String,
         /// What is wrong, and what would be right.
         problem: String,
-    },
-    /// No policy of that name.
-    #[error("no policy \"{name}\"; there are {known}")]
-    UnknownPolicy {
-        /// What was written.
-        name: String,
-        /// All names.
-        known: String,
-    },
-    /// A policy's option is wrong.
-    #[error("policy \"{text}\": {reason}")]
-    InvalidPolicy {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
     },
     /// Perforated pages were wanted without the table format for them.
     #[error("perforated pages need page tables with shadow directories")]
@@ -177,36 +138,6 @@ pub enum OsError {
         space: SpaceId,
         /// The page.
         page: VirtualPage,
-    },
-    /// Synthetic contents that cannot be parsed or contradict themselves.
-    #[error(
-        "contents \"{text}\": {reason}; write \
-         zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8][,seed=1]"
-    )]
-    InvalidContents {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Same-page merging with impossible settings.
-    #[error("ksm \"{text}\": {reason}; write pages-to-scan=100,max-page-sharing=256")]
-    InvalidKsm {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Background promotion with impossible settings.
-    #[error(
-        "khugepaged \"{text}\": {reason}; write \
-         pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=1"
-    )]
-    InvalidKhugepaged {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
     },
     /// The content of a page that is not there.
     #[error("{page:?} of address space {} is not mapped", .space.0)]

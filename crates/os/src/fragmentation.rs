@@ -1,14 +1,17 @@
 //! Injected fragmentation, as paper P emulates it (P §VII.A): a given portion of the 2MB regions
 //! is fragmented, and in each of those a given share of the sub-pages is somebody else's.
 
-use std::fmt;
-use std::str::FromStr;
+mod options;
 
+use std::fmt;
+
+use perforate_config::Share;
 use perforate_types::HoleSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::OsError;
 use crate::random::Random;
+use options::FragmentationOptions;
 
 /// Regions among which the portion holds exactly.
 const GROUP: u64 = 64;
@@ -16,7 +19,7 @@ const SHUFFLE: u64 = 1;
 const HOLES: u64 = 2;
 
 /// Where the holes of one block lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
     /// One contiguous run at a uniformly random start, without wrapping.
@@ -26,16 +29,16 @@ pub enum Distribution {
 }
 
 /// How the memory is fragmented.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "FragmentationOptions")]
 pub struct Fragmentation {
-    /// Share of the 2MB regions that are fragmented, 0–1.
-    pub portion: f64,
-    /// Share of the 2MB regions that are so fragmented that no frame of their block is left, 0–1:
-    /// every policy gives them 4KB pages (P §III.C has such regions beside perforated ones).
-    #[serde(default)]
-    pub unusable: f64,
-    /// Share of the sub-pages of a fragmented region that are holes, 0–1.
-    pub hole_share: f64,
+    /// Share of the 2MB regions that are fragmented.
+    pub portion: Share,
+    /// Share of the 2MB regions that are so fragmented that no frame of their block is left: every
+    /// policy gives them 4KB pages (P §III.C has such regions beside perforated ones).
+    pub unusable: Share,
+    /// Share of the sub-pages of a fragmented region that are holes.
+    pub hole_share: Share,
     /// Where the holes lie.
     pub distribution: Distribution,
     /// Whether the program has data at the holes (it then lies in other frames). If not, the
@@ -44,6 +47,11 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
+    /// True if no region is fragmented.
+    pub fn is_none(&self) -> bool {
+        self.portion == Share::NONE && self.unusable == Share::NONE
+    }
+
     /// Holes of a fragmented virtual 2MB region (address ÷ 2MB); `None` for a whole one.
     ///
     /// A pure function of seed and region, so that all schemes of a comparison see the same
@@ -51,7 +59,7 @@ impl Fragmentation {
     /// aligned group of 64 regions has portion × 64 fragmented ones (what is left of a
     /// non-integer is carried to the next group), and every one of them round(share × 512) holes.
     pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
-        let count = (self.hole_share * HoleSet::SUBPAGES as f64).round() as usize;
+        let count = (self.hole_share.value() * HoleSet::SUBPAGES as f64).round() as usize;
         match self.state(seed, region) {
             State::Unusable => return Some(HoleSet::FULL),
             State::Fragmented if count > 0 => {}
@@ -73,8 +81,8 @@ impl Fragmentation {
             let before = |group: u64| (share * GROUP as f64 * group as f64).round() as u64;
             before(group + 1) - before(group)
         };
-        let fragmented = in_group(self.portion);
-        let spoilt = in_group(self.portion + self.unusable);
+        let fragmented = in_group(self.portion.value());
+        let spoilt = in_group(self.portion.value() + self.unusable.value());
         let mut random = Random::new(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
         // The first places of a Fisher–Yates shuffle: the fragmented ones, then the unusable.
@@ -107,77 +115,15 @@ fn sample(random: &mut Random, count: usize) -> HoleSet {
     holes
 }
 
-/// Reads a share written as `25%` or `0.25`.
-pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
-    let (number, divisor) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(value) if (0.0..=divisor).contains(&value) => Ok(value / divisor),
-        Ok(_) => Err(format!("{text} is not between 0% and 100%")),
-        Err(_) => Err(format!("\"{text}\" is not a percentage")),
-    }
-}
-
-impl FromStr for Fragmentation {
-    type Err = OsError;
-
-    fn from_str(text: &str) -> Result<Self, OsError> {
-        parse(text)
-            .map_err(|reason| OsError::InvalidFragmentation { text: text.to_string(), reason })
-    }
-}
-
-fn parse(text: &str) -> Result<Fragmentation, String> {
-    let (mut portion, mut unusable, mut hole_share) = (None, None, None);
-    let (mut distribution, mut allocated) = (None, None);
-    for word in text.split(',').map(str::trim) {
-        let repeated = match word.split_once('=') {
-            Some(("portion", share)) => portion.replace(parse_share(share)?).is_some(),
-            Some(("unusable", share)) => unusable.replace(parse_share(share)?).is_some(),
-            Some(("holes", share)) => hole_share.replace(parse_share(share)?).is_some(),
-            Some((key, _)) => return Err(format!("unknown key \"{key}\"")),
-            None => match word {
-                "clustered" => distribution.replace(Distribution::Clustered).is_some(),
-                "dispersed" => distribution.replace(Distribution::Dispersed).is_some(),
-                "allocated" => allocated.replace(true).is_some(),
-                "unallocated" => allocated.replace(false).is_some(),
-                "portion" | "unusable" | "holes" => return Err(format!("{word} needs a value")),
-                _ => return Err(format!("unknown word \"{word}\"")),
-            },
-        };
-        if repeated {
-            return Err(format!("\"{word}\" says something a second time"));
-        }
-    }
-    let portion = portion.ok_or("portion is missing")?;
-    let unusable = unusable.unwrap_or(0.0);
-    if portion + unusable > 1.0 {
-        return Err("portion and unusable are more than 100% together".into());
-    }
-    if unusable > 0.0 && allocated == Some(false) {
-        return Err("regions that are unusable cannot have unallocated holes".into());
-    }
-    Ok(Fragmentation {
-        portion,
-        unusable,
-        hole_share: hole_share.ok_or("holes is missing")?,
-        distribution: distribution.ok_or("clustered or dispersed is missing")?,
-        allocated: allocated.unwrap_or(true),
-    })
-}
-
 impl fmt::Display for Fragmentation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let distribution = match self.distribution {
             Distribution::Clustered => "clustered",
             Distribution::Dispersed => "dispersed",
         };
-        let (portion, holes) = (self.portion * 100.0, self.hole_share * 100.0);
-        write!(f, "portion={portion}%,holes={holes}%,{distribution}")?;
-        if self.unusable > 0.0 {
-            write!(f, ",unusable={}%", self.unusable * 100.0)?;
+        write!(f, "portion={},holes={},{distribution}", self.portion, self.hole_share)?;
+        if self.unusable > Share::NONE {
+            write!(f, ",unusable={}", self.unusable)?;
         }
         if self.allocated { Ok(()) } else { f.write_str(",unallocated") }
     }
@@ -185,10 +131,12 @@ impl fmt::Display for Fragmentation {
 
 #[cfg(test)]
 mod tests {
+    use perforate_config::read;
+
     use super::*;
 
     fn fragmentation(text: &str) -> Fragmentation {
-        text.parse().expect("valid")
+        read(text).expect("valid")
     }
 
     #[test]
@@ -215,7 +163,6 @@ mod tests {
         let holes = |region| fragmentation(text).holes(7, region).map_or(0, |holes| holes.count());
         let count = |wanted| (0..64).filter(|&region| holes(region) == wanted).count();
         assert_eq!((count(128), count(512), count(0)), (8, 32, 24));
-        assert!("portion=60%,holes=1%,clustered,unusable=50%".parse::<Fragmentation>().is_err());
     }
 
     #[test]
@@ -270,24 +217,25 @@ mod tests {
         {
             assert_eq!(fragmentation(text).to_string(), text);
         }
-        assert_eq!(fragmentation("holes=0.25,dispersed,portion=0.5").portion, 0.5);
+        let half = fragmentation("holes=0.25,distribution=dispersed,portion=0.5");
+        assert_eq!(half.portion, Share::percent(50));
+        let unusable = fragmentation("portion=0%,unusable=60%");
+        assert!(!unusable.is_none() && fragmentation("portion=0%").is_none());
         for (text, reason) in [
-            ("portion=150%,holes=25%,clustered", "150% is not between 0% and 100%"),
-            ("portion=-1%,holes=25%,clustered", "-1% is not between 0% and 100%"),
-            ("portion=NaN,holes=25%,clustered", "NaN is not between 0% and 100%"),
+            ("portion=150%,holes=25%,clustered", "portion: expected a share from 0% to 100%"),
+            ("portion=-1%,holes=25%,clustered", "portion: expected a share from 0% to 100%"),
             ("holes=25%,clustered", "portion is missing"),
             ("portion=50%,clustered", "holes is missing"),
             ("portion=50%,holes=25%", "clustered or dispersed is missing"),
-            ("portion=50%,holes=25%,scattered", "unknown word \"scattered\""),
-            ("degree=50%", "unknown key \"degree\""),
-            ("portion=half", "\"half\" is not a percentage"),
-            (
-                "portion=5%,holes=5%,clustered,dispersed",
-                "\"dispersed\" says something a second time",
-            ),
-            ("", "unknown word \"\""),
+            ("portion=50%,holes=25%,scattered", "there is no \"scattered\""),
+            ("porton=50%", "there is no \"porton\"; did you mean portion?"),
+            ("portion=60%,holes=1%,clustered,unusable=50%", "more than 100% together"),
+            ("portion=5%,holes=5%,clustered,unusable=5%,unallocated", "cannot have unallocated"),
+            ("portion=5%,holes=5%,clustered,dispersed", "distribution is given twice"),
+            ("portion=5%,holes=5%,clustered,portion=6%", "portion is given twice"),
+            ("", "is empty"),
         ] {
-            let error = text.parse::<Fragmentation>().expect_err(text).to_string();
+            let error = read::<Fragmentation>(text).expect_err(text).to_string();
             assert!(error.contains(reason), "{error}");
             assert!(!error.contains('\n'));
         }

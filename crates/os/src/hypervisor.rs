@@ -208,7 +208,7 @@ fn runs(frames: &[Frame]) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KernelConfig, parse_policy};
+    use crate::{BasePages, KernelConfig};
 
     fn frames(numbers: &[u64]) -> Vec<Frame> {
         numbers.iter().map(|&number| Frame::new(number)).collect()
@@ -216,8 +216,7 @@ mod tests {
 
     #[test]
     fn two_machines_have_memory_of_their_own() {
-        let kernel =
-            Kernel::new(KernelConfig::new(64 << 20), parse_policy("base-pages").unwrap()).unwrap();
+        let kernel = Kernel::new(KernelConfig::new(64 << 20), Box::new(BasePages)).unwrap();
         let slots = [Frame::new(0)..Frame::new(4096)];
         let mut hypervisor = Hypervisor::new(kernel, &slots).unwrap();
         let other = hypervisor.add_machine(&slots).unwrap();
@@ -233,8 +232,7 @@ mod tests {
 
     #[test]
     fn guest_memory_is_backed_when_touched_and_goes_back_in_runs() {
-        let kernel =
-            Kernel::new(KernelConfig::new(64 << 20), parse_policy("base-pages").unwrap()).unwrap();
+        let kernel = Kernel::new(KernelConfig::new(64 << 20), Box::new(BasePages)).unwrap();
         let mut hypervisor = Hypervisor::new(kernel, &[Frame::new(0)..Frame::new(4096)]).unwrap();
         let mut updates = Vec::new();
         for number in [3, 4, 4095] {

@@ -27,7 +27,7 @@ mod random;
 mod shadow;
 mod space;
 
-pub use ageing::{AGEING_PRESETS, Ageing, AgeingOutcome, AgeingPreset};
+pub use ageing::{Ageing, AgeingOutcome, AgeingPreset};
 pub use content::{ContentDistribution, ZERO_PAGE};
 pub use error::OsError;
 pub use fault_map::FaultMap;
@@ -39,7 +39,9 @@ pub use kernel::{
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat,
     Work,
 };
-pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
+pub use memory::{
+    Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
+};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
@@ -50,10 +52,10 @@ pub use occupancy::{
 };
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockUse, GAP_TOLERANT_OPTIONS, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
-    PERFORATION_OPTIONS, POLICIES, Perforated, Policy, PolicyEntry, PolicyOption, Promotion,
-    PromotionChoices, PromotionPrice, PromotionRule, SEGMENT_OPTIONS, SegmentPolicy, SegmentRule,
-    SuperpageRule, Thp, parse_policy,
+    BasePages, BlockCreation, BlockUse, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
+    Perforated, PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice,
+    PromotionRule, SegmentOptions, SegmentPolicy, SegmentRule, SmallPages, SuperpageOptions,
+    SuperpageRule, Thp,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

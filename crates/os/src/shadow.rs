@@ -252,7 +252,7 @@ impl ShadowTables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KernelConfig, parse_policy};
+    use crate::{BasePages, KernelConfig};
 
     const SPACE: SpaceId = SpaceId(3);
 
@@ -265,7 +265,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let config = KernelConfig::new(64 << 20);
-            let kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
+            let kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
             let mut bench = Self { tables: ShadowTables::default(), kernel };
             for level in (1..=4).rev() {
                 let (page, frame) = (VirtualPage::new(0), Frame::new(u64::from(level)));

@@ -30,6 +30,11 @@ impl Spread {
         };
         Some(Self { median, least, most, runs: sorted.len() })
     }
+
+    /// Least and most as text.
+    pub fn range(&self, write: impl Fn(f64) -> String) -> String {
+        format!("{} to {}", write(self.least), write(self.most))
+    }
 }
 
 /// The runs of one scheme, one per seed.

@@ -1,38 +1,7 @@
-//! Numbers and text as a reader sees them.
+//! Numbers as a reader sees them.
 
 /// What stands in a cell without a value.
 pub(crate) const MISSING: &str = "–";
-
-/// Text made safe inside HTML and SVG, in elements and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(printable(other)),
-        }
-    }
-    safe
-}
-
-/// Text without characters that steer a terminal.
-pub(crate) fn plain_text(text: &str) -> String {
-    text.chars()
-        .map(|character| if character == '\n' { ' ' } else { printable(character) })
-        .collect()
-}
-
-/// Control characters and characters that reorder text become U+FFFD.
-fn printable(character: char) -> char {
-    let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let not_in_xml = matches!(character, '\u{fffe}' | '\u{ffff}');
-    let control = character.is_control() && character != '\n' && character != '\t';
-    if reorders || not_in_xml || control { '\u{fffd}' } else { character }
-}
 
 /// A quotient: three decimals below 1, fewer as the number grows.
 pub(crate) fn ratio(value: f64) -> String {
@@ -190,14 +159,5 @@ mod tests {
         assert_eq!(exact(&Number::from(10u64.pow(15))), "1e15");
         assert_eq!(exact(&Number::from_f64(1.234_567_890_123_456_7e-8).unwrap()), "1.23457e-8");
         assert_eq!(exact(&Number::from_f64(-1.5e300).unwrap()), "-1.5e300");
-    }
-
-    #[test]
-    fn escaping_leaves_no_markup_and_no_control_characters() {
-        assert_eq!(
-            escape("<b a='\"'>&\u{1b}\u{202e}"),
-            "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}\u{fffd}"
-        );
-        assert_eq!(plain_text("a\u{1b}[31m\nb"), "a\u{fffd}[31m b");
     }
 }

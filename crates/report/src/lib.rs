@@ -16,10 +16,13 @@
 //! ```
 
 mod chart;
+mod clean;
 mod comparison;
 mod error;
 mod experiment;
 mod format;
+mod html;
+mod labels;
 mod matrix;
 mod metric;
 mod page;
@@ -27,14 +30,14 @@ mod palette;
 mod result;
 mod sampled;
 mod snapshot;
-mod table;
-mod word;
+pub mod text;
 
 pub use error::ReportError;
 pub use experiment::{
     ExperimentResult, Tally, experiments_html, experiments_table, read_experiments,
 };
-pub use page::{ReportOptions, html};
+pub use html::ReportOptions;
+pub use page::html;
 pub use result::{
     ContentsSample, MemoryMap, MemorySample, Region, RunResult, Sampled, SampledFigure, Series,
     read_results,
@@ -42,4 +45,4 @@ pub use result::{
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
-pub use table::table;
+pub use text::table;

@@ -63,8 +63,15 @@ impl<'a> Pairs<'a> {
     }
 
     /// Whether any guest was not run on any of the hosts, or not natively.
-    pub fn is_missing_some(&self) -> bool {
+    fn is_missing_some(&self) -> bool {
         self.cells.iter().flatten().any(Option::is_none)
+    }
+
+    /// Whether any cell of these matrices is empty.
+    pub fn has_gap(&self, matrices: &[Matrix]) -> bool {
+        let lacks =
+            |matrix: &Matrix| self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none());
+        self.is_missing_some() || matrices.iter().any(lacks)
     }
 }
 

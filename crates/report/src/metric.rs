@@ -3,8 +3,8 @@
 use crate::RunResult;
 use crate::comparison::{Comparison, Spread};
 use crate::format;
-use crate::page::figure::Heading;
-use crate::word::{Part, WORK_PARTS};
+use crate::html::Heading;
+use crate::labels::{Part, WORK_PARTS};
 
 /// One figure of a scheme.
 pub(crate) struct Metric {

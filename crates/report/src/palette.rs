@@ -100,9 +100,18 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("extra3", "#a05195", "#c178b8"),
 ];
 
-/// The colour on light ground.
-pub(crate) fn light(name: &str) -> &'static str {
-    COLOURS.iter().find(|colour| colour.name == name).map_or("#6b7681", |colour| colour.light)
+/// The colour as charts and styles name it; the page's style sheet says what it is on its ground.
+pub(crate) fn css(name: &str) -> String {
+    format!("var(--c-{name})")
+}
+
+/// All colours as style rules; dark ones apply on screens only, paper is white.
+pub(crate) fn rules() -> String {
+    let values = |value: fn(&Colour) -> &str| -> String {
+        COLOURS.iter().map(|colour| format!("--c-{}:{};", colour.name, value(colour))).collect()
+    };
+    let (light, dark) = (values(|colour| colour.light), values(|colour| colour.dark));
+    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
 }
 
 /// A colour for the `index`-th series without a meaning of its own.
@@ -110,22 +119,14 @@ pub(crate) fn extra(index: usize) -> &'static str {
     ["extra0", "extra1", "extra2", "extra3"][index % 4]
 }
 
-/// Cells of a matrix and their ink, by step from best to worst.
-pub(crate) const HEAT: [(&str, &str); 7] = [
-    ("heat0", "heat-ink0"),
-    ("heat1", "heat-ink1"),
-    ("heat2", "heat-ink2"),
-    ("heat3", "heat-ink3"),
-    ("heat4", "heat-ink4"),
-    ("heat5", "heat-ink5"),
-    ("heat6", "heat-ink6"),
-];
+/// Shades of a matrix's cells, `heat0` for the best to `heat6`, and of the ink on them.
+pub(crate) const SHADES: usize = 7;
 
 /// Colours for the curves of an experiment, each as different from those before as can be.
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// The colours of an experiment's curves, and how often each was given before: that of the scheme
+/// The colours of an experiment's curves, and how often it, or one like it, was given before: that of the scheme
 /// (or of the mode with such B-blocks) a curve is named after, and the next of the others for
 /// curves without a meaning and for all but the first of a meaning.
 pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'static str, usize)> {
@@ -145,7 +146,7 @@ pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'stat
                 SERIES[(next - 1) % SERIES.len()]
             })
         };
-        let round = given.iter().filter(|(other, _)| *other == colour).count();
+        let round = given.iter().filter(|(other, _)| are_alike(colour, other)).count();
         given.push((colour, round));
     }
     given
@@ -154,7 +155,9 @@ pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'stat
 /// Whether two colours are hard to tell apart on light ground.
 fn are_alike(one: &str, other: &str) -> bool {
     let channels = |name: &str| {
-        let value = u32::from_str_radix(&light(name)[1..], 16).unwrap_or(0);
+        let colour = COLOURS.iter().find(|colour| colour.name == name);
+        let light = colour.map_or("6b7681", |colour| &colour.light[1..]);
+        let value = u32::from_str_radix(light, 16).unwrap_or(0);
         [value >> 16, value >> 8 & 0xff, value & 0xff]
     };
     let pairs = channels(one).into_iter().zip(channels(other));

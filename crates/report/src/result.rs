@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 
 use crate::ReportError;
+use crate::clean::read_json;
 
 /// One run: one scheme, one workload, one machine, one seed.
 ///
@@ -163,7 +164,7 @@ pub struct MemoryMap {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ContentsSample {
     /// Instructions done when the sample was taken.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub instruction: f64,
     /// Entries by kind (`empty`, `page_4k`, `page_2m`, `page_1g`, `perforated`, `hole`,
     /// `bitmap`; others are shown too).
@@ -211,8 +212,7 @@ pub fn read_results(text: &str) -> Result<Vec<RunResult>, ReportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut results = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let run = serde_json::from_str(line)
-            .map_err(|cause| ReportError::Line { line: index + 1, cause })?;
+        let run = read_json(line).map_err(|cause| ReportError::Line { line: index + 1, cause })?;
         results.push(run);
     }
     if results.is_empty() { Err(ReportError::Empty) } else { Ok(results) }

@@ -28,13 +28,37 @@ fn options(title: &str) -> ReportOptions {
     ReportOptions { title: title.into(), command: "perforate".into() }
 }
 
+/// Runs whose figures are out of all proportion, or missing.
+fn odd_runs() -> String {
+    let run = |scheme: &str, value: &str| {
+        let count = value.replace("null", "0");
+        format!(
+            r#"{{"scheme":"{scheme}","workload":"w","ipc":{value},"instructions":{value},"cycles":{value},"counters":{{"walks":{value},"walk_references_level1":{value},"walk_references_level.2['x']":1,"translation_cycles_hole":{value},"page_table_bytes":{value},"mapped_bytes":{value},"touched_bytes":3}},"series":{{"l2_tlb_contents":[{{"instruction":{value},"hole":{value},"a.b['c']\\":2}}],"memory":[{{"instruction":{value},"unusable_index_2m":{value},"mapped_bytes":{value},"touched_bytes":{value}}}]}},"memory_maps":[{{"instructions":[{count}],"blocks_per_cell":{value},"classes":["free","</svg>"],"block_classes":{{"free":{count}}},"cells":[[{count},1,{count},{count},{count}],[1],[],[{count},0,{count}],[3,1,9,9,9]]}}],"regions":[{{"holes":["0xffffffffffffffff"]}}]}}"#
+        )
+    };
+    let odd = [
+        ("4k", "1"),
+        ("thp", "0"),
+        ("perforated", "-1"),
+        ("1g", "1e300"),
+        ("segment", "5e-324"),
+        ("ideal", "18446744073709551615"),
+        ("</script><b>", "null"),
+    ];
+    odd.map(|(scheme, value)| run(scheme, value)).join("\n")
+}
+
 /// Pages with every form of chart and table.
 fn own_pages() -> Vec<(String, String)> {
     let runs = read_results(include_str!("data/sample.jsonl")).unwrap();
+    let pairs = read_results(&records::pairs()).unwrap();
+    let odd = read_results(&odd_runs()).unwrap();
     let experiments = read_experiments(&records::all()).unwrap();
     let single = read_experiments(&records::lines().text()).unwrap();
     vec![
         ("compare.html".into(), html(&runs, &options("A comparison"))),
+        ("pairs.html".into(), html(&pairs, &options("Guests on hosts"))),
+        ("odd.html".into(), html(&odd, &options("Odd values"))),
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
         ("single.html".into(), experiments_html(&single, &options("One experiment"))),
     ]
@@ -192,28 +216,27 @@ fn pages_work_in_a_browser() {
 }
 
 /// A page that is wrong in one way, and what is to be said of it.
-const BROKEN: [(&str, &str, &str); 9] = [
+const BROKEN: [(&str, &str, &str); 12] = [
     ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
-    ("startTips();", "startTips(); missing();", "script error"),
-    ("startTips();", "console.error(1); startTips();", "console: 1"),
-    ("startTips();", "", "no value at the pointer"),
-    ("startLegends();", "", "a switch does nothing"),
-    ("startTables();", "", "a table does not sort"),
+    ("startCharts();", "startCharts(); missing();", "script error"),
+    ("startCharts();", "console.error(1); startCharts();", "console: 1"),
+    ("view.tooltip(onTip).", "view.", "no value at the pointer"),
+    ("walkByKeys(chart);", "", "no value by keys"),
+    ("view.signal(\"hidden\", hidden).run();", ";", "no switch hides anything"),
+    ("all(\"table\").forEach(startSorting);", "", "a table does not sort"),
     (
         "const csv = (table) =>",
         "const csv = (table) => \"\"; const unused = (table) =>",
         "CSV is not",
     ),
+    ("=> light(name))", "=> found)", "SVG needs the page"),
     (
-        "</svg>",
-        "<text x=\"9\" y=\"90\">one</text><text x=\"9\" y=\"91\">two</text></svg>",
+        ".initialize(chart).run();",
+        ".initialize(chart).run(); chart.querySelector(\"svg\").insertAdjacentHTML(\"beforeend\", '<text x=\"9\" y=\"90\">one</text><text x=\"9\" y=\"91\">two</text>');",
         "texts overlap",
     ),
-    (
-        "</main>",
-        "<figure id=\"bare\"><svg class=\"chart\" viewBox=\"0 0 9 9\"></svg></figure></main>",
-        "a chart without marks",
-    ),
+    ("...spec, width", "...spec, data: { values: [] }, width", "a chart without marks"),
+    ("figures.forEach(startFigure);", "", "buttons are missing"),
 ];
 
 #[test]

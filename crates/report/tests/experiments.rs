@@ -3,7 +3,7 @@
 mod document;
 mod records;
 
-use document::{check, check_geometry, figure, find, legend, text};
+use document::{chart, check, element, find, legend, marks, strings, table, text};
 use perforate_report::{
     ExperimentResult, ReportOptions, Tally, experiments_html, experiments_table, read_experiments,
 };
@@ -101,77 +101,72 @@ fn what_is_not_reproduced_says_why() {
 
 #[test]
 fn charts_have_all_their_values() {
-    check(&page(&records::all()), |document| {
-        check_geometry(document);
-        let lines = figure(document, "e-perforated-fig7-chart-0");
-        assert_eq!(legend(lines), ["4k", "thp", "perforated", "perforated-dispersed"]);
-        assert_eq!(with_class(lines, "mark").count(), 40, "points of claims are on the line, too");
-        assert_eq!(with_class(lines, "band").count(), 4);
-        let bars = figure(document, "e-direct-fig11-chart-0");
-        let tips = |node: Node<'_, '_>| {
-            node.descendants().filter(|node| node.has_tag_name("title")).map(text).collect()
-        };
-        let tips: Vec<String> = tips(bars);
-        assert_eq!(tips.len(), 8, "nine bars, of which one is missing");
-        assert_eq!(tips[2], "vmm-direct: -40.0 %\n-45.0 % – -37.0 % (93.7 %)\nworkload: GUPS");
-        assert_eq!(with_class(bars, "whisker").count(), 24);
-        let stack = figure(document, "e-gtsm-table1-chart-0");
-        assert_eq!(with_class(stack, "stack").count(), 8);
-        let many = figure(document, "e-perforated-many-chart-0");
-        assert_eq!(legend(many).len(), 20);
+    let page = page(&records::all());
+    let lines = chart(&page, "e-perforated-fig7-chart-0");
+    assert_eq!(legend(&lines), ["4k", "thp", "perforated", "perforated-dispersed"]);
+    assert_eq!(marks(&lines).len(), 40, "points of claims are on the line, too");
+    assert_eq!(lines["layer"][0]["mark"]["type"], "area", "bands of four lines are seen apart");
+    let bars = chart(&page, "e-direct-fig11-chart-0");
+    assert_eq!(marks(&bars).len(), 9);
+    let known = marks(&bars).iter().filter(|mark| mark["low"].is_number());
+    assert_eq!(known.count(), 8, "one has no value");
+    let said = |index: usize| {
+        ["series", "place", "text", "interval"]
+            .map(|name| marks(&bars)[index][name].as_str().unwrap())
+    };
+    assert_eq!(said(6), ["vmm-direct", "GUPS", "-40.0 %", "-45.0 % – -37.0 % (93.7 %)"]);
+    assert_eq!(said(4)[2], "–", "what is missing is said: {:?}", said(4));
+    let stack = chart(&page, "e-gtsm-table1-chart-0");
+    assert_eq!(stack["encoding"]["y"]["scale"]["domain"].as_array().unwrap().len(), 8);
+    assert_eq!(legend(&chart(&page, "e-perforated-many-chart-0")).len(), 20);
+    assert_eq!(chart(&page, "e-perforated-many-chart-1")["layer"][0]["mark"]["type"], "rule");
+    check(&page, |document| {
         assert!(find(document, "e-direct-empty-chart-0").is_none(), "nothing was measured");
     });
 }
 
 #[test]
+fn curves_of_one_colour_differ_in_their_filling() {
+    let bars = chart(&page(&records::many().text()), "e-perforated-many-chart-0");
+    let looks = bars["usermeta"]["legend"].as_array().unwrap();
+    let mut looks: Vec<String> = looks
+        .iter()
+        .map(|look| format!("{} {}", look["colour"], look["sign"]["filling"]))
+        .collect();
+    looks.sort();
+    looks.dedup();
+    assert_eq!(looks.len(), 20);
+    assert_eq!(strings(&bars["usermeta"]["legend"], "colour")[0], "var(--c-series0)");
+}
+
+#[test]
 fn data_have_units_in_their_headings() {
-    check(&page(&records::all()), |document| {
-        let headings = |id: &str| -> Vec<String> {
-            let cells = figure(document, id).descendants().filter(|node| node.has_tag_name("th"));
-            let cells = cells.filter(|cell| cell.attribute("scope") == Some("col"));
-            cells
-                .map(|cell| cell.attribute("data-value").map_or(text(cell), str::to_owned))
-                .collect()
-        };
-        assert_eq!(
-            headings("e-perforated-fig7-chart-0"),
-            [
-                "curve",
-                "holes (%)",
-                "value (gain in %)",
-                "low (gain in %)",
-                "high (gain in %)",
-                "confidence (%)",
-                "runs"
-            ]
-        );
-        assert_eq!(
-            headings("e-gtsm-fig3-chart-0"),
-            [
-                "curve",
-                "retired frames (%)",
-                "value (%)",
-                "drawn (%)",
-                "± 95 % (%)",
-                "draws",
-                "agree"
-            ]
-        );
-        let first = figure(document, "e-perforated-fig7-chart-0");
-        let row = first.descendants().filter(|node| node.has_tag_name("tr")).nth(13).unwrap();
-        let saved: Vec<&str> =
-            row.children().filter_map(|cell| cell.attribute("data-value")).collect();
-        // Second curve, x = 0.2: 1 + (0.8 - 0.2) / 2 = 1.3.
-        assert_eq!(saved[..2], ["thp", "20"]);
-        assert!((saved[2].parse::<f64>().unwrap() - 30.0).abs() < 1e-9, "{}", saved[2]);
-    });
+    let page = page(&records::all());
+    let (head, rows) = table(&page, "e-perforated-fig7-chart-0");
+    let expected = [
+        "curve",
+        "holes (%)",
+        "value (gain in %)",
+        "low (gain in %)",
+        "high (gain in %)",
+        "confidence (%)",
+        "runs",
+    ];
+    assert_eq!(head, expected);
+    // Second curve, x = 0.2: 1 + (0.8 - 0.2) / 2 = 1.3.
+    assert_eq!(rows[12][..2], ["thp", "20"]);
+    assert!((rows[12][2].parse::<f64>().unwrap() - 30.0).abs() < 1e-9, "{}", rows[12][2]);
+    let (head, _) = table(&page, "e-gtsm-fig3-chart-0");
+    let expected =
+        ["curve", "retired frames (%)", "value (%)", "drawn (%)", "± 95 % (%)", "draws", "agree"];
+    assert_eq!(head, expected);
 }
 
 #[test]
 fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
     let page = page(&records::lines().text());
     check(&page, |document| {
-        let section = text(figure(document, "e-perforated-fig7"));
+        let section = text(element(document, "e-perforated-fig7"));
         for words in [
             "3 seeds from 7",
             "warm-up: 10M instructions, found from misses",
@@ -196,10 +191,9 @@ fn experiments_with_one_numeric_axis_stand_side_by_side() {
     let other = lines.replace("perforated/fig7", "x").replace("\"holes\"", "\"portion\"");
     let page = page(&[lines, same, other].join("\n"));
     check(&page, |document| {
-        check_geometry(document);
         for name in ["fig7", "fig8"] {
-            figure(document, &format!("e-perforated-{name}-beside-chart-0"));
-            figure(document, &format!("e-perforated-{name}-chart-0"));
+            element(document, &format!("e-perforated-{name}-beside-chart-0"));
+            element(document, &format!("e-perforated-{name}-chart-0"));
         }
         assert!(text(document.root()).contains("Side by side, over holes"));
     });
@@ -212,7 +206,7 @@ fn experiments_whose_names_differ_in_punctuation_have_anchors_of_their_own() {
     let lines = records::lines().text();
     let other = lines.replace("perforated/fig7", "perforated-fig7");
     check(&page(&[lines, other].join("\n")), |document| {
-        figure(document, "e-perforated-fig7--1-chart-0");
+        element(document, "e-perforated-fig7--1-chart-0");
         let ids = document.descendants().filter_map(|node| node.attribute("id"));
         let mut ids: Vec<&str> = ids.collect();
         let all = ids.len();
@@ -231,8 +225,8 @@ fn a_table_for_the_terminal() {
         "          paper ≥ +20.0 %       ours +55.3 %                    reproduced\n",
         "          why: Memory is faster here.\n",
         "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
-        "                                          claims  reproduced  direction   not   ids wholly\n",
-        "  P: perforated pages                          5           3          1     1       2 of 4\n",
+        "                     claims  reproduced  direction  not  ids wholly\n",
+        "\nP: perforated pages       5           3          1    1      2 of 4\n",
         "20.00 %  0 % (-4.00 % – +6.00 %)",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -283,7 +277,6 @@ fn hostile_texts_and_values_leave_the_page_whole() {
             assert_eq!(page.matches("<script>").count(), 1);
             assert!(!page.contains("<img") && !page.contains('\u{1b}'));
             check(&page, |document| {
-                check_geometry(document);
                 let mut nodes = document.descendants();
                 assert!(
                     nodes.all(|node| !node.attributes().any(|one| one.name().starts_with("on")))

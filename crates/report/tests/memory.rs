@@ -2,7 +2,8 @@
 
 mod document;
 
-use document::{check, check_geometry, find, legend, page, text};
+use document::{chart, check, data, find, legend, marks, page, shown, strings, text};
+use serde_json::{Value, json};
 
 /// A run with this map and series (both JSON).
 fn run(scheme: &str, maps: &str, series: &str) -> String {
@@ -21,31 +22,46 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
+/// Row, first column, number, class and share of the square of each stripe of a map.
+fn stripes(chart: &Value) -> Vec<Value> {
+    let stripe = |cell: &Value| {
+        json!([cell["row"], cell["first"], cell["cells"], cell["series"], cell["share"]])
+    };
+    marks(&chart["layer"][0]).iter().map(stripe).collect()
+}
+
 #[test]
 fn a_map_shows_its_classes_holes_and_free_stretches() {
     let page = page(&[run("4k", "", ""), run("perforated", &one_line(MAP), "")]);
+    let chart = chart(&page, "c0-memory-map-0");
+    assert_eq!(legend(&chart), ["free", "4KB pages", "2MB page", "perforated"]);
+    // Two rows of heading, a row of cells, two rows that name the free stretch, a row of cells.
+    assert_eq!(
+        stripes(&chart),
+        [
+            json!([2, 0, 2, "perforated", 0.25]),
+            json!([2, 2, 1, "2MB page", 0.0]),
+            json!([5, 0, 1, "4KB pages", 0.0]),
+        ]
+    );
+    assert_eq!(chart["height"], 7.0 * 9.0);
+    // 1000 blocks are 2000MB.
+    assert_eq!(
+        strings(&chart["layer"][1]["data"]["values"], "text"),
+        ["after 200 instructions, unchanged up to 1000", "… 1.95 GB free …"]
+    );
+    let cells = [
+        "after 200 instructions, unchanged up to 1000",
+        "1,000",
+        "1",
+        "1",
+        "2",
+        "1.95 GB",
+        "2.00 MB",
+    ];
+    assert_eq!(shown(&page, "c0-memory-map-0"), [cells]);
     check(&page, |document| {
-        let figure = find(document, "c0-memory-map-0").expect("the only scheme with a map");
-        assert_eq!(legend(figure), ["free", "4KB pages", "2MB page", "perforated"]);
-        let path = |class: &str, series: &str| {
-            let found = figure.descendants().find(|node| {
-                node.attribute("class") == Some(class)
-                    && node.attribute("data-series") == Some(series)
-            });
-            found.map(|node| node.attribute("d").unwrap().to_string())
-        };
-        // Legend and heading take 43 units; cells are 9 wide and high, 4 from the left.
-        assert_eq!(path("f-perforated", "perforated").unwrap(), "M4 43h18v9h-18z");
-        assert_eq!(path("f-page-2m", "large").unwrap(), "M22 43h9v9h-9z");
-        // A quarter of the area of 8 × 8: 4 × 4 in the middle of each cell.
-        assert_eq!(path("f-hole", "perforated").unwrap(), "M6.5 45.5h4v4h-4zM15.5 45.5h4v4h-4z");
-        let said = text(figure);
-        assert!(said.contains("… 1.95 GB free …"), "1000 blocks are 2000MB: {said}");
-        assert!(said.contains("after 200 instructions, unchanged up to 1000"));
-        assert_eq!(path("f-empty", "free"), None, "the free stretch is not drawn");
-        let cells: Vec<String> =
-            figure.descendants().filter(|node| node.has_tag_name("td")).map(text).collect();
-        assert_eq!(cells, ["1,000", "1", "1", "2", "1.95 GB", "2.00 MB"]);
+        assert!(find(document, "c0-memory-map-1").is_none(), "4k has no map");
     });
     assert!(page.contains("Each cell is a 2MB block."));
     assert!(page.contains("share of holes of perforated pages"));
@@ -60,18 +76,9 @@ fn maps_of_all_schemes_have_the_same_scale() {
         r#"{"instructions":[1],"blocks_per_cell":2,"classes":["large"],"cells":[[8,0,0,0,0]]}"#;
     let page = page(&[run("4k", pages, ""), run("thp", large, "")]);
     assert!(page.contains("Each cell is 4 blocks of 2MB (8.00 MB)"));
-    check(&page, |document| {
-        let figure = find(document, "c0-memory-map-1").unwrap();
-        let cells =
-            figure.descendants().find(|node| node.attribute("class") == Some("f-page-2m")).unwrap();
-        assert_eq!(cells.attribute("data-series"), None, "the legend's square comes first");
-        let drawn: Vec<&str> = figure
-            .descendants()
-            .filter(|node| node.attribute("data-series") == Some("large"))
-            .filter_map(|node| node.attribute("d"))
-            .collect();
-        assert_eq!(drawn, ["M4 43h36v9h-36z"], "8 cells of two blocks are 4 of four");
-    });
+    // 8 cells of two blocks are 4 of four.
+    let stripes = stripes(&chart(&page, "c0-memory-map-1"));
+    assert_eq!(stripes, [json!([2, 0, 4, "2MB page", 0.0])]);
 }
 
 #[test]
@@ -84,24 +91,19 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
     let fails = [sample(0, "null", 0), sample(10, "0.25", 104_857_600)].join(",");
     let never = [sample(0, "null", 0), sample(10, "null", 209_715_200)].join(",");
     let with = page(&[run("4k", "", &fails), run("thp", "", &never)]);
-    check(&with, |document| {
-        let lines = |id: &str| {
-            let figure = find(document, id).unwrap();
-            let lines = figure.descendants().filter(|node| {
-                node.has_tag_name("path")
-                    && node.attribute("data-series").is_some()
-                    && node.attribute("fill") == Some("none")
-            });
-            lines.count()
-        };
-        assert_eq!(lines("c0-unusable-index"), 2);
-        assert_eq!(lines("c0-fragmentation-index"), 1, "thp has no value to draw");
-        let bloat = find(document, "c0-bloat-0").unwrap();
-        let values: Vec<&str> =
-            bloat.descendants().filter_map(|node| node.attribute("data-values")).collect();
-        // 200MB mapped, of which 100MB are touched in the end.
-        assert_eq!(values, ["0 100", "200 100"]);
-    });
+    let lines = |id: &str| {
+        let chart = chart(&with, id);
+        let known = marks(&chart).iter().filter(|mark| mark["value"].is_number());
+        let mut names: Vec<Value> = known.map(|mark| mark["series"].clone()).collect();
+        names.dedup();
+        names.len()
+    };
+    assert_eq!(lines("c0-unusable-index"), 2);
+    assert_eq!(lines("c0-fragmentation-index"), 1, "thp has no value to draw");
+    // 200MB mapped, of which 100MB are touched in the end.
+    let bloat = chart(&with, "c0-bloat-0");
+    let values: Vec<Value> = marks(&bloat).iter().map(|mark| mark["values"].clone()).collect();
+    assert_eq!(values, [json!([0.0, 200.0]), json!([100.0, 100.0])]);
     let without = page(&[run("thp", "", &never)]);
     check(&without, |document| {
         assert!(find(document, "c0-fragmentation-index").is_none());
@@ -119,8 +121,8 @@ fn odd_values_leave_the_pictures_whole() {
             r#"{{"instruction":{value},"unusable_index_2m":{value},"fragmentation_index_2m":{value},"mapped_bytes":{value},"touched_bytes":{value}}}"#
         );
         let page = page(&[run("4k", &map, &sample), run("thp", r#"{}"#, "{}")]);
-        check(&page, check_geometry);
-        let markup = page.split_once("<script>").unwrap().0;
+        assert!(data(&page)["figures"].is_object());
+        let markup = document::markup(&page);
         assert!(!markup.contains("NaN") && !markup.contains(">inf"), "{value}");
     }
 }

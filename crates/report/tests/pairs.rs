@@ -3,7 +3,7 @@
 
 mod document;
 
-use document::{check, check_geometry, figure, find, legend, page, text};
+use document::{chart, check, data, find, legend, marks, page, shown as rows, strings, text};
 use perforate_report::{read_results, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
@@ -144,55 +144,31 @@ fn several_seeds_show_their_range_where_it_fits() {
 #[test]
 fn the_page_draws_every_pair_and_says_its_numbers() {
     let page = page(&some_pairs());
+    let heat = chart(&page, "c0-pairs-reference");
+    let cells: Vec<[&str; 3]> = marks(&heat)
+        .iter()
+        .map(|cell| ["row", "column", "said"].map(|name| cell[name].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ["4k", "4k", "1.00×"],
+        ["4k", "thp", "1.60×"],
+        ["4k", "native", "2.00×"],
+        ["thp", "4k", ""],
+        ["thp", "thp", "2.50×"],
+        ["thp", "native", ""],
+    ];
+    assert_eq!(cells, expected);
+    assert_eq!(strings(&heat["data"]["values"], "text")[2..4], ["2.00", "–"]);
+    // The fastest has the palest shade, the slowest the strongest.
+    assert_eq!((&marks(&heat)[0]["shade"], &marks(&heat)[4]["shade"]), (&json!(6), &json!(0)));
+    assert_eq!(marks(&heat)[3]["shade"], Value::Null);
+    let row = &rows(&page, "c0-pairs-reference")[3];
+    assert_eq!(row[..3], ["thp", "4k", "–"]);
+    assert_eq!(rows(&page, "c0-pairs-overhead")[1][..3], ["4k", "thp", "150.0 %"]);
     check(&page, |document| {
-        check_geometry(document);
-        let heat = figure(document, "c0-pairs-reference");
-        let tips: Vec<String> = heat
-            .descendants()
-            .filter(|node| {
-                node.has_tag_name("title") && node.parent().unwrap().attribute("class").is_some()
-            })
-            .map(text)
-            .filter(|tip| !tip.is_empty())
-            .collect();
-        assert_eq!(
-            tips,
-            ["4k on 4k: 1.00×", "4k on thp: 1.60×", "4k, native: 2.00×", "thp on thp: 2.50×"]
-        );
-        assert_eq!(
-            cells(heat),
-            [
-                ["4k", "4k", "1.00×"],
-                ["4k", "thp", "1.60×"],
-                ["4k", "native", "2.00×"],
-                ["thp", "4k", "–"],
-                ["thp", "thp", "2.50×"],
-                ["thp", "native", "–"],
-            ]
-        );
-        // The fastest has the palest shade, the slowest the strongest.
-        let shade = |tip: &str| {
-            let title =
-                heat.descendants().find(|node| node.has_tag_name("title") && text(*node) == tip);
-            title.unwrap().parent().unwrap().attribute("class").unwrap().to_string()
-        };
-        assert_eq!(shade("4k on 4k: 1.00×"), "f-heat6");
-        assert_eq!(shade("thp on thp: 2.50×"), "f-heat0");
-        let overhead = figure(document, "c0-pairs-overhead");
-        assert_eq!(cells(overhead)[1], ["4k", "thp", "150.0 %"]);
         assert!(find(document, "c0-pairs-checks").is_none());
     });
     assert!(page.contains("href=\"#c0-pairs\""));
-}
-
-/// Guest, host and median of each row of a matrix's data.
-fn cells(figure: Node<'_, '_>) -> Vec<[String; 3]> {
-    let rows = figure.descendants().filter(|node| node.has_tag_name("tr")).skip(1);
-    rows.map(|row| {
-        let all: Vec<String> = row.children().map(text).collect();
-        [all[0].clone(), all[1].clone(), all[2].clone()]
-    })
-    .collect()
 }
 
 #[test]
@@ -206,27 +182,23 @@ fn references_are_stacked_by_dimension_and_level() {
         "host_bitmap_references": 15,
     });
     let page = page(&[run("perforated+perforated", 1, 1000, counters)]);
-    check(&page, |document| {
-        let stack = figure(document, "c0-references-per-walk");
-        let names = legend(stack);
-        assert_eq!(
-            names,
-            [
-                "level 1",
-                "shadow",
-                "host level 4",
-                "host level 1",
-                "host shadow",
-                "host hole",
-                "bitmap",
-                "host bitmap"
-            ]
-        );
-        // 140 references in 10 walks.
-        let row: Vec<String> =
-            stack.descendants().filter(|node| node.has_tag_name("td")).map(text).collect();
-        assert_eq!(row, ["1.00", "2.00", "1.00", "4.00", "1.00", "3.00", "0.500", "1.50", "14.00"]);
-    });
+    let expected = [
+        "level 1",
+        "shadow",
+        "host level 4",
+        "host level 1",
+        "host shadow",
+        "host hole",
+        "bitmap",
+        "host bitmap",
+    ];
+    assert_eq!(legend(&chart(&page, "c0-references-per-walk")), expected);
+    // 140 references in 10 walks.
+    let row = &rows(&page, "c0-references-per-walk")[0];
+    assert_eq!(
+        row[1..],
+        ["1.00", "2.00", "1.00", "4.00", "1.00", "3.00", "0.500", "1.50", "14.00"]
+    );
 }
 
 #[test]
@@ -260,23 +232,14 @@ fn no_share_of_the_host_is_lost_and_each_has_a_colour_of_its_own() {
         counters[format!("translation_cycles_{share}")] = 1.into();
     }
     let page = page(&[run("4k+thp", 1, 1000, counters)]);
-    check(&page, |document| {
-        let stack = figure(document, "c0-translation-cycles");
-        let items =
-            stack.descendants().filter(|node| node.attribute("class") == Some("legend-item"));
-        let colours: Vec<&str> = items
-            .filter_map(|item| item.children().filter_map(|part| part.attribute("class")).nth(1))
-            .collect();
-        let mut distinct = colours.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!((colours.len(), distinct.len()), (22, 22), "{colours:?}");
-        assert!(!colours.iter().any(|colour| colour.starts_with("f-extra")), "{colours:?}");
-        // One cycle each in 1,000 instructions.
-        let cells: Vec<String> =
-            stack.descendants().filter(|node| node.has_tag_name("td")).map(text).collect();
-        assert_eq!(cells.last().map(String::as_str), Some("22.00"));
-    });
+    let colours = strings(&chart(&page, "c0-translation-cycles")["usermeta"]["legend"], "colour");
+    let mut distinct = colours.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!((colours.len(), distinct.len()), (22, 22), "{colours:?}");
+    assert!(!colours.iter().any(|colour| colour.contains("extra")), "{colours:?}");
+    // One cycle each in 1,000 instructions.
+    assert_eq!(rows(&page, "c0-translation-cycles")[0].last().unwrap(), "22.00");
 }
 
 #[test]
@@ -304,14 +267,10 @@ fn memories_of_guest_and_host_have_figures_of_their_own() {
         map("host".into(), "large"),
         map("guest".into(), "movable")
     ]);
-    check(&with(both), |document| {
-        assert_eq!(titles(document), ["4k+thp: guest memory", "4k+thp: host memory"]);
-        let rows = |index: usize| {
-            let figure = figure(document, &format!("c0-memory-map-{index}"));
-            figure.descendants().filter(|node| node.has_tag_name("tr")).count() - 1
-        };
-        assert_eq!((rows(0), rows(1)), (2, 1));
-    });
+    let page = with(both);
+    assert_eq!(check(&page, titles), ["4k+thp: guest memory", "4k+thp: host memory"]);
+    let count = |index: usize| rows(&page, &format!("c0-memory-map-{index}")).len();
+    assert_eq!((count(0), count(1)), (2, 1));
     // Without a label, or with one that is no text: as a native run's.
     check(&with(json!([map(Value::Null, "movable"), map(7.into(), "large")])), |document| {
         assert_eq!(titles(document), ["4k+thp"]);
@@ -358,8 +317,8 @@ fn odd_values_and_names_leave_the_page_whole() {
         ];
         let page = page(&lines);
         assert_eq!(page.matches("<script>").count(), 1);
-        check(&page, check_geometry);
-        let markup = page.split_once("<script>").unwrap().0;
+        assert!(data(&page)["figures"].is_object());
+        let markup = document::markup(&page);
         assert!(!markup.contains("NaN") && !markup.contains(">inf"), "{value}");
         let text = shown(&lines, 80);
         assert!(text.lines().all(|line| line.width() <= 80), "{value}: {text}");

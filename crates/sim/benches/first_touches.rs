@@ -109,8 +109,9 @@ fn machine() -> Machine {
 }
 
 fn memory() -> MemoryState {
-    let fragmentation = "portion=50%,holes=25%,clustered";
-    MemoryState::parse(Some("8G"), Some(fragmentation), None).expect("a right memory")
+    let fragmentation = perforate_config::read("portion=50%,holes=25%,clustered");
+    let fragmentation = fragmentation.expect("a right fragmentation");
+    MemoryState { fragmentation, ..MemoryState::of(8 << 30) }
 }
 
 fn new_system(scheme: &str) -> System {

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use perforate_os::{AGEING_PRESETS, Kernel, KernelConfig, parse_policy};
+use perforate_os::{AgeingPreset, BasePages, Kernel, KernelConfig};
 use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
 const MEMORY_BYTES: u64 = 1 << 40;
@@ -34,8 +34,8 @@ fn main() {
         })
     );
     drop(kernel);
-    for preset in AGEING_PRESETS {
-        let ageing = Some(preset.name.parse().expect("a preset"));
+    for preset in AgeingPreset::ALL {
+        let ageing = Some(preset.into());
         let start = Instant::now();
         let kernel = boot(KernelConfig { ageing, ..KernelConfig::new(AGED_BYTES) });
         let seconds = start.elapsed().as_secs_f64();
@@ -43,7 +43,7 @@ fn main() {
         println!(
             "{}",
             serde_json::json!({
-                "ageing": preset.name,
+                "ageing": preset,
                 "memory_bytes": AGED_BYTES,
                 "operations": operations,
                 "seconds": seconds,
@@ -54,7 +54,7 @@ fn main() {
 }
 
 fn boot(config: KernelConfig) -> Kernel {
-    Kernel::new(config, parse_policy("base-pages").expect("a policy")).expect("it boots")
+    Kernel::new(config, Box::new(BasePages)).expect("it boots")
 }
 
 /// Maps memory by 4KB pages; the updates are dropped region by region, as nobody listens.

@@ -84,8 +84,9 @@ fn measure(
     functional: bool,
     other: Option<(&str, f64)>,
 ) -> f64 {
-    let fragmentation = "portion=50%,holes=25%,clustered";
-    let memory = MemoryState::parse(None, Some(fragmentation), None).expect("a right memory");
+    let fragmentation = perforate_config::read("portion=50%,holes=25%,clustered");
+    let fragmentation = fragmentation.expect("a right fragmentation");
+    let memory = MemoryState { fragmentation, ..MemoryState::default() };
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
     let warmup = if workload.ends_with(".trace") { TRACE_WARMUP } else { SYNTHETIC_WARMUP };
     let instructions = Some(warmup + MEASURED);

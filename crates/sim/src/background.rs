@@ -5,22 +5,23 @@
 //! khugepaged, with its ten seconds of sleep, would never run; so the periods are short, and a
 //! choice of the user.
 
-use std::str::FromStr;
-
+use perforate_config::{Count, Given};
 use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
 use perforate_types::Update;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{SimError, System};
 
 /// Instructions between two passes where none are named.
 const PERIOD: u64 = 1_000_000;
 
-/// A kernel thread.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// A kernel thread: `every=N` and its knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Daemon<C> {
     /// Instructions of the program between two passes.
-    pub every: u64,
+    pub every: Count<1>,
     /// Its knobs.
     #[serde(flatten)]
     pub knobs: C,
@@ -37,40 +38,21 @@ pub struct Background {
     pub contents: Option<ContentDistribution>,
 }
 
-/// The texts of the options that make a [`Background`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BackgroundOptions<'a> {
-    /// `--khugepaged`: `default` or `[every=N,]pages-to-scan=4096,…`.
-    pub khugepaged: Option<&'a str>,
-    /// `--ksm`: `default` or `[every=N,]pages-to-scan=100,…`.
-    pub ksm: Option<&'a str>,
-    /// `--contents`: `zero=5%,duplicate=20%,distinct=64,…`.
-    pub contents: Option<&'a str>,
+#[derive(Deserialize)]
+struct Period {
+    every: Option<Count<1>>,
+}
+
+impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut given = Given::deserialize(deserializer)?;
+        let Period { every } = given.take().map_err(D::Error::custom)?;
+        let knobs = given.read().map_err(D::Error::custom)?;
+        Ok(Self { every: every.unwrap_or(Count::new(PERIOD)), knobs })
+    }
 }
 
 impl Background {
-    /// Reads the options.
-    ///
-    /// # Errors
-    /// What cannot be read, and contents or merging without the other.
-    pub fn parse(options: BackgroundOptions<'_>) -> Result<Self, SimError> {
-        let wrong = |problem: &str| Err(SimError::Past(problem.into()));
-        match (options.ksm, options.contents) {
-            (Some(_), None) => {
-                return wrong("--ksm needs --contents: without them no two pages are equal");
-            }
-            (None, Some(_)) => return wrong("--contents without --ksm has no effect"),
-            _ => {}
-        }
-        let contents = options.contents.map(str::parse).transpose();
-        let contents = contents.map_err(|error| named("--contents", error))?;
-        Ok(Self {
-            khugepaged: parse_daemon("--khugepaged", options.khugepaged)?,
-            ksm: parse_daemon("--ksm", options.ksm)?,
-            contents,
-        })
-    }
-
     /// Short phrases for headings.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut phrases = Vec::new();
@@ -87,42 +69,13 @@ impl Background {
     /// Tells the kernel of the knobs.
     pub(crate) fn set_up(&self, kernel: &mut Kernel) -> Result<(), OsError> {
         if let Some(daemon) = self.khugepaged {
-            kernel.set_khugepaged(daemon.knobs)?;
+            kernel.set_khugepaged(daemon.knobs);
         }
         if let Some(daemon) = self.ksm {
-            kernel.set_ksm(daemon.knobs)?;
+            kernel.set_ksm(daemon.knobs);
         }
         self.contents.map_or(Ok(()), |contents| kernel.set_content_distribution(contents))
     }
-}
-
-fn named(option: &str, error: OsError) -> SimError {
-    SimError::Past(format!("{option}: {error}"))
-}
-
-/// Reads `default`, or knobs with `every=N` among them.
-fn parse_daemon<C: FromStr<Err = OsError>>(
-    option: &str,
-    text: Option<&str>,
-) -> Result<Option<Daemon<C>>, SimError> {
-    let Some(text) = text.filter(|text| *text != "none") else { return Ok(None) };
-    let mut every = None;
-    let mut knobs = Vec::new();
-    for word in text.split(',').filter(|word| *word != "default") {
-        let Some(number) = word.strip_prefix("every=") else {
-            knobs.push(word);
-            continue;
-        };
-        let given = number.parse().ok().filter(|&every| every > 0).ok_or_else(|| {
-            let expected = "a number of instructions from 1 on";
-            SimError::Past(format!("{option}: every is {expected}, not \"{number}\""))
-        })?;
-        if every.replace(given).is_some() {
-            return Err(SimError::Past(format!("{option}: every is given twice")));
-        }
-    }
-    let knobs = knobs.join(",").parse().map_err(|error| named(option, error))?;
-    Ok(Some(Daemon { every: every.unwrap_or(PERIOD), knobs }))
 }
 
 /// When which kernel thread wakes next.
@@ -148,8 +101,9 @@ enum Thread {
 impl Alarms {
     /// Every thread wakes first after its own period.
     pub(crate) fn new(background: &Background, defrag: Defrag) -> Self {
-        let khugepaged = background.khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every));
-        let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every));
+        let khugepaged =
+            background.khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every.get()));
+        let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every.get()));
         let kcompactd = defrag.wakes_kcompactd().then_some((Thread::Kcompactd, PERIOD));
         let threads = [khugepaged, ksm, kcompactd].into_iter().flatten();
         let threads = threads.map(|(thread, every)| Alarm { thread, every, next: every });
@@ -216,42 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn periods_and_knobs() {
-        let options = BackgroundOptions {
-            khugepaged: Some("every=5000,max-ptes-none=0"),
-            ksm: Some("default"),
-            contents: Some("zero=10%"),
-        };
-        let background = Background::parse(options).unwrap();
-        let khugepaged = background.khugepaged.unwrap();
-        assert_eq!((khugepaged.every, khugepaged.knobs.max_ptes_none), (5000, 0));
-        assert_eq!(khugepaged.knobs.pages_to_scan, 4096, "the rest is as in Linux");
-        assert_eq!(background.ksm.unwrap().every, 1_000_000);
+    fn the_next_to_wake_comes_first() {
+        let khugepaged = perforate_config::read("every=5000").unwrap();
+        let ksm = perforate_config::read("default").unwrap();
+        let background = Background { khugepaged, ksm, contents: None };
         assert_eq!(Alarms::new(&background, Defrag::Never).next(), 5000);
         let none = Background::default();
         assert_eq!(Alarms::new(&none, Defrag::Always).next(), u64::MAX);
         assert_eq!(Alarms::new(&none, Defrag::Defer).next(), 1_000_000);
-        assert_eq!(Background::parse(BackgroundOptions::default()).unwrap(), Background::default());
-    }
-
-    #[test]
-    fn wrong_knobs_name_the_option() {
-        let none = BackgroundOptions::default();
-        for (options, problem) in [
-            (
-                BackgroundOptions { khugepaged: Some("every=0"), ..none },
-                "--khugepaged: every is a number of instructions from 1 on, not \"0\"",
-            ),
-            (
-                BackgroundOptions { khugepaged: Some("max-ptes-none=512"), ..none },
-                "max-ptes-none is at most 511, not 512",
-            ),
-            (BackgroundOptions { khugepaged: Some("every=5,every=6"), ..none }, "given twice"),
-            (BackgroundOptions { ksm: Some("default"), ..none }, "--ksm needs --contents"),
-            (BackgroundOptions { contents: Some("zero=1%"), ..none }, "has no effect"),
-        ] {
-            let error = Background::parse(options).unwrap_err().to_string();
-            assert!(error.contains(problem), "{error}");
-        }
     }
 }

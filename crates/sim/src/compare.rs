@@ -1,5 +1,6 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
+use perforate_config::Count;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::GapTolerance;
 
@@ -10,7 +11,8 @@ use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::warmup::{self, Course, Warmup};
 use crate::{
-    Composition, Machine, MemoryState, ModeSwitching, Scheme, SimError, Workload, open_workload,
+    Composition, Machine, MeasuringOptions, MemoryState, ModeSwitching, PlacementOptions, Scheme,
+    SimError, Workload, open_workload,
 };
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
@@ -34,6 +36,32 @@ pub struct Comparison {
     pub warmup: Option<u64>,
 }
 
+impl Comparison {
+    /// The comparison of schemes on a workload that these options describe.
+    pub fn new(
+        workload: String,
+        machine: Machine,
+        schemes: Vec<Composition>,
+        memory: MemoryState,
+        (placement, measuring): (&PlacementOptions, &MeasuringOptions),
+    ) -> Self {
+        Self {
+            workload: Workload {
+                name: workload,
+                skip: placement.skip.get(),
+                instructions: placement.instructions.map(Count::get),
+            },
+            machine,
+            schemes,
+            memory,
+            seed: placement.seed.get(),
+            functional: measuring.functional,
+            check: measuring.check,
+            warmup: measuring.stated_warmup(),
+        }
+    }
+}
+
 /// How far a comparison is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -48,16 +76,6 @@ impl Progress {
     fn of_two_runs(self, before: u64) -> Self {
         Self { done: before + self.done, total: self.total.map(|total| total.saturating_mul(2)) }
     }
-}
-
-/// What is done besides for the sake of sound statistics.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MeasuringOptions {
-    /// Instructions at the beginning of each window of a sampled trace that are simulated and not
-    /// counted in [`RunResult::sampled`].
-    pub window_warmup: u64,
-    /// Runs everything twice: a first time to find how long the warm-up must be.
-    pub detect_warmup: bool,
 }
 
 /// Runs a comparison; `progress` hears of it now and then.
@@ -80,7 +98,7 @@ pub fn compare_with(
     measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
-    if !measuring.detect_warmup {
+    if !measuring.detects_warmup() {
         let run = comparison.run(comparison.warmup, measuring, progress)?;
         return Ok(comparison.results(run, measuring, false));
     }
@@ -130,7 +148,7 @@ impl Comparison {
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            let simulation = simulation.with_window_warmup(measuring.window_warmup);
+            let simulation = simulation.with_window_warmup(measuring.window_warmup.get());
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();
@@ -166,14 +184,14 @@ impl Comparison {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let sampled = represented.and_then(|represented| {
-                let window_warmup = measuring.window_warmup;
+                let window_warmup = measuring.window_warmup.get();
                 Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
             });
             let mut notes = notes.clone();
             notes.extend(warmup_note);
             notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
             notes.extend(sampled::window_warmup_note(
-                measuring.window_warmup,
+                measuring.window_warmup.get(),
                 represented.is_some(),
                 sampled.is_some(),
             ));
@@ -194,12 +212,12 @@ impl Comparison {
         let after = warmup::settled_after(std::slice::from_ref(&named.1));
         let warmup = Warmup {
             instructions,
-            stated: self.warmup.is_some() && !measuring.detect_warmup,
+            stated: self.warmup.is_some() && !measuring.detects_warmup(),
             detected,
             suggested_instructions: after.map(|after| instructions.saturating_add(after)),
         };
         let figure = warmup::figure_name(self.functional);
-        let note = if measuring.detect_warmup {
+        let note = if measuring.detects_warmup() {
             Some(warmup::detection_note(instructions, figure, detected))
         } else {
             warmup::note(instructions, figure, &[named], warmup.suggested_instructions)
@@ -264,30 +282,30 @@ impl Comparison {
         let mut notes = Vec::new();
         let perforates = |scheme: &Composition| scheme.own.shadow_directories;
         if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
-            notes.push("--perforation has no effect: no scheme here has perforated pages".into());
+            notes.push("perforation has no effect: no scheme here has perforated pages".into());
         }
-        let segments = |scheme: &Composition| scheme.own.has_segments();
+        let segments = |scheme: &Composition| scheme.own.segments;
         if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
             let whose = "no native or guest's scheme here has direct segments";
-            notes.push(format!("--segment has no effect: {whose}"));
+            notes.push(format!("segment has no effect: {whose}"));
         }
         let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
         if self.memory.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
             let whose = "no native or guest's scheme here has gap-tolerant superpages";
-            notes.push(format!("--superpages has no effect: {whose}"));
+            notes.push(format!("superpages has no effect: {whose}"));
         }
         if let Some(host) = &self.memory.host {
             notes.extend(self.host_options_without_effect(host));
         }
         if self.memory.past.hot_add_bytes > 0 && self.memory.modes.is_none() {
-            notes.push("--hot-add has no effect without --modes, which adds the memory".into());
+            notes.push("hot-add has no effect without modes, which adds the memory".into());
         }
         let suits = |switching: ModeSwitching| {
             self.schemes.iter().any(|composition| switching.suits(composition))
         };
         if self.memory.modes.is_some_and(|switching| !suits(switching)) {
             let pairs = "big-memory wants a segment scheme on both sides, compute one as host";
-            notes.push(format!("--modes has no effect here: {pairs}"));
+            notes.push(format!("modes has no effect here: {pairs}"));
         }
         let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
         if self.memory.background.ksm.is_some() && has_ideal {
@@ -301,16 +319,17 @@ impl Comparison {
         let hosts: Vec<&Scheme> = self.schemes.iter().filter_map(|scheme| scheme.host).collect();
         let mut notes = Vec::new();
         if hosts.is_empty() {
-            notes.push("--host-… options have no effect: no GUEST+HOST is compared".into());
+            notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
         }
-        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.has_segments()) {
-            notes.push("--host-segment has no effect: no host here has direct segments".into());
+        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
+            notes
+                .push("segment of the host has no effect: no host here has direct segments".into());
         }
         if host.superpages.is_some() && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some()) {
-            notes.push("--host-superpages has no effect: no host here has superpages".into());
+            notes.push("superpages of the host has no effect: no host here has superpages".into());
         }
         if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
-            notes.push("--host-perforation has no effect: no host here perforates".into());
+            notes.push("perforation of the host has no effect: no host here perforates".into());
         }
         notes
     }
@@ -325,13 +344,13 @@ impl Comparison {
             composition.host.map(|host| (host, &host_memory, "host_segment_pages", "host's "));
         let sides = std::iter::once(own).chain(host);
         let missing = sides.filter(|(scheme, _, counter, _)| {
-            scheme.has_segments() && figures.counters.get(counter) == Some(0.0)
+            scheme.segments && figures.counters.get(counter) == Some(0.0)
         });
         let note = |(scheme, memory, _, whose): (&Scheme, &MemoryState, _, _)| {
             format!(
                 "{name}: there is no {whose}segment at the end: no area large enough was touched, \
                  or no contiguous memory is left for it ({})",
-                scheme.policy_text(memory)
+                scheme.describe_policy(memory)
             )
         };
         missing.map(note).collect()
@@ -341,7 +360,7 @@ impl Comparison {
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
-            .then(|| format!("{}: the mode is {} (--superpages)", scheme.name(), mode.label()))
+            .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
     /// Says so where a scheme could have perforated pages and its policy made none.
@@ -349,7 +368,7 @@ impl Comparison {
         let (scheme, name) = (scheme.own, scheme.name());
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
-            let policy = scheme.policy_text(&self.memory);
+            let policy = scheme.describe_policy(&self.memory);
             format!("{name}: no fragmented block met its policy ({policy})")
         })
     }
@@ -414,7 +433,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "name": scheme.name,
         "summary": scheme.summary,
         "source": scheme.source,
-        "policy": scheme.policy_text(memory),
+        "policy": scheme.describe_policy(memory),
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,

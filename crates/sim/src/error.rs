@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use perforate_config::ConfigError;
 use perforate_mmu::PageFault;
 use perforate_oracle::{Disagreement, OracleError};
 use perforate_os::OsError;
@@ -57,7 +58,7 @@ pub enum SimError {
     /// A guest with more memory than its host.
     #[error(
         "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \
-         choose a larger --host-memory, a smaller --memory, or overcommit with --host-swap"
+         choose a larger host memory, a smaller memory, or overcommit with swap of the host"
     )]
     GuestTooLarge {
         /// The guest's memory in bytes.
@@ -65,9 +66,12 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// An option of the host's memory.
+    /// The host's memory.
     #[error("host: {0}")]
     Host(Box<SimError>),
+    /// An option that is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A scheme whose entries the machine's TLBs cannot hold.
     #[error(
         "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
@@ -87,20 +91,10 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
-    /// A size in bytes that cannot be read or used.
-    #[error("{option} {text:?}: {problem}; write for example 512M, 4G or 1T")]
-    Size {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
     /// Memory whose addresses the timing model's caches cannot tell apart.
     #[error(
-        "--memory: {memory_bytes} bytes are more than the caches of {machine} can tell apart, \
-         which is {limit_bytes} bytes; --functional goes without caches"
+        "{memory_bytes} bytes of memory are more than the caches of {machine} can tell apart, which \
+         is {limit_bytes} bytes; a functional run goes without caches"
     )]
     MemoryBeyondCaches {
         /// Memory asked for.
@@ -110,12 +104,6 @@ pub enum SimError {
         /// The most its caches can tell apart.
         limit_bytes: u64,
     },
-    /// Fragmentation that cannot be.
-    #[error("--{0}")]
-    Fragmentation(String),
-    /// A past of memory that cannot be.
-    #[error("{0}")]
-    Past(String),
     /// A snapshot that cannot be used.
     #[error("{path}: {problem}")]
     Snapshot {
@@ -124,15 +112,6 @@ pub enum SimError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Options of the policy for direct segments that cannot be.
-    #[error("--segment: {0}")]
-    Segment(String),
-    /// Options of the policy for gap-tolerant superpages that cannot be.
-    #[error("--superpages: {0}")]
-    Superpages(String),
-    /// Options of the policy for perforated pages that cannot be.
-    #[error("--perforation: {0}")]
-    Perforation(String),
     /// A trace or workload.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -243,7 +222,7 @@ pub enum SimError {
     },
     /// The warm-up takes the whole run.
     #[error(
-        "--warmup {warmup}: the run has only {instructions} instructions; nothing is left to measure"
+        "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"
     )]
     WarmupTooLong {
         /// Instructions of warm-up asked for.
@@ -258,6 +237,7 @@ impl SimError {
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,
+            Self::Config(error) => Self::Config(error.under("host")),
             other => Self::Host(Box::new(other)),
         }
     }

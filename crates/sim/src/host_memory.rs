@@ -32,7 +32,7 @@ impl HostMemory {
     pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
         Self {
             scheme: scheme.name,
-            small_share: small_share(scheme, config.fragmentation),
+            small_share: small_share(scheme, memory, config.fragmentation),
             memory_bytes: memory.memory_bytes,
             available_bytes: available_bytes(),
         }
@@ -77,11 +77,12 @@ fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimErro
 
 /// The share of pages in regions that a scheme maps by nodes of 4KB entries, as far as it is known
 /// beforehand. The node of a perforated page has room for all 512, whatever its holes.
-fn small_share(scheme: &Scheme, fragmentation: Option<Fragmentation>) -> f64 {
-    if scheme.policy == "base-pages" {
+fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Fragmentation>) -> f64 {
+    let maps_large = (scheme.policy)(memory).is_ok_and(|policy| policy.maps_large());
+    if !maps_large && !scheme.segments && scheme.gap_tolerance.is_none() {
         return 1.0;
     }
-    fragmentation.map_or(0.0, |fragmentation| fragmentation.portion)
+    fragmentation.map_or(0.0, |fragmentation| fragmentation.portion.value())
 }
 
 /// Linux's MemAvailable.
@@ -136,8 +137,10 @@ mod tests {
 
     #[test]
     fn large_pages_need_next_to_nothing() {
-        let fragmentation: Fragmentation = "portion=50%,holes=20%,clustered".parse().unwrap();
-        let share = |name: &str, given| small_share(Scheme::find(name).unwrap(), given);
+        let fragmentation: Fragmentation =
+            perforate_config::read("portion=50%,holes=20%,clustered").unwrap();
+        let memory = MemoryState::default();
+        let share = |name: &str, given| small_share(Scheme::find(name).unwrap(), &memory, given);
         assert_eq!(share("4k", None), 1.0);
         assert_eq!(share("thp", None), 0.0);
         assert_eq!(share("thp", Some(fragmentation)), 0.5);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use perforate_config::nearest;
 use perforate_mmu::{MmuConfig, TlbConfig, VirtualizationConfig, WalkCacheConfig};
 use perforate_timing::{
     BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
@@ -218,12 +219,21 @@ fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), Str
     }
 }
 
-/// A TOML error in one line with its place.
+/// A TOML error in one line with its place, and the key that an unknown one is nearest to.
 pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
+    let message = with_nearest(&message).unwrap_or(message);
     let Some(span) = error.span() else { return message };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
     format!("line {line}: {message}")
+}
+
+/// Serde's message about an unknown key lists all that there are; the nearest says more.
+fn with_nearest(message: &str) -> Option<String> {
+    let (key, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let near = nearest(key, &known)?;
+    Some(format!("unknown field `{key}`; did you mean `{near}`?"))
 }
 
 #[cfg(test)]
@@ -390,6 +400,7 @@ mod tests {
         let unknown = text.replace("[walk_cache]", "[walk_cache]\nlevel9_entries = 3");
         let message = Machine::parse("m.toml", &unknown).unwrap_err().to_string();
         assert!(message.contains("line") && message.contains("level9_entries"), "{message}");
+        assert!(message.contains("did you mean `level2_entries`?"), "{message}");
         let impossible = text.replace("entries = 1536, ways = 12", "entries = 1537, ways = 12");
         let message = Machine::parse("m.toml", &impossible).unwrap_err().to_string();
         assert!(message.contains("tlb.l2") && message.contains("1537"), "{message}");

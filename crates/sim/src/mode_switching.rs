@@ -1,47 +1,47 @@
 //! Direct segments that come while the program runs (D §IV, Table III).
 
-use std::str::FromStr;
-
+use perforate_config::Count;
 use perforate_os::{Application, Fragmented, ModePlan, ModePolicy, SegmentRule};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{Composition, MemoryState, SimError, System};
 
 /// Instructions between two attempts where none are named.
 const EVERY: u64 = 1_000_000;
 
-/// What `--modes` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Which segments are made while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "ModeOptions")]
 pub struct ModeSwitching {
     /// Whether the guest's program is one for which a guest segment pays.
     pub big_memory: bool,
     /// Instructions between two attempts at a segment; more after failures.
-    pub every: u64,
+    pub every: Count<1>,
 }
 
-impl FromStr for ModeSwitching {
-    type Err = SimError;
+/// Options of [`ModeSwitching`]: `big-memory`, `compute,every=5M`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ModeOptions {
+    /// Kind of the guest's program.
+    #[serde(alias = "big-memory", alias = "compute")]
+    application: ApplicationKind,
+    /// Instructions between two attempts at a segment.
+    every: Option<Count<1>>,
+}
 
-    /// `big-memory` or `compute`, with `,every=INSTRUCTIONS` if wanted.
-    fn from_str(text: &str) -> Result<Self, SimError> {
-        let wrong = || {
-            let forms = "big-memory or compute, if wanted with ,every=INSTRUCTIONS";
-            SimError::Past(format!("--modes is {forms}, not \"{text}\""))
-        };
-        let (kind, rest) = text.split_once(',').unwrap_or((text, ""));
-        let big_memory = match kind {
-            "big-memory" => true,
-            "compute" => false,
-            _ => return Err(wrong()),
-        };
-        let every = match rest {
-            "" => EVERY,
-            _ => {
-                let every = rest.strip_prefix("every=").and_then(|number| number.parse().ok());
-                every.filter(|&every| every > 0).ok_or_else(wrong)?
-            }
-        };
-        Ok(Self { big_memory, every })
+#[derive(PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum ApplicationKind {
+    BigMemory,
+    Compute,
+}
+
+impl From<ModeOptions> for ModeSwitching {
+    fn from(ModeOptions { application, every }: ModeOptions) -> Self {
+        let big_memory = application == ApplicationKind::BigMemory;
+        Self { big_memory, every: every.unwrap_or(Count::new(EVERY)) }
     }
 }
 
@@ -49,8 +49,8 @@ impl ModeSwitching {
     /// Whether a composition can have the segments: both sides for a big-memory program, else the
     /// host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
-        let host = composition.host.is_some_and(|host| host.has_segments());
-        host && (!self.big_memory || composition.own.has_segments())
+        let host = composition.host.is_some_and(|host| host.segments);
+        host && (!self.big_memory || composition.own.segments)
     }
 }
 
@@ -72,8 +72,8 @@ impl ModeSwitcher {
         let fragmented =
             Fragmented { guest: is_fragmented(memory), host: is_fragmented(&memory.host()) };
         let plan = ModePlan::new(application, fragmented);
-        let policy = ModePolicy::new(plan, SegmentRule::default(), switching.every);
-        Some(Self { policy, every: switching.every, next: 0 })
+        let policy = ModePolicy::new(plan, SegmentRule::default(), switching.every.get());
+        Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 
     /// The instruction before which it looks again.
@@ -111,15 +111,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_and_which_pairs_they_suit() {
-        let big: ModeSwitching = "big-memory".parse().unwrap();
-        assert_eq!(big, ModeSwitching { big_memory: true, every: EVERY });
-        let compute: ModeSwitching = "compute,every=5000".parse().unwrap();
-        assert_eq!(compute, ModeSwitching { big_memory: false, every: 5000 });
-        for wrong in ["", "large", "compute,every=0", "compute,5000"] {
-            let message = wrong.parse::<ModeSwitching>().unwrap_err().to_string();
-            assert!(message.contains("--modes is big-memory or compute"), "{message}");
-        }
+    fn pairs_that_they_suit() {
+        let big = perforate_config::read("big-memory").unwrap();
+        let compute = perforate_config::read("compute,every=5000").unwrap();
         let suits = |switching: ModeSwitching, name: &str| {
             switching.suits(&Composition::find(name).unwrap())
         };

@@ -1,7 +1,7 @@
 //! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
 //! all of it.
 
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Perforated, Policy, TableFormat};
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
@@ -11,12 +11,11 @@ use serde::Serialize;
 const START: u64 = 0x7f00_0000_0000;
 
 /// A request for memory and how the operating system serves it.
-#[derive(Clone, Debug)]
 pub struct Request {
     /// Bytes asked for, a multiple of 2MB.
     pub bytes: u64,
-    /// The policy, as [`perforate_os::parse_policy`] reads it.
-    pub policy: String,
+    /// The policy.
+    pub policy: Box<dyn Policy>,
     /// Whether background compaction had its time before.
     pub compacted: bool,
     /// Compaction in page faults.
@@ -37,17 +36,16 @@ impl Request {
     /// compaction and defragmentation are the request's.
     ///
     /// # Errors
-    /// If memory runs out, or the policy cannot be.
-    pub fn serve(&self, memory: KernelConfig) -> Result<RequestShares, OsError> {
-        let policy = parse_policy(&self.policy)?;
-        let shadow_directories = self.policy.starts_with("perforated");
+    /// If memory runs out.
+    pub fn serve(self, memory: KernelConfig) -> Result<RequestShares, OsError> {
+        let shadow_directories = self.policy.rule::<Perforated>().is_some();
         let config = KernelConfig {
             tables: TableFormat { shadow_directories, ..TableFormat::default() },
             defrag: self.defrag,
             compacted: self.compacted,
             ..memory
         };
-        let mut kernel = Kernel::new(config, policy)?;
+        let mut kernel = Kernel::new(config, self.policy)?;
         let mut updates = Vec::new();
         let request = ProgramEvent::Map {
             start: VirtualAddress::new(START),

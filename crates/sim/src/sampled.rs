@@ -52,11 +52,9 @@ pub(crate) fn window_warmup_note(
 ) -> Option<String> {
     match (warmup, is_sample, has_figures) {
         (0, ..) => None,
-        (_, false, _) => {
-            Some("--window-warmup has no effect: the measured part is no sample".into())
-        }
+        (_, false, _) => Some("window-warmup has no effect: the measured part is no sample".into()),
         (_, true, false) => {
-            Some(format!("--window-warmup {warmup}: no window has as many instructions"))
+            Some(format!("window-warmup of {warmup}: no window has as many instructions"))
         }
         (_, true, true) => Some(format!(
             "the first {warmup} instructions of each window are left out of the figures with ±, and \

@@ -128,7 +128,7 @@ impl Simulation {
             host_alarms: composition.host_alarms(memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
-            has_segments: composition.own.has_segments(),
+            has_segments: composition.own.segments,
         })
     }
 

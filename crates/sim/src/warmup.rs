@@ -67,7 +67,7 @@ pub(crate) fn note(
     let suggested = suggested?;
     Some(format!(
         "the first {} instructions after the warm-up still differ (MSER-5): without them, {figure} \
-         of {scheme} change by {:+.1}%; try --warmup {suggested}",
+         of {scheme} change by {:+.1}%; try a warmup of {suggested}",
         suggested - warmup,
         change(course) * 100.0
     ))
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(
             note,
             "the first 500 instructions after the warm-up still differ (MSER-5): without them, \
-             cycles per instruction of ideal change by -6.0%; try --warmup 1500"
+             cycles per instruction of ideal change by -6.0%; try a warmup of 1500"
         );
     }
 

@@ -3,14 +3,14 @@
 use perforate_mmu::{Dimension, Mmu, Shadow};
 use perforate_types::Update;
 
-/// Whose tables, or whose updates.
+/// Owner of tables and sender of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Of the operating system that runs the program: the guest's, when virtualized.
+    /// The operating system that runs the program: the guest's, when virtualized.
     Own,
-    /// Of the host's.
+    /// The host's.
     Host,
-    /// Of the hypervisor that keeps shadow tables.
+    /// The hypervisor where it keeps shadow tables.
     Shadow,
 }
 
@@ -18,7 +18,7 @@ impl Side {
     /// Brings an update of this side to the memory-management unit.
     ///
     /// # Panics
-    /// If the unit has no such side.
+    /// If the unit has no such side, or its tables cannot hold it.
     #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {

@@ -7,7 +7,7 @@ mod verdicts;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use perforate_experiment::kind::count;
+use perforate_config::Count;
 use perforate_experiment::{Experiment, ExperimentError, ExperimentOptions, Shard};
 
 use crate::failure::Failure;
@@ -72,11 +72,11 @@ struct RunOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
     /// The first seed [default: as the file says]
-    #[arg(long)]
-    seed: Option<u64>,
+    #[arg(long, value_name = "N")]
+    seed: Option<Count>,
     /// Slices or blocks drawn for each point, for example 100M [default: as the file says]
-    #[arg(long, value_name = "N", value_parser = samples, conflicts_with = "quick")]
-    samples: Option<u64>,
+    #[arg(long, value_name = "N", conflicts_with = "quick")]
+    samples: Option<Count<1, MOST_SAMPLES>>,
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -110,18 +110,10 @@ struct MergeArguments {
 /// Most samples: their sums are exact in 64 bits.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
-/// A number with k, M, G or T for powers of 1000.
-fn samples(text: &str) -> Result<u64, String> {
-    match count(text) {
-        Some(number @ 1..=MOST_SAMPLES) => Ok(number),
-        _ => Err("expected 1 to 1T, such as 1000000, 500k or 100M".into()),
-    }
-}
-
 impl RunOptions {
     fn wanted(&self) -> ExperimentOptions {
-        let Self { quick, seeds, seed, samples, .. } = *self;
-        ExperimentOptions { quick, seeds, seed, samples }
+        let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
+        ExperimentOptions { quick: self.quick, seeds: self.seeds, seed, samples }
     }
 }
 

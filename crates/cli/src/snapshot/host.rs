@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use perforate_config::{ConfigError, Size, read};
 use perforate_host::snapshot::{HostFiles, read_host};
-use perforate_os::HostSnapshot;
-use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord, parse_size};
+use perforate_os::{HostSnapshot, Perforated, PerforationOptions};
+use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
 
 use super::{OutputOptions, show_json, show_record};
 use crate::failure::Failure;
@@ -45,10 +46,10 @@ pub struct ShowArguments {
 /// Questions about a memory.
 #[derive(Args)]
 struct Question {
-    /// Policy for perforated pages (see `perforate list perforation`); the default is that of P
-    /// §III.C
-    #[arg(long, value_name = "SPEC", default_value = SnapshotRecord::POLICY)]
-    perforation: String,
+    /// Policy for perforated pages (see `perforate list perforation`)
+    /// [default: that of P §III.C, max-hole-share=25%,max-filter-bits=4]
+    #[arg(long, value_name = "SPEC", value_parser = read::<PerforationOptions>)]
+    perforation: Option<PerforationOptions>,
     /// Simulate a program that touches so much on this memory, or none
     #[arg(long, value_name = "SIZE|none", default_value = "2G", allow_hyphen_values = true)]
     request: String,
@@ -59,28 +60,31 @@ struct Question {
 
 impl Question {
     fn request_bytes(&self) -> Result<u64, Failure> {
-        if self.request == "none" {
-            return Ok(0);
+        let wrong = |error: ConfigError| error.under("request");
+        let request: Option<Size> = read(&self.request).map_err(wrong)?;
+        let Some(size) = request else { return Ok(0) };
+        if !(1 << 21..=1 << 44).contains(&size.bytes()) {
+            let problem = format!("expected 2M to 16T, or none; not {size}");
+            return Err(wrong(ConfigError::new(problem)).into());
         }
-        let bytes = parse_size("--request", &self.request)?;
-        if !(1 << 21..=1 << 44).contains(&bytes) {
-            return Err(Failure::Usage(format!(
-                "--request {}: expected 2M to 16T, or none",
-                self.request
-            )));
-        }
-        Ok(bytes)
+        Ok(size.bytes())
+    }
+
+    fn policy(&self) -> Result<Perforated, Failure> {
+        let options = self.perforation.unwrap_or(PerforationOptions::SELECTIVE);
+        Ok(Perforated::new(options).map_err(|error| error.under("perforation"))?)
     }
 
     fn ask(&self, snapshot: HostSnapshot) -> Result<SnapshotRecord, Failure> {
-        let bytes = self.request_bytes()?;
-        Ok(SnapshotRecord::of(&Arc::new(snapshot), &self.perforation, bytes, self.seed)?)
+        let (policy, bytes) = (self.policy()?, self.request_bytes()?);
+        Ok(SnapshotRecord::of(&Arc::new(snapshot), policy, bytes, self.seed))
     }
 }
 
 /// Takes a snapshot of this machine.
 pub fn host(arguments: &HostArguments) -> Result<(), Failure> {
     arguments.question.request_bytes()?;
+    arguments.question.policy()?;
     let files = HostFiles::open(&arguments.proc);
     let bar = Bar::of("reading", "frames");
     let snapshot = read_host(files, &mut |done, total| bar.show(Progress { done, total }))?;

@@ -40,7 +40,7 @@ buddyinfo and zoneinfo are open to all.")]
 
 The process is never stopped. Who may trace it sees its areas and contents; root sees frames too.")]
     Process(process::ProcessArguments),
-    /// The same of a stored snapshot
+    /// Show a stored snapshot
     #[command(after_help = "Examples:
   perforate snapshot show before.snapshot
   perforate snapshot show before.snapshot --perforation max-hole-share=50%,max-filter-bits=8

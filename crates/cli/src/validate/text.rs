@@ -1,6 +1,7 @@
 //! The text that `perforate validate` prints.
 
 use perforate_host::validate::{Outcome, RowOutcome, Spread};
+use perforate_report::text::wrapped;
 
 use crate::output::{COLUMNS, notes};
 
@@ -44,7 +45,7 @@ pub fn text(outcome: &Outcome) -> String {
             100.0 * score.typical_error
         );
     }
-    text += &format!("\n{}\n", wrapped(&outcome.summary()));
+    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
     text + &notes(&outcome.notes, COLUMNS)
 }
 
@@ -110,23 +111,6 @@ fn named(name: &str) -> String {
     if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
 }
 
-/// Breaks the text into lines of at most [`COLUMNS`] characters.
-fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last().map_or(0, |line| line.chars().count());
-        if last > 0 && last + 1 + word.chars().count() > COLUMNS {
-            lines.push(String::new());
-        }
-        let line = lines.last_mut().expect("there is a first line");
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        *line += word;
-    }
-    lines.join("\n") + "\n"
-}
-
 fn spread(spread: &Spread, digits: usize) -> String {
     let Spread { min, median, max } = spread;
     format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
@@ -148,8 +132,6 @@ mod tests {
             named("a program with arguments"),
             format!("a program with arguments\n{:17}", "")
         );
-        let lines = wrapped(&"word ".repeat(30));
-        assert!(lines.lines().count() == 2 && lines.lines().all(|line| line.len() <= COLUMNS));
         let values = Spread { min: 1.0, median: 1.234, max: 2.0 };
         assert_eq!(spread(&values, 2), "1.23 (1.00–2.00)");
         assert_eq!((digits(1.234), digits(99.96)), ("1.23".into(), "100.0".into()));

@@ -43,20 +43,23 @@ fn workloads() {
 #[test]
 fn memory() {
     let place = Place::new();
-    for size in ["0", "1K", "99999999T", "65T", "18446744073709551616", "-1", "", "x", "1.5G"] {
+    for size in ["0", "1K", "99999999T", "65T", "18446744073709551616", "-1", "", "x", "1.5B", "64"]
+    {
         let memory = format!("--memory={size}");
-        fails(&place, &["random:size=64M", &memory], 2, "--memory");
+        fails(&place, &["random:size=64M", &memory], 2, "--memory: ");
     }
+    fails(&place, &["random", "--memory", "64"], 2, "--memory: 64 has no unit: 64M or 64G?");
+    fails(&place, &["random", "--segment", "min=64"], 2, "--segment: min: 64 has no unit");
     // 64T is the most there is; the caches' 32-bit tags reach 16T with 64 sets.
     let run = ["run", "random:size=64M", "--instructions", "9000", "--json", "--memory"];
     let with = |more: &[&'static str]| [&run[..], more].concat();
     let lines = place.succeeds(&with(&["64T", "--functional"]));
     assert!(lines.contains("\"memory_bytes\":70368744177664"));
     place.succeeds(&with(&["15T"]));
-    place.fails(&with(&["64T"]), 2, "--functional");
-    place.fails(&["explain", "--memory", "64T"], 2, "--memory");
+    place.fails(&with(&["64T"]), 2, "a functional run goes without caches");
+    place.fails(&["explain", "--memory", "64T"], 2, "more than the caches");
     let pair = ["explain", "--memory", "256M", "--scheme", "4k+4k", "--host-memory", "64T"];
-    place.fails(&pair, 2, "--memory");
+    place.fails(&pair, 2, "more than the caches");
 }
 
 #[test]
@@ -65,26 +68,33 @@ fn pasts() {
     place.write("beyond.txt", b"99999999\n");
     place.write("words.txt", b"12\nfoo\n");
     for (option, expected) in [
-        ("--age=years", "there are desktop-day, kernel-build, weeks"),
-        ("--age=weeks,unusable=x", "\"x\" is not a percentage"),
-        ("--faulty=uniform=200%", "200% is not between 0% and 100%"),
-        ("--faulty=nofile.txt", "name a file with one frame number a line"),
-        ("--faulty=words.txt", "line 2 is not the number of a frame"),
+        (
+            "--age=years",
+            "--age: there is no \"years\"; there are preset, desktop-day, kernel-build",
+        ),
+        ("--age=weeks,unusable=x", "--age: unusable: expected a share from 0% to 100%"),
+        ("--faulty=uniform=200%", "--faulty: uniform: expected a share from 0% to 100%"),
+        ("--faulty=nofile.txt", "a file with one frame number a line"),
+        ("--faulty=words.txt", "line 2: expected the number of a frame"),
         ("--faulty=beyond.txt", "frame 99999999 lies outside the memory of 1048576 frames"),
-        ("--compaction=soon", "--compaction is none or background, not \"soon\""),
-        ("--compaction=both", "compaction in page faults is --defrag always"),
-        ("--compaction=direct", "compaction in page faults is --defrag always"),
-        ("--defrag=later", "always, defer, defer+madvise, madvise, never, not \"later\""),
-        ("--swap=much", "--swap \"much\": unknown unit"),
-        ("--swap=65T", "at most 64T of swap"),
-        ("--khugepaged=max-ptes-none=512", "max-ptes-none is at most 511, not 512"),
-        ("--khugepaged=every=0", "every is a number of instructions from 1 on, not \"0\""),
-        ("--ksm=default", "--ksm needs --contents"),
-        ("--contents=zero=10%", "--contents without --ksm has no effect"),
-        ("--perforation=max-filter-bits=9", "max-filter-bits is 0 to 8, not \"9\""),
+        ("--compaction=soon", "--compaction: expected background, not \"soon\""),
+        ("--defrag=later", "--defrag: expected never, madvise, defer+madvise, defer or always"),
+        ("--swap=much", "--swap: expected a size such as 64M or 4G, not \"much\""),
+        ("--swap=65T", "--swap: at most 64T"),
+        ("--khugepaged=max-ptes-none=512", "max-ptes-none: is at most 511, not 512"),
+        ("--khugepaged=max-pte-none=5", "did you mean max-ptes-none?"),
+        ("--khugepaged=every=0", "--khugepaged: every: is at least 1, not 0"),
+        ("--ksm=default", "--ksm: needs contents"),
+        ("--contents=zero=10%", "--contents: has no effect without ksm"),
+        ("--host-ksm=default", "--host-ksm: needs contents"),
+        ("--perforation=max-filter-bits=9", "max-filter-bits: is at most 8, not 9"),
+        ("--perforation=holes=lazy,holes=eager", "--perforation: holes is given twice"),
         ("--perforation=max-hole-share=25%,demote-above=20%", "is less than max-hole-share=25%"),
-        ("--zones=numa", "single, x86 or sizes such as dma=16M,dma32=2G, not \"numa\""),
-        ("--zones=dma=1G,dma=1G", "single, x86 or sizes"),
+        (
+            "--zones=numa",
+            "--zones: there is no \"numa\"; there are layout, single, x86, dma, dma32",
+        ),
+        ("--zones=dma=1G,dma=1G", "--zones: dma is given twice"),
         ("--zones=dma=1G,dma32=4G", "--zones: the zones are larger than the memory"),
         ("--zones=dma=3M", "--zones: zones are multiples of 4M"),
     ] {
@@ -177,17 +187,22 @@ fn schemes_lengths_and_seeds() {
     }
     place.fails(&["run", "random", "--scheme", "4k,thp"], 2, "use compare");
     place.fails(&["explain", "--scheme", "4k,thp"], 2, "one scheme");
-    fails(&place, &["random:size=64M", "--warmup", "9000"], 2, "only 9000 instructions");
-    fails(&place, &["random:size=64M", "--warmup", "18446744073709551615"], 2, "only 9000");
+    fails(&place, &["random:size=64M", "--warmup", "9000"], 2, "the run has only 9000");
+    fails(&place, &["random:size=64M", "--warmup", "18446744073709551615"], 2, "has only 9000");
     place.fails(&["run", "random:size=64M", "--instructions", "0"], 1, "no instructions");
-    for arguments in [
-        &["compare", "random", "--seeds", "0"][..],
-        &["compare", "random", "--seed", "-1"],
-        &["compare", "random", "--instructions", "x"],
-        &["explain", "0xffff800000000000"],
-        &["explain", "zz"],
-        &["list", "nothing"],
+    for (arguments, expected) in [
+        (&["compare", "random", "--seeds", "0"][..], "--seeds: 0 is not in 1..=1000"),
+        (&["compare", "random", "--seed=-1"], "--seed: expected a whole number"),
+        (&["compare", "random", "--instructions", "x"], "--instructions: expected a whole number"),
+        (&["compare", "random", "--warmup", "some"], "--warmup: expected a whole number"),
+        (&["explain", "0xffff800000000000"], "not a user address of x86-64"),
+        (&["explain", "zz"], "expected an address such as 0x7f0000200000"),
+        (&["record", "-o", "x", "--skip", "1X", "--", "true"], "--skip: expected a whole number"),
+        (&["record", "-o", "x", "--spool", "4", "--", "true"], "--spool: 4 has no unit: 4M or 4G?"),
     ] {
+        place.fails(arguments, 2, expected);
+    }
+    for arguments in [&["list", "nothing"][..], &["run", "--wormup", "5"]] {
         let outcome = place.run(arguments);
         assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(outcome.err.starts_with("error: ") && !outcome.err.contains("panicked"));
@@ -235,11 +250,11 @@ fn names_that_are_no_text() {
 fn superpages_that_cannot_be() {
     let place = Place::new();
     for (options, expected) in [
-        ("bs=6", "GT=1, P=0, BS=6 is no mode of G Table 3"),
+        ("bs=6", "--superpages: bs: is at most 5, not 6"),
         ("bs=5,paired=yes", "GT=1, P=1, BS=5 is no mode of G Table 3"),
         ("pages=2m", "either 2MB-page PDEs or GT-PDEs"),
         ("from=1G,to=8G", "slices from 1G to 8G: the memory ends at 64M"),
-        ("least-blocks=65", "least-blocks is 32 to 64"),
+        ("least-blocks=65", "least-blocks: is at most 64, not 65"),
     ] {
         let memory = ["--scheme", "gt-pde-2m", "--memory", "64M", "--superpages", options];
         fails(&place, &[&["random:size=4M"], &memory[..]].concat(), 2, expected);

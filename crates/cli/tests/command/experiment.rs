@@ -148,11 +148,11 @@ fn bad_files() {
     fails("step = 0.25", "step = -1.0", "experiment bad.toml: axis.step is -1");
     fails("from = 0.0", "from = 0.7", "axis.from is 0.7, beyond axis.to");
     fails("\"2M\"", "\"9K\"", "\"9K\": a block is a power of two");
-    fails("\"2M\"", "\"many\"", "unknown unit");
+    fails("\"2M\"", "\"many\"", "expected a size such as 64M or 4G");
     fails("[\"8K\", \"2M\"]", "[]", "there is no [[curve]]");
     fails("curve = \"8K\"", "curve = \"4M\"", "claim \"half\": no curve \"4M\"; there are 8K, 2M");
     fails("at_most = 0.2", "", "claim \"wrong\": expected one of value, at_most, at_least");
-    fails("samples = 4000", "samples = -4", "setting \"samples\" is \"-4\"");
+    fails("samples = 4000", "samples = -4", "setting samples: expected a whole number");
     fails("title = ", "title = [", "experiment bad.toml: line 4: missing comma");
 }
 

@@ -108,11 +108,11 @@ fn real_results_can_be_read() {
 fn bad_input() {
     let place = Place::new();
     for (share, expected) in [
-        ("1.5", "--segment-share \"1.5\": expected 0 to 1"),
+        ("1.5", "--segment-share: expected a share from 0% to 100%, not \"1.5\""),
         ("101%", "0% to 100%"),
         ("-1%", "0% to 100%"),
-        ("nan", "0 to 1"),
-        ("", "0 to 1"),
+        ("nan", "a share from 0%"),
+        ("", "a share from 0%"),
     ] {
         let arguments = arguments(&["--segment-share", share]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

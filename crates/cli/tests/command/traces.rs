@@ -197,3 +197,19 @@ fn a_drmemtrace_folder() {
     let run = ["run", "app.dir", "--scheme", "4k", "--warmup", "0", "--json", "--check"];
     assert_eq!(json(&place.succeeds(&run))[0]["counters"]["walks"], 201);
 }
+
+/// A name that says one format and --to another: neither is taken silently.
+#[test]
+fn formats_that_contradict_each_other_are_refused() {
+    let place = Place::new();
+    let convert = ["trace", "convert", "random:size=1M", "--instructions", "1k", "-o"];
+    for (output, to) in
+        [("x.champsimtrace", "csv"), ("x.csv", "champsim"), ("x.csv.gz", "perforate")]
+    {
+        let expected = format!("--to {to}: {output} is the name of a ");
+        place.fails(&[&convert[..], &[output, "--to", to]].concat(), 2, &expected);
+    }
+    place.succeeds(&[&convert[..], &["x.champsimtrace", "--to", "champsim"]].concat());
+    place.succeeds(&[&convert[..], &["y", "--to", "csv"]].concat());
+    assert_eq!(place.names(), ["x.champsimtrace", "y"]);
+}

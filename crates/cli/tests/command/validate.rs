@@ -1,5 +1,5 @@
-//! `perforate validate` and `perforate experiment live`: on any machine, with little memory. What
-//! they measure is the machine's affair; that they measure, predict and judge is ours.
+//! `perforate validate` and `perforate experiment live` with little memory, on any machine: tests that
+//! they measure, predict and judge, whatever the measurements are.
 
 use crate::place::{Place, json};
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use perforate_config::{ConfigError, Share, read};
 use perforate_os::Perforated;
 use perforate_types::GapTolerance;
 
@@ -40,8 +41,9 @@ impl Design {
         if name != "perforated" {
             return Err(format!("no design {text:?}; expected {}", Self::FORMS));
         }
-        let wrong = |problem| format!("design {text:?}: {problem}");
-        let policy = Perforated::parse(options).map_err(wrong)?;
+        let wrong = |problem: ConfigError| format!("design {text:?}: {problem}");
+        let options = if options.is_empty() { "default" } else { options };
+        let policy = read(options).and_then(Perforated::new).map_err(wrong)?;
         Ok(Self::Perforated { name: text.to_owned(), policy })
     }
 
@@ -56,9 +58,10 @@ impl Design {
             Self::Conventional => "2MB page".into(),
             Self::GapTolerant(mode) => mode.label(),
             Self::Perforated { policy, .. } => {
-                match (policy.max_hole_share, policy.max_filter_bits) {
-                    (1.0.., 8..) => "perforated".into(),
-                    (share, bits) => format!("perforated <{}%, ≤{bits}/8", share * 100.0),
+                let options = policy.options();
+                match (options.max_hole_share, options.max_filter_bits.get()) {
+                    (Share::WHOLE, 8..) => "perforated".into(),
+                    (share, bits) => format!("perforated <{share}, ≤{bits}/8"),
                 }
             }
         }

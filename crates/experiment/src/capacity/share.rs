@@ -93,9 +93,9 @@ fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate
 /// with holes, and the number of holes in these.
 fn in_place(policy: &Perforated, retired: f64) -> f64 {
     let total = HoleSet::SUBPAGES;
-    let few = |holes: usize| {
-        policy.max_hole_share >= 1.0 || (holes as f64) < policy.max_hole_share * total as f64
-    };
+    let most = policy.options().max_hole_share.value();
+    let most_regions = policy.options().max_filter_bits.get() as u32;
+    let few = |holes: usize| most >= 1.0 || (holes as f64) < most * total as f64;
     let region: Vec<f64> = (0..=REGION_FRAMES)
         .map(|holes| match holes {
             0 => 0.0,
@@ -104,7 +104,7 @@ fn in_place(policy: &Perforated, retired: f64) -> f64 {
         .collect();
     let mut holes_in_all = vec![1.0]; // of no region: no hole, for certain
     let mut expected = 0.0;
-    for with_holes in 0..=policy.max_filter_bits.min(REGIONS) {
+    for with_holes in 0..=most_regions.min(REGIONS) {
         let without = (1.0 - retired).powi((REGION_FRAMES * (REGIONS - with_holes)) as i32);
         let ways = choose(REGIONS, with_holes);
         for (holes, probability) in holes_in_all.iter().enumerate() {

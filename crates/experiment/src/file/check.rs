@@ -1,6 +1,7 @@
 //! Whether an experiment makes sense, before anything is measured.
 
 use super::{Axis, Claim, Experiment, Measure, Place};
+use crate::kind::check_key;
 use crate::plan::Formulas;
 
 /// Definitions may need each other, one within the other.
@@ -19,16 +20,10 @@ impl Experiment {
         self.axis.check()?;
         let kind = self.kind()?;
         let settings = std::iter::once(&self.settings).chain([&self.quick.settings]);
-        for key in settings.chain(self.states.iter().map(|state| &state.settings)).flatten() {
-            let knows = |known: &str| match known.strip_suffix('.') {
-                Some(_) => key.0.starts_with(known),
-                None => key.0 == known,
-            };
-            if !kind.settings().iter().any(|setting| knows(setting.key)) {
-                let known: Vec<&str> = kind.settings().iter().map(|known| known.key).collect();
-                let (key, known) = (key.0, known.join(", "));
-                return Err(format!("{} has no setting {key:?}; there are {known}", kind.name()));
-            }
+        let known = kind.settings();
+        for (key, _) in settings.chain(self.states.iter().map(|state| &state.settings)).flatten() {
+            check_key(key, &known)
+                .map_err(|error| format!("settings of {}: {error}", kind.name()))?;
         }
         if self.curves.is_empty() {
             return Err("there is no [[curve]]".into());

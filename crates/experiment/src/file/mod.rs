@@ -210,7 +210,7 @@ impl Experiment {
 
     /// Whether its kind makes random draws of a number that can be asked for.
     fn draws(&self) -> bool {
-        let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.key == "samples");
+        let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
     }
 

@@ -14,7 +14,8 @@ mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
-pub use settings::{Setting, Settings, count};
+use perforate_config::Key;
+pub use settings::{Settings, check_key};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
 /// exist for this subject is left out.
@@ -34,7 +35,7 @@ pub trait Kind: Sync {
     fn subjects(&self) -> &'static str;
 
     /// All settings it knows.
-    fn settings(&self) -> &'static [Setting];
+    fn settings(&self) -> Vec<Key>;
 
     /// Whether settings and subject can be measured, without measuring.
     ///
@@ -47,8 +48,8 @@ pub trait Kind: Sync {
     ///
     /// # Errors
     /// A file that cannot be read.
-    fn inputs(&self, _settings: &Settings) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
+    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
+        settings.inputs(&self.settings())
     }
 
     /// How long one subject takes, in any unit that all settings share; progress goes by it.
@@ -69,6 +70,22 @@ pub trait Kind: Sync {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String>;
+}
+
+/// A measurement of each subject; what `measure` says of its progress is a part of the whole's.
+fn each(
+    subjects: &[String],
+    progress: &mut dyn FnMut(f64),
+    mut measure: impl FnMut(&str, &mut dyn FnMut(f64)) -> Result<Measurement, String>,
+) -> Result<Vec<Measurement>, String> {
+    let mut measurements = Vec::with_capacity(subjects.len());
+    for subject in subjects {
+        let done = measurements.len() as f64;
+        let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
+        measurements.push(measure(subject, &mut part)?);
+        part(1.0);
+    }
+    Ok(measurements)
 }
 
 /// All kinds.

@@ -3,40 +3,45 @@
 //! Seconds are another matter, of the computer that measures them: `cargo bench -p perforate-os
 //! --bench pairing`.
 
+use perforate_config::{Key, Share, Size, keys};
 use perforate_os::{ChunkPairing, Random};
-use perforate_sim::parse_size;
 use perforate_types::{CHUNK_FRAMES, GapTolerance};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::{Kind, Measurement, Setting, Settings};
+use super::{Kind, Measurement, Settings};
 use crate::capacity::{Bernoulli, Design};
 
 /// Algorithm 1 over all of memory.
 pub struct Pairing;
 
-const SETTINGS: &[Setting] = &[
-    Setting { key: "memory", meaning: "memory whose slices are paired", default: Some("128G") },
-    Setting { key: "retired", meaning: "share of retired frames, 0 to 1", default: Some("0.03") },
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct PairingSettings {
+    /// Memory whose slices are paired, 128M to 16T.
+    memory: Size,
+    /// Share of retired frames.
+    retired: Share,
+}
+
+impl Default for PairingSettings {
+    fn default() -> Self {
+        Self { memory: Size(128 << 30), retired: Share::percent(3) }
+    }
+}
+
+impl PairingSettings {
+    fn frames(&self) -> Result<u64, String> {
+        match self.memory.bytes() {
+            bytes @ 0x800_0000..=0x1000_0000_0000 => Ok(bytes / 4096),
+            _ => Err(format!("setting memory: {} is not 128M to 16T", self.memory)),
+        }
+    }
+}
 
 fn mode(subject: &str) -> Result<GapTolerance, String> {
     let paired = Design::mode(subject).filter(|_| subject.starts_with("p-"));
     paired.ok_or_else(|| format!("{subject:?}: expected p-gt-pde-2m or p-gt-pde-4m"))
-}
-
-fn frames(settings: &Settings) -> Result<u64, String> {
-    let text = settings.text("memory").unwrap_or("128G");
-    let bytes = parse_size("memory", text).map_err(|error| error.to_string())?;
-    match bytes {
-        0x800_0000..=0x1000_0000_0000 => Ok(bytes / 4096),
-        _ => Err(format!("setting \"memory\" is {text:?}, not 128M to 16T")),
-    }
-}
-
-fn retired(settings: &Settings) -> Result<f64, String> {
-    match settings.value("retired", 0.03)? {
-        share @ 0.0..=1.0 => Ok(share),
-        other => Err(format!("setting \"retired\" is {other}, not a share from 0 to 1")),
-    }
 }
 
 impl Kind for Pairing {
@@ -52,13 +57,12 @@ impl Kind for Pairing {
         "p-gt-pde-2m, p-gt-pde-4m"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<PairingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        frames(settings)?;
-        retired(settings)?;
+        settings.read::<PairingSettings>()?.frames()?;
         mode(subject).map(|_| ())
     }
 
@@ -69,7 +73,8 @@ impl Kind for Pairing {
         seed: u64,
         _progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (frames, retired) = (frames(settings)?, retired(settings)?);
+        let settings: PairingSettings = settings.read()?;
+        let (frames, retired) = (settings.frames()?, settings.retired.value());
         subjects.iter().map(|subject| Ok(pair(mode(subject)?, frames, retired, seed))).collect()
     }
 }

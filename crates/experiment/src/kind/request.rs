@@ -4,35 +4,84 @@
 //! The workload that ages memory (`crates/os/src/ageing.rs`) is ours, as the paper names only
 //! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
 
-use perforate_os::KernelConfig;
-use perforate_sim::{MemoryState, Past, PastOptions, Request, Scheme};
+use perforate_config::{Changes, ConfigError, Key, Size, keys};
+use perforate_os::{
+    Ageing, AgeingPreset, Defrag, KernelConfig, PerforationOptions, Policy, ZoneLayout,
+};
+use perforate_sim::{
+    Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Request, Scheme, SimError,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::files;
-use super::{Kind, Measurement, Setting, Settings};
+use super::settings::wrong;
+use super::{Kind, Measurement, Settings, each};
 
-const MEMORY: &str = "12G";
-const REQUEST: &str = "2G";
-const AGE: &str = "kernel-build";
 const REGION_BYTES: u64 = 2 << 20;
 
-const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
-    Setting { key, meaning, default: Some(default) }
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct RequestSettings {
+    /// Physical memory; the paper's machine has 12G.
+    memory: Size,
+    /// Memory that the program asks for and touches, whole 2MB pages.
+    request: Size,
+    /// Past use of memory: PRESET[,unusable=U%][,free=F%], or none.
+    age: Option<Ageing>,
+    /// Before the request: none or background.
+    compaction: Option<Compaction>,
+    /// Effort of a fault when no block is free.
+    defrag: Option<Defrag>,
+    /// Zones of memory.
+    zones: Option<ZoneLayout>,
+    /// Faulty frames.
+    faulty: Option<FaultyFrames>,
+    /// Options of the policy for perforated pages.
+    perforation: Option<Changes<PerforationOptions>>,
 }
 
-const SETTINGS: &[Setting] = &[
-    setting("memory", "physical memory; the paper's machine has 12G", MEMORY),
-    setting("request", "what the program asks for and touches, whole 2MB pages", REQUEST),
-    setting("age", "what memory has seen: PRESET[,unusable=U%][,free=F%], or none", AGE),
-    setting("compaction", "before the request: none or background", "none"),
-    setting("defrag", "what a fault does when no block is free, as --defrag", "never"),
-    setting("zones", "zones of memory, as --zones", "single"),
-    Setting { key: "faulty", meaning: "faulty frames, as --faulty", default: None },
-    Setting {
-        key: "perforation",
-        meaning: "options of the policy for perforated pages",
-        default: None,
-    },
-];
+impl Default for RequestSettings {
+    fn default() -> Self {
+        Self {
+            memory: Size(12 << 30),
+            request: Size(2 << 30),
+            age: Some(AgeingPreset::KernelBuild.into()),
+            compaction: None,
+            defrag: None,
+            zones: None,
+            faulty: None,
+            perforation: None,
+        }
+    }
+}
+
+impl RequestSettings {
+    fn memory(self) -> Result<MemoryState, String> {
+        let options = MemoryOptions {
+            memory: Some(self.memory),
+            age: self.age,
+            compaction: self.compaction,
+            defrag: self.defrag,
+            zones: self.zones,
+            faulty: self.faulty,
+            perforation: self.perforation,
+            ..MemoryOptions::default()
+        };
+        options.resolve().map_err(|error| match error {
+            SimError::Config(error) => wrong(error),
+            error => error.to_string(),
+        })
+    }
+
+    fn request_bytes(&self) -> Result<u64, String> {
+        let bytes = self.request.bytes();
+        if bytes == 0 || !bytes.is_multiple_of(REGION_BYTES) || self.request > self.memory {
+            let problem = format!("is whole 2MB pages, no more than memory, not {}", self.request);
+            return Err(wrong(ConfigError::new(problem).under("request")));
+        }
+        Ok(bytes)
+    }
+}
 
 /// The kind of this file.
 pub struct LargePageRequest;
@@ -50,22 +99,21 @@ impl Kind for LargePageRequest {
         "schemes with 4KB, 2MB or perforated pages"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<RequestSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         scheme(subject)?;
-        request_bytes(settings, &memory(settings)?).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        files(settings, &["faulty"])
+        let own: RequestSettings = settings.read()?;
+        own.request_bytes()?;
+        own.memory().map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
         // Ageing allocates and frees memory several times over.
-        memory(settings).map_or(0.0, |memory| memory.memory_bytes as f64 / 400.0)
+        let own = settings.read::<RequestSettings>();
+        own.map_or(0.0, |own| own.memory.bytes() as f64 / 400.0)
     }
 
     fn measure(
@@ -75,11 +123,10 @@ impl Kind for LargePageRequest {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let memory = memory(settings)?;
-        let bytes = request_bytes(settings, &memory)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let policy = scheme(subject)?.policy_text(&memory);
+        let own: RequestSettings = settings.read()?;
+        let (bytes, memory) = (own.request_bytes()?, own.memory()?);
+        each(subjects, progress, |subject, _| {
+            let policy = policy(subject, &memory)?;
             let Past { compacted, defrag, .. } = memory.past;
             let request = Request { bytes, policy, compacted, defrag };
             let shares = request.serve(kernel_config(&memory, seed));
@@ -89,16 +136,14 @@ impl Kind for LargePageRequest {
                 ("perforated_page_share", shares.perforated),
                 ("base_page_share", 1.0 - shares.large - shares.perforated),
             ];
-            measurements.push(figures.map(|(name, value)| (name.into(), value)).into());
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            Ok(figures.map(|(name, value)| (name.into(), value)).into())
+        })
     }
 }
 
 fn scheme(subject: &str) -> Result<&'static Scheme, String> {
     let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-    if scheme.ideal_memory || scheme.has_segments() || scheme.gap_tolerance.is_some() {
+    if scheme.ideal_memory || scheme.segments || scheme.gap_tolerance.is_some() {
         return Err(format!(
             "{subject:?} maps by other means than 4KB, 2MB and perforated pages; \
              take 4k, thp, perforated or one of their kin"
@@ -107,30 +152,8 @@ fn scheme(subject: &str) -> Result<&'static Scheme, String> {
     Ok(scheme)
 }
 
-fn memory(settings: &Settings) -> Result<MemoryState, String> {
-    let size = settings.text("memory").unwrap_or(MEMORY);
-    let age = settings.text("age").unwrap_or(AGE);
-    let past = PastOptions {
-        age: Some(age).filter(|age| *age != "none"),
-        faulty: settings.text("faulty"),
-        compaction: settings.text("compaction"),
-        defrag: settings.text("defrag"),
-        zones: settings.text("zones"),
-        ..PastOptions::default()
-    };
-    let memory = MemoryState::parse(Some(size), None, settings.text("perforation"));
-    let memory = memory.and_then(|memory| memory.with_past(Past::parse(past)?));
-    memory.map_err(|error| error.to_string())
-}
-
-fn request_bytes(settings: &Settings, memory: &MemoryState) -> Result<u64, String> {
-    let bytes = settings.size("request", REQUEST)?;
-    if bytes == 0 || !bytes.is_multiple_of(REGION_BYTES) || bytes > memory.memory_bytes {
-        return Err(format!(
-            "setting \"request\" is {bytes} bytes; expected whole 2MB pages, no more than memory"
-        ));
-    }
-    Ok(bytes)
+fn policy(subject: &str, memory: &MemoryState) -> Result<Box<dyn Policy>, String> {
+    (scheme(subject)?.policy)(memory).map_err(wrong)
 }
 
 fn kernel_config(memory: &MemoryState, seed: u64) -> KernelConfig {

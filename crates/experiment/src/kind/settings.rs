@@ -1,22 +1,17 @@
 //! Settings of a measurement: texts by key, as an experiment file has them.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::str::FromStr;
+use std::path::Path;
 
-use perforate_sim::parse_size;
+use perforate_config::{ConfigError, Given, Key};
+use perforate_sim::Machine;
+use perforate_trace::{WORKLOADS, WorkloadSpec, bundled};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
-/// A setting that a kind knows.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Its key; one that ends with a point stands for all keys that begin so.
-    pub key: &'static str,
-    /// What it says, in a line.
-    pub meaning: &'static str,
-    /// What holds where it is not given; none: it must be given, or is off.
-    pub default: Option<&'static str>,
-}
+/// The beginning of keys that change a key of the machine file: `machine.walker.walkers`.
+const MACHINE_KEYS: &str = "machine.";
 
 /// Settings by key; numbers and truth values as their texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,87 +24,184 @@ impl Settings {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The text of a setting that must be there.
+    /// The settings as a kind's struct has them.
     ///
     /// # Errors
-    /// It is not.
-    pub fn required(&self, key: &str) -> Result<&str, String> {
-        self.text(key).ok_or_else(|| format!("setting {key:?} is missing"))
+    /// The setting that is wrong, and what would be right.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        self.given().read().map_err(wrong)
     }
 
-    /// A number or whatever else can be read from the text, or the default.
+    /// All but those that change the machine file or are a workload's.
+    pub fn given(&self) -> Given {
+        let settings = self.0.iter().filter(|(key, _)| !key.contains('.'));
+        settings.map(|(key, text)| (key.as_str(), text.as_str())).collect()
+    }
+
+    /// The machine of this name, with other values for some keys of its file.
     ///
     /// # Errors
-    /// The text is not one.
-    pub fn value<T: FromStr>(&self, key: &str, default: T) -> Result<T, String>
-    where
-        T::Err: Display,
-    {
-        self.text(key).map_or(Ok(default), |text| {
-            text.parse().map_err(|error| format!("setting {key:?} is {text:?}: {error}"))
-        })
+    /// As [`Machine::load_with`].
+    pub fn machine(&self, name: &str) -> Result<Machine, String> {
+        let changed = self.0.iter().filter_map(|(key, text)| {
+            key.strip_prefix(MACHINE_KEYS).map(|rest| (rest, text.as_str()))
+        });
+        Machine::load_with(name, changed).map_err(|error| error.to_string())
     }
 
-    /// A count with k, M, G or T for powers of 1000.
+    /// The workload of this name with the parameters that settings give (`store.keys`), or else
+    /// these.
     ///
     /// # Errors
-    /// The text is not one.
-    pub fn count(&self, key: &str, default: u64) -> Result<u64, String> {
-        self.text(key).map_or(Ok(default), |text| {
-            let wrong =
-                || format!("setting {key:?} is {text:?}; expected a count such as 500k or 2M");
-            count(text).ok_or_else(wrong)
-        })
-    }
-
-    /// A size in bytes, such as 2G.
-    ///
-    /// # Errors
-    /// The text is not one.
-    pub fn size(&self, key: &'static str, default: &str) -> Result<u64, String> {
-        parse_size(key, self.text(key).unwrap_or(default)).map_err(|error| error.to_string())
-    }
-
-    /// Settings that begin with `prefix`, without it.
-    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let stripped = move |(key, text): (&'a String, &'a String)| {
-            key.strip_prefix(prefix).map(|rest| (rest, text.as_str()))
-        };
-        self.0.iter().filter_map(stripped)
+    /// As [`WorkloadSpec::parse`].
+    pub fn workload(&self, name: &str, defaults: &[(&str, &str)]) -> Result<WorkloadSpec, String> {
+        let mut given: BTreeMap<&str, &str> = defaults.iter().copied().collect();
+        given.extend(self.0.iter().filter_map(|(key, text)| {
+            Some((key.strip_prefix(name)?.strip_prefix('.')?, text.as_str()))
+        }));
+        let parameters = given.iter().filter(|(_, text)| **text != "false").map(|(key, text)| {
+            if *text == "true" { (*key).to_owned() } else { format!("{key}={text}") }
+        });
+        let parameters = parameters.collect::<Vec<_>>().join(",");
+        let text = if parameters.is_empty() { name.into() } else { format!("{name}:{parameters}") };
+        WorkloadSpec::parse(&text).map_err(|error| error.to_string())
     }
 }
 
-/// A count with k, M, G or T for powers of 1000, if it is one.
-pub fn count(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" => 1,
-        "k" | "K" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        _ => return None,
+impl Settings {
+    /// Contents of the files that these settings name, those of defaults included.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn inputs(&self, known: &[Key]) -> Result<Vec<String>, String> {
+        let mut inputs = Vec::new();
+        for Key { name, default, .. } in known {
+            let text = self.text(name).unwrap_or(default);
+            let path = match name.as_str() {
+                "machine" => {
+                    inputs.push(Machine::text(text).map_err(|error| error.to_string())?);
+                    continue;
+                }
+                "workload" => bundled::resolve(text),
+                _ => text.to_owned(),
+            };
+            if Path::new(&path).is_file() {
+                inputs.push(hash_of_file(Path::new(&path))?);
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// A content hash: a trace that is recorded anew is another input.
+fn hash_of_file(path: &Path) -> Result<String, String> {
+    let failed = |error| format!("{}: {error}", path.display());
+    let mut hash = Xxh3::new();
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    std::io::copy(&mut file, &mut hash).map_err(failed)?;
+    Ok(format!("{:032x}", hash.digest128()))
+}
+
+/// An error as a setting's.
+pub fn wrong(error: ConfigError) -> String {
+    format!("setting {error}")
+}
+
+/// The settings that are parameters of the workload of this name, with these defaults.
+pub fn workload_keys(name: &str, defaults: &[(&str, &str)]) -> Vec<Key> {
+    let workload = WORKLOADS.iter().find(|workload| workload.name == name);
+    let parameters = workload.into_iter().flat_map(|workload| workload.parameters);
+    let key = |parameter: &perforate_trace::Parameter| {
+        let default = defaults.iter().find(|(key, _)| *key == parameter.name);
+        Key {
+            name: format!("{name}.{}", parameter.name),
+            form: String::new(),
+            default: default.map_or(parameter.default, |(_, text)| text).to_owned(),
+            help: parameter.help.to_owned(),
+        }
     };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    parameters.map(key).collect()
+}
+
+/// Checks that there is a setting of this name among those of a kind.
+///
+/// # Errors
+/// There is not; with the nearest that there is.
+pub fn check_key(key: &str, known: &[Key]) -> Result<(), ConfigError> {
+    let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
+    let changes_machine = key.starts_with(MACHINE_KEYS) && names.contains(&"machine");
+    if changes_machine || names.contains(&key) {
+        return Ok(());
+    }
+    Err(ConfigError::unknown_key(key, &names))
 }
 
 #[cfg(test)]
 mod tests {
+    use perforate_config::{Count, Size, keys};
+    use schemars::JsonSchema;
+
     use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Some {
+        reads: Count,
+        heap: Size,
+        machine: String,
+    }
 
     #[test]
     fn settings_are_read() {
-        let texts = [("a", "500k"), ("b", "x"), ("machine.l2.ways", "4")];
-        let settings = Settings(texts.map(|(key, text)| (key.into(), text.into())).into());
-        assert_eq!(settings.count("a", 1), Ok(500_000));
-        assert_eq!(settings.count("none", 7), Ok(7));
-        assert_eq!(settings.size("none", "4K"), Ok(4096));
-        assert!(settings.count("b", 1).unwrap_err().contains("setting \"b\" is \"x\""));
-        assert!(settings.value::<u32>("b", 1).unwrap_err().contains("setting \"b\" is \"x\""));
-        assert!(settings.required("c").unwrap_err().contains("\"c\" is missing"));
-        assert_eq!(settings.below("machine.").collect::<Vec<_>>(), [("l2.ways", "4")]);
-        for wrong in ["", "M", "1m", "2X", "-1", "1.5M", "99999999999999999999", "1é"] {
-            assert_eq!(count(wrong), None, "{wrong}");
-        }
+        let settings = |texts: &[(&str, &str)]| {
+            Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+        };
+        let read = settings(&[("reads", "500k"), ("heap", "4K"), ("machine.walker.walkers", "4")]);
+        let expected =
+            Some { reads: Count::new(500_000), heap: Size(4096), machine: String::new() };
+        assert_eq!(read.read(), Ok(expected));
+        assert_eq!(read.machine("gtsm-table4").unwrap().walker.walkers, 4);
+        let problem = settings(&[("heap", "64")]).read::<Some>().unwrap_err();
+        assert_eq!(problem, "setting heap: 64 has no unit: 64M or 64G?");
+        let known = keys::<Some>();
+        assert_eq!(check_key("machine.tlb.l2", &known), Ok(()));
+        assert_eq!(check_key("heap", &known), Ok(()));
+        let problem = check_key("heep", &known).unwrap_err().to_string();
+        assert_eq!(problem, "there is no \"heep\"; did you mean heap?");
+        assert!(check_key("machine.tlb", &known[..1]).is_err());
+    }
+
+    #[test]
+    fn workloads_are_made_of_settings() {
+        let text = |texts: &[(&str, &str)]| {
+            let texts = texts.iter().map(|(key, text)| ((*key).into(), (*text).into()));
+            let settings = Settings(texts.collect());
+            settings.workload("store", &[("reads", "5")]).map(|spec| spec.to_string())
+        };
+        let with = |more: &str| format!("store:keys=500k,value=16K{more}");
+        assert_eq!(text(&[("check", "true")]), Ok(with(",live=100%,page-reads=0,reads=5")));
+        let given = [("store.live", "50%"), ("store.reads", "7"), ("store.compact", "true")];
+        assert_eq!(text(&given), Ok(with(",compact,live=50%,page-reads=0,reads=7")));
+        let problem = text(&[("store.keys", "0")]).unwrap_err();
+        assert!(problem.contains("keys=0"), "{problem}");
+    }
+
+    #[test]
+    fn files_count_by_what_they_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        let settings = Settings([("reads".into(), path.to_str().unwrap().into())].into());
+        let known = keys::<Some>();
+        let of = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            settings.inputs(&known[..2]).unwrap()
+        };
+        assert_eq!(of("one").len(), 1);
+        assert_eq!(of("one"), of("one"));
+        assert_ne!(of("one"), of("two"));
+        assert_eq!(settings.inputs(&known[1..2]), Ok(vec![]));
+        let machine = Settings([("machine".into(), "gtsm-table4".into())].into());
+        let inputs = machine.inputs(&known).unwrap();
+        assert!(inputs.len() == 1 && inputs[0].contains("[tlb"), "{inputs:?}");
     }
 }

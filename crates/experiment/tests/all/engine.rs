@@ -147,7 +147,11 @@ fn mistakes_name_the_file_and_the_key() {
             "kind = \"simulated\"",
             "kind \"simulated\" is unknown; there are simulation",
         ),
-        ("machine = ", "maschine = ", "simulation has no setting \"maschine\"; there are workload"),
+        (
+            "machine = ",
+            "maschine = ",
+            "settings of simulation: there is no \"maschine\"; did you mean machine?",
+        ),
         ("\"thp\"", "\"4k\"", "curve \"4k\" is there twice"),
         ("curve = \"thp\"", "curve = \"other\"", "claim \"T-1\": no curve \"other\"; there are 4k"),
         ("at = 0.02", "at = 1.5", "1.5 is no place of the axis"),
@@ -173,10 +177,10 @@ fn mistakes_name_the_file_and_the_key() {
 fn mistakes_in_settings_and_subjects() {
     for (from, to, expected) in [
         ("\"thp\"", "\"huge\"", "no scheme \"huge\""),
-        ("\"64M\"", "\"1M\"", "at least 4M of memory are needed"),
+        ("\"64M\"", "\"1M\"", "setting memory: 1M is less than the 4M that are needed"),
         ("\"gtsm-table4\"", "\"gtsm\"", "gtsm"),
-        ("random:size=8M", "randomly", "no such workload or trace"),
-        ("\"2k\"", "\"many\"", "setting \"instructions\" is \"many\""),
+        ("random:size=8M", "randomly", "is no workload or trace"),
+        ("\"2k\"", "\"many\"", "setting instructions: expected a whole number"),
     ] {
         let experiment = Experiment::parse("e.toml", &RUNS.replace(from, to)).unwrap();
         let message = run(&[experiment]).unwrap_err().to_string();

@@ -92,7 +92,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use perforate_os::FrameState::{Free, Large, Movable, Unmovable};
-    use perforate_os::{OccupancyBuilder, parse_policy};
+    use perforate_os::{OccupancyBuilder, Perforated, PerforationOptions};
 
     use super::*;
 
@@ -115,9 +115,9 @@ mod tests {
         (0..5).for_each(|_| push(&[(Unmovable, 1), (Movable, 63)]));
         push(&[(Movable, 192)]);
         let memory = memory.finish().unwrap();
-        let policy = parse_policy("perforated:max-hole-share=25%,max-filter-bits=4").unwrap();
+        let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
         let ours = (1224..1424).chain([7]).collect();
-        let outlook = Outlook::of(&memory, &ours, policy.as_ref(), 3).unwrap();
+        let outlook = Outlook::of(&memory, &ours, &policy, 3).unwrap();
         let expected = Outlook {
             blocks: 6,
             blocks_large: 1,
@@ -134,7 +134,7 @@ mod tests {
             assumptions: Vec::new(),
         };
         assert_eq!(outlook, expected);
-        let none = Outlook::of(&memory, &ours, policy.as_ref(), 0).unwrap();
+        let none = Outlook::of(&memory, &ours, &policy, 0).unwrap();
         assert_eq!(none.regions_whole_if_moved, 0);
     }
 }

@@ -66,17 +66,17 @@ pub fn read_process(
         progress(done, total);
     }
     let has_frames = reader.has_frames;
-    if reader.knows_pages() && !has_frames {
+    if reader.pagemap.is_some() && !has_frames {
         missing.push("frames are hidden (from all but root): real page sizes are unknown".into());
     }
-    let totals = add_up(&mut made, has_frames, reader.knows_flags() && has_frames);
+    let totals = add_up(&mut made, has_frames, reader.flags.is_some() && has_frames);
     let mut notes = Vec::new();
     if reader.too_large > 0 {
         let number = reader.too_large;
         notes.push(format!("{number} areas of more than 1TB were not looked into"));
     }
     let unreadable = reader.unreadable;
-    let contents = reader.reads_memory().then(|| of_contents(&all, unreadable));
+    let contents = reader.memory.is_some().then(|| of_contents(&all, unreadable));
     let guest_contents = of_guest.filter(|_| contents.is_some()).map(|of| of_contents(&of, 0));
     notes.extend(guest.map(|place| guest_note(&made[place], guest_contents.as_ref())));
     let snapshot = ProcessSnapshot {

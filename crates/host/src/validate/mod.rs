@@ -19,6 +19,7 @@ mod verdict;
 
 use std::ffi::OsString;
 
+use perforate_os::Ageing;
 use perforate_sim::RunResult;
 
 use crate::benchmark::{Prepared, WorkerCommand};
@@ -65,7 +66,7 @@ pub struct Options {
     /// Machine to predict with, a name or a file; if none, the one that describes this processor.
     pub machine: Option<String>,
     /// Age of the simulated memory, as `--age` of simulations; if none, frames are consecutive.
-    pub age: Option<String>,
+    pub age: Option<Ageing>,
     /// Operations of each benchmark to record, at least; the first half warms up.
     pub operations: u64,
     /// A program to measure too.
@@ -103,7 +104,7 @@ pub fn validate(
     let mut outcome = Outcome::new(&processor, &machine, &assumptions, notes);
     outcome.clock_ghz = clock_ghz_of(options.processor)?;
     let Options { effort, operations, .. } = *options;
-    let age = options.age.as_deref();
+    let age = options.age;
     let predictor =
         Predictor { machine: &machine, assumptions: &assumptions, age, operations, worker };
     let mut results = Vec::new();

@@ -1,11 +1,13 @@
 //! Predictions: the same code recorded, and simulated under each assumption.
 
+use perforate_config::Size;
+use perforate_os::{Ageing, Defrag};
 use perforate_record::{
     Ending, RecordError, RecordOptions, Region, Selection, TemporaryTrace, record,
 };
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, Past, PastOptions, Progress, RunResult,
-    SimError, Workload,
+    Comparison, Composition, Machine, MemoryOptions, MemoryState, Progress, RunResult, SimError,
+    Workload,
 };
 use serde::Serialize;
 
@@ -75,7 +77,7 @@ pub(super) struct Predictor<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
     /// As [`Options::age`](super::Options::age).
-    pub age: Option<&'a str>,
+    pub age: Option<Ageing>,
     /// As [`Options::operations`](super::Options::operations).
     pub operations: u64,
     pub worker: &'a WorkerCommand,
@@ -177,12 +179,10 @@ impl Predictor<'_> {
     /// benchmarks ask for large pages with madvise.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
-        let size = if self.age.is_some() { room.saturating_mul(2) } else { room }.to_string();
-        let memory = MemoryState::parse(Some(&size), Some("none"), None)?;
-        let Some(age) = self.age else { return Ok(memory) };
-        let defrag = Some("always");
-        let past = PastOptions { age: Some(age), defrag, ..PastOptions::default() };
-        memory.with_past(Past::parse(past)?)
+        let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
+        let defrag = self.age.map(|_| Defrag::Always);
+        let (memory, age) = (Some(Size(size)), self.age);
+        MemoryOptions { memory, age, defrag, ..MemoryOptions::default() }.resolve()
     }
 
     /// Times per operation from the results, for each assumption.
@@ -264,7 +264,7 @@ mod tests {
         for benchmark in Benchmark::ALL {
             let name = synthetic(&Row { benchmark, bytes: 1 << 20 });
             let workload = Workload { name: name.clone(), skip: 0, instructions: Some(1000) };
-            let memory = MemoryState::parse(Some("64M"), Some("none"), None).unwrap();
+            let memory = MemoryState::of(64 << 20);
             assert!(perforate_sim::open_workload(&workload, &memory, 1).is_ok(), "{name}");
         }
     }

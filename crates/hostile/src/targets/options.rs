@@ -1,15 +1,13 @@
 //! The grammars of options, one example a line.
 
 use std::fmt::Display;
-use std::str::FromStr;
 
+use perforate_config::{Address, Count, Given, Share, Size, read};
 use perforate_experiment::capacity::Design;
-use perforate_os::{Ageing, FaultMap, Fragmentation};
-use perforate_sim::{
-    Background, BackgroundOptions, Composition, MemoryState, ModeSwitching, Past, PastOptions,
-    SimError, parse_size,
-};
+use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
+use perforate_sim::{Composition, MemoryOptions, PlacementOptions, WarmupLength};
 use perforate_trace::{WorkloadSpec, split_format};
+use serde::de::DeserializeOwned;
 
 use super::{Target, each_line, target};
 
@@ -19,58 +17,44 @@ pub const TARGETS: &[Target] = &[
     target("option-faulty", |bytes| {
         each_line(bytes, |line| {
             printed::<FaultMap>(line);
-            if let Ok(map) = line.parse::<FaultMap>() {
+            if let Ok(map) = read::<FaultMap>(line) {
                 let faulty = map.frames(4096, 1).expect("shares are of any memory");
                 assert!(faulty.len() <= 4096);
             }
         });
     }),
-    target("option-perforation", |bytes| {
-        each_line(bytes, |line| memory(|_| MemoryState::parse(None, None, Some(line))));
-    }),
-    target("option-segment", |bytes| {
-        each_line(bytes, |line| memory(|memory| memory.with_segment(Some(line))));
-    }),
-    target("option-superpages", |bytes| {
-        each_line(bytes, |line| memory(|memory| memory.with_superpages(Some(line))));
-    }),
-    target("option-khugepaged", |bytes| {
-        each_line(bytes, |line| {
-            background(BackgroundOptions { khugepaged: Some(line), ..Default::default() });
-        });
-    }),
+    target("option-perforation", |bytes| each_line(bytes, |line| memory(&[("perforation", line)]))),
+    target("option-segment", |bytes| each_line(bytes, |line| memory(&[("segment", line)]))),
+    target("option-superpages", |bytes| each_line(bytes, |line| memory(&[("superpages", line)]))),
+    target("option-khugepaged", |bytes| each_line(bytes, |line| memory(&[("khugepaged", line)]))),
     target("option-ksm", |bytes| {
-        each_line(bytes, |line| {
-            let contents = Some("zero=5%");
-            background(BackgroundOptions { ksm: Some(line), contents, ..Default::default() });
-        });
+        each_line(bytes, |line| memory(&[("ksm", line), ("contents", "zero=5%")]));
     }),
     target("option-contents", |bytes| {
         each_line(bytes, |line| {
-            let (ksm, contents) = (Some("default"), Some(line));
-            background(BackgroundOptions { ksm, contents, ..Default::default() });
+            printed::<ContentDistribution>(line);
+            memory(&[("ksm", "default"), ("contents", line)]);
         });
     }),
-    target("option-zones", |bytes| {
-        each_line(bytes, |line| past(PastOptions { zones: Some(line), ..Default::default() }));
-    }),
+    target("option-zones", |bytes| each_line(bytes, |line| memory(&[("zones", line)]))),
     target("option-size", |bytes| {
         each_line(bytes, |line| {
-            drop(parse_size("--max-size", line));
-            memory(|_| MemoryState::parse(Some(line), None, None));
-            past(PastOptions { swap: Some(line), ..Default::default() });
-            past(PastOptions { hot_add: Some(line), ..Default::default() });
+            units(line);
+            for key in ["memory", "swap", "hot-add", "host-memory"] {
+                memory(&[(key, line)]);
+            }
         });
     }),
     target("option-words", |bytes| {
         each_line(bytes, |line| {
-            past(PastOptions { defrag: Some(line), ..Default::default() });
-            past(PastOptions { compaction: Some(line), ..Default::default() });
-            past(PastOptions { io_gap: Some(line), ..Default::default() });
+            for key in ["defrag", "compaction", "io-gap", line] {
+                memory(&[(key, line)]);
+            }
+            drop(read::<WarmupLength>(line));
             split_format(line.as_ref());
         });
     }),
-    target("option-modes", |bytes| each_line(bytes, |line| drop(line.parse::<ModeSwitching>()))),
+    target("option-modes", |bytes| each_line(bytes, |line| memory(&[("modes", line)]))),
     target("scheme-name", |bytes| {
         each_line(bytes, |line| {
             if let Ok(found) = Composition::find(line) {
@@ -97,32 +81,28 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// What can be read can be printed and read again.
-fn printed<T: FromStr + Display>(line: &str)
-where
-    T::Err: Display,
-{
-    let Ok(value) = line.parse::<T>() else { return };
+fn printed<T: DeserializeOwned + Display>(line: &str) {
+    let Ok(value) = read::<T>(line) else { return };
     let text = value.to_string();
-    if let Err(error) = text.parse::<T>() {
+    if let Err(error) = read::<T>(&text) {
         panic!("{line:?} is printed as {text:?}: {error}");
     }
 }
 
-fn memory(read: impl FnOnce(MemoryState) -> Result<MemoryState, SimError>) {
-    let default = MemoryState::parse(None, None, None).expect("the default is sound");
-    if let Ok(memory) = read(default) {
-        drop(memory.describe());
-    }
+/// Units are written as they are read.
+fn units(line: &str) {
+    printed::<Size>(line);
+    printed::<Count>(line);
+    printed::<Share>(line);
+    printed::<Address>(line);
 }
 
-fn past(options: PastOptions<'_>) {
-    if let Ok(past) = Past::parse(options) {
-        memory(|memory| memory.with_past(past));
-    }
-}
-
-fn background(options: BackgroundOptions<'_>) {
-    if let Ok(background) = Background::parse(options) {
-        memory(|memory| Ok(MemoryState { background, ..memory }));
+/// What memory is made of can be described.
+fn memory(options: &[(&str, &str)]) {
+    let given: Given = options.iter().copied().collect();
+    let mut given = given.grouped("host");
+    drop(given.take::<PlacementOptions>());
+    if let Ok(memory) = given.read::<MemoryOptions>().map(|options| options.resolve()) {
+        drop(memory.map(|memory| memory.describe()));
     }
 }

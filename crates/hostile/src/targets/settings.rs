@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use perforate_experiment::Experiment;
 use perforate_os::FaultMap;
 use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
-use perforate_sim::{Machine, Past, PastOptions};
+use perforate_sim::{FaultyFrames, Machine, MemoryOptions};
 
 use super::{Target, target, told, with_file};
 use crate::target::Seeds;
@@ -35,7 +35,8 @@ pub const TARGETS: &[Target] = &[
     target("faulty-file", |bytes| {
         with_file(bytes, |path| {
             let faulty = path.to_string_lossy();
-            told(Past::parse(PastOptions { faulty: Some(&faulty), ..PastOptions::default() }));
+            let faulty = Some(FaultyFrames::Listed(faulty.into_owned()));
+            told(MemoryOptions { faulty, ..MemoryOptions::default() }.resolve());
         });
         if let Some(map) = told(FaultMap::from_lines(&String::from_utf8_lossy(bytes))) {
             told(map.frames(1 << 20, 7));

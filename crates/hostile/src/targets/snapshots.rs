@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
-use perforate_os::HostSnapshot;
+use perforate_os::{HostSnapshot, Perforated, PerforationOptions};
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};
 
@@ -58,7 +58,7 @@ pub const TARGETS: &[Target] = &[
         }
         with_file(&sealed, |path| {
             if let Some(snapshot) = told(MemorySnapshot::load(&path.to_string_lossy())) {
-                let memory = MemoryState::parse(None, None, None).expect("the default is sound");
+                let memory = MemoryState::default();
                 if let Some(memory) = told(memory.with_snapshot(snapshot)) {
                     memory.describe();
                 }
@@ -106,7 +106,8 @@ fn host(files: HostFiles) {
 
 /// What is done with every snapshot.
 fn look_into(snapshot: HostSnapshot) {
-    told(SnapshotRecord::of(&Arc::new(snapshot), SnapshotRecord::POLICY, 0, 1));
+    let policy = Perforated::new(PerforationOptions::SELECTIVE).expect("the default is sound");
+    SnapshotRecord::of(&Arc::new(snapshot), policy, 0, 1);
 }
 
 /// A process of which one file is this.

@@ -72,7 +72,7 @@ impl Run {
     }
 }
 
-/// What a run is to be found around: a 4KB page and what a walk has found for it.
+/// The place around which a run is to be found: a 4KB page, as a walk has found it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
     /// Address space.
@@ -81,7 +81,7 @@ pub struct RunRequest {
     pub page: VirtualPage,
     /// Its frame.
     pub frame: Frame,
-    /// What it allows, as bits of [`crate::allow`].
+    /// The accesses that it allows, as bits of [`crate::allow`].
     pub allows: u8,
     /// Bits of [`crate::allow`] in which the pages of a run must agree.
     pub compared: u8,

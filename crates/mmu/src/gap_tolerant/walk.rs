@@ -18,7 +18,7 @@ enum Above {
     Leaf(Reach),
 }
 
-/// What the aligned 16 bytes of a page directory hold.
+/// Contents of the aligned 16 bytes of a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
     /// The entry of a level-1 node.

@@ -37,7 +37,7 @@ pub(super) struct Located {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
-    /// What is done with a unit of the host's, which is asked before cached entries.
+    /// The use made of a unit of the host's, which is asked before cached entries.
     unit: BesideUse,
     caches: WalkCaches,
     tlb: NestedTlb,
@@ -155,7 +155,7 @@ impl Host {
         self.dimension.beside_l2()?.find(self.space, host_page(page))
     }
 
-    /// What is done with a unit of the host's.
+    /// The use made of a unit of the host's.
     pub(super) fn unit(&self) -> BesideUse {
         self.unit
     }

@@ -71,7 +71,7 @@ impl Nested {
         asks(self.variant, filter, page.index_in(PageSize::Size2M))
     }
 
-    /// What is done with the data page: a store the guest forbids does not reach the host.
+    /// The access to the data page: a store the guest forbids does not reach the host.
     fn kind(request: &WalkRequest, allows: u8) -> AccessKind {
         let writes = request.write && allow::permits(allows, AccessKind::Write);
         if writes { AccessKind::Write } else { AccessKind::Read }
@@ -326,9 +326,12 @@ impl BesideL2 for Nested {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let found = self.find(space, page)?;
-        self.guest.beside_l2_mut()?.look_up(space, page, purpose, steps);
-        Some(found)
+        let unit = self.guest.beside_l2_mut()?;
+        let guest = unit.find(space, page)?;
+        let in_place = guest.frame_of(page);
+        let host = self.host.unit_finds(guest_frame(in_place))?;
+        unit.look_up(space, page, purpose, steps);
+        Some(intersect(&guest, in_place, &host))
     }
 
     fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}

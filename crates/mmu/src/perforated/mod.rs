@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use perforate_types::{
     FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry, PerforatedOperation,
-    Permissions, PhysicalAddress, SpaceId, TableOperation,
-    VirtualPage,
+    Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
 };
 
 use crate::capability::{Capability, CapabilityMut, Wanted};

@@ -63,7 +63,7 @@ pub struct Mmu {
     dimension: Box<dyn Dimension>,
     variant: PerforatedVariant,
     coalescing: Option<Coalescing>,
-    /// What is done with a unit beside the second-level TLB.
+    /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
     space: SpaceId,
     tagged: bool,
@@ -419,7 +419,7 @@ impl Mmu {
         }
     }
 
-    /// What the second-level TLB holds.
+    /// The entries of the second-level TLB by kind.
     pub fn l2_contents(&self) -> L2Contents {
         self.l2.contents()
     }
@@ -435,7 +435,7 @@ impl Mmu {
         self.dimension.as_mut()
     }
 
-    /// What the first level knows of data.
+    /// The first level for data.
     #[cfg(test)]
     pub(crate) fn data_tlb(&mut self) -> &mut L1Tlb {
         &mut self.data

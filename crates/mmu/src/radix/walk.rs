@@ -8,7 +8,7 @@ use super::{ROOT, Radix, entry_in, leaf_size};
 use crate::walk::{Directory, WalkStart};
 use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
-/// What a read of an entry of `level` is for.
+/// Purpose of a read of an entry of `level`.
 const fn purpose(level: Level) -> Purpose {
     match level {
         4 => Purpose::Level4,

@@ -16,9 +16,8 @@ use crate::{
 };
 pub use escape_filter::EscapeFilter;
 
-/// What is counted of segments alone: first-level misses that they translated, of two dimensions
-/// both (the same number under two names), and walks to pages in one of both only (D §VII: F_DD,
-/// F_GD, F_VD).
+/// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
+/// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
 pub(crate) const COUNTERS: [&str; 4] = [
     "segment_translations",
     "misses_in_both_segments",
@@ -95,6 +94,15 @@ impl Segmented {
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
     }
 
+    /// The reach around a page that the segment translates.
+    #[inline(always)]
+    fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let registers = self.registers(space)?;
+        let translates =
+            registers.covers(page, PageSize::Size4K) && !registers.filter.contains(page);
+        translates.then(|| registers.reach(page))
+    }
+
     /// Carries out an operation on the registers.
     fn write(&mut self, operation: &SegmentOperation) {
         match *operation {
@@ -124,7 +132,7 @@ impl Dimension for Segmented {
 
     /// A page that the segment translates takes one check and no reference (D Table II).
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        if let Some(reach) = self.find(request.space, request.page) {
+        if let Some(reach) = self.translate(request.space, request.page) {
             walker.note(Purpose::Page, Action::Check);
             return Ok(reach);
         }
@@ -132,7 +140,7 @@ impl Dimension for Segmented {
     }
 
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.find(space, page).or_else(|| self.paging.look_at(space, page))
+        self.translate(space, page).or_else(|| self.paging.look_at(space, page))
     }
 
     /// A segment has no such bits.
@@ -170,10 +178,7 @@ impl BesideL2 for Segmented {
 
     /// 2MB or 1GB where nothing in it can escape (D §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        let registers = self.registers(space)?;
-        let translates =
-            registers.covers(page, PageSize::Size4K) && !registers.filter.contains(page);
-        translates.then(|| registers.reach(page))
+        self.translate(space, page)
     }
 
     /// Beside the second-level TLB a check in vain costs nothing; a host's comes first, and costs a
@@ -185,7 +190,7 @@ impl BesideL2 for Segmented {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let found = self.find(space, page);
+        let found = self.translate(space, page);
         if found.is_some() || purpose.is_host() && self.registers(space).is_some() {
             steps.then(purpose, Action::Check);
         }

@@ -93,7 +93,7 @@ impl L2Entry {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// What may be done through a page's entry, as bits of [`allow`].
+    /// The accesses that a page's entry allows, as bits of [`allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
@@ -141,7 +141,7 @@ pub struct L2Contents {
     pub nested: u64,
 }
 
-/// What a key in the shared array names; part of the key.
+/// The kind of thing that a key in the shared array names; part of the key.
 #[derive(Clone, Copy)]
 pub(crate) enum Tag {
     Page4K = 0,
@@ -340,7 +340,7 @@ impl L2Tlb {
         }
     }
 
-    /// What the TLB holds now.
+    /// The numbers of entries now.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));

@@ -6,7 +6,7 @@ use perforate_types::{PageSize, SpaceId, VirtualPage};
 use crate::tlb::SetAssociative;
 use crate::{Node, TlbGeometry, WalkCacheConfig};
 
-/// What a cached level-2 entry is: the table that it points to, or a leaf.
+/// Kinds of cached level-2 entries: by the table that they point to, or leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directory {
     /// The level-1 node of ordinary 4KB pages.
@@ -40,7 +40,7 @@ pub(crate) enum Cached {
     Start(WalkStart),
 }
 
-/// What a look-up found.
+/// Where a walk begins that a look-up has shortened.
 pub(crate) struct WalkStart {
     /// Level of the node to read next.
     pub(crate) level: u8,

@@ -1,5 +1,5 @@
-//! What a walk has at hand: walk caches, the list of steps, and, in the first of two dimensions, the
-//! dimension beneath, through which guest-physical addresses are located.
+//! The page walker and its means: walk caches, the list of steps, and, in the first of two
+//! dimensions, the dimension beneath, through which guest-physical addresses are located.
 
 use perforate_types::{Action, Frame, GuestFrame, PhysicalAddress, Purpose, Steps, Unit};
 

@@ -215,11 +215,8 @@ impl Kernel {
     }
 
     /// Sets the knobs of same-page merging.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub fn set_ksm(&mut self, config: KsmConfig) -> Result<(), OsError> {
-        self.ksm.set(config)
+    pub fn set_ksm(&mut self, config: KsmConfig) {
+        self.ksm.set(config);
     }
 
     /// One pass of the merging scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -229,11 +226,8 @@ impl Kernel {
     }
 
     /// Sets the knobs of background promotion.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub fn set_khugepaged(&mut self, config: KhugepagedConfig) -> Result<(), OsError> {
-        self.khugepaged.set(config)
+    pub fn set_khugepaged(&mut self, config: KhugepagedConfig) {
+        self.khugepaged.set(config);
     }
 
     /// One pass of background promotion over the next `pages_to_scan` pages, or up to the end of

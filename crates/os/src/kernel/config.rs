@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use perforate_types::GapTolerance;
-use serde::{Deserialize, Serialize};
 
 use super::Defrag;
 use crate::memory::{FrameLayout, IoGap};
 use crate::{Ageing, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
 
 /// The format of the page tables, as far as frames are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableFormat {
     /// Level-2 nodes are order-1 pairs, node and shadow node, and memory has a hole bitmap (P-1,
     /// P-2).
@@ -33,52 +31,38 @@ impl TableFormat {
 }
 
 /// Everything that a [`super::Kernel`] is made from, besides its policy.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct KernelConfig {
     /// Size of physical memory in bytes, a multiple of 4096.
     pub memory_bytes: u64,
     /// Injected fragmentation.
-    #[serde(default)]
     pub fragmentation: Option<Fragmentation>,
     /// Seed of the fragmentation.
-    #[serde(default)]
     pub seed: u64,
     /// Format of the page tables.
-    #[serde(default)]
     pub tables: TableFormat,
     /// How memory is divided into zones.
-    #[serde(default)]
     pub zones: ZoneLayout,
     /// The I/O gap; without one, memory begins at address 0 and has no gaps.
-    #[serde(default)]
     pub io_gap: Option<IoGap>,
     /// Room for memory that is added at run time, at the end of the physical address space: in a
     /// guest, what its balloon holds from the start (D §VI.C).
-    #[serde(default)]
     pub hot_add_bytes: u64,
     /// Frames that are faulty and never used.
-    #[serde(default)]
     pub faulty: Option<FaultMap>,
     /// Effort of a fault for a 2MB page when no whole block is free.
-    #[serde(default)]
     pub defrag: Defrag,
     /// Swap space in bytes; without any, no memory of programs is swapped out.
-    #[serde(default)]
     pub swap_bytes: u64,
     /// Whether background compaction had its time before the program started.
-    #[serde(default)]
     pub compacted: bool,
     /// The past of memory before the program started.
-    #[serde(default)]
     pub ageing: Option<Ageing>,
     /// The memory of a real machine that this one begins as; its size, layout and zones are then the
     /// snapshot's, whatever is said of them here.
-    #[serde(skip)]
     pub snapshot: Option<Arc<HostSnapshot>>,
     /// For traces without map events: a touch outside any area makes an anonymous area that
     /// allows everything, of the aligned 2MB region around it (less what other areas hold).
-    #[serde(default)]
     pub implicit_maps: bool,
 }
 

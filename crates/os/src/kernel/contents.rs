@@ -95,10 +95,7 @@ pub(super) fn set_distribution(
     core: &mut Core,
     distribution: ContentDistribution,
 ) -> Result<(), OsError> {
-    distribution.check().map_err(|reason| {
-        let text = distribution.to_string();
-        OsError::InvalidContents { text, reason }
-    })?;
+    distribution.check()?;
     core.contents.are_kept = true;
     core.contents.distribution = Some(distribution);
     Ok(())

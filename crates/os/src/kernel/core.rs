@@ -215,7 +215,9 @@ impl Core {
             return error;
         };
         let untouched_pages: u64 = self.live_spaces().map(AddressSpace::untouched_pages).sum();
-        let share = |fragmentation: Fragmentation| fragmentation.portion * fragmentation.hole_share;
+        let share = |fragmentation: Fragmentation| {
+            fragmentation.portion.value() * fragmentation.hole_share.value()
+        };
         let foreign = self.config.fragmentation.map_or(0.0, share);
         let used_bytes = memory_bytes - free_bytes;
         let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;

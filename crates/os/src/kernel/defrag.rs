@@ -1,10 +1,14 @@
 //! Effort of page faults for 2MB pages when memory is fragmented.
 
+use std::fmt;
+
+use perforate_config::write;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Effort of a page fault for a 2MB page when no whole block is free (Linux:
 /// `transparent_hugepage/defrag`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Defrag {
     /// Nothing is moved; a block is perforated only if its frames are free or stay.
@@ -22,26 +26,6 @@ pub enum Defrag {
 }
 
 impl Defrag {
-    /// All modes.
-    pub const ALL: [Self; 5] =
-        [Self::Always, Self::Defer, Self::DeferMadvise, Self::Madvise, Self::Never];
-
-    /// Linux's name of the mode.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Defer => "defer",
-            Self::DeferMadvise => "defer+madvise",
-            Self::Madvise => "madvise",
-            Self::Never => "never",
-        }
-    }
-
-    /// The mode of this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-
     /// Whether a fault moves contents itself, in an area that is advised or not.
     pub(super) const fn is_direct(self, advised: bool) -> bool {
         match self {
@@ -63,5 +47,12 @@ impl Defrag {
             Self::DeferMadvise => !advised,
             Self::Never | Self::Madvise | Self::Always => false,
         }
+    }
+}
+
+/// Linux's name of the mode.
+impl fmt::Display for Defrag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self))
     }
 }

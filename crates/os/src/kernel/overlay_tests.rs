@@ -5,6 +5,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use perforate_config::Count;
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, ThreadId,
     Update, VirtualAddress, VirtualPage,
@@ -15,7 +16,7 @@ use crate::memory::Recount;
 use crate::space::{
     ALL_PAGES, AddressSpace, Departure, Effects, FrameVisitor, Overlay, OverlayMechanism, page_at,
 };
-use crate::{OsError, parse_policy};
+use crate::{BasePages, OsError, Perforated, PerforationOptions, Policy, Thp};
 
 const MB: u64 = 1 << 20;
 /// Start of the area in which the tests map memory, aligned to 64 regions.
@@ -124,7 +125,13 @@ impl Machine {
         let shadow_directories = policy.starts_with("perforated");
         let tables = TableFormat { shadow_directories, ..TableFormat::default() };
         let config = KernelConfig { tables, ..config };
-        let kernel = Kernel::new(config, parse_policy(policy).expect("a policy"));
+        let policy: Box<dyn Policy> = match policy {
+            "base-pages" => Box::new(BasePages),
+            "thp" => Box::new(Thp::new("thp")),
+            "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
+            _ => Box::new(Perforated::new(PerforationOptions::DEFAULT).expect("it is sound")),
+        };
+        let kernel = Kernel::new(config, policy);
         Self { kernel: kernel.expect("a kernel"), updates: Vec::new() }
     }
 
@@ -243,8 +250,8 @@ fn merging() {
         for page in (BASE >> 12)..(BASE >> 12) + 4 {
             machine.kernel.set_content(space, VirtualPage::new(page), 7).expect("it is mapped");
         }
-        let config = KsmConfig { pages_to_scan: 2048, ..KsmConfig::default() };
-        machine.kernel.set_ksm(config).expect("the knobs are right");
+        let config = KsmConfig { pages_to_scan: Count::new(2048), ..KsmConfig::default() };
+        machine.kernel.set_ksm(config);
         for _ in 0..3 {
             machine.kernel.ksm_pass(&mut machine.updates);
         }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FRAME_BYTES, PhysicalMemory};
@@ -12,8 +13,7 @@ const HOT_ADD_ALIGNMENT: u64 = 1024;
 
 /// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV). What
 /// memory does not fit below it lies at 4GB and above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IoGap {
     /// First byte of the gap, a multiple of 4096.
     pub start_bytes: u64,
@@ -22,6 +22,25 @@ pub struct IoGap {
     /// Memory that stays below the gap, a multiple of 4096; all else is unplugged there and added at
     /// the end (D §IV, §VI.C). `None`: all that fits stays.
     pub kept_bytes: Option<u64>,
+}
+
+/// I/O gaps that options can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoGapPreset {
+    /// As a PC has it: 3GB to 4GB.
+    Pc,
+    /// The same, after most of the memory below it was moved above: 256MB stay.
+    Reclaimed,
+}
+
+impl From<IoGapPreset> for IoGap {
+    fn from(preset: IoGapPreset) -> Self {
+        match preset {
+            IoGapPreset::Pc => Self::PC,
+            IoGapPreset::Reclaimed => Self::RECLAIMED,
+        }
+    }
 }
 
 impl IoGap {
@@ -44,12 +63,6 @@ impl IoGap {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Default for IoGap {
-    fn default() -> Self {
-        Self::PC
     }
 }
 

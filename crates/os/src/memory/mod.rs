@@ -31,7 +31,7 @@ pub use buddy::Buddy;
 pub(crate) use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
 pub(crate) use layout::FrameLayout;
-pub use layout::IoGap;
+pub use layout::{IoGap, IoGapPreset};
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;

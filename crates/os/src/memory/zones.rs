@@ -1,6 +1,8 @@
 //! Zones: ranges of physical memory with free lists of their own.
 
+use perforate_config::Size;
 use perforate_types::{Frame, GapTolerance, HoleSet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::buddy::Buddy;
@@ -10,8 +12,8 @@ use super::{BLOCK_ORDER, FRAME_BYTES};
 use crate::{SuperpageRule, ZoneRange};
 
 /// How memory is divided into zones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", try_from = "ZoneOptions")]
 pub enum ZoneLayout {
     /// One zone, `Normal`.
     #[default]
@@ -26,6 +28,48 @@ pub enum ZoneLayout {
         /// `DMA32`, above it.
         dma32_bytes: u64,
     },
+}
+
+/// Options of [`ZoneLayout`]: `x86`, or `dma=16M,dma32=2G`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ZoneOptions {
+    /// One zone, or those of x86-64 Linux.
+    #[serde(alias = "single", alias = "x86")]
+    layout: Option<NamedLayout>,
+    /// Size of zone DMA, from address 0.
+    dma: Option<Size>,
+    /// Size of zone DMA32, above it.
+    dma32: Option<Size>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum NamedLayout {
+    Single,
+    X86,
+}
+
+impl TryFrom<ZoneOptions> for ZoneLayout {
+    type Error = &'static str;
+
+    fn try_from(options: ZoneOptions) -> Result<Self, &'static str> {
+        let bytes = |size: Option<Size>| size.unwrap_or_default().bytes();
+        match options {
+            ZoneOptions { layout: None, dma: None, dma32: None } => {
+                Err("expected single, x86 or sizes such as dma=16M,dma32=2G")
+            }
+            ZoneOptions { layout: None, dma, dma32 } => {
+                Ok(Self::Sizes { dma_bytes: bytes(dma), dma32_bytes: bytes(dma32) })
+            }
+            ZoneOptions { layout: Some(_), dma: Some(_), .. }
+            | ZoneOptions { layout: Some(_), dma32: Some(_), .. } => {
+                Err("single and x86 have no sizes of their own")
+            }
+            ZoneOptions { layout: Some(NamedLayout::Single), .. } => Ok(Self::Single),
+            ZoneOptions { layout: Some(NamedLayout::X86), .. } => Ok(Self::X86),
+        }
+    }
 }
 
 impl ZoneLayout {

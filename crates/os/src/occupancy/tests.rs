@@ -1,5 +1,5 @@
 use super::*;
-use crate::parse_policy;
+use crate::{Perforated, PerforationOptions};
 
 /// Frames in order, as runs.
 fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
@@ -73,8 +73,8 @@ fn blocks_are_told_by_what_they_can_become() {
         (Free, 212),
         (Absent, 512),
     ]);
-    let policy = parse_policy("perforated:max-hole-share=25%,max-filter-bits=4").unwrap();
-    let survey = made.survey(policy.as_ref());
+    let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
+    let survey = made.survey(&policy);
     for (reach, blocks) in [
         (BlockReach::Whole, 1),
         (BlockReach::Compactable, 2),
@@ -96,8 +96,8 @@ fn blocks_are_told_by_what_they_can_become() {
     // Two with two holes, one with twelve.
     assert_eq!(survey.holes, [0, 2, 0, 0, 1, 0, 0, 0, 0, 0]);
     // One filter bit only: two holes 400 frames apart are in two regions.
-    let strict = parse_policy("perforated:max-filter-bits=1").unwrap();
-    assert_eq!(made.survey(strict.as_ref()).count(BlockReach::Perforable), 0);
+    let strict = Perforated::new(perforate_config::read("max-filter-bits=1").unwrap()).unwrap();
+    assert_eq!(made.survey(&strict).count(BlockReach::Perforable), 0);
 }
 
 #[test]

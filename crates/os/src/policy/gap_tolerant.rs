@@ -3,17 +3,16 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{ControlError, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+use perforate_config::ConfigError;
+use perforate_types::{ControlError, GapTolerance, HoleSet};
 
-use super::option::{option, parse_size};
-use super::{BlockUse, Policy, PolicyOption};
+use super::{BlockUse, Policy, SuperpageOptions, described};
 use crate::OsError;
 
-/// What is asked of the slices that superpages are made of.
+/// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuperpageRule {
-    /// Usable B-blocks that a slice must have. The mechanism works with 32; the text's "more than
-    /// half" (G §3.8) is 33.
+    /// Usable B-blocks that a slice must have.
     pub least_blocks: u32,
     /// Frames that the slices must lie in; the whole memory where it is not said.
     pub within: Option<Range<u64>>,
@@ -58,90 +57,35 @@ impl SuperpageRule {
 
 impl Default for SuperpageRule {
     fn default() -> Self {
-        Self { least_blocks: SUPERPAGE_BLOCKS, within: None, block_order: None, paired: None }
+        SuperpageOptions::DEFAULT.rule().expect("the default is sound")
     }
 }
 
 /// Gap-tolerant superpages, 4KB pages where there is no slice for one. Which mode they have is a
 /// matter of the page tables ([`crate::TableFormat::gap_tolerance`]).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GapTolerant {
+    options: SuperpageOptions,
     rule: SuperpageRule,
 }
 
-/// All options of the policy "gap-tolerant".
-pub const GAP_TOLERANT_OPTIONS: &[PolicyOption] = &[
-    option("least-blocks", "N", "32", "usable B-blocks a slice must have, 32 to 64 (G: 32 or 33)"),
-    option("bs", "3|4|5", "scheme's", "field BS of GTPTCR: B-blocks of 32KB, 64KB or 128KB"),
-    option("paired", "yes|no", "scheme's", "field P of GTPTCR: two superpages in an entry"),
-    option("from", "SIZE", "0", "first byte of memory that slices may take"),
-    option("to", "SIZE", "all", "first byte after the memory that slices may take"),
-    option("pages", "4k", "4k", "what backs the rest of memory (2m cannot be had beside GT-PDEs)"),
-];
-
 impl GapTolerant {
-    pub(super) fn from_options(options: &[(&str, &str)]) -> Result<Self, String> {
-        let mut policy = Self::default();
-        let (mut from, mut to) = (0, None);
-        let frames = |key: &str, text: &str| {
-            let bytes = parse_size(text).filter(|bytes| bytes.is_multiple_of(4096));
-            let frames = bytes.map(|bytes| bytes / 4096);
-            frames.ok_or_else(|| format!("{key} is a size such as 4G, not \"{text}\""))
-        };
-        for &(key, value) in options {
-            match key {
-                "least-blocks" => {
-                    let blocks = value.parse().ok();
-                    let possible = SUPERPAGE_BLOCKS..=SLICE_BLOCKS;
-                    policy.rule.least_blocks = blocks
-                        .filter(|blocks| possible.contains(blocks))
-                        .ok_or_else(|| format!("least-blocks is 32 to 64, not \"{value}\""))?;
-                }
-                "bs" if value == "scheme's" => policy.rule.block_order = None,
-                "bs" => {
-                    let order =
-                        value.parse().map_err(|_| format!("bs is 3, 4 or 5, not \"{value}\""))?;
-                    GapTolerance::new(order, false).map_err(|error| error.to_string())?;
-                    policy.rule.block_order = Some(order);
-                }
-                "paired" => {
-                    policy.rule.paired = match value {
-                        "yes" => Some(true),
-                        "no" => Some(false),
-                        "scheme's" => None,
-                        _ => return Err(format!("paired is yes or no, not \"{value}\"")),
-                    };
-                }
-                "from" if value == "0" => from = 0,
-                "from" => from = frames(key, value)?,
-                "to" if value == "all" => to = None,
-                "to" => to = Some(frames(key, value)?),
-                "pages" => match value {
-                    "4k" => {}
-                    "2m" => {
-                        return Err("an address space has either 2MB-page PDEs or GT-PDEs, never \
-                                    both (GTPTCR, G §3.7): pages is 4k"
-                            .into());
-                    }
-                    _ => return Err(format!("pages is 4k, not \"{value}\"")),
-                },
-                _ => return Err(format!("it has no option \"{key}\"")),
-            }
-        }
-        policy.rule.within = match to {
-            Some(to) if to <= from => {
-                return Err("to is more than from: no slice lies between them".into());
-            }
-            None if from == 0 => None,
-            to => Some(from..to.unwrap_or(u64::MAX)),
-        };
-        Ok(policy)
+    /// The policy with these options.
+    ///
+    /// # Errors
+    /// Options that contradict each other.
+    pub fn new(options: SuperpageOptions) -> Result<Self, ConfigError> {
+        Ok(Self { options, rule: options.rule()? })
     }
 }
 
 impl Policy for GapTolerant {
     fn name(&self) -> &'static str {
         "gap-tolerant"
+    }
+
+    fn describe(&self) -> String {
+        described(self.name(), &self.options)
     }
 
     fn rules(&self) -> Vec<&dyn Any> {

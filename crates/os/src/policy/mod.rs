@@ -1,38 +1,56 @@
 //! Policies: which page size backs a first touch, and what becomes of a large page of which a
 //! part changes.
 //!
-//! A new policy is one file with an `impl Policy` and one line in [`POLICIES`].
+//! A new policy is one file with an `impl Policy`, and one with its options if it has any.
 
 mod base_pages;
 mod gap_tolerant;
 mod huge_1g;
-mod option;
 mod perforated;
+mod perforation_options;
 mod promotion;
 mod segment;
+mod segment_options;
+mod superpage_options;
 mod thp;
 
 use std::any::Any;
 
+use perforate_config::{Options, write_changed};
 use perforate_types::HoleSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::OsError;
 pub use base_pages::BasePages;
-pub use gap_tolerant::{GAP_TOLERANT_OPTIONS, GapTolerant, SuperpageRule};
+pub use gap_tolerant::{GapTolerant, SuperpageRule};
 pub use huge_1g::{Huge1G, HugePageRule};
-pub use option::PolicyOption;
-pub use perforated::{PERFORATION_OPTIONS, Perforated};
+pub use perforated::Perforated;
+pub use perforation_options::{BlockCreation, PerforationOptions};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
-pub use segment::{SEGMENT_OPTIONS, SegmentPolicy, SegmentRule};
+pub use segment::{SegmentPolicy, SegmentRule};
+pub use segment_options::SegmentOptions;
+pub use superpage_options::SuperpageOptions;
 pub use thp::Thp;
 
 /// When the frames of a new perforated page's holes are allocated (P §VI).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum HoleAllocation {
     /// With the page.
     Eager,
     /// On the first touch of each hole.
     Lazy,
+}
+
+/// Backing of memory beside larger mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SmallPages {
+    /// 4KB pages.
+    #[serde(rename = "4k")]
+    Size4K,
+    /// 2MB pages where a whole block can be had, else 4KB pages.
+    #[serde(rename = "2m")]
+    Size2M,
 }
 
 /// Use of a 2MB block for a region on its first touch.
@@ -52,8 +70,13 @@ pub enum BlockUse {
 /// only one mechanism asks for stands in a rule of that mechanism, which the policies that use it
 /// hand out.
 pub trait Policy: Send {
-    /// The name it is registered under.
+    /// Its name.
     fn name(&self) -> &'static str;
+
+    /// Its name and the options that are not the default, as results keep them.
+    fn describe(&self) -> String {
+        self.name().into()
+    }
 
     /// Whether only areas that the program advised (MADV_HUGEPAGE) get large pages.
     fn needs_advice(&self) -> bool {
@@ -99,138 +122,52 @@ impl dyn Policy + '_ {
     }
 }
 
-/// A registered policy.
-pub struct PolicyEntry {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// One line for lists.
-    pub summary: &'static str,
-    /// Makes the policy from its options, `key=value` pairs.
-    make: Make,
-}
-
-type Make = fn(&[(&str, &str)]) -> Result<Box<dyn Policy>, String>;
-
-/// All policies.
-pub const POLICIES: &[PolicyEntry] = &[
-    PolicyEntry {
-        name: "base-pages",
-        summary: "4KB pages only",
-        make: |options| no_options(options, BasePages),
-    },
-    PolicyEntry {
-        name: "thp",
-        summary: "transparent large pages, always: 2MB where a whole block can be had, else 4KB",
-        make: |options| no_options(options, Thp::new("thp")),
-    },
-    PolicyEntry {
-        name: "thp-madvise",
-        summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
-        make: |options| no_options(options, Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
-    },
-    PolicyEntry {
-        name: "huge-1g",
-        summary: "1GB where contiguous memory can be had, else as thp",
-        make: |options| no_options(options, Huge1G),
-    },
-    PolicyEntry {
-        name: "perforated",
-        summary: "2MB with holes where a block is fragmented (see its options)",
-        make: |options| Ok(Box::new(Perforated::from_options(options)?)),
-    },
-    PolicyEntry {
-        name: "gap-tolerant",
-        summary: "gap-tolerant superpages where a slice can be had (see its options), else 4KB",
-        make: |options| Ok(Box::new(GapTolerant::from_options(options)?)),
-    },
-    PolicyEntry {
-        name: "segment",
-        summary: "a direct segment for the first large area (see its options), pages elsewhere",
-        make: |options| Ok(Box::new(SegmentPolicy::from_options(options)?)),
-    },
-    PolicyEntry {
-        name: "ideal",
-        summary: "thp, to be run on memory without fragmentation",
-        make: |options| no_options(options, Thp::new("ideal")),
-    },
-];
-
-/// Makes the policy named in `text`: `name` or `name:key=value,…`, for example
-/// `perforated:max-hole-share=25%,max-filter-bits=4,holes=lazy`.
-///
-/// # Errors
-/// If there is no such policy or option, or its value makes no sense.
-pub fn parse_policy(text: &str) -> Result<Box<dyn Policy>, OsError> {
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let Some(entry) = POLICIES.iter().find(|entry| entry.name == name) else {
-        let known: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
-        let (name, known) = (name.to_string(), known.join(", "));
-        return Err(OsError::UnknownPolicy { name, known });
-    };
-    let invalid = |reason| OsError::InvalidPolicy { text: text.to_string(), reason };
-    (entry.make)(&split_options(rest).map_err(invalid)?).map_err(invalid)
-}
-
-/// Keys and values of `key=value,…`.
-fn split_options(text: &str) -> Result<Vec<(&str, &str)>, String> {
-    let options = text.split(',').filter(|option| !option.is_empty());
-    options
-        .map(|option| option.split_once('=').ok_or_else(|| format!("\"{option}\" has no value")))
-        .collect()
-}
-
-fn no_options(
-    options: &[(&str, &str)],
-    policy: impl Policy + 'static,
-) -> Result<Box<dyn Policy>, String> {
-    match options.first() {
-        None => Ok(Box::new(policy)),
-        Some((key, _)) => Err(format!("it has no option \"{key}\"")),
-    }
+/// A policy's name and the options that are not the default.
+fn described<T: Options + Default>(name: &str, options: &T) -> String {
+    let changed = write_changed(options, &T::default());
+    if changed.is_empty() { name.into() } else { format!("{name}:{changed}") }
 }
 
 #[cfg(test)]
 mod tests {
+    use perforate_config::{keys, read};
+
     use super::*;
 
     fn first(count: usize) -> HoleSet {
         (0..count).collect()
     }
 
-    #[test]
-    fn every_registered_policy_can_be_made_by_its_name() {
-        for entry in POLICIES {
-            assert_eq!(parse_policy(entry.name).unwrap().name(), entry.name);
-            assert!(!entry.summary.is_empty());
-        }
+    fn perforated(options: &str) -> Perforated {
+        Perforated::new(read(options).expect(options)).expect(options)
     }
 
     #[test]
     fn whole_and_fragmented_blocks() {
-        let perforated = BlockUse::Perforated(HoleAllocation::Eager);
-        for (name, whole, fragmented) in [
-            ("base-pages", BlockUse::Pages, BlockUse::Pages),
-            ("thp", BlockUse::Large, BlockUse::Pages),
-            ("thp-madvise", BlockUse::Large, BlockUse::Pages),
-            ("huge-1g", BlockUse::Large, BlockUse::Pages),
-            ("ideal", BlockUse::Large, BlockUse::Pages),
-            ("perforated", BlockUse::Large, perforated),
-        ] {
-            let policy = parse_policy(name).unwrap();
+        let fragmented = BlockUse::Perforated(HoleAllocation::Eager);
+        let policies: [(Box<dyn Policy>, BlockUse, BlockUse); 5] = [
+            (Box::new(BasePages), BlockUse::Pages, BlockUse::Pages),
+            (Box::new(Thp::new("thp")), BlockUse::Large, BlockUse::Pages),
+            (Box::new(Huge1G), BlockUse::Large, BlockUse::Pages),
+            (Box::new(perforated("default")), BlockUse::Large, fragmented),
+            (
+                Box::new(SegmentPolicy::new(read("pages=2m").unwrap()).unwrap()),
+                BlockUse::Large,
+                BlockUse::Pages,
+            ),
+        ];
+        for (policy, whole, fragmented) in policies {
+            let name = policy.name();
             assert_eq!(policy.use_block(&HoleSet::EMPTY), whole, "{name}");
             assert_eq!(policy.use_block(&first(128)), fragmented, "{name}");
-            assert_eq!(
-                policy.use_block(&HoleSet::FULL),
-                BlockUse::Pages,
-                "{name}: nothing in place"
-            );
+            let nothing_in_place = policy.use_block(&HoleSet::FULL);
+            assert_eq!(nothing_in_place, BlockUse::Pages, "{name}");
         }
     }
 
     #[test]
     fn thresholds_of_section_iii_c() {
-        let text = "perforated:max-hole-share=25%,max-filter-bits=4,holes=lazy";
-        let policy = parse_policy(text).unwrap();
+        let policy = perforated("max-hole-share=25%,max-filter-bits=4,holes=lazy");
         let lazy = BlockUse::Perforated(HoleAllocation::Lazy);
         // Less than 25 % of 512 frames: at most 127; those of one run lie in two regions.
         assert_eq!(policy.use_block(&first(127)), lazy);
@@ -242,59 +179,88 @@ mod tests {
     }
 
     #[test]
-    fn listed_options_exist_and_take_their_defaults() {
-        for option in PERFORATION_OPTIONS {
-            parse_policy(&format!("perforated:{}={}", option.name, option.default)).unwrap();
-        }
-        for option in GAP_TOLERANT_OPTIONS {
-            parse_policy(&format!("gap-tolerant:{}={}", option.name, option.default)).unwrap();
-        }
-        for option in SEGMENT_OPTIONS {
-            parse_policy(&format!("segment:{}={}", option.name, option.default)).unwrap();
-        }
+    fn policies_are_described_by_what_is_not_the_default() {
+        assert_eq!(perforated("default").describe(), "perforated");
+        let selective = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
+        assert_eq!(selective.describe(), "perforated:max-hole-share=25%,max-filter-bits=4");
+        let segment = SegmentPolicy::new(read("escapes=16,pages=2m").unwrap()).unwrap();
+        assert_eq!(segment.describe(), "segment:pages=2m");
+        let superpages = GapTolerant::new(read("least-blocks=33,to=8G").unwrap()).unwrap();
+        assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=33,to=8G");
     }
 
     #[test]
-    fn wrong_policies_are_explained() {
-        for (text, reason) in [
+    fn all_options_are_listed_with_their_defaults() {
+        let line = |key: perforate_config::Key| {
+            assert!(!key.help.is_empty(), "{}", key.name);
+            format!("{}={} [{}]", key.name, key.form, key.default)
+        };
+        let perforation = keys::<PerforationOptions>().into_iter().map(line);
+        let segment = keys::<SegmentOptions>().into_iter().map(line);
+        let superpages = keys::<SuperpageOptions>().into_iter().map(line);
+        assert_eq!(
+            perforation.chain(segment).chain(superpages).collect::<Vec<_>>(),
+            [
+                "max-hole-share=S% [100%]",
+                "max-filter-bits=0-8 [8]",
+                "holes=eager|lazy [eager]",
+                "create=whole|reserve [whole]",
+                "demote-above=S% [100%]",
+                "promote=cheapest|collapse|punch|never [cheapest]",
+                "hole-cost=N [2]",
+                "min=SIZE [64M]",
+                "pages=4k|2m [4k]",
+                "compact=yes|no [no]",
+                "base=ADDRESS [none]",
+                "limit=ADDRESS [none]",
+                "escapes=N [16]",
+                "least-blocks=32-64 [32]",
+                "bs=3-5 [none]",
+                "paired=yes|no [none]",
+                "from=SIZE [0]",
+                "to=SIZE [none]",
+                "pages=4k|2m [4k]",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_options_are_explained() {
+        let perforated = |text: &str| read(text).and_then(Perforated::new).map(|_| ());
+        let segment = |text: &str| read(text).and_then(SegmentPolicy::new).map(|_| ());
+        let superpages = |text: &str| read(text).and_then(GapTolerant::new).map(|_| ());
+        for (outcome, problem) in [
+            (superpages("pages=2m"), "pages: an address space has either 2MB-page PDEs or GT-PDEs"),
+            (superpages("bs=6"), "bs: is at most 5, not 6"),
+            (superpages("paired=maybe"), "paired: expected yes or no, not \"maybe\""),
+            (superpages("least-blocks=31"), "least-blocks: is at least 32, not 31"),
+            (superpages("from=1G,to=1G"), "to: is more than from: no slice lies between them"),
+            (superpages("from=1K"), "from: is a multiple of 4K"),
+            (segment("base=0x2000,limit=0x1000"), "limit 0x1000 is less than base 0x2000"),
+            (segment("base=0x2000"), "base needs limit"),
+            (segment("limit=0x2000"), "limit needs base"),
+            (segment("base=7,limit=0x1000"), "base: expected the address of a page such as"),
+            (segment("min=64"), "min: 64 has no unit: 64M or 64G?"),
+            (segment("min=0M"), "min: is more than 0"),
+            (segment("pages=1g"), "pages: expected 4k or 2m, not \"1g\""),
+            (segment("escape=4"), "there is no \"escape\"; did you mean escapes?"),
+            (perforated("holes"), "holes: has no value; write holes=…"),
+            (perforated("holes=soon"), "holes: expected eager or lazy, not \"soon\""),
+            (perforated("max-filter-bits=9"), "max-filter-bits: is at most 8, not 9"),
+            (perforated("create=later"), "create: expected whole or reserve, not \"later\""),
             (
-                "huge",
-                "there are base-pages, thp, thp-madvise, huge-1g, perforated, gap-tolerant, \
-                 segment, ideal",
-            ),
-            ("gap-tolerant:pages=2m", "either 2MB-page PDEs or GT-PDEs, never both"),
-            ("gap-tolerant:bs=6", "GT=1, P=0, BS=6 is no mode of G Table 3"),
-            ("gap-tolerant:bs=big", "bs is 3, 4 or 5, not \"big\""),
-            ("gap-tolerant:paired=maybe", "paired is yes or no, not \"maybe\""),
-            ("gap-tolerant:least-blocks=31", "least-blocks is 32 to 64, not \"31\""),
-            ("gap-tolerant:from=1G,to=1G", "to is more than from: no slice lies between them"),
-            ("gap-tolerant:to=soon", "to is a size such as 4G, not \"soon\""),
-            ("segment:base=0x2000,limit=0x1000", "limit 0x1000 is less than base 0x2000"),
-            ("segment:base=0x2000", "base needs limit"),
-            ("segment:base=7,limit=0x1000", "base is an address of a page such as 0x7f0000200000"),
-            ("thp:size=4", "it has no option \"size\""),
-            ("perforated:holes", "\"holes\" has no value"),
-            ("perforated:holes=soon", "holes is eager or lazy, not \"soon\""),
-            ("perforated:max-filter-bits=9", "max-filter-bits is 0 to 8, not \"9\""),
-            ("perforated:max-hole-share=101%", "101% is not between 0% and 100%"),
-            ("perforated:create=later", "create is whole or reserve, not \"later\""),
-            (
-                "perforated:max-hole-share=25%,demote-above=20%",
+                perforated("max-hole-share=25%,demote-above=20%"),
                 "demote-above=20% is less than max-hole-share=25%",
             ),
-            ("perforated:promote=always", "promote is collapse, punch, cheapest or never, not"),
-            ("perforated:hole-cost=-1", "hole-cost is a number of frame copies from 0 on, not"),
-            ("perforated:hole-cost=inf", "hole-cost is a number of frame copies from 0 on, not"),
-            ("segment:min=64", "min is a size such as 64M, not \"64\""),
-            ("segment:min=0M", "min is a size such as 64M, not \"0M\""),
-            ("segment:pages=1g", "pages is 4k or 2m, not \"1g\""),
-            ("segment:compact=later", "compact is yes or no, not \"later\""),
-            ("segment:escapes=many", "escapes is a number of pages, not \"many\""),
-            ("segment:width=5", "it has no option \"width\""),
-            ("perforated:colour=red", "it has no option \"colour\""),
+            (perforated("promote=always"), "promote: expected cheapest, collapse, punch or never"),
+            (
+                perforated("hole-cost=-1"),
+                "hole-cost: is a number of frame copies from 0 on, not -1",
+            ),
+            (perforated("holes=lazy,holes=eager"), "holes is given twice"),
         ] {
-            let error = parse_policy(text).err().expect(text).to_string();
-            assert!(error.contains(reason), "{error}");
+            let error = outcome.expect_err(problem).to_string();
+            assert!(error.starts_with(problem), "{error}");
         }
     }
 }

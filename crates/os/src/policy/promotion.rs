@@ -6,6 +6,8 @@
 //! in the file of a policy.
 
 use perforate_types::HoleSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A way to make a region of 4KB pages a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,30 +84,20 @@ impl PromotionPrice {
 }
 
 /// Which promotions the policy "perforated" takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum PromotionRule {
+    /// Whatever costs least.
+    Cheapest,
     /// Whole blocks only, as Linux does.
     Collapse,
     /// Holes only, whichever way costs less.
     Punch,
-    /// Whatever costs least.
-    Cheapest,
     /// None.
     Never,
 }
 
 impl PromotionRule {
-    /// Reads `collapse`, `punch`, `cheapest` or `never`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "collapse" => Ok(Self::Collapse),
-            "punch" => Ok(Self::Punch),
-            "cheapest" => Ok(Self::Cheapest),
-            "never" => Ok(Self::Never),
-            _ => Err(format!("promote is collapse, punch, cheapest or never, not \"{text}\"")),
-        }
-    }
-
     /// The ways it chooses from; of equally cheap ones the first is taken.
     pub(super) fn promotions(self) -> &'static [Promotion] {
         use Promotion::{Collapse, PunchAround, PunchInPlace};
@@ -115,14 +107,6 @@ impl PromotionRule {
             Self::Cheapest => &[Collapse, PunchInPlace, PunchAround],
             Self::Never => &[],
         }
-    }
-}
-
-/// Reads what one hole costs, in frame copies.
-pub(super) fn parse_hole_cost(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(cost) if cost.is_finite() && cost >= 0.0 => Ok(cost),
-        _ => Err(format!("hole-cost is a number of frame copies from 0 on, not \"{text}\"")),
     }
 }
 

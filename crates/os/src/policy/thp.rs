@@ -6,7 +6,7 @@ use super::{BlockUse, Policy};
 
 /// Transparent large pages: 2MB where a whole block can be had, else 4KB.
 pub struct Thp {
-    /// The name it is registered under.
+    /// Its name.
     pub name: &'static str,
     /// Whether the program has to ask for them (Linux: `enabled` is `madvise`, not `always`).
     pub needs_advice: bool,

@@ -107,8 +107,9 @@ impl AddressSpace {
             return None;
         }
         let start = self.wide_at(page).map_or(page, |(first, _)| first);
-        let changeable = |(_, extent): &(&u64, &Box<dyn Extent>)| !extent.stays_whole();
-        self.wide.range(start..).find(changeable).map(|(&first, _)| first.max(page))
+        let mut extents = self.wide.range(start..);
+        let changeable = extents.find(|(_, extent)| !extent.stays_whole());
+        changeable.map(|(&first, _)| first.max(page))
     }
 
     pub(super) fn insert_wide(&mut self, first: u64, extent: Box<dyn Extent>) {

@@ -1,8 +1,10 @@
 //! Memory with a past: faulty frames, ageing, claiming fragmented blocks, compaction.
 
+use crate::machine::policy;
+use perforate_config::read;
 use perforate_os::{
     Ageing, CompactionCounts, Defrag, FaultMap, Kernel, KernelConfig, OtherUse, TableFormat,
-    ZoneLayout, parse_policy,
+    ZoneLayout,
 };
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
@@ -46,15 +48,15 @@ fn counter(kernel: &Kernel, name: &str) -> u64 {
 fn a_faulty_frame_spoils_a_large_page_but_is_one_hole_of_a_perforated_one() {
     // 64MB; a fault in the middle of each 2MB but the first.
     let faulty: Vec<u64> = (1..32).map(|block| block * 512 + 256).collect();
-    for (policy, large, perforated) in [("thp", 1, 0), ("perforated", 1, 7)] {
+    for (name, large, perforated) in [("thp", 1, 0), ("perforated", 1, 7)] {
         let config =
             KernelConfig { faulty: Some(FaultMap::Frames(faulty.clone())), ..config(64 * MB) };
-        let mut kernel = Kernel::new(config, parse_policy(policy).unwrap()).unwrap();
+        let mut kernel = Kernel::new(config, policy(name)).unwrap();
         touch(&mut kernel, 16 * MB);
-        assert_eq!(counter(&kernel, "large_pages"), large, "{policy}");
-        assert_eq!(counter(&kernel, "perforated_pages"), perforated, "{policy}");
+        assert_eq!(counter(&kernel, "large_pages"), large, "{name}");
+        assert_eq!(counter(&kernel, "perforated_pages"), perforated, "{name}");
         assert_eq!(counter(&kernel, "retired_bytes"), 31 * 4096);
-        if policy == "perforated" {
+        if name == "perforated" {
             assert_eq!(counter(&kernel, "holes_allocated"), 7, "each hole is mapped elsewhere");
         }
     }
@@ -66,12 +68,12 @@ fn memory_adds_up_after_ageing_and_use() {
     for (layout, count) in [(ZoneLayout::Single, 1), (ZoneLayout::X86, 2), (sizes, 3)] {
         let config = KernelConfig {
             zones: layout,
-            ageing: Some("kernel-build,free=40%".parse::<Ageing>().unwrap()),
-            faulty: Some(FaultMap::Uniform(0.001)),
+            ageing: Some(read::<Ageing>("kernel-build,free=40%").unwrap()),
+            faulty: Some(FaultMap::Uniform("0.001".parse().unwrap())),
             defrag: Defrag::Always,
             ..config(128 * MB)
         };
-        let mut kernel = Kernel::new(config, parse_policy("perforated").unwrap()).unwrap();
+        let mut kernel = Kernel::new(config, policy("perforated")).unwrap();
         touch(&mut kernel, 32 * MB);
         let others: u64 = ["other_programs_bytes", "page_cache_bytes", "slab_bytes"]
             .iter()
@@ -91,12 +93,12 @@ fn memory_adds_up_after_ageing_and_use() {
     }
 }
 
-fn aged_coverage(policy: &str, defrag: Defrag, compacts: bool) -> (f64, CompactionCounts) {
-    let ageing = Some("kernel-build,free=30%".parse::<Ageing>().unwrap());
+fn aged_coverage(policy_name: &str, defrag: Defrag, compacts: bool) -> (f64, CompactionCounts) {
+    let ageing = Some(read::<Ageing>("kernel-build,free=30%").unwrap());
     // One frame in 500 stays where it is: e^(−512/500) = 36 % of the blocks have none.
-    let faulty = Some(FaultMap::Uniform(0.002));
+    let faulty = Some(FaultMap::Uniform("0.002".parse().unwrap()));
     let config = KernelConfig { ageing, defrag, faulty, ..config(512 * MB) };
-    let mut kernel = Kernel::new(config, parse_policy(policy).unwrap()).unwrap();
+    let mut kernel = Kernel::new(config, policy(policy_name)).unwrap();
     if compacts {
         kernel.compact(&mut Vec::new());
     }
@@ -121,7 +123,7 @@ fn compaction_makes_large_pages_and_perforation_needs_less_of_it() {
 #[test]
 fn compaction_moves_a_programs_pages_without_losing_them() {
     let config = KernelConfig { tables: TableFormat::default(), ..config(64 * MB) };
-    let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
+    let mut kernel = Kernel::new(config, policy("base-pages")).unwrap();
     touch(&mut kernel, 16 * MB);
     // Every second page is given up: all blocks are half full.
     let mut updates = Vec::new();
@@ -143,12 +145,9 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
 
 #[test]
 fn pressure_drops_page_cache_before_memory_runs_out() {
-    let ageing = Some("kernel-build".parse::<Ageing>().unwrap());
-    let mut kernel = Kernel::new(
-        KernelConfig { ageing, ..config(256 * MB) },
-        parse_policy("base-pages").unwrap(),
-    )
-    .unwrap();
+    let ageing = Some(read::<Ageing>("kernel-build").unwrap());
+    let mut kernel =
+        Kernel::new(KernelConfig { ageing, ..config(256 * MB) }, policy("base-pages")).unwrap();
     let cached = counter(&kernel, OtherUse::PageCache.counter());
     assert!(counter(&kernel, "free_bytes") < 16 * MB, "the build depleted memory");
     touch(&mut kernel, 64 * MB);
@@ -161,6 +160,6 @@ fn pressure_drops_page_cache_before_memory_runs_out() {
 fn a_fault_map_beyond_memory_is_refused() {
     let faulty = Some(FaultMap::Frames(vec![20_000]));
     let config = KernelConfig { faulty, ..config(64 * MB) };
-    let error = Kernel::new(config, parse_policy("thp").unwrap()).err().unwrap().to_string();
+    let error = Kernel::new(config, policy("thp")).err().unwrap().to_string();
     assert!(error.contains("frame 20000 lies outside the memory of 16384 frames"), "{error}");
 }

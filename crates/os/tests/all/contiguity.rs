@@ -94,7 +94,7 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
         io_gap: Some(IoGap { start_bytes: 8 << 30, ..IoGap::PC }),
         ..KernelConfig::new(8192 * MB)
     };
-    let policy = perforate_os::parse_policy("base-pages").expect("a policy");
+    let policy = machine::policy("base-pages");
     let error = perforate_os::Kernel::new(invalid, policy).err().expect("invalid").to_string();
     assert!(error.contains("the I/O gap ends before it begins"), "{error}");
 }
@@ -105,7 +105,7 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
 fn speed() {
     let gigabyte = 1024 * MB;
     let seconds = |start: std::time::Instant| start.elapsed().as_secs_f64();
-    let policy = || perforate_os::parse_policy("base-pages").expect("a policy");
+    let policy = || machine::policy("base-pages");
     let kernel = |config| perforate_os::Kernel::new(config, policy()).expect("a kernel");
     let mut updates = Vec::new();
     let mut whole = kernel(KernelConfig::new(128 * gigabyte));
@@ -113,7 +113,7 @@ fn speed() {
     let start = std::time::Instant::now();
     whole.create_segment(SPACE, &mut updates).expect("free memory");
     eprintln!("segment of 100GB in free memory: {:.6} s", seconds(start));
-    let ageing = Some("kernel-build,free=60%".parse().expect("an ageing"));
+    let ageing = Some(perforate_config::read("kernel-build,free=60%").expect("an ageing"));
     let start = std::time::Instant::now();
     let mut aged = kernel(KernelConfig { ageing, ..KernelConfig::new(16 * gigabyte) });
     eprintln!("ageing of 16GB: {:.3} s", seconds(start));

@@ -42,7 +42,7 @@ fn at_home(policy: &str) -> Machine {
 }
 
 fn set(machine: &mut Machine, knobs: &str) {
-    machine.kernel.set_khugepaged(knobs.parse().unwrap()).unwrap();
+    machine.kernel.set_khugepaged(perforate_config::read(knobs).unwrap());
 }
 
 fn pass(machine: &mut Machine) -> KhugepagedPass {
@@ -435,28 +435,22 @@ fn passes_go_on_where_the_last_one_ended() {
 
 #[test]
 fn wrong_settings_are_explained() {
-    let default: KhugepagedConfig = "".parse().unwrap();
+    let default: KhugepagedConfig = perforate_config::read("default").unwrap();
     assert_eq!(default, KhugepagedConfig::default());
-    let text = "pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=1";
+    let text =
+        "pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=yes";
     assert_eq!(default.to_string(), text);
-    let other = "pages-to-scan=1,max-ptes-none=0,max-ptes-swap=2,max-ptes-shared=3,defrag=0";
-    assert_eq!(other.parse::<KhugepagedConfig>().unwrap().to_string(), other);
     for (text, reason) in [
-        ("pages-to-scan=0", "pages-to-scan is at least 1"),
-        ("max-ptes-none=512", "max-ptes-none is at most 511, not 512"),
-        ("max-ptes-swap=600", "max-ptes-swap is at most 511, not 600"),
-        ("max-ptes-shared=512", "max-ptes-shared is at most 511, not 512"),
-        ("max-ptes-none=few", "max-ptes-none is a whole number, not \"few\""),
-        ("defrag=2", "defrag is 0 or 1, not \"2\""),
+        ("pages-to-scan=0", "pages-to-scan: is at least 1, not 0"),
+        ("max-ptes-none=512", "max-ptes-none: is at most 511, not 512"),
+        ("max-ptes-swap=600", "max-ptes-swap: is at most 511, not 600"),
+        ("max-ptes-shared=512", "max-ptes-shared: is at most 511, not 512"),
+        ("max-ptes-none=few", "max-ptes-none: expected a whole number"),
+        ("defrag=2", "defrag: expected yes or no, not \"2\""),
         ("defrag=1,defrag=1", "defrag is given twice"),
-        ("sleep=20", "unknown key \"sleep\""),
-        ("defrag", "\"defrag\" is not key=value"),
+        ("sleep=20", "there is no \"sleep\"; there are pages-to-scan,"),
     ] {
-        let error = text.parse::<KhugepagedConfig>().expect_err(text).to_string();
-        assert!(error.contains(reason) && !error.contains('\n'), "{error}");
+        let error = perforate_config::read::<KhugepagedConfig>(text).expect_err(text).to_string();
+        assert!(error.starts_with(reason), "{error}");
     }
-    let mut machine = Machine::new("thp", 64 * MB);
-    let wrong = KhugepagedConfig { max_ptes_none: 512, ..default };
-    let refused = machine.kernel.set_khugepaged(wrong);
-    assert!(matches!(refused, Err(OsError::InvalidKhugepaged { .. })));
 }

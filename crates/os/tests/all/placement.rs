@@ -4,7 +4,7 @@ use crate::machine;
 use std::time::Instant;
 
 use crate::machine::{BASE, GB, MB, Machine, populate};
-use perforate_os::{FaultOutcome, Kernel, KernelConfig, OsError, TableFormat, parse_policy};
+use perforate_os::{FaultOutcome, Kernel, KernelConfig, OsError, TableFormat};
 use perforate_types::{AccessKind, Advice, ProgramEvent, VirtualAddress};
 
 const FRAGMENTED: &str = "portion=50%,holes=25%,clustered";
@@ -168,7 +168,7 @@ fn impossible_memories_are_refused() {
     let make = |memory_bytes, policy: &str, shadow_directories| {
         let tables = TableFormat { shadow_directories, ..TableFormat::default() };
         let config = KernelConfig { tables, ..KernelConfig::new(memory_bytes) };
-        Kernel::new(config, parse_policy(policy).unwrap()).err().map(|error| error.to_string())
+        Kernel::new(config, machine::policy(policy)).err().map(|error| error.to_string())
     };
     for (memory_bytes, reason) in
         [(0, "too small"), (4096, "too small"), (65537, "not a multiple"), (1 << 53, "52 bits")]
@@ -201,12 +201,12 @@ fn gigabyte_pages_where_memory_and_area_allow() {
 #[ignore = "a measurement"]
 fn speed() {
     let config = KernelConfig::new(8 * GB);
-    let mut kernel = Kernel::new(config.clone(), parse_policy("base-pages").unwrap()).unwrap();
+    let mut kernel = Kernel::new(config.clone(), machine::policy("base-pages")).unwrap();
     let mut updates = Vec::new();
     let start = Instant::now();
     kernel.event(&populate(BASE, 2 * GB), &mut updates).unwrap();
     eprintln!("populate 2GB in 4KB pages: {:.3} s", start.elapsed().as_secs_f64());
-    let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
+    let mut kernel = Kernel::new(config, machine::policy("base-pages")).unwrap();
     kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();
     let space = kernel.current();
     let start = Instant::now();
@@ -231,7 +231,7 @@ fn host_memory() {
     };
     let before = resident();
     let config = KernelConfig::new(8 * GB);
-    let mut kernel = Kernel::new(config, parse_policy("base-pages").unwrap()).unwrap();
+    let mut kernel = Kernel::new(config, machine::policy("base-pages")).unwrap();
     let mut updates = Vec::new();
     kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();
     for number in 0..524_288 {

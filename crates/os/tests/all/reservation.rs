@@ -185,7 +185,7 @@ fn khugepaged_patches_holes_at_a_price_below_what_they_cost() {
         for index in 0..4 {
             machine.write(BASE + index * PAGE);
         }
-        machine.kernel.set_khugepaged(knobs.parse().unwrap()).unwrap();
+        machine.kernel.set_khugepaged(perforate_config::read(knobs).unwrap());
         machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
         assert_eq!(machine.counter("holes_allocated"), left, "{policy} {knobs}");
         assert_eq!(machine.counter("khugepaged_holes_patched"), 4 - left, "{policy} {knobs}");

@@ -433,8 +433,11 @@ fn scanners_leave_a_segment_alone() {
     for place in 0..2048 {
         machine.write(BASE + place * KB4); // All paged in place.
     }
-    machine.kernel.set_ksm(perforate_os::KsmConfig::default()).expect("valid");
-    machine.kernel.set_content_distribution("zero=100%".parse().expect("valid")).expect("valid");
+    machine.kernel.set_ksm(perforate_os::KsmConfig::default());
+    machine
+        .kernel
+        .set_content_distribution(perforate_config::read("zero=100%").expect("valid"))
+        .expect("valid");
     for _ in 0..4 {
         machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
         machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).expect("cannot fail");

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::machine::policy;
+use perforate_config::read;
 use perforate_os::{
     Ageing, Defrag, FrameState, FreeMemory, HostSnapshot, Kernel, KernelConfig, OccupancyBuilder,
-    SnapshotZone, TableFormat, parse_policy,
+    SnapshotZone, TableFormat,
 };
 use perforate_types::{
     AccessKind, Backing, Counters, Frame, HoleSet, PerforatedOperation, Permissions, ProgramEvent,
@@ -19,16 +21,16 @@ fn snapshot(runs: &[(FrameState, u64)]) -> HostSnapshot {
     HostSnapshot::of(builder.finish().unwrap())
 }
 
-fn kernel(snapshot: &HostSnapshot, policy: &str, config: KernelConfig) -> Kernel {
+fn kernel(snapshot: &HostSnapshot, policy_name: &str, config: KernelConfig) -> Kernel {
     let config = KernelConfig {
         snapshot: Some(Arc::new(snapshot.clone())),
         tables: TableFormat {
-            shadow_directories: policy.starts_with("perforated"),
+            shadow_directories: policy_name.starts_with("perforated"),
             ..TableFormat::default()
         },
         ..config
     };
-    let kernel = Kernel::new(config, parse_policy(policy).unwrap()).unwrap();
+    let kernel = Kernel::new(config, policy(policy_name)).unwrap();
     kernel.check_invariants().unwrap();
     kernel
 }
@@ -168,10 +170,10 @@ fn page_cache_and_slab_make_room_and_programs_do_not() {
 fn an_aged_memory_survives_the_round_trip() {
     for zones in ["Normal", "DMA32"] {
         let aged = KernelConfig {
-            ageing: Some("kernel-build".parse::<Ageing>().unwrap()),
+            ageing: Some(read::<Ageing>("kernel-build").unwrap()),
             ..KernelConfig { seed: 5, ..KernelConfig::new(256 << 20) }
         };
-        let aged = Kernel::new(aged, parse_policy("thp").unwrap()).unwrap();
+        let aged = Kernel::new(aged, policy("thp")).unwrap();
         let mut taken = HostSnapshot::of(aged.occupancy().unwrap());
         taken.about.zones = vec![SnapshotZone {
             name: zones.into(),

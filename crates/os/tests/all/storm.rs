@@ -3,6 +3,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
+use perforate_config::{Count, read};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     SegmentRule, TableFormat,
@@ -115,9 +116,9 @@ fn knobs() -> impl Strategy<Value = KhugepagedConfig> {
     let pages = || prop_oneof![Just(0u64), Just(300), Just(511)];
     (pages(), pages(), 1..4u64, any::<bool>()).prop_map(|(none, shared, regions, defrag)| {
         KhugepagedConfig {
-            pages_to_scan: regions * 512,
-            max_ptes_none: none,
-            max_ptes_shared: shared,
+            pages_to_scan: Count::new(regions * 512),
+            max_ptes_none: Count::new(none),
+            max_ptes_shared: Count::new(shared),
             defrag,
             ..KhugepagedConfig::default()
         }
@@ -231,12 +232,12 @@ fn perform(machine: &mut Machine, action: &Action) {
             }
         }
         Action::Ksm(pages_to_scan) => {
-            let config = KsmConfig { pages_to_scan: *pages_to_scan, max_page_sharing: 5 };
-            machine.kernel.set_ksm(config).expect("valid");
+            let (pages_to_scan, max_page_sharing) = (Count::new(*pages_to_scan), Count::new(5));
+            machine.kernel.set_ksm(KsmConfig { pages_to_scan, max_page_sharing });
             machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
         }
         Action::Promote(knobs) => {
-            machine.kernel.set_khugepaged(*knobs).expect("valid");
+            machine.kernel.set_khugepaged(*knobs);
             machine
                 .act(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))
                 .expect("cannot fail");
@@ -346,7 +347,7 @@ fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
 fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
-    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
+    machine.kernel.set_content_distribution(read(contents).expect("valid")).expect("valid");
     // Memory is full from the start.
     perform_if_possible(&mut machine, &Action::Event(populate(BASE, SPAN)));
     for action in actions {
@@ -367,7 +368,7 @@ fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
     // Three frames more than whole blocks: as many as hole bitmaps take.
-    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let fragmentation = fragmentation.map(|text| read(text).expect("valid"));
     let config = KernelConfig { fragmentation, ..KernelConfig::new(256 * MB + 3 * PAGE) };
     storm_on(policy, config, actions);
 }
@@ -382,7 +383,7 @@ fn superpages(
     memory_bytes: u64,
     actions: &[Action],
 ) {
-    let fragmentation = fragmentation.map(|text| text.parse().expect("valid"));
+    let fragmentation = fragmentation.map(|text| read(text).expect("valid"));
     let tables = gap_tolerant(mode);
     let config = KernelConfig { tables, fragmentation, ..KernelConfig::new(memory_bytes) };
     storm_on("gap-tolerant", config, actions);
@@ -391,7 +392,7 @@ fn superpages(
 fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
-    machine.kernel.set_content_distribution(contents.parse().expect("valid")).expect("valid");
+    machine.kernel.set_content_distribution(read(contents).expect("valid")).expect("valid");
     for action in actions {
         perform(&mut machine, action);
         machine.kernel.check_invariants().expect("records agree");

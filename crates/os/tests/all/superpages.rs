@@ -1,10 +1,8 @@
 //! Gap-tolerant superpages as the operating system makes, changes and releases them (G §3.8).
 
 use crate::machine;
-use crate::machine::{BASE, MB, Machine, fork, operation, protect, remap, switch, unmap};
-use perforate_os::{
-    HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout, parse_policy,
-};
+use crate::machine::{BASE, MB, Machine, fork, operation, policy, protect, remap, switch, unmap};
+use perforate_os::{HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout};
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, Permissions, SuperpageOperation, Update,
     VirtualAddress,
@@ -418,7 +416,7 @@ fn advice_and_shared_memory() {
 /// Injected fragmentation is drawn for slices as they are needed: as much memory as was tried for.
 #[test]
 fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
-    let fragmentation = Some("portion=100%,holes=50%,dispersed".parse().unwrap());
+    let fragmentation = Some(perforate_config::read("portion=100%,holes=50%,dispersed").unwrap());
     let config = KernelConfig { fragmentation, ..config(GapTolerance::SINGLE_2M, 256 * MB) };
     let mut machine = Machine::configured("gap-tolerant", config);
     machine.map(BASE, 16 * MB);
@@ -493,7 +491,8 @@ fn permissions_that_it_has_already_leave_a_superpage() {
 #[test]
 fn injected_fragmentation_is_drawn_where_slices_may_lie() {
     for policy in ["gap-tolerant", "gap-tolerant:from=130M"] {
-        let fragmentation = Some("portion=100%,holes=1%,clustered".parse().unwrap());
+        let fragmentation =
+            Some(perforate_config::read("portion=100%,holes=1%,clustered").unwrap());
         let config = KernelConfig { fragmentation, ..config(GapTolerance::SINGLE_2M, 256 * MB) };
         let mut machine = Machine::configured(policy, config);
         machine.map(BASE, 16 * MB);
@@ -522,7 +521,7 @@ fn what_cannot_be_is_one_clear_line() {
     ] {
         let tables = TableFormat { gap_tolerance, ..TableFormat::default() };
         let config = KernelConfig { tables, ..KernelConfig::new(64 * MB) };
-        let error = Kernel::new(config, parse_policy(policy).unwrap()).err().expect(policy);
+        let error = Kernel::new(config, machine::policy(policy)).err().expect(policy);
         let text = error.to_string();
         assert!(text.contains(expected) && !text.contains('\n'), "{text}");
     }
@@ -536,7 +535,7 @@ fn storage_of_the_availability_vectors() {
         (GapTolerance::SINGLE_2M, 256),
         (GapTolerance::SINGLE_1M, 512),
     ] {
-        let policy = parse_policy("gap-tolerant").unwrap();
+        let policy = policy("gap-tolerant");
         let kernel = Kernel::new(config(mode, 128 << 30), policy).unwrap();
         assert_eq!(size_of_val(kernel.availability_vectors()), kilobytes << 10);
     }

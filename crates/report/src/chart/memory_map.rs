@@ -5,19 +5,20 @@
 //! inside the cell has the share of it that matters for its class: holes of perforated blocks,
 //! free frames, unmovable frames of mixed blocks. Long free stretches are named, not drawn.
 
-use super::svg::{Anchor, Ink, Svg, length};
-use super::{Series, WIDTH, legend};
-use crate::format::{bytes, escape};
-use crate::palette;
+use serde_json::{Value, json};
+
+use super::{Series, colour, legend};
+use crate::format::{bytes, percent};
+use crate::palette::css;
 
 const COLUMNS: u64 = 48;
-const CELL: f64 = 9.0;
+/// Height of a row in pixels.
+const HEIGHT: f64 = 9.0;
 /// Rows of a scheme's maps together, as far as each has [`LEAST_ROWS`].
 const MOST_ROWS: u64 = 28;
 const LEAST_ROWS: u64 = 10;
 /// Free cells in a row that are left out.
 const LONG: u64 = 3 * COLUMNS;
-const GAP: f64 = 17.0;
 const BLOCK_FRAMES: f64 = 512.0;
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 2097152.0;
@@ -67,7 +68,6 @@ impl Picture {
 
 /// Maps of one scheme, one below the other.
 pub(crate) struct Maps<'a> {
-    pub title: &'a str,
     /// Classes; the one called `free` may be left out where it is long.
     pub series: &'a [Series],
     pub maps: Vec<Picture>,
@@ -169,97 +169,133 @@ fn rows(runs: &[CellRun], free_class: Option<usize>) -> u64 {
 }
 
 impl Maps<'_> {
-    /// The maps as one SVG.
-    pub fn svg(&self) -> String {
-        let mut svg = Svg::new();
-        let mut y = legend::draw(&mut svg, self.series);
+    pub fn spec(&self) -> Value {
+        let mut drawing =
+            Drawing { series: self.series, row: 0, cells: Vec::new(), texts: Vec::new() };
         for map in &self.maps {
-            svg.text(0.0, y + 12.0, 12.0, Anchor::Start, Ink::Muted, &map.heading);
-            y = self.draw_map(&mut svg, map, y + 19.0) + 10.0;
+            if !map.heading.is_empty() {
+                drawing.write("left", map.heading.clone());
+            }
+            drawing.draw(map);
         }
-        svg.finish(y, self.title, "")
+        let Drawing { row: rows, cells, texts, .. } = drawing;
+        let axis = |field: &str, most: u64| json!({"field": field, "type": "quantitative", "axis": null, "scale": {"domain": [0, most], "nice": false}});
+        let x = |field: &str| axis(field, COLUMNS);
+        let y = |field: &str| {
+            let mut y = axis(field, rows.max(1));
+            y["scale"]["reverse"] = true.into();
+            y
+        };
+        let place = |inset: &str| {
+            json!([
+                {"calculate": format!("datum.column + {inset}"), "as": "left"},
+                {"calculate": format!("datum.column + 0.93 - {inset}"), "as": "right"},
+                {"calculate": format!("datum.row + {inset}"), "as": "top"},
+                {"calculate": format!("datum.row + 0.91 - {inset}"), "as": "bottom"},
+            ])
+        };
+        let corners = |mut encoding: Value| {
+            encoding["x"] = x("left");
+            encoding["x2"] = json!({"field": "right"});
+            encoding["y"] = y("top");
+            encoding["y2"] = json!({"field": "bottom"});
+            encoding
+        };
+        let mut squares = vec![json!({"filter": format!("datum.share >= {LEAST_SHARE}")})];
+        squares.extend(
+            place("(0.92 - 0.9 * sqrt(datum.share)) / 2").as_array().cloned().unwrap_or_default(),
+        );
+        json!({
+            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
+            "height": HEIGHT * rows.max(1) as f64, "padding": 0,
+            "layer": [
+                {
+                    "data": {"values": cells},
+                    // A run of like cells becomes its cells.
+                    "transform": [
+                        {"filter": "indexof(hidden, datum.series) < 0"},
+                        {"calculate": "sequence(datum.first, datum.first + datum.cells)", "as": "column"},
+                        {"flatten": ["column"]},
+                    ],
+                    "layer": [
+                        {
+                            "transform": place("0"),
+                            "mark": {"type": "rect", "aria": false},
+                            "encoding": corners(json!({
+                                "color": colour(self.series),
+                                "tooltip": [{"field": "series", "title": "mostly"}, {"field": "inside", "title": "of it"}, {"field": "size", "title": "alike here"}],
+                            })),
+                        },
+                        {
+                            "transform": squares,
+                            "mark": {"type": "rect", "aria": false},
+                            "encoding": corners(json!({"fill": {"field": "inner", "type": "nominal", "scale": null}})),
+                        },
+                    ],
+                },
+                {
+                    "data": {"values": texts},
+                    "mark": {"type": "text", "baseline": "middle", "color": "var(--muted)", "align": {"expr": "datum.align"}},
+                    "encoding": {"x": x("column"), "y": y("row"), "text": {"field": "text"}},
+                },
+            ],
+        })
+    }
+}
+
+/// Maps being laid out in rows.
+struct Drawing<'s> {
+    series: &'s [Series],
+    row: u64,
+    cells: Vec<Value>,
+    texts: Vec<Value>,
+}
+
+impl Drawing<'_> {
+    /// A line of text, which takes two rows.
+    fn write(&mut self, align: &str, text: String) {
+        let column = if align == "left" { 0 } else { COLUMNS / 2 };
+        self.texts
+            .push(json!({"row": self.row + 1, "column": column, "align": align, "text": text}));
+        self.row += 2;
     }
 
-    fn free_class(&self) -> Option<usize> {
-        self.series.iter().position(|one| one.key == "free")
-    }
-
-    /// Draws stretches of cells and names long free ones between them; returns the bottom.
-    fn draw_map(&self, svg: &mut Svg, map: &Picture, top: f64) -> f64 {
-        let mut y = top;
-        let mut pending: Vec<CellRun> = Vec::new();
+    /// Stretches of cells, and the names of long free ones between them.
+    fn draw(&mut self, map: &Picture) {
+        let free = self.series.iter().position(|one| one.key == "free");
+        let block_bytes = map.blocks_per_cell as f64 * BLOCK_BYTES;
+        let mut column = 0;
         for run in &map.runs {
-            if !run.is_long_free(self.free_class()) {
-                pending.push(*run);
+            if run.is_long_free(free) {
+                self.row += u64::from(column > 0);
+                column = 0;
+                self.write("center", format!("… {} free …", bytes(run.cells as f64 * block_bytes)));
                 continue;
             }
-            y = self.draw_cells(svg, map, &pending, y);
-            pending.clear();
-            let free = run.cells as f64 * map.blocks_per_cell as f64 * BLOCK_BYTES;
-            let text = format!("… {} free …", bytes(free));
-            svg.text(WIDTH / 2.0, y + 12.0, 12.0, Anchor::Middle, Ink::Muted, &text);
-            y += GAP;
-        }
-        self.draw_cells(svg, map, &pending, y)
-    }
-
-    fn draw_cells(&self, svg: &mut Svg, map: &Picture, runs: &[CellRun], top: f64) -> f64 {
-        let cells: u64 = runs.iter().map(|run| run.cells).sum();
-        if cells == 0 {
-            return top;
-        }
-        for (class, series) in self.series.iter().enumerate() {
-            self.draw_class(svg, map, runs, class, series, top);
-        }
-        let bottom = top + cells.div_ceil(COLUMNS) as f64 * CELL;
-        draw_mesh(svg, cells, top, bottom);
-        bottom + 1.0
-    }
-
-    /// All cells of one class, and the squares inside them.
-    fn draw_class(
-        &self,
-        svg: &mut Svg,
-        map: &Picture,
-        runs: &[CellRun],
-        class: usize,
-        series: &Series,
-        top: f64,
-    ) {
-        let mut cells_path = String::new();
-        let mut squares = String::new();
-        let frames = map.blocks_per_cell as f64 * BLOCK_FRAMES;
-        let (inner, share) = inner_square(&series.key);
-        let mut first = 0;
-        let mut cells = 0;
-        for run in runs {
-            if run.class == class {
-                cells += run.cells;
-                stripes(first, run.cells, top, &mut cells_path);
-                let share = (share(run) / frames).min(1.0);
-                if share >= LEAST_SHARE {
-                    squares_of(first, run.cells, share, top, &mut squares);
-                }
+            let mut rest = run.cells;
+            while rest > 0 {
+                let cells = rest.min(COLUMNS - column);
+                self.cells.push(self.stripe(map, run, column, cells));
+                rest -= cells;
+                column = (column + cells) % COLUMNS;
+                self.row += u64::from(column == 0);
             }
-            first += run.cells;
         }
-        if cells == 0 {
-            return;
-        }
-        let size = bytes(cells as f64 * map.blocks_per_cell as f64 * BLOCK_BYTES);
-        let path = |colour: &str, path: &str, tip: &str| {
-            format!(
-                "<path class=\"f-{colour}\" fill=\"{}\" data-series=\"{}\" d=\"{path}\"><title>{}</title></path>",
-                palette::light(colour),
-                escape(&series.key),
-                escape(tip)
-            )
-        };
-        let tip = format!("{}: {size} here", series.label);
-        svg.raw(&path(series.colour, &cells_path, &tip));
-        if !squares.is_empty() {
-            svg.raw(&path(inner, &squares, &tip));
-        }
+        self.row += 1 + u64::from(column > 0);
+    }
+
+    /// Like cells in one row.
+    fn stripe(&self, map: &Picture, run: &CellRun, first: u64, cells: u64) -> Value {
+        let series = &self.series[run.class];
+        let (inner, meaning, share) = inner_square(&series.key);
+        let share = (share(run) / (map.blocks_per_cell as f64 * BLOCK_FRAMES)).min(1.0);
+        let inside =
+            if share > 0.0 { format!("{} {meaning}", percent(share)) } else { String::new() };
+        let size = bytes(run.cells as f64 * map.blocks_per_cell as f64 * BLOCK_BYTES);
+        json!({
+            "row": self.row, "first": first, "cells": cells, "series": series.label,
+            "share": share, "inner": css(inner), "inside": inside, "size": size,
+        })
     }
 }
 
@@ -270,14 +306,14 @@ pub(crate) fn inner_squares(
 ) -> Vec<(&'static str, &'static str)> {
     let all = [
         ("hole", "holes of perforated pages"),
-        ("unmovable", "what cannot be moved in mixed blocks"),
+        ("unmovable", "memory that cannot be moved in mixed blocks"),
         ("empty", "free memory in other blocks"),
     ];
     let is_drawn = |colour: &str| {
         maps.iter().any(|map| {
             let frames = map.blocks_per_cell as f64 * BLOCK_FRAMES;
             map.runs.iter().any(|run| {
-                let (inner, share) = inner_square(&series[run.class].key);
+                let (inner, _, share) = inner_square(&series[run.class].key);
                 inner == colour && share(run) / frames >= LEAST_SHARE
             })
         })
@@ -285,69 +321,15 @@ pub(crate) fn inner_squares(
     all.into_iter().filter(|square| is_drawn(square.0)).collect()
 }
 
-/// The square inside a cell of this class: its colour, and how many frames it stands for.
-fn inner_square(class: &str) -> (&'static str, fn(&CellRun) -> f64) {
+/// The square inside a cell of this class: its colour, the name of what it shows, and for how many
+/// frames it stands.
+fn inner_square(class: &str) -> (&'static str, &'static str, fn(&CellRun) -> f64) {
     match class {
-        "perforated" => ("hole", |run| run.holes),
-        "mixed" => ("unmovable", |run| run.kept),
-        "free" => ("empty", |_| 0.0),
-        _ => ("empty", |run| run.free),
+        "perforated" => ("hole", "holes", |run| run.holes),
+        "mixed" => ("unmovable", "not movable", |run| run.kept),
+        "free" => ("empty", "", |_| 0.0),
+        _ => ("empty", "free", |run| run.free),
     }
-}
-
-/// Rectangles over `cells` cells from number `first`, one per row.
-fn stripes(first: u64, cells: u64, top: f64, path: &mut String) {
-    let end = first + cells;
-    let mut start = first;
-    while start < end {
-        let stop = end.min((start / COLUMNS + 1) * COLUMNS);
-        let (x, y) = corner(start, top);
-        let width = length((stop - start) as f64 * CELL);
-        let height = length(CELL);
-        path.push_str(&format!("M{} {}h{width}v{height}h-{width}z", length(x), length(y)));
-        start = stop;
-    }
-}
-
-/// A square of this share in each of the cells.
-fn squares_of(first: u64, cells: u64, share: f64, top: f64, path: &mut String) {
-    let size = (CELL - 1.0) * share.sqrt();
-    for cell in first..first + cells {
-        let (x, y) = corner(cell, top);
-        let inset = (CELL - size) / 2.0;
-        let size = length(size);
-        path.push_str(&format!(
-            "M{} {}h{size}v{size}h-{size}z",
-            length(x + inset),
-            length(y + inset)
-        ));
-    }
-}
-
-fn corner(cell: u64, top: f64) -> (f64, f64) {
-    (left() + (cell % COLUMNS) as f64 * CELL, top + (cell / COLUMNS) as f64 * CELL)
-}
-
-fn left() -> f64 {
-    (WIDTH - COLUMNS as f64 * CELL) / 2.0
-}
-
-/// Lines between the cells.
-fn draw_mesh(svg: &mut Svg, cells: u64, top: f64, bottom: f64) {
-    let columns = cells.min(COLUMNS);
-    let right = left() + columns as f64 * CELL;
-    let mut path = String::new();
-    for column in 0..=columns {
-        let x = left() + column as f64 * CELL;
-        path.push_str(&format!("M{} {}V{}", length(x), length(top), length(bottom)));
-    }
-    for row in 0..=cells.div_ceil(COLUMNS) {
-        let y = top + row as f64 * CELL;
-        path.push_str(&format!("M{} {}H{}", length(left()), length(y), length(right)));
-    }
-    svg.raw(&format!(
-        "<path class=\"mesh\" fill=\"none\" stroke=\"#fff\" stroke-width=\"0.8\" pointer-events=\"none\" d=\"{path}\"/>"
-    ));
 }
 
 #[cfg(test)]
@@ -401,10 +383,20 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_run_become_one_rectangle_per_row() {
-        let mut path = String::new();
-        stripes(46, 3, 100.0, &mut path);
-        // Two cells at the end of the first row, one at the start of the second; 4 to the left.
-        assert_eq!(path, "M418 100h18v9h-18zM4 109h9v9h-9z");
+    fn runs_are_broken_at_the_ends_of_rows() {
+        let series = Series { key: "movable".into(), ..Series::default() };
+        let maps = vec![picture(vec![run(46, 0, 0.0, 0.0), run(3, 0, 128.0, 0.0)])];
+        let spec = Maps { series: &[series], maps }.spec();
+        let cells = spec["layer"][0]["data"]["values"].as_array().unwrap();
+        let place =
+            |cell: &Value| ["row", "first", "cells"].map(|name| cell[name].as_u64().unwrap());
+        assert_eq!(
+            cells.iter().map(place).collect::<Vec<_>>(),
+            [[0, 0, 46], [0, 46, 2], [1, 0, 1]]
+        );
+        assert_eq!(
+            (&cells[1]["share"], &cells[1]["inside"]),
+            (&json!(0.25), &json!("25.0 % free"))
+        );
     }
 }

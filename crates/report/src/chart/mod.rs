@@ -1,47 +1,37 @@
-//! Charts as SVG.
+//! Charts as Vega-Lite specifications with their data.
 //!
-//! A chart is complete by itself: title, legend, axis and light colours are attributes of the
-//! picture, so that a saved file looks the same anywhere. The page's style sheet overrides the
-//! colours by class for dark ground. Charts are 440 units wide: text stays readable on a screen
-//! of 400 pixels without a second version.
+//! Colours are the page's CSS variables, so that one picture serves light and dark ground and paper.
+//! The page's script sets `width`, at most `usermeta.widest`, makes switches of `usermeta.legend`, and
+//! adds two parameters: `room`, the width in pixels, and `hidden`, the series that are switched off.
 
-mod area;
+mod areas;
 mod bars;
-mod grouped;
 mod heat;
 mod holes;
-mod horizontal;
-mod legend;
-mod line;
-mod marker;
+mod lines;
 mod memory_map;
-mod scale;
-mod stacked;
-mod svg;
+mod stacks;
 
-pub(crate) use area::Area;
-pub(crate) use bars::{Bar, Bars};
-pub(crate) use grouped::{Group, GroupBar, GroupSeries, Grouped};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub(crate) use areas::Areas;
+pub(crate) use bars::Bars;
 pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;
-pub(crate) use horizontal::{Axis, Ground};
-pub(crate) use line::{Line, LinePoint, Lines};
-pub(crate) use marker::Look;
+pub(crate) use lines::{Ground, Lines};
 pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};
-pub(crate) use stacked::{Row, Stacked};
+pub(crate) use stacks::Stacks;
 
-/// Width of every chart in its own units.
-pub(crate) const WIDTH: f64 = 440.0;
+use crate::palette;
 
-/// What the values are, above a chart's plot; returns the height it takes.
-fn draw_value_label(svg: &mut svg::Svg, top: f64, label: &str) -> f64 {
-    let text = svg::fit(label, horizontal::TICK, WIDTH);
-    svg.text(0.0, top + 8.0, horizontal::TICK, svg::Anchor::Start, svg::Ink::Muted, &text);
-    20.0
+/// What all charts have in common: fonts, axes, legends.
+pub(crate) fn config() -> Value {
+    serde_json::from_str(include_str!("config.json")).expect("the file is JSON")
 }
 
-/// One series of a stack.
-#[derive(Clone, Debug)]
+/// One series: a curve, a part of a stack, a class of memory.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {
     /// Name in the results.
     pub key: String,
@@ -49,4 +39,161 @@ pub(crate) struct Series {
     pub label: String,
     /// Name of its colour.
     pub colour: &'static str,
+    /// Number among the curves of an experiment, from which dashes and shapes follow.
+    pub number: usize,
+    /// How often its colour was given to others before; bars then differ in their filling.
+    pub round: usize,
+}
+
+/// One value of a chart.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Mark {
+    /// Place on an axis of names, or on one of numbers.
+    pub place: String,
+    pub x: Option<f64>,
+    /// Label of its series.
+    pub series: String,
+    pub value: Option<f64>,
+    /// Least and greatest of the value.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Value and interval as a reader sees them.
+    pub text: String,
+    pub interval: String,
+}
+
+/// How an axis of numbers is labelled.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Axis<'a> {
+    /// What it shows; nothing is written where it is empty.
+    pub label: &'a str,
+    /// What follows each number.
+    pub suffix: &'static str,
+}
+
+impl Axis<'_> {
+    fn title(&self) -> Value {
+        if self.label.is_empty() { Value::Null } else { json!(fit(self.label, 60)) }
+    }
+
+    /// Labels have 80 pixels each; `aside` are taken by other things.
+    fn spec(&self, aside: usize) -> Value {
+        let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
+        json!({
+            "labelExpr": number("datum.value", self.suffix), "labelOverlap": false,
+            "tickCount": {"expr": ticks},
+        })
+    }
+
+    /// The same at the left of a chart.
+    fn upright(&self) -> Value {
+        let mut axis = self.spec(0);
+        axis["tickCount"] = 4.into();
+        axis
+    }
+}
+
+/// An expression that writes a number with up to four digits; large ones are shortened (20k, 1.5M).
+fn number(value: &str, suffix: &str) -> String {
+    let size = format!("abs({value})");
+    let form = format!(
+        "{size} >= 1e15 || {size} < 1e-4 && {size} > 0 ? '.2~e' : {size} < 1e4 ? '.4~r' : '.3~s'"
+    );
+    format!("format({value}, {form}) + '{suffix}'")
+}
+
+/// Keeps the series that are not switched off.
+fn visible() -> Value {
+    json!({"filter": "indexof(hidden, datum.series) < 0"})
+}
+
+fn labels(series: &[Series]) -> Vec<&str> {
+    series.iter().map(|one| one.label.as_str()).collect()
+}
+
+/// The colours of series.
+fn colour(series: &[Series]) -> Value {
+    let colours: Vec<String> = series.iter().map(|one| palette::css(one.colour)).collect();
+    json!({
+        "field": "series", "type": "nominal",
+        "scale": {"domain": labels(series), "range": colours},
+    })
+}
+
+/// What the page's script makes a legend of, where there are several series: their labels, colours
+/// and signs. A saved picture has Vega's legend.
+fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
+    let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
+    if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
+}
+
+/// An axis of names in this order, which may be broken into two lines; `gap` is the share of its
+/// room that a name leaves free.
+fn names(names: &[String], gap: f64) -> Value {
+    json!({
+        "field": "place", "type": "nominal", "title": null,
+        "scale": {"domain": names, "paddingInner": gap, "paddingOuter": gap / 2.0},
+        "axis": {
+            "labelExpr": "split(datum.value, '\\n')", "labelColor": "var(--ink)",
+            "labelFontSize": 12.5, "labelLimit": 150, "labelOverlap": false, "ticks": false,
+            "domain": false,
+            "labelOffset": {"condition": {"test": "indexof(datum.value, '\\n') > 0", "value": -6}, "value": 0},
+        },
+    })
+}
+
+/// Pixels that names of places and values beside bars take.
+const NAMES: usize = 210;
+
+/// A name in one line, or in two where it is long.
+pub(crate) fn broken(name: &str) -> String {
+    const WIDTH: usize = 21;
+    let options =
+        textwrap::Options::new(WIDTH).word_separator(textwrap::WordSeparator::Custom(pieces));
+    let lines = textwrap::wrap(name, options);
+    match lines.as_slice() {
+        [first, second, _, ..] => format!("{first}\n{}…", fit(second, WIDTH - 1)),
+        all => all.join("\n"),
+    }
+}
+
+/// Pieces of a name, which may be broken after hyphens, plus signs and spaces.
+pub(crate) fn pieces(line: &str) -> Box<dyn Iterator<Item = textwrap::core::Word<'_>> + '_> {
+    Box::new(line.split_inclusive(['-', '+', ' ']).map(textwrap::core::Word::from))
+}
+
+/// A text of at most so many characters.
+fn fit(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// What a reader sees when pointing at a mark. Titles become part of expressions, in which not every
+/// name can stand.
+fn tooltip(place: &str, place_field: &str) -> Value {
+    let field = |field: &str, title: &str| json!({"field": field, "title": title});
+    let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);
+    let place = if !place.is_empty() && place.chars().all(is_plain) { place } else { "at" };
+    json!([
+        field(place_field, place),
+        field("series", "series"),
+        field("text", "value"),
+        field("interval", "over the seeds"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_take_two_lines() {
+        assert_eq!(broken("thp"), "thp");
+        assert_eq!(broken("perforated-on-demand-x"), "perforated-on-demand-\nx");
+        let long = broken("a workload with a very long name of many words");
+        assert_eq!(long.lines().count(), 2, "{long}");
+        assert!(long.ends_with('…'), "{long}");
+    }
 }

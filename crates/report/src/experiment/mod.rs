@@ -2,12 +2,13 @@
 
 mod chart;
 mod claim;
+mod data;
 mod page;
 mod record;
 mod show;
 mod summary;
-mod table;
 mod tally;
+mod text;
 
 use serde_json::Value;
 
@@ -17,8 +18,8 @@ use show::Show;
 
 pub use page::experiments_html;
 pub use record::read_experiments;
-pub use table::experiments_table;
 pub use tally::Tally;
+pub use text::experiments_table;
 
 /// One experiment: its records in a results file, put together.
 #[derive(Clone, Debug)]

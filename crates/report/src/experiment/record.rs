@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::show::Show;
 use super::{Curve, ExperimentResult};
 use crate::ReportError;
+use crate::clean::read_json;
 
 /// The first record of an experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -145,9 +146,9 @@ fn read_record(line: &str, found: &mut Vec<ExperimentResult>) -> Result<(), Stri
         curve: Option<String>,
     }
     let wrong = |error: serde_json::Error| error.to_string();
-    let kind: Kind = serde_json::from_str(line).map_err(wrong)?;
+    let kind: Kind = read_json(line).map_err(wrong)?;
     if kind.record == "experiment" {
-        let header: Header = serde_json::from_str(line).map_err(wrong)?;
+        let header: Header = read_json(line).map_err(wrong)?;
         let curve = |curve: &CurveHeader| Curve {
             name: curve.name.clone(),
             label: curve.label.clone(),
@@ -165,9 +166,9 @@ fn read_record(line: &str, found: &mut Vec<ExperimentResult>) -> Result<(), Stri
             let name = kind.curve.unwrap_or_default();
             let curve = owner.curves.iter_mut().find(|curve| curve.name == name);
             let curve = curve.ok_or_else(|| format!("the experiment has no curve {name:?}"))?;
-            curve.points.push(serde_json::from_str(line).map_err(wrong)?);
+            curve.points.push(read_json(line).map_err(wrong)?);
         }
-        "claim" => owner.claims.push(serde_json::from_str(line).map_err(wrong)?),
+        "claim" => owner.claims.push(read_json(line).map_err(wrong)?),
         other => return Err(format!("no record is of kind {other:?}")),
     }
     Ok(())

@@ -2,34 +2,31 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
 use serde_json::{Number, Value};
 
-use super::figure::{Cell, Grid, Heading};
 use crate::comparison::{Comparison, SchemeRuns};
-use crate::format::escape;
+use crate::html::{Cell, Grid, Heading, Page, all};
 
 /// The table of all counters, schemes as columns.
-pub(crate) fn counters(comparison: &Comparison<'_>, id: &str) -> String {
+pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let names: BTreeSet<&str> =
         runs.flat_map(|run| run.counters.keys()).map(String::as_str).collect();
-    if names.is_empty() {
-        return "<p class=\"lead\">These results hold no counters.</p>".to_string();
-    }
     let mut head = vec![Heading::from("counter")];
     head.extend(comparison.schemes.iter().map(|scheme| scheme.name.into()));
     let rows = names.iter().map(|name| {
-        let mut row = vec![Cell::counter_name(name)];
-        row.extend(comparison.schemes.iter().map(|scheme| cell(scheme, name)));
-        row
+        let values = comparison.schemes.iter().map(|scheme| cell(scheme, name));
+        std::iter::once(Cell::counter_name(name)).chain(values).collect()
     });
     let grid = Grid { head, rows: rows.collect() };
-    let seeds = if comparison.seeds() > 1 { "Medians over the seeds. " } else { "" };
-    format!(
-        "<div class=\"filtered\" data-name=\"{}-counters\"><p class=\"lead\">{seeds}Units are in the names.</p>{}</div>",
-        escape(id),
-        grid.scrolling("All counters by scheme", "counters")
-    )
+    let file = format!("{id}-counters");
+    html! {
+        @if names.is_empty() { p.lead { "These results hold no counters." } } @else {
+            p.lead { @if comparison.seeds() > 1 { "Medians over the seeds. " } "Units are in the names." }
+            (grid.filtered(&file, "counters", "All counters by scheme", "counters"))
+        }
+    }
 }
 
 /// The number as it is in the results; with several seeds their median.
@@ -37,32 +34,23 @@ fn cell(scheme: &SchemeRuns<'_>, name: &str) -> Cell {
     if let [only] = scheme.runs.as_slice() {
         return only.counters.get(name).map_or_else(Cell::missing, Cell::number);
     }
-    match scheme.counter(name) {
-        Some(median) if median.fract() == 0.0 && (0.0..1e15).contains(&median) => {
-            Cell::number(&Number::from(median as u64))
-        }
-        median => {
-            median.and_then(Number::from_f64).as_ref().map_or_else(Cell::missing, Cell::number)
-        }
-    }
+    let number = scheme.counter(name).and_then(|median| match median.fract() == 0.0 {
+        true if (0.0..1e15).contains(&median) => Some(Number::from(median as u64)),
+        _ => Number::from_f64(median),
+    });
+    number.as_ref().map_or_else(Cell::missing, Cell::number)
 }
 
 /// The resolved configuration of each scheme, folded away.
-pub(crate) fn configuration(comparison: &Comparison<'_>) -> String {
-    let one = |scheme: &SchemeRuns<'_>| {
-        let run = scheme.first();
+pub(super) fn configuration(comparison: &Comparison<'_>, page: &mut Page) -> Markup {
+    let mut one = |scheme: &SchemeRuns<'_>| {
         let seeds: Vec<String> = scheme.runs.iter().map(|run| run.seed.to_string()).collect();
-        let word = if seeds.len() == 1 { "seed" } else { "seeds" };
-        let text = match &run.config {
+        let word = if seeds.len() == 1 { "seed " } else { "seeds " };
+        let text = match &scheme.first().config {
             Value::Null => "not in the results file".to_string(),
             config => serde_json::to_string_pretty(config).unwrap_or_default(),
         };
-        format!(
-            "<details class=\"configuration\"><summary>{} <small>{word} {}</small></summary><pre tabindex=\"0\">{}</pre></details>",
-            escape(scheme.name),
-            seeds.join(", "),
-            escape(&text)
-        )
+        page.folded(html! { (scheme.name) " " small { (word) (seeds.join(", ")) } }, text)
     };
-    comparison.schemes.iter().map(one).collect()
+    all(comparison.schemes.iter().map(&mut one).collect::<Vec<_>>())
 }

@@ -1,136 +1,117 @@
 //! One sentence and a few numbers that say what the comparison found.
 
+use maud::{Markup, html};
+
 use crate::RunResult;
-use crate::comparison::{Comparison, Spread};
-use crate::format::{bytes, escape, percent, ratio, times};
+use crate::comparison::Comparison;
+use crate::format::{bytes, percent, ratio, times};
 use crate::metric::{self, per_kilo_instruction};
 
-/// The finding as a sentence (HTML).
-pub(crate) fn sentence(comparison: &Comparison<'_>) -> String {
-    let Some(subject) = comparison.subject() else {
-        let scheme = &comparison.schemes[comparison.reference];
-        let ipc = scheme
-            .spread(|run| run.ipc)
-            .map(|ipc| format!(" at an IPC of {}", strong(&ratio(ipc.median))));
-        return format!(
-            "{} runs {}{}.",
-            strong(scheme.name),
-            strong(comparison.workload),
-            ipc.unwrap_or_default()
-        );
-    };
+/// The finding as a sentence.
+pub(super) fn sentence(comparison: &Comparison<'_>) -> Markup {
+    let Some(subject) = comparison.subject() else { return single(comparison) };
     timed(comparison, subject).or_else(|| counted(comparison, subject)).unwrap_or_else(|| {
-        let schemes = comparison.schemes.len();
-        format!("{schemes} schemes on {}.", strong(comparison.workload))
+        html! { (comparison.schemes.len()) " schemes on " strong { (comparison.workload) } "." }
     })
 }
 
-/// What IPC says.
-fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<String> {
-    let median = |scheme, reference| {
-        comparison.relative_ipc(scheme, reference).map(|spread: Spread| spread.median)
-    };
-    let gain = median(subject, comparison.reference)?;
-    let name = comparison.schemes[subject].name;
-    let base = pages(comparison);
-    let mut text = format!("On {}, {} runs ", strong(comparison.workload), strong(name));
-    if let Some(part) = comparison.ideal.and_then(|ideal| median(subject, ideal)) {
-        text.push_str(&format!("at {} of ideal and ", strong(&percent(part))));
+fn single(comparison: &Comparison<'_>) -> Markup {
+    let scheme = &comparison.schemes[comparison.reference];
+    html! {
+        strong { (scheme.name) } " runs " strong { (comparison.workload) }
+        @if let Some(ipc) = scheme.spread(|run| run.ipc) {
+            " at an IPC of " strong { (ratio(ipc.median)) }
+        }
+        "."
     }
-    text.push_str(&format!("at {} the speed of {base}", strong(&times(gain))));
-    let conventional = (0..comparison.schemes.len()).find(|&index| {
+}
+
+/// What IPC says.
+fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
+    let speed =
+        |scheme, reference| comparison.relative_ipc(scheme, reference).map(|spread| spread.median);
+    let gain = speed(subject, comparison.reference)?;
+    let is_conventional = |&index: &usize| {
         let name = comparison.schemes[index].name.to_lowercase();
         name == "thp" || name == "conventional"
-    });
-    let other = conventional.filter(|&index| index != subject && index != comparison.reference);
-    if let Some((index, gain)) =
-        other.and_then(|index| Some((index, median(index, comparison.reference)?)))
-    {
-        let name = escape(comparison.schemes[index].name);
-        text.push_str(&format!("; {name} reaches {}", strong(&times(gain))));
-    }
-    text.push('.');
-    Some(text)
+    };
+    let conventional = (0..comparison.schemes.len())
+        .find(is_conventional)
+        .filter(|&index| index != subject && index != comparison.reference)
+        .and_then(|index| Some((index, speed(index, comparison.reference)?)));
+    Some(html! {
+        "On " strong { (comparison.workload) } ", " strong { (comparison.schemes[subject].name) } " runs "
+        @if let Some(part) = comparison.ideal.and_then(|ideal| speed(subject, ideal)) {
+            "at " strong { (percent(part)) } " of ideal and "
+        }
+        "at " strong { (times(gain)) } " the speed of " (pages(comparison))
+        @if let Some((index, gain)) = conventional {
+            "; " (comparison.schemes[index].name) " reaches " strong { (times(gain)) }
+        }
+        "."
+    })
 }
 
 /// What misses say, for runs without cycles.
-fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<String> {
+fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
     let misses = |scheme: usize| {
         let runs = &comparison.schemes[scheme];
         runs.spread(|run| per_kilo_instruction(run, "l2_tlb_misses").or(run.counter("l2_tlb_mpki")))
     };
     let (ours, base) = (misses(subject)?.median, misses(comparison.reference)?.median);
-    let name = comparison.schemes[subject].name;
-    let mut text = format!(
-        "On {}, {} misses the L2 TLB {} times per 1,000 instructions",
-        strong(comparison.workload),
-        strong(name),
-        strong(&ratio(ours))
-    );
-    if base > 0.0 {
-        let change = ours / base - 1.0;
-        let word = if change <= 0.0 { "less often" } else { "more often" };
-        text.push_str(&format!(
-            ", {} {word} than {}",
-            strong(&percent(change.abs())),
-            pages(comparison)
-        ));
-    }
-    text.push('.');
-    Some(text)
+    let change = ours / base - 1.0;
+    Some(html! {
+        "On " strong { (comparison.workload) } ", " strong { (comparison.schemes[subject].name) }
+        " misses the L2 TLB " strong { (ratio(ours)) } " times per 1,000 instructions"
+        @if base > 0.0 {
+            ", " strong { (percent(change.abs())) }
+            @if change <= 0.0 { " less" } @else { " more" } " often than " (pages(comparison))
+        }
+        "."
+    })
 }
 
-fn pages(comparison: &Comparison<'_>) -> String {
+fn pages<'a>(comparison: &Comparison<'a>) -> &'a str {
     match comparison.reference_name() {
-        "4KB" => "4KB pages".to_string(),
-        other => escape(other),
+        "4KB" => "4KB pages",
+        other => other,
     }
 }
 
-fn strong(text: &str) -> String {
-    format!("<strong>{}</strong>", escape(text))
-}
-
-type Figure = fn(&RunResult) -> Option<f64>;
 /// Label, figure, how it is written.
-type Tile = (&'static str, Figure, fn(f64) -> String);
+type Tile = (&'static str, fn(&RunResult) -> Option<f64>, fn(f64) -> String);
+
+const TILES: [Tile; 6] = [
+    ("IPC, steady state", |run| run.ipc, ratio),
+    ("IPC, including OS work", metric::ipc_with_operating_system, ratio),
+    // L2 TLB misses would not compare: a perforated page is found while its hole is walked to.
+    ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, "walks"), ratio),
+    ("references per walk", metric::references_per_walk, ratio),
+    ("translation cycles per 1,000 instructions", metric::translation_cycles, ratio),
+    ("page tables", |run| run.counter("page_table_bytes"), bytes),
+];
 
 /// The subject's main numbers beside those of the reference.
-pub(crate) fn tiles(comparison: &Comparison<'_>) -> String {
-    let Some(subject) = comparison.subject() else { return String::new() };
-    let spread = |scheme: usize, figure: Figure| {
-        comparison.schemes[scheme].spread(figure).map(|spread| spread.median)
+pub(super) fn tiles(comparison: &Comparison<'_>) -> Markup {
+    let Some(subject) = comparison.subject() else { return html! {} };
+    let text = |scheme: usize, (_, figure, write): &Tile| {
+        comparison.schemes[scheme].spread(figure).map(|spread| write(spread.median))
     };
-    let figures: [Tile; 6] = [
-        ("IPC, steady state", |run| run.ipc, ratio),
-        ("IPC, including OS work", metric::ipc_with_operating_system, ratio),
-        // L2 TLB misses would not compare: a perforated page is found while its hole is walked to.
-        ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, "walks"), ratio),
-        ("references per walk", metric::references_per_walk, ratio),
-        ("translation cycles per 1,000 instructions", metric::translation_cycles, ratio),
-        ("page tables", |run| run.counter("page_table_bytes"), bytes),
-    ];
-    let tile = |&(label, figure, format): &Tile| {
-        let value = spread(subject, figure)?;
-        let base = spread(comparison.reference, figure).map(|base| {
-            format!(
-                "<span>{}: {}</span>",
-                escape(comparison.reference_name()),
-                escape(&format(base))
-            )
-        });
-        Some(format!(
-            "<div class=\"tile\"><b>{}</b><span>{label}</span>{}</div>",
-            escape(&format(value)),
-            base.unwrap_or_default()
-        ))
-    };
-    let tiles: String = figures.iter().filter_map(tile).collect();
-    if tiles.is_empty() {
-        return tiles;
+    let tiles: Vec<(&Tile, String)> =
+        TILES.iter().filter_map(|tile| Some((tile, text(subject, tile)?))).collect();
+    html! {
+        @if !tiles.is_empty() {
+            div.tiles role="group" aria-label={ "Main numbers of " (comparison.schemes[subject].name) } {
+                @for (tile, ours) in tiles {
+                    div.tile {
+                        b { (ours) }
+                        span { (tile.0) }
+                        @if let Some(base) = text(comparison.reference, tile) {
+                            span { (comparison.reference_name()) ": " (base) }
+                        }
+                    }
+                }
+            }
+        }
     }
-    format!(
-        "<div class=\"tiles\" role=\"group\" aria-label=\"Main numbers of {}\">{tiles}</div>",
-        escape(comparison.schemes[subject].name)
-    )
 }

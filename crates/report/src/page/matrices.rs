@@ -1,71 +1,64 @@
 //! Pairs of guest and host: one picture per figure, guests as rows, hosts as columns.
 
-use super::figure::{Cell, Figure, Grid, Heading};
+use maud::{Markup, html};
+
 use crate::chart::{Heat, HeatCell};
 use crate::comparison::{Comparison, Spread};
 use crate::format::MISSING;
-use crate::matrix::{Matrix, Pairs, matrices as all_matrices};
+use crate::html::{Cell, Figure, Grid, Page, figures};
+use crate::matrix::{Matrix, NATIVE, Pairs, matrices as all_matrices};
 
 /// All matrices; nothing for results without pairs.
-pub(crate) fn matrices(comparison: &Comparison<'_>, id: &str) -> String {
-    let Some(pairs) = Pairs::of(comparison) else { return String::new() };
+pub(super) fn matrices(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
+    let Some(pairs) = Pairs::of(comparison) else { return html! {} };
     let matrices = all_matrices(comparison, &pairs);
-    let figures: String =
-        matrices.iter().map(|matrix| figure(matrix, comparison, &pairs, id).html()).collect();
-    if figures.is_empty() {
-        return figures;
+    let has_gap = pairs.has_gap(&matrices);
+    let drawn = matrices.iter().map(|matrix| figure(matrix, comparison, &pairs, id));
+    let drawn = figures(drawn, page);
+    html! {
+        @if !matrices.is_empty() {
+            h2 id={ (id) "-pairs" } { "Guests on hosts" }
+            p.lead {
+                "Rows: the guest's scheme. Columns: the host's."
+                @if pairs.has_native { " The column apart is the guest's scheme without virtualization." }
+                @if has_gap { " " (MISSING) ": not run, or without this figure; the notes say what is known." }
+                @if comparison.seeds() > 1 { " Medians of the seeds." }
+            }
+            (drawn)
+        }
     }
-    let native = if pairs.has_native {
-        " The column apart is the guest's scheme without virtualization."
-    } else {
-        ""
-    };
-    let has_gap = pairs.is_missing_some()
-        || matrices
-            .iter()
-            .any(|matrix| pairs.schemes().any(|scheme| matrix.value(Some(scheme)).is_none()));
-    let gaps = if has_gap {
-        format!(" {MISSING}: not run, or without this figure; the notes say what is known.")
-    } else {
-        String::new()
-    };
-    let seeds = if comparison.seeds() > 1 { " Medians of the seeds." } else { "" };
-    format!(
-        "<h2 id=\"{id}-pairs\">Guests on hosts</h2><p class=\"lead\">Rows: the guest's scheme. Columns: the host's.{native}{gaps}{seeds}</p>\
-         <div class=\"figures\">{figures}</div>"
-    )
 }
 
 fn figure(matrix: &Matrix, comparison: &Comparison<'_>, pairs: &Pairs<'_>, id: &str) -> Figure {
-    let label = &matrix.metric.label;
     let unit = matrix.metric.unit();
-    let title = format!("{}{}", capital(label), if unit == " %" { ", %" } else { "" });
+    let title = capital(&matrix.metric.label) + if unit == " %" { ", %" } else { "" };
     let columns: Vec<&str> = pairs.columns().collect();
-    let cells = |guest: usize| -> Vec<HeatCell> {
-        let cell = |(column, host): (usize, &&str)| {
-            let value = matrix.value(pairs.scheme(guest, column));
-            let text = value.map_or(String::new(), |value| matrix.metric.write(value.median));
-            HeatCell {
-                value: value.map(|value| value.median),
-                tip: tip(matrix, value, pairs.guests[guest], host, column < pairs.hosts.len()),
-                text: text.trim_end_matches(unit).to_string(),
-            }
-        };
-        columns.iter().enumerate().map(cell).collect()
+    let cell = |guest: usize, column: usize| {
+        let value = matrix.value(pairs.scheme(guest, column));
+        let write = |value| matrix.metric.write(value);
+        let said = value.map_or(String::new(), |value| write(value.median));
+        HeatCell {
+            value: value.map(|value| value.median),
+            text: said.trim_end_matches(unit).to_owned(),
+            said,
+            interval: value
+                .filter(|value| value.runs > 1)
+                .map_or(String::new(), |value| value.range(write)),
+        }
     };
+    let row = |guest: usize| (0..columns.len()).map(|column| cell(guest, column)).collect();
     let heat = Heat {
-        title: &format!("{title}, by guest and host"),
-        rows: pairs.guests.clone(),
-        apart: pairs.hosts.len(),
-        cells: (0..pairs.guests.len()).map(cells).collect(),
+        rows: &pairs.guests,
+        columns: &columns,
+        apart: pairs.has_native.then_some(NATIVE),
+        cells: (0..pairs.guests.len()).map(row).collect(),
         is_more_better: matrix.is_more_better,
-        columns: columns.clone(),
     };
     Figure {
         id: format!("{id}-pairs-{}", matrix.key),
         name: format!("{} {title} by guest and host", comparison.workload),
         caption: matrix.meaning.to_string(),
-        picture: heat.svg(),
+        chart: heat.spec(),
         data: data(matrix, pairs, &columns),
         title,
     }
@@ -75,18 +68,6 @@ fn capital(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string());
     format!("{}{}", first.unwrap_or_default(), characters.as_str())
-}
-
-fn tip(matrix: &Matrix, value: Option<Spread>, guest: &str, column: &str, is_host: bool) -> String {
-    let Some(value) = value else { return String::new() };
-    let write = |value| matrix.metric.write(value);
-    let who = if is_host { format!("{guest} on {column}") } else { format!("{guest}, {column}") };
-    let median = format!("{who}: {}", write(value.median));
-    if value.runs == 1 {
-        return median;
-    }
-    let (least, most) = (write(value.least), write(value.most));
-    format!("{median} (median of {} seeds, {least} to {most})", value.runs)
 }
 
 /// One row per cell, so that a saved file needs no further work.
@@ -106,12 +87,9 @@ fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
     };
     let places = (0..pairs.guests.len())
         .flat_map(|guest| (0..columns.len()).map(move |column| (guest, column)));
+    let numbers = ["median", "least", "most"].map(|name| matrix.metric.heading(name));
     Grid {
-        head: ["guest", "host"]
-            .map(Heading::from)
-            .into_iter()
-            .chain(["median", "least", "most"].map(|name| matrix.metric.heading(name)))
-            .collect(),
+        head: ["guest", "host"].map(Into::into).into_iter().chain(numbers).collect(),
         rows: places.map(|(guest, column)| row(guest, column)).collect(),
     }
 }

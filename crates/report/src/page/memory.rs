@@ -1,27 +1,21 @@
 //! Physical memory: maps at some moments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use maud::{Markup, html};
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid, Heading, linked};
 use crate::MemoryMap;
 use crate::chart::{CellRun, Maps, Picture, Series, coarse, common_scale, inner_squares};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, compact};
-use crate::word::{BLOCK_CLASSES, with_unknown};
+use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked};
+use crate::labels::{BLOCK_CLASSES, with_unknown};
 
 /// Maps drawn per scheme.
 const MOST_MAPS: usize = 4;
 /// Bytes of a frame.
 const FRAME_BYTES: f64 = 4096.0;
-
-/// Everything there is about physical memory; nothing for results without it.
-pub(crate) fn memory(comparison: &Comparison<'_>, id: &str) -> String {
-    let mut text = maps(comparison, id);
-    text.push_str(&super::memory_over_time::over_time(comparison, id));
-    text
-}
 
 pub(super) fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
     if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
@@ -59,23 +53,23 @@ fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
 }
 
 /// The maps of every scheme that has some.
-fn maps(comparison: &Comparison<'_>, id: &str) -> String {
+pub(super) fn maps(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let sets: Vec<MapSet<'_>> = comparison.schemes.iter().flat_map(map_sets).collect();
-    drawn(&sets, id, seeds_note(comparison))
+    drawn(&sets, id, seeds_note(comparison), page)
 }
 
 /// One map by itself.
-pub(crate) fn single_map(map: &MemoryMap, id: &str) -> String {
+pub(crate) fn single_map(map: &MemoryMap, id: &str, page: &mut Page) -> Markup {
     let set = MapSet { workload: "", title: "all of it".into(), maps: vec![map] };
-    drawn(&[set], id, "")
+    drawn(&[set], id, "", page)
 }
 
-fn drawn(sets: &[MapSet<'_>], id: &str, note: &str) -> String {
+fn drawn(sets: &[MapSet<'_>], id: &str, note: &str, page: &mut Page) -> Markup {
     let all = || sets.iter().flat_map(|set| set.maps.iter().copied());
     let present: BTreeSet<String> = all().flat_map(classes_of).collect();
-    let series = classes(present);
+    let series = with_unknown(BLOCK_CLASSES, &present);
     if series.is_empty() {
-        return String::new();
+        return html! {};
     }
     let pictures: Vec<Vec<Picture>> = sets.iter().map(|set| pictures(set, &series)).collect();
     let free_class = series.iter().position(|one| one.key == "free");
@@ -86,33 +80,31 @@ fn drawn(sets: &[MapSet<'_>], id: &str, note: &str) -> String {
     let shown: BTreeSet<usize> =
         pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
     let (series, pictures) = only_shown(&series, pictures, &shown);
-    let key = key(&series, &pictures.concat());
-    let figures: Vec<String> = sets
-        .iter()
-        .zip(pictures)
-        .enumerate()
-        .map(|(index, (set, maps))| {
-            map_figure(set, &series, maps, &format!("{id}-memory-map-{index}")).html()
-        })
-        .collect();
-    format!(
-        "<h2>Physical memory</h2><p class=\"lead\">{} Lowest addresses first, from left to right and down; long free stretches are left out and named.{}</p>{key}{}",
-        what_a_cell_is(scale),
-        note,
-        linked(&figures),
-    )
+    let squares = inner_squares(&series, &pictures.concat());
+    let figures = sets.iter().zip(pictures).enumerate();
+    let figures = figures.map(|(index, (set, maps))| {
+        map_figure(set, &series, maps, format!("{id}-memory-map-{index}"))
+    });
+    let figures = linked(figures.collect(), page);
+    html! {
+        h2 { "Physical memory" }
+        p.lead {
+            (cell_size(scale))
+            " Lowest addresses first, from left to right and down; long free stretches are left out and named."
+            (note)
+        }
+        @if !squares.is_empty() {
+            p.key {
+                @for (colour, meaning) in squares {
+                    span { (dot(colour)) "square inside: share of " (meaning) }
+                }
+            }
+        }
+        (figures)
+    }
 }
 
-/// What the squares inside cells are.
-fn key(series: &[Series], maps: &[Picture]) -> String {
-    let item = |(colour, meaning)| {
-        format!("<span><i class=\"dot f-{colour}\"></i>square inside: share of {meaning}</span>")
-    };
-    let items: String = inner_squares(series, maps).into_iter().map(item).collect();
-    if items.is_empty() { items } else { format!("<p class=\"key\">{items}</p>") }
-}
-
-fn what_a_cell_is(blocks: u64) -> String {
+fn cell_size(blocks: u64) -> String {
     if blocks == 1 {
         return "Each cell is a 2MB block.".into();
     }
@@ -129,13 +121,6 @@ fn classes_of(map: &MemoryMap) -> Vec<String> {
 
 fn class_place(cell: &[f64]) -> Option<usize> {
     cell.get(1).map(|&place| place as usize)
-}
-
-fn classes(present: BTreeSet<String>) -> Vec<Series> {
-    with_unknown(BLOCK_CLASSES, &present.into_iter().collect::<Vec<_>>())
-        .into_iter()
-        .map(|(key, label, colour)| Series { key, label, colour })
-        .collect()
 }
 
 fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
@@ -188,39 +173,34 @@ fn only_shown(
     (places.iter().map(|&place| series[place].clone()).collect(), pictures)
 }
 
-fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: &str) -> Figure {
-    let title = format!("Physical memory: {}", set.title);
-    let stored = || set.maps.iter().copied();
-    let names = |of: fn(&MemoryMap) -> &std::collections::BTreeMap<String, Number>| {
-        stored().flat_map(|map| of(map).keys().cloned()).collect::<BTreeSet<String>>()
+fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: String) -> Figure {
+    let names = |of: fn(&MemoryMap) -> &BTreeMap<String, Number>| -> BTreeSet<String> {
+        set.maps.iter().flat_map(|map| of(map).keys().cloned()).collect()
     };
-    let blocks = classes(names(|map| &map.block_classes));
+    let blocks = with_unknown(BLOCK_CLASSES, &names(|map| &map.block_classes));
     let frames = names(|map| &map.frames);
     let mut head = vec![Heading::from("instructions")];
     head.extend(blocks.iter().map(|one| Heading::from(format!("{} blocks", one.label))));
-    head.extend(
-        frames
-            .iter()
-            .map(|name| Heading::with_unit(&format!("{} memory", name.replace('_', " ")), "bytes")),
-    );
-    let rows =
-        stored().map(|map| {
-            let mut row = vec![Cell::text(&heading(map))];
-            row.extend(blocks.iter().map(|one| {
-                map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number)
-            }));
-            row.extend(frames.iter().map(|name| {
-                let frames = map.frames.get(name).and_then(Number::as_f64);
-                Cell::value(frames.map(|frames| frames * FRAME_BYTES), bytes)
-            }));
-            row
-        });
+    let memory = |name: &String| format!("{} memory", name.replace('_', " "));
+    head.extend(frames.iter().map(|name| Heading::with_unit(&memory(name), "bytes")));
+    let row = |map: &&MemoryMap| {
+        let block =
+            |one: &Series| map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number);
+        let frame = |name: &String| {
+            let frames = map.frames.get(name).and_then(Number::as_f64);
+            Cell::value(frames.map(|frames| frames * FRAME_BYTES), bytes)
+        };
+        let mut row = vec![Cell::text(&heading(map))];
+        row.extend(blocks.iter().map(block));
+        row.extend(frames.iter().map(frame));
+        row
+    };
     Figure {
-        id: id.to_string(),
-        name: format!("{} {title}", set.workload),
+        id,
+        name: format!("{} Physical memory: {}", set.workload, set.title),
         title: set.title.clone(),
         caption: String::new(),
-        data: Grid { head, rows: rows.collect() },
-        picture: Maps { title: &title, series, maps }.svg(),
+        data: Grid { head, rows: set.maps.iter().map(row).collect() },
+        chart: Maps { series, maps }.spec(),
     }
 }

@@ -2,132 +2,124 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
 use serde_json::Number;
 
-use super::figure::{Cell, Figure, Grid, Heading, headings, linked};
-use crate::Region;
-use crate::chart::{Area, Series, holes as draw_holes};
+use crate::chart::{Areas, Axis, Series, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
-use crate::word::{ENTRY_KINDS, with_unknown};
+use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
+use crate::labels::{ENTRY_KINDS, with_unknown};
+use crate::{ContentsSample, Region};
 
 /// Pages drawn per comparison; more than these look alike.
 const MOST_PAGES: usize = 12;
 
+fn count(sample: &ContentsSample, kind: &str) -> f64 {
+    let count = sample.entries.get(kind).and_then(Number::as_f64);
+    count.filter(|count| *count > 0.0).unwrap_or(0.0)
+}
+
 /// One chart per scheme that has samples; all share their axes.
-pub(crate) fn contents(comparison: &Comparison<'_>, id: &str) -> String {
+pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let sampled: Vec<&SchemeRuns<'_>> = comparison
         .schemes
         .iter()
         .filter(|scheme| !scheme.first().series.l2_tlb_contents.is_empty())
         .collect();
     let samples = || sampled.iter().flat_map(|scheme| &scheme.first().series.l2_tlb_contents);
-    let kinds: BTreeSet<String> = samples()
-        .flat_map(|sample| &sample.entries)
-        .filter(|(_, count)| count.as_f64().is_some_and(|count| count > 0.0))
-        .map(|(kind, _)| kind.clone())
-        .collect();
+    let kinds = samples().flat_map(|sample| sample.entries.keys().map(move |kind| (sample, kind)));
+    let kinds = kinds.filter(|(sample, kind)| count(sample, kind) > 0.0);
+    let kinds: BTreeSet<String> = kinds.map(|(_, kind)| kind.clone()).collect();
     if kinds.is_empty() {
-        return String::new();
+        return html! {};
     }
-    let series: Vec<Series> = with_unknown(ENTRY_KINDS, &kinds.into_iter().collect::<Vec<_>>())
-        .into_iter()
-        .map(|(key, label, colour)| Series { key, label, colour })
-        .collect();
-    let total = |sample: &crate::ContentsSample| {
-        sample.entries.values().filter_map(Number::as_f64).filter(|count| *count > 0.0).sum::<f64>()
-    };
+    let series = with_unknown(ENTRY_KINDS, &kinds);
+    let total = |sample: &ContentsSample| kinds.iter().map(|kind| count(sample, kind)).sum::<f64>();
     let top = (
         samples().map(|sample| sample.instruction).fold(0.0, f64::max),
         samples().map(total).fold(0.0, f64::max),
     );
-    let figures: Vec<String> = sampled
-        .iter()
-        .enumerate()
-        .map(|(index, scheme)| {
-            one_scheme(scheme, &series, top, &format!("{id}-l2-tlb-{index}")).html()
-        })
-        .collect();
-    format!(
-        "<h2>What the L2 TLB holds</h2><p class=\"lead\">Entries by kind while the program runs{}.</p>\
-         {}",
-        if comparison.seeds() > 1 { "; the first seed of each scheme" } else { "" },
-        linked(&figures),
-    )
+    let figure = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
+        one_scheme(scheme, &series, top, format!("{id}-l2-tlb-{index}"))
+    };
+    let drawn = linked(sampled.iter().enumerate().map(figure).collect(), page);
+    html! {
+        h2 { "What the L2 TLB holds" }
+        p.lead {
+            "Entries by kind while the program runs"
+            @if comparison.seeds() > 1 { "; the first seed of each scheme" } "."
+        }
+        (drawn)
+    }
 }
 
-fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: &str) -> Figure {
+fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: String) -> Figure {
     let samples = &scheme.first().series.l2_tlb_contents;
-    let count = |sample: &crate::ContentsSample, key: &str| {
-        sample.entries.get(key).and_then(Number::as_f64).unwrap_or(0.0)
-    };
     let points = samples.iter().map(|sample| {
         (sample.instruction, series.iter().map(|one| count(sample, &one.key)).collect())
     });
-    let title = format!("L2 TLB contents: {}", scheme.name);
-    let chart = Area { title: &title, series: series.to_vec(), samples: points.collect(), top };
-    let mut head = vec![Heading::from("instruction")];
-    head.extend(series.iter().map(|one| Heading::with_unit(&one.label, "entries")));
+    let value = Axis { label: "entries", suffix: "" };
+    let chart = Areas { series, samples: points.collect(), top, value };
+    let head = series.iter().map(|one| Heading::with_unit(&one.label, "entries"));
     let rows = samples.iter().map(|sample| {
-        let mut row = vec![Cell::value(Some(sample.instruction), compact)];
-        row.extend(
-            series
-                .iter()
-                .map(|one| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::number)),
-        );
-        row
+        let cell =
+            |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::number);
+        let place = Cell::value(Some(sample.instruction), compact);
+        std::iter::once(place).chain(series.iter().map(cell)).collect()
     });
     Figure {
-        id: id.to_string(),
-        name: format!("{} {title}", scheme.first().workload),
+        id,
+        name: format!("{} L2 TLB contents: {}", scheme.first().workload, scheme.name),
         title: scheme.name.to_string(),
         caption: String::new(),
-        picture: chart.svg(),
-        data: Grid { head, rows: rows.collect() },
+        chart: chart.spec(),
+        data: Grid {
+            head: std::iter::once("instruction".into()).chain(head).collect(),
+            rows: rows.collect(),
+        },
     }
 }
 
 /// Pictures of the perforated pages of every scheme that has some.
-pub(crate) fn holes(comparison: &Comparison<'_>, id: &str) -> String {
-    let all: Vec<(&str, &Region)> = comparison
+pub(super) fn holes(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
+    let regions = comparison
         .schemes
         .iter()
-        .flat_map(|scheme| scheme.first().regions.iter().map(|region| (scheme.name, region)))
-        .collect();
+        .flat_map(|scheme| scheme.first().regions.iter().map(|region| (scheme.name, region)));
+    let all: Vec<(&str, &Region)> = regions.collect();
     if all.is_empty() {
-        return String::new();
+        return html! {};
     }
-    let pictures: String = all
-        .iter()
-        .take(MOST_PAGES)
-        .enumerate()
-        .map(|(index, (scheme, region))| {
-            one_page(scheme, region, &format!("{id}-holes-{index}")).html()
-        })
-        .collect();
-    let more = match all.len().saturating_sub(MOST_PAGES) {
-        0 => String::new(),
-        more => format!("<p class=\"lead\">{more} more pages are in the results file.</p>"),
+    let figure = |(index, (scheme, region)): (usize, &(&str, &Region))| {
+        one_page(scheme, region, format!("{id}-holes-{index}"))
     };
-    format!(
-        "<h2>Holes in perforated pages</h2>\
-         <p class=\"lead\">Each square is 4KB of a 2MB page, from left to right and down. Each frame is one of the eight 256KB regions of the filter; it is strong where the filter bit is set.</p>\
-         <p class=\"key\"><span><i class=\"dot f-in-place\"></i>in place</span><span><i class=\"dot f-hole\"></i>hole, allocated</span><span><i class=\"dot hollow\"></i>hole, unallocated</span></p>\
-         <div class=\"figures pages\">{pictures}</div>{more}"
-    )
+    let drawn = places(all.iter().take(MOST_PAGES).enumerate().map(figure), page);
+    html! {
+        h2 { "Holes in perforated pages" }
+        p.lead { "Each square is 4KB of a 2MB page, from left to right and down. Each frame is one of the eight 256KB regions of the filter; it is strong where the filter bit is set." }
+        p.key {
+            span { (dot("in-place")) "in place" }
+            span { (dot("hole")) "hole, allocated" }
+            span { i.dot.hollow {} "hole, unallocated" }
+        }
+        div.figures.pages { (drawn) }
+        @if all.len() > MOST_PAGES {
+            p.lead { (all.len() - MOST_PAGES) " more pages are in the results file." }
+        }
+    }
 }
 
-fn one_page(scheme: &str, region: &Region, id: &str) -> Figure {
+fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
     let hole_count = (0..512).filter(|&index| region.is_hole(index)).count();
     let allocated = (0..512).filter(|&index| region.is_allocated_hole(index)).count();
-    let unallocated = hole_count - allocated;
-    let kind = if region.scheme_kind.is_empty() || region.scheme_kind == scheme {
-        scheme.to_string()
-    } else {
-        format!("{scheme}, {}", region.scheme_kind)
+    let kind = match region.scheme_kind.as_str() {
+        kind if kind.is_empty() || kind == scheme => scheme.to_string(),
+        kind => format!("{scheme}, {kind}"),
     };
     let caption = format!(
-        "{kind}: {hole_count} holes of 512 ({allocated} allocated, {unallocated} not), {} of 8 filter bits set",
+        "{kind}: {hole_count} holes of 512 ({allocated} allocated, {} not), {} of 8 filter bits set",
+        hole_count - allocated,
         (region.filter & 0xff).count_ones()
     );
     let word = |words: &[u64], index: usize| {
@@ -136,16 +128,16 @@ fn one_page(scheme: &str, region: &Region, id: &str) -> Figure {
     let rows = (0..8).map(|index| {
         vec![
             Cell::text(&index.to_string()),
-            Cell::text(if region.filter >> index & 1 == 1 { "1" } else { "0" }),
+            Cell::text(&(region.filter >> index & 1).to_string()),
             word(&region.holes, index),
             word(&region.allocated, index),
         ]
     });
     let title = if region.page.is_empty() { "2MB page".to_string() } else { region.page.clone() };
     Figure {
-        id: id.to_string(),
+        id,
         name: format!("holes {scheme} {title}"),
-        picture: draw_holes(region, &format!("Holes of {title}: {caption}")),
+        chart: draw_holes(region),
         title,
         caption,
         data: Grid {

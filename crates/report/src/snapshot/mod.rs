@@ -10,7 +10,8 @@ mod text;
 
 use serde::Deserialize;
 
-use crate::ReportError;
+use crate::clean::read_json;
+use crate::{MemoryMap, ReportError};
 pub use host::HostRecord;
 pub use page::snapshot_html;
 pub use process::ProcessRecord;
@@ -36,10 +37,10 @@ pub fn read_snapshot(text: &str) -> Result<Snapshot, ReportError> {
     }
     let failed =
         |error: serde_json::Error| ReportError::Record { line: 1, cause: error.to_string() };
-    let Kind { snapshot } = serde_json::from_str(text).map_err(failed)?;
+    let Kind { snapshot } = read_json(text).map_err(failed)?;
     match snapshot.as_str() {
-        "host" => Ok(Snapshot::Host(Box::new(serde_json::from_str(text).map_err(failed)?))),
-        "process" => Ok(Snapshot::Process(Box::new(serde_json::from_str(text).map_err(failed)?))),
+        "host" => Ok(Snapshot::Host(Box::new(read_json(text).map_err(failed)?))),
+        "process" => Ok(Snapshot::Process(Box::new(read_json(text).map_err(failed)?))),
         _ => Err(ReportError::Record { line: 1, cause: "not a snapshot".into() }),
     }
 }
@@ -85,6 +86,21 @@ impl Snapshot {
         match self {
             Self::Host(record) => record.sections(),
             Self::Process(record) => record.sections(),
+        }
+    }
+
+    /// A picture of the memory; a process has none.
+    fn memory_map(&self) -> Option<&MemoryMap> {
+        match self {
+            Self::Host(record) => record.memory_map.as_ref(),
+            Self::Process(_) => None,
+        }
+    }
+
+    fn version(&self) -> &str {
+        match self {
+            Self::Host(record) => &record.version,
+            Self::Process(record) => &record.version,
         }
     }
 

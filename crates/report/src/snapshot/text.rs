@@ -1,10 +1,9 @@
 //! A snapshot for the terminal.
 
-use unicode_width::UnicodeWidthStr;
-
 use super::{Section, Snapshot, Value};
 use crate::MemoryMap;
-use crate::format::{MISSING, bytes, plain_text};
+use crate::format::{MISSING, bytes};
+use crate::text::{Column, wrapped};
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;
@@ -31,17 +30,13 @@ const LETTERS: [(&str, char, &str); 14] = [
 
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
-    let mut text = format!("{}\n", plain_text(&snapshot.title()));
+    let mut text = format!("{}\n", snapshot.title());
     for section in snapshot.sections() {
-        text += &format!("\n{}\n", plain_text(&section.title));
+        text += &format!("\n{}\n", &section.title);
         text += &wrapped("", &section.lead, columns);
         text += &table(&section, columns);
     }
-    if let Snapshot::Host(record) = snapshot
-        && let Some(map) = &record.memory_map
-    {
-        text += &picture(map);
-    }
+    text += &snapshot.memory_map().map_or_else(String::new, picture);
     text.push('\n');
     for note in snapshot.notes() {
         text += &wrapped("note: ", &note, columns);
@@ -51,39 +46,23 @@ pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
 
 fn written(value: &Value) -> String {
     match value {
-        Value::Text(text) => plain_text(text),
+        Value::Text(text) => text.clone(),
         Value::Number(Some(number), write) => write(*number),
         Value::Number(None, _) => MISSING.into(),
     }
 }
 
 fn table(section: &Section, columns: usize) -> String {
-    let rows: Vec<Vec<String>> =
-        section.rows.iter().map(|row| row.iter().map(written).collect()).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
-        cells.chain([section.head[column].width()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..section.head.len()).map(width).collect();
-    let is_text = |column: usize| {
-        let cells = section.rows.iter().filter_map(|row| row.get(column));
-        cells.clone().all(|cell| matches!(cell, Value::Text(_)))
-    };
-    let line = |cells: &[String]| {
-        let mut line = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            let pad = " ".repeat(widths[column].saturating_sub(cell.width()));
-            let cell =
-                if is_text(column) { format!("{cell}{pad}") } else { format!("{pad}{cell}") };
-            line += if column == 0 { "" } else { "  " };
-            line += &cell;
+    let column = |(index, heading): (usize, &String)| {
+        let values = || section.rows.iter().filter_map(move |row| row.get(index));
+        let cells = values().map(written).collect();
+        match values().all(|value| matches!(value, Value::Text(_))) {
+            true => Column::texts(heading, cells),
+            false => Column::numbers(heading, cells),
         }
-        let short: String = line.trim_end().chars().take(columns).collect();
-        short + "\n"
     };
-    let rule = "─".repeat((widths.iter().sum::<usize>() + 2 * (widths.len() - 1)).min(columns));
-    let body: String = rows.iter().map(|row| line(row)).collect();
-    format!("{}{rule}\n{body}", line(&section.head))
+    let all: Vec<Column> = section.head.iter().enumerate().map(column).collect();
+    crate::text::columns(&all, columns)
 }
 
 /// The memory as letters, lowest addresses first.
@@ -162,27 +141,4 @@ impl Letters<'_> {
         self.counts.clear();
         self.filled = 0.0;
     }
-}
-
-/// Words in lines of at most `columns` characters.
-fn wrapped(start: &str, text: &str, columns: usize) -> String {
-    if text.is_empty() {
-        return String::new();
-    }
-    let (mut made, mut line) = (String::new(), start.to_owned());
-    let mut is_empty = true;
-    for word in plain_text(text).split_whitespace() {
-        if !is_empty && line.width() + 1 + word.width() > columns {
-            made += line.trim_end();
-            made.push('\n');
-            line = " ".repeat(start.width());
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line += word;
-        is_empty = false;
-    }
-    made + line.trim_end() + "\n"
 }

@@ -8,7 +8,14 @@
     const figure = part.closest("figure");
     return figure ? figure.id : (part.closest("[aria-label]") || part).getAttribute("aria-label");
   };
-  const isSeen = (part) => part.getClientRects().length > 0 && !part.closest(".gone");
+  const isSeen = (part) => part.getClientRects().length > 0 && part.getAttribute("opacity") !== "0";
+  const until = async (what, condition) => {
+    for (let turn = 0; turn < 1500; turn += 1) {
+      if (condition()) return;
+      await new Promise((next) => setTimeout(next, 10));
+    }
+    throw new Error("waited in vain: " + what);
+  };
 
   // Letters take about 60 % of the height that a browser gives a line of text.
   const boxOf = (text) => {
@@ -22,7 +29,8 @@
 
   const checkTexts = (svg) => {
     const frame = svg.getBoundingClientRect();
-    const texts = all("text", svg).filter((text) => isSeen(text) && text.textContent.trim());
+    // A text may be drawn twice: its outline keeps lines away.
+    const texts = all("text", svg).filter((text) => isSeen(text) && text.textContent.trim() && text.getAttribute("stroke") !== "var(--card)");
     const boxes = texts.map(boxOf);
     counts.texts += texts.length;
     boxes.forEach((box, index) => {
@@ -36,42 +44,72 @@
       }
     });
   };
-  const marksOf = (svg) => all("[data-tip], .layer, .cell, [data-series]:not(.legend-item)", svg)
-    .filter((mark) => isSeen(mark) && !mark.closest(".legend-item"));
-  const hasMarks = (svg) => svg.dataset.holes !== undefined || marksOf(svg).length > 0;
+  const marksOf = (chart) => all(".role-mark path, .role-mark line, .role-mark text", chart)
+    .filter((mark) => mark.__data__ && mark.getAttribute("d") !== "" && isSeen(mark));
+  const checkNumbers = (chart) => {
+    const wrong = /[^<]*(NaN|Infinity|undefined)[^>]*/.exec(chart.innerHTML);
+    if (wrong) say("not a number", nameOf(chart) + " " + wrong[0].slice(0, 120));
+  };
 
-  const checkTip = (svg) => {
-    const shape = all("[data-tip]", svg).find(isSeen);
-    const target = shape || svg;
-    const box = target.getBoundingClientRect();
-    const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 3, bubbles: true };
-    target.dispatchEvent(new PointerEvent("pointermove", at));
+  const pointAt = (mark, names) => {
+    const box = mark.getBoundingClientRect();
+    const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
+    names.forEach((name) => mark.dispatchEvent(new PointerEvent(name, at)));
+  };
+  const checkTip = (chart) => {
     const tip = document.getElementById("tip");
-    if (tip.hidden || !tip.textContent) say("no value at the pointer", nameOf(svg));
+    const mark = marksOf(chart).find((mark) => mark.__data__.tooltip);
+    if (!mark) return say("nothing to point at", nameOf(chart));
+    pointAt(mark, ["pointerover", "pointermove"]);
+    if (tip.hidden || !tip.textContent) say("no value at the pointer", nameOf(chart));
     else counts.tips += 1;
-    target.dispatchEvent(new PointerEvent("pointerleave"));
-    if (!tip.hidden) say("the tip stays", nameOf(svg));
-    if (svg.getAttribute("tabindex") !== "0") return say("no keys", nameOf(svg));
-    svg.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-    if (tip.hidden || !tip.textContent) say("no value by keys", nameOf(svg));
+    pointAt(mark, ["pointerout", "pointerleave"]);
+    chart.dispatchEvent(new PointerEvent("pointerleave"));
+    if (!tip.hidden) say("the tip stays", nameOf(chart));
+    tip.hidden = true;
+    if (chart.getAttribute("tabindex") !== "0") return say("no keys", nameOf(chart));
+    chart.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    if (tip.hidden || !tip.textContent) say("no value by keys", nameOf(chart));
     else counts.keys += 1;
-    svg.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    chart.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    if (!tip.hidden) say("Escape does not hide the tip", nameOf(chart));
   };
 
-  const checkSwitch = (item) => {
-    const svg = item.closest("svg");
-    const before = marksOf(svg).length;
-    const press = () => item.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
-    press();
+  // Charts are drawn anew a little later.
+  const changed = async (chart, before) => {
+    for (let turn = 0; turn < 4 && marksOf(chart).length === before; turn += 1) await new Promise((next) => setTimeout(next, 10));
+    return marksOf(chart).length;
+  };
+  const checkSwitch = async (chart, item) => {
+    const before = marksOf(chart).length;
+    item.click();
     const pressed = item.getAttribute("aria-pressed");
-    const between = marksOf(svg).length;
-    item.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-    if (pressed !== "false" || item.getAttribute("aria-pressed") !== "true") say("a switch does nothing", nameOf(svg) + " " + item.textContent);
-    if (marksOf(svg).length !== before) say("a switch does not switch back", nameOf(svg) + " " + item.textContent);
-    if (between < before) counts.switches += 1;
-    return between < before;
+    const between = await changed(chart, before);
+    item.click();
+    await changed(chart, between);
+    if (pressed !== "false" || item.getAttribute("aria-pressed") !== "true") say("a switch does nothing", nameOf(chart) + " " + item.textContent);
+    if (marksOf(chart).length !== before) say("a switch does not switch back", nameOf(chart) + " " + item.textContent);
+    if (between !== before) counts.switches += 1;
+    return between !== before;
   };
 
+  const checkChart = async (chart) => {
+    chart.scrollIntoView();
+    await until("drawing " + nameOf(chart), () => chart.querySelector("svg") || found.some((text) => text.startsWith("script error")));
+    const svg = chart.querySelector("svg");
+    if (!svg) return say("a chart is not drawn", nameOf(chart));
+    counts.charts += 1;
+    if (!marksOf(chart).length) return say("a chart without marks", nameOf(chart));
+    checkNumbers(chart);
+    checkTexts(svg);
+    checkTip(chart);
+    const items = all(".legend button", chart.closest("figure")).slice(0, 4);
+    let hides = items.length === 0;
+    for (const item of items) hides = await checkSwitch(chart, item) || hides;
+    if (!hides) say("no switch hides anything", nameOf(chart));
+  };
+
+  const valueOf = (cell) => cell.dataset.value ?? cell.textContent.replaceAll(",", "");
   const isSorted = (values, direction) => values.filter((value) => value !== "")
     .every((value, index, known) => index === 0 || direction * (value - known[index - 1]) >= 0);
   const checkSorting = (table) => {
@@ -82,7 +120,7 @@
     if (!button) return say("a table does not sort", nameOf(table));
     button.click();
     if (column >= 0) {
-      const values = Array.from(table.tBodies[0].rows).map((row) => row.cells[column].dataset.value);
+      const values = Array.from(table.tBodies[0].rows).map((row) => valueOf(row.cells[column]));
       if (!isSorted(values, -1)) say("not sorted", nameOf(table));
     }
     if (!heading.getAttribute("aria-sort")) say("sorting is not said", nameOf(table));
@@ -117,10 +155,12 @@
   };
 
   const checkSaving = async (figure) => {
+    if (all(".tools button", figure).length !== 2) say("buttons are missing", figure.id);
     for (const button of all(".tools button", figure)) {
       window.saved.length = 0;
       button.click();
-      const text = window.saved.length ? await window.saved[0].text() : "";
+      await until("saving " + figure.id, () => window.saved.length);
+      const text = await window.saved[0].text();
       if (button.textContent === "CSV") {
         const lines = text.trim().split("\n");
         if (lines.length !== figure.querySelector("table").rows.length || !lines[0].includes(",")) say("CSV is not the data", figure.id);
@@ -128,8 +168,10 @@
       } else {
         const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
         const drawing = parsed.documentElement;
+        const isLabelled = all(".legend button", figure).every((item) => drawing.textContent.includes(item.dataset.series.slice(0, 20)));
         if (drawing.nodeName !== "svg" || parsed.querySelector("parsererror")) say("SVG is not well formed", figure.id);
-        else if (!drawing.getAttribute("width") || parsed.querySelector("[class]")) say("SVG needs the page", figure.id);
+        else if (!drawing.getAttribute("width") || text.includes("var(")) say("SVG needs the page", figure.id);
+        else if (!isLabelled) say("SVG has no legend", figure.id);
         counts.svg += 1;
       }
     }
@@ -141,17 +183,14 @@
   };
 
   const checkEverything = async () => {
+    await until("the page's script", () => document.body.dataset.ready || found.length);
     checkWidth();
     all("details").forEach((part) => { part.open = true; });
+    await new Promise((next) => setTimeout(next, 50));
     checkWidth();
-    all("svg.chart").forEach((svg) => {
-      counts.charts += 1;
-      if (!hasMarks(svg)) return say("a chart without marks", nameOf(svg));
-      checkTexts(svg);
-      checkTip(svg);
-      const items = all(".legend-item", svg).slice(0, 6);
-      if (items.length && !items.map(checkSwitch).some(Boolean)) say("no switch hides anything", nameOf(svg));
-    });
+    for (const chart of all(".chart")) await checkChart(chart);
+    checkWidth();
+    all("[data-text]").filter((text) => !text.textContent).forEach((text) => say("an empty text", text.dataset.text));
     all("table").forEach(checkSorting);
     all(".filtered").forEach(checkFilter);
     for (const figure of all("figure")) await checkSaving(figure);

@@ -1,9 +1,14 @@
-//! What tests of the page share: it is well-formed XML but for its script.
+//! What tests of the page share: its markup as XML, and the charts and tables that its script shows.
 
 #![allow(dead_code, reason = "no test uses all of them")]
 
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use perforate_report::{ReportOptions, html, read_results};
 use roxmltree::{Document, Node, ParsingOptions};
+use serde_json::Value;
 
 /// The page of a results file with these lines.
 pub fn page(lines: &[String]) -> String {
@@ -11,17 +16,27 @@ pub fn page(lines: &[String]) -> String {
     html(&read_results(&lines.join("\n")).unwrap(), &options)
 }
 
-/// The page without its script, which is the only part that is not XML.
-pub fn without_script(page: &str) -> String {
-    let (before, rest) = page.split_once("<script>").unwrap();
-    let (_, after) = rest.split_once("</script>").unwrap();
-    assert!(!after.contains("<script"), "one script only");
-    format!("{before}{after}")
+/// The page without its scripts.
+pub fn markup(page: &str) -> String {
+    let mut parts = page.split("<script").enumerate().map(|(index, part)| match index {
+        0 => part,
+        _ => part.split_once("</script>").expect("scripts end").1,
+    });
+    let text: String = parts.by_ref().collect();
+    // Elements that have no end in HTML have one in XML.
+    ["meta", "link", "wbr"].iter().fold(text, |text, name| {
+        let start = format!("<{name}");
+        let pieces = text.split(&start).enumerate().map(|(index, piece)| match index {
+            0 => piece.to_owned(),
+            _ => start.clone() + &piece.replacen('>', "/>", 1),
+        });
+        pieces.collect()
+    })
 }
 
 pub fn check<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
-    let text = without_script(page);
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let text = markup(page);
     let document = Document::parse_with_options(&text, options).unwrap();
     look(&document)
 }
@@ -32,33 +47,75 @@ pub fn find<'a>(document: &'a Document<'a>, id: &str) -> Option<Node<'a, 'a>> {
 }
 
 /// The element with this id, which must be there.
-pub fn figure<'a>(document: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
-    document.descendants().find(|node| node.attribute("id") == Some(id)).expect(id)
+pub fn element<'a>(document: &'a Document<'a>, id: &str) -> Node<'a, 'a> {
+    find(document, id).expect(id)
 }
 
 pub fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter_map(|inner| inner.text().filter(|_| inner.is_text())).collect()
 }
 
-/// Names in the legend of a figure.
-pub fn legend(figure: Node<'_, '_>) -> Vec<String> {
-    let items = figure.descendants().filter(|node| node.attribute("class") == Some("legend-item"));
-    items.map(text).collect()
+/// Full value of a cell: what is shown unless the cell says otherwise.
+pub fn value(cell: Node<'_, '_>) -> String {
+    let shown = || match cell.attribute("class") {
+        Some("n") => text(cell).replace(',', ""),
+        _ => text(cell),
+    };
+    cell.attribute("data-value").map_or_else(shown, String::from)
 }
 
-/// Numbers in the geometry of every picture.
-pub fn check_geometry(document: &Document<'_>) {
-    let geometry =
-        ["x", "y", "x1", "x2", "y1", "y2", "width", "height", "rx", "d", "viewBox", "data-places"];
-    let pictures = document.descendants().filter(|node| node.has_tag_name("svg"));
-    for node in pictures.flat_map(|picture| picture.descendants()) {
-        for attribute in node.attributes().filter(|one| geometry.contains(&one.name())) {
-            let numbers =
-                attribute.value().split(|c: char| c.is_ascii_alphabetic() && c != 'e' || c == ' ');
-            for number in numbers.filter(|number| !number.is_empty()) {
-                let value: f64 = number.parse().unwrap_or(f64::NAN);
-                assert!(value.is_finite(), "{}={:?}", attribute.name(), attribute.value());
-            }
-        }
-    }
+/// What the page's script unpacks: `figures` and `texts`.
+pub fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").expect("the page has data");
+    let packed = BASE64_STANDARD.decode(rest.split_once('<').unwrap().0).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The specification of a figure's chart.
+pub fn chart(page: &str, id: &str) -> Value {
+    let chart = data(page)["figures"][id]["chart"].clone();
+    assert!(chart.is_object(), "no chart {id}");
+    chart
+}
+
+/// Names in the legend of a chart.
+pub fn legend(chart: &Value) -> Vec<String> {
+    strings(&chart["usermeta"]["legend"], "label")
+}
+
+/// One field of each of these objects.
+pub fn strings(all: &Value, field: &str) -> Vec<String> {
+    let all = all.as_array().expect("a list").iter();
+    all.map(|one| one[field].as_str().expect(field).to_owned()).collect()
+}
+
+/// The values that a chart draws.
+pub fn marks(chart: &Value) -> &Vec<Value> {
+    chart["data"]["values"].as_array().expect("values")
+}
+
+/// Headings and rows of the table below a chart, in full.
+pub fn table(page: &str, id: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    cells(page, id, value)
+}
+
+/// Rows of the table below a chart as they are shown.
+pub fn shown(page: &str, id: &str) -> Vec<Vec<String>> {
+    cells(page, id, text).1
+}
+
+fn cells(
+    page: &str,
+    id: &str,
+    read: impl Fn(Node<'_, '_>) -> String,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let all = data(page);
+    let table = all["figures"][id]["table"].as_str().expect(id);
+    check(table, |document| {
+        let rows = document.descendants().filter(|node| node.has_tag_name("tr"));
+        let mut rows = rows.map(|row| row.children().map(&read).collect());
+        (rows.next().expect("headings"), rows.collect())
+    })
 }

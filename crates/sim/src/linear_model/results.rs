@@ -150,7 +150,7 @@ impl ResultsFile {
         let scheme = line.text("scheme");
         let Some(cycles) = line.value["cycles"].as_f64().filter(|&cycles| cycles > 0.0) else {
             let problem = format!(
-                "scheme {scheme} has no cycles; expected a run with timing, not --functional"
+                "scheme {scheme} has no cycles; expected a run with timing, not a functional one"
             );
             return Err(self.wrong(line, problem));
         };

@@ -1,6 +1,7 @@
 //! 4KB pages only: the base of every comparison.
 
 use perforate_mmu::PerforatedVariant;
+use perforate_os::BasePages;
 
 use super::{Scheme, radix};
 
@@ -15,6 +16,7 @@ pub(super) const BASE_PAGES: Scheme = Scheme {
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
     coalescing: None,
-    policy: "base-pages",
+    segments: false,
+    policy: |_| Ok(Box::new(BasePages)),
     dimension: radix,
 };

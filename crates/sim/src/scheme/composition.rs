@@ -100,7 +100,7 @@ impl Composition {
                  entries, and nothing of the guest's scheme would be left",
             );
         }
-        if host.shadow_paging && guest.policy.starts_with("segment") {
+        if host.shadow_paging && guest.segments {
             return Some(
                 "a direct segment is no page table that a hypervisor could shadow: registers lead \
                  the guest past the shadow tables",

@@ -1,11 +1,13 @@
 //! Gap-tolerant superpages (G), in the modes of its Table 3.
 
+use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, GapTolerantRadix, PerforatedVariant, VirtualizationConfig};
-use perforate_os::Kernel;
+use perforate_os::{GapTolerant, Kernel, Policy, SuperpageOptions};
 use perforate_types::GapTolerance;
 
-use super::Scheme;
 use super::base_pages::BASE_PAGES;
+use super::{Scheme, with_changes};
+use crate::MemoryState;
 
 /// Page tables with gap-tolerant entries beside those of 4KB pages.
 fn gap_tolerant_radix(
@@ -17,13 +19,18 @@ fn gap_tolerant_radix(
     Box::new(GapTolerantRadix::new(mode))
 }
 
+fn gap_tolerant(memory: &MemoryState) -> Result<Box<dyn Policy>, ConfigError> {
+    let (changes, own) = (memory.superpages.as_ref(), SuperpageOptions::DEFAULT);
+    with_changes("superpages", changes, own, GapTolerant::new)
+}
+
 /// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
 pub(super) const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
     source: "G §3.3, Table 3: GT-PDE-4MB",
     gap_tolerance: Some(GapTolerance::SINGLE_4M),
-    policy: "gap-tolerant",
+    policy: gap_tolerant,
     dimension: gap_tolerant_radix,
     ..BASE_PAGES
 };

@@ -1,5 +1,7 @@
 //! The upper bound the papers compare with.
 
+use perforate_os::Thp;
+
 use super::Scheme;
 use super::large_pages::TRANSPARENT_LARGE_PAGES;
 
@@ -9,6 +11,6 @@ pub(super) const IDEAL: Scheme = Scheme {
     summary: "2MB pages on unfragmented memory: every large page contiguous",
     source: "P §VII",
     ideal_memory: true,
-    policy: "ideal",
+    policy: |_| Ok(Box::new(Thp::new("ideal"))),
     ..TRANSPARENT_LARGE_PAGES
 };

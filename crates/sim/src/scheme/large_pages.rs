@@ -1,6 +1,7 @@
 //! Conventional large pages: where the block is whole, and 4KB pages elsewhere.
 
 use perforate_mmu::PerforatedVariant;
+use perforate_os::{Huge1G, Thp};
 
 use super::{Scheme, radix};
 
@@ -15,7 +16,8 @@ pub(super) const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
     coalescing: None,
-    policy: "thp",
+    segments: false,
+    policy: |_| Ok(Box::new(Thp::new("thp"))),
     dimension: radix,
 };
 
@@ -24,7 +26,7 @@ pub(super) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     name: "thp-madvise",
     summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
     source: "Linux with transparent_hugepage=madvise",
-    policy: "thp-madvise",
+    policy: |_| Ok(Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") })),
     ..TRANSPARENT_LARGE_PAGES
 };
 
@@ -33,6 +35,6 @@ pub(super) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",
     summary: "1GB pages where 1GB is contiguous, else as thp",
     source: "x86-64, Linux hugetlbfs with 1GB pages",
-    policy: "huge-1g",
+    policy: |_| Ok(Box::new(Huge1G)),
     ..TRANSPARENT_LARGE_PAGES
 };

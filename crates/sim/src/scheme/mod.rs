@@ -13,11 +13,12 @@ mod segment;
 mod shadow;
 
 pub use composition::Composition;
+use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, Radix, VirtualizationConfig};
-use perforate_os::{Kernel, KernelConfig, OsError, SuperpageRule, TableFormat, parse_policy};
+use perforate_os::{Kernel, KernelConfig, OsError, Policy, SuperpageRule, TableFormat};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 
-use crate::memory_state::Past;
+use crate::memory::Past;
 use crate::snapshot::MemorySnapshot;
 use crate::{Background, Machine, MemoryState, SimError};
 
@@ -56,6 +57,9 @@ pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 pub type MakeDimension =
     fn(&Kernel, PerforatedVariant, &VirtualizationConfig) -> Box<dyn Dimension>;
 
+/// Makes a policy of the operating system: a scheme's options, with those of the memory over them.
+pub type MakePolicy = fn(&MemoryState) -> Result<Box<dyn Policy>, ConfigError>;
+
 /// One scheme: what the operating system maps, and what the hardware translates with.
 pub struct Scheme {
     /// Name on the command line and in results.
@@ -64,7 +68,7 @@ pub struct Scheme {
     pub summary: &'static str,
     /// Paper and section it comes from, or the system it models.
     pub source: &'static str,
-    /// Whether it runs on unfragmented memory whatever `--fragmentation` says.
+    /// Whether it runs on unfragmented memory whatever is asked for.
     pub ideal_memory: bool,
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
     /// hardware walk two dimensions.
@@ -77,8 +81,10 @@ pub struct Scheme {
     pub variant: PerforatedVariant,
     /// How the second-level TLB coalesces 4KB pages; none: as the machine file says.
     pub coalescing: Option<Coalescing>,
-    /// The operating system's policy with its options, as [`parse_policy`] reads it.
-    pub policy: &'static str,
+    /// Whether its hardware has direct segments.
+    pub segments: bool,
+    /// The operating system's policy.
+    pub policy: MakePolicy,
     /// The page tables.
     pub dimension: MakeDimension,
 }
@@ -111,16 +117,14 @@ impl Scheme {
     /// Checks that its superpages can be had in this memory: their mode and where slices may lie.
     ///
     /// # Errors
-    /// [`SimError::Superpages`] with what would be right.
-    pub(crate) fn check_superpages(&self, memory: &MemoryState) -> Result<(), SimError> {
-        let wrong = |error: OsError| SimError::Superpages(error.to_string());
-        let Some(mode) = self.mode(memory).map_err(wrong)? else { return Ok(()) };
-        let policy = parse_policy(&self.policy_text(memory)).map_err(wrong)?;
+    /// What would be right.
+    pub(crate) fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError> {
+        let Some(mode) = self.mode(memory)? else { return Ok(()) };
+        let policy = (self.policy)(memory)?;
         let frames = memory.address_bytes() / PageSize::Size4K.bytes();
-        policy
-            .rule::<SuperpageRule>()
-            .map_or(Ok(()), |rule| rule.check(mode, frames))
-            .map_err(wrong)
+        let checked =
+            policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
+        checked.map_err(|error| ConfigError::new(error.to_string()).under("superpages"))
     }
 
     /// The scheme of this name, which may be one for hosts only.
@@ -148,7 +152,7 @@ impl Scheme {
     ) -> Result<Kernel, OsError> {
         let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
         let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
-        let policy = parse_policy(&self.policy_text(memory))?;
+        let policy = (self.policy)(memory)?;
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
@@ -178,19 +182,12 @@ impl Scheme {
     }
 
     /// The mode of gap-tolerant entries, with the comparison's own options.
-    pub(crate) fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, OsError> {
+    pub(crate) fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
         let Some(mode) = self.gap_tolerance else { return Ok(None) };
-        let text = self.policy_text(memory);
-        let policy = parse_policy(&text)?;
+        let policy = (self.policy)(memory)?;
         let wanted = policy.rule::<SuperpageRule>().map_or(Ok(mode), |rule| rule.mode(mode));
-        let invalid =
-            |error: ControlError| OsError::InvalidPolicy { text, reason: error.to_string() };
-        wanted.map(Some).map_err(invalid)
-    }
-
-    /// Whether its hardware has direct segments.
-    pub fn has_segments(&self) -> bool {
-        self.policy.split(':').next() == Some("segment")
+        let wrong = |error: ControlError| ConfigError::new(error.to_string()).under("superpages");
+        wanted.map(Some).map_err(wrong)
     }
 
     /// The kernel threads it runs with. An ideal scheme must not lose its large pages to merging.
@@ -202,22 +199,26 @@ impl Scheme {
         background
     }
 
-    /// The policy with the comparison's own options for perforated pages, superpages or segments,
-    /// which come last and so win.
-    pub fn policy_text(&self, memory: &MemoryState) -> String {
-        let options = if self.has_segments() {
-            &memory.segment
-        } else if self.policy.starts_with("perforated") {
-            &memory.perforation
-        } else if self.gap_tolerance.is_some() {
-            &memory.superpages
-        } else {
-            &None
-        };
-        let Some(options) = options else { return self.policy.into() };
-        let separator = if self.policy.contains(':') { ',' } else { ':' };
-        format!("{}{separator}{options}", self.policy)
+    /// Name and options of the policy, as results keep them.
+    pub(crate) fn describe_policy(&self, memory: &MemoryState) -> String {
+        let policy = (self.policy)(memory);
+        policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
     }
+}
+
+/// A policy with a scheme's own options, and those that `changes` of the option `key` say instead.
+fn with_changes<T: Options, P: Policy + 'static>(
+    key: &str,
+    changes: Option<&Changes<T>>,
+    own: T,
+    make: fn(T) -> Result<P, ConfigError>,
+) -> Result<Box<dyn Policy>, ConfigError> {
+    let options = match changes {
+        Some(changes) => changes.over(&own),
+        None => Ok(own),
+    };
+    let policy = options.and_then(make).map_err(|error| error.under(key))?;
+    Ok(Box::new(policy))
 }
 
 /// Ordinary page tables.
@@ -237,5 +238,44 @@ mod tests {
             assert!(!scheme.summary.is_empty() && !scheme.source.is_empty());
         }
         assert_eq!(Composition::list(DEFAULT).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn options_of_a_run_win_over_those_of_a_scheme() {
+        let perforation = perforate_config::read("holes=lazy,max-hole-share=50%").unwrap();
+        let segment = perforate_config::read("escapes=4").unwrap();
+        let memory = MemoryState { perforation, segment, ..MemoryState::default() };
+        for (name, plain, changed) in [
+            ("thp", "thp", "thp"),
+            (
+                "perforated-selective",
+                "perforated:max-hole-share=25%,max-filter-bits=4",
+                "perforated:max-hole-share=50%,max-filter-bits=4,holes=lazy",
+            ),
+            ("perforated", "perforated", "perforated:max-hole-share=50%,holes=lazy"),
+            (
+                "perforated-lazy",
+                "perforated:holes=lazy",
+                "perforated:max-hole-share=50%,holes=lazy",
+            ),
+            ("segment-thp", "segment:pages=2m", "segment:pages=2m,escapes=4"),
+            ("gt-pde-4m", "gap-tolerant", "gap-tolerant"),
+        ] {
+            let scheme = Scheme::find(name).unwrap();
+            assert_eq!(scheme.describe_policy(&MemoryState::default()), plain);
+            assert_eq!(scheme.describe_policy(&memory), changed);
+        }
+    }
+
+    #[test]
+    fn options_that_only_together_make_no_sense_are_refused() {
+        let perforation = perforate_config::read("demote-above=10%").unwrap();
+        let memory = MemoryState { perforation, ..MemoryState::default() };
+        let error = (Scheme::find("perforated-selective").unwrap().policy)(&memory).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "perforation: demote-above=10% is less than max-hole-share=25%: pages could be made \
+             that are to be demoted"
+        );
     }
 }

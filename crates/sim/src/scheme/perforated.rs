@@ -1,9 +1,11 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 
+use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant, VirtualizationConfig};
-use perforate_os::Kernel;
+use perforate_os::{BlockCreation, HoleAllocation, Kernel, Perforated, PerforationOptions, Policy};
 
-use super::Scheme;
+use super::{Scheme, with_changes};
+use crate::MemoryState;
 
 /// Page tables with shadow directories and hole bitmaps.
 fn perforated_radix(
@@ -13,6 +15,13 @@ fn perforated_radix(
 ) -> Box<dyn Dimension> {
     let bitmaps = kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
     Box::new(PerforatedRadix::new(bitmaps, variant))
+}
+
+fn perforated(
+    memory: &MemoryState,
+    own: PerforationOptions,
+) -> Result<Box<dyn Policy>, ConfigError> {
+    with_changes("perforation", memory.perforation.as_ref(), own, Perforated::new)
 }
 
 /// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
@@ -27,7 +36,8 @@ pub(super) const PERFORATED: Scheme = Scheme {
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,
     coalescing: None,
-    policy: "perforated",
+    segments: false,
+    policy: |memory| perforated(memory, PerforationOptions::DEFAULT),
     dimension: perforated_radix,
 };
 
@@ -54,7 +64,7 @@ pub(super) const SELECTIVE: Scheme = Scheme {
     name: "perforated-selective",
     summary: "perforated pages where < 25 % are holes in at most 4 of 8 regions",
     source: "P §III.C",
-    policy: "perforated:max-hole-share=25%,max-filter-bits=4",
+    policy: |memory| perforated(memory, PerforationOptions::SELECTIVE),
     ..PERFORATED
 };
 
@@ -63,7 +73,10 @@ pub(super) const LAZY: Scheme = Scheme {
     name: "perforated-lazy",
     summary: "perforated pages whose holes get a frame at the first touch",
     source: "P §VI",
-    policy: "perforated:holes=lazy",
+    policy: |memory| {
+        let holes = HoleAllocation::Lazy;
+        perforated(memory, PerforationOptions { holes, ..PerforationOptions::DEFAULT })
+    },
     ..PERFORATED
 };
 
@@ -73,6 +86,9 @@ pub(super) const RESERVE: Scheme = Scheme {
     name: "perforated-reserve",
     summary: "perforated pages that reserve a block and map what is touched (no bloat)",
     source: "P §VI",
-    policy: "perforated:create=reserve",
+    policy: |memory| {
+        let create = BlockCreation::Reserve;
+        perforated(memory, PerforationOptions { create, ..PerforationOptions::DEFAULT })
+    },
     ..PERFORATED
 };

@@ -53,19 +53,6 @@ impl MemorySnapshot {
         Ok((snapshot, format!("{:032x}", input.hash.digest128())))
     }
 
-    /// As [`Self::load`], where a size of memory may be given as well, which is refused.
-    ///
-    /// # Errors
-    /// If it is, or as [`Self::load`].
-    pub fn beside(file: &str, memory: Option<&str>) -> Result<Self, SimError> {
-        if let Some(size) = memory {
-            return Err(SimError::Past(format!(
-                "--memory-from says how large memory is, and --memory says {size}: choose one"
-            )));
-        }
-        Self::load(file)
-    }
-
     /// The snapshot.
     pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
         Arc::clone(&self.snapshot)

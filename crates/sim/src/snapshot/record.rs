@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perforate_os::{
-    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, OsError, Survey, parse_policy,
+    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Perforated, Policy, Survey, Thp,
 };
 use serde::Serialize;
 
 use crate::memory_history::picture_of;
-use crate::{MemoryMapPicture, Request, RequestShares, SimError};
+use crate::{MemoryMapPicture, Request, RequestShares};
 
 /// Runs of like cells in the picture.
 const MOST_RUNS: usize = 4096;
@@ -100,23 +100,14 @@ const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
 ];
 
 impl SnapshotRecord {
-    /// The policy of P §III.C: less than a quarter of a block stays, in at most 4 of its 8 regions.
-    pub const POLICY: &'static str = "max-hole-share=25%,max-filter-bits=4";
-
     /// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of
     /// so many bytes on it; with 0 none are.
-    ///
-    /// # Errors
-    /// If the policy cannot be.
     pub fn of(
         snapshot: &Arc<HostSnapshot>,
-        perforation: &str,
+        policy: Perforated,
         request_bytes: u64,
         seed: u64,
-    ) -> Result<Self, SimError> {
-        let policy = format!("perforated:{perforation}");
-        let wrong = |error: OsError| SimError::Perforation(error.to_string());
-        let parsed = parse_policy(&policy).map_err(wrong)?;
+    ) -> Self {
         let (about, occupancy) = (&snapshot.about, snapshot.occupancy.as_ref());
         let present = about.zones.iter().map(|zone| zone.present_frames);
         let present = present.fold(0, u64::saturating_add);
@@ -127,10 +118,10 @@ impl SnapshotRecord {
         });
         let request_bytes = request_bytes >> 21 << 21;
         let requests = match occupancy {
-            Some(_) if request_bytes > 0 => serve_all(snapshot, &policy, request_bytes, seed),
+            Some(_) if request_bytes > 0 => serve_all(snapshot, policy, request_bytes, seed),
             _ => Vec::new(),
         };
-        Ok(Self {
+        Self {
             snapshot: "host",
             kernel: about.kernel.clone(),
             taken_unix_seconds: about.taken_unix_seconds,
@@ -145,8 +136,8 @@ impl SnapshotRecord {
             mapped_frames: about.mapped_frames,
             shared_frames: about.shared_frames,
             orders: orders(snapshot),
-            policy,
-            blocks: occupancy.map(|known| known.survey(parsed.as_ref())),
+            policy: policy.describe(),
+            blocks: occupancy.map(|known| known.survey(&policy)),
             request_bytes,
             requests,
             memory_map: occupancy.map(|known| MemoryMapPicture {
@@ -154,7 +145,7 @@ impl SnapshotRecord {
                 ..picture_of(0, &known.memory_map(), MOST_RUNS)
             }),
             version: env!("CARGO_PKG_VERSION"),
-        })
+        }
     }
 }
 
@@ -180,13 +171,14 @@ fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
 /// Serves the request in every case, two at a time: each has a memory of its own.
 fn serve_all(
     snapshot: &Arc<HostSnapshot>,
-    policy: &str,
+    policy: Perforated,
     bytes: u64,
     seed: u64,
 ) -> Vec<SnapshotRequest> {
     let serve = |case: &(&'static str, bool, bool, Defrag, &'static str)| {
         let (text, compacted, perforates, defrag, paper) = *case;
-        let policy = if perforates { policy } else { "thp" }.to_owned();
+        let policy: Box<dyn Policy> =
+            if perforates { Box::new(policy) } else { Box::new(Thp::new("thp")) };
         let request = Request { bytes, policy, compacted, defrag };
         let memory =
             KernelConfig { seed, snapshot: Some(Arc::clone(snapshot)), ..KernelConfig::default() };

@@ -100,7 +100,8 @@ impl System {
         composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
         composition.own.check_superpages(memory)?;
         if let Some(host) = composition.host {
-            host.check_superpages(&memory.host()).map_err(SimError::of_host)?;
+            let checked = host.check_superpages(&memory.host());
+            checked.map_err(|error| error.under("host"))?;
         }
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
@@ -135,7 +136,7 @@ impl System {
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
-        if composition.host.is_some_and(|host| !host.has_segments()) {
+        if composition.host.is_some_and(|host| !host.segments) {
             system.register_guest_bitmap()?;
         }
         Ok(system)

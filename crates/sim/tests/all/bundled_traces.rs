@@ -1,9 +1,7 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use perforate_sim::{
-    Comparison, Composition, HostMemoryOptions, Machine, MemoryState, Workload, compare,
-};
+use perforate_sim::{Comparison, Composition, Machine, MemoryState, Workload, compare};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 1_000_000;
@@ -22,6 +20,11 @@ fn traces() -> Vec<String> {
     traces
 }
 
+fn fragmented() -> MemoryState {
+    let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
+    MemoryState { fragmentation: Some(fragmentation), ..MemoryState::default() }
+}
+
 #[test]
 fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     for trace in traces() {
@@ -29,8 +32,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
             workload: Workload { name: trace.clone(), skip: 0, instructions: Some(INSTRUCTIONS) },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Composition::list("all").unwrap(),
-            memory: MemoryState::parse(None, Some("portion=60%,holes=20%,dispersed"), None)
-                .unwrap(),
+            memory: fragmented(),
             seed: 3,
             functional: true,
             check: true,
@@ -56,9 +58,8 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
 /// A fragmented guest over a host that is fragmented in its own way.
 #[test]
 fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
-    let fragmentation = Some("portion=60%,holes=20%,dispersed");
-    let host = HostMemoryOptions { fragmentation, ..HostMemoryOptions::default() };
-    let memory = MemoryState::parse(None, fragmentation, None).unwrap().over(&host).unwrap();
+    let host = MemoryState { memory_bytes: fragmented().host().memory_bytes, ..fragmented() };
+    let memory = MemoryState { host: Some(Box::new(host)), ..fragmented() };
     let pairs = "4k+4k, thp+perforated, perforated+thp, perforated+perforated, 4k+segment";
     for name in traces().into_iter().take(2) {
         let comparison = Comparison {

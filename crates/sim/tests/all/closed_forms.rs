@@ -18,7 +18,10 @@ fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison 
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(100_000) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
-        memory: MemoryState::parse(Some("32G"), Some(fragmentation), None).unwrap(),
+        memory: MemoryState {
+            fragmentation: perforate_config::read(fragmentation).unwrap(),
+            ..MemoryState::of(32 << 30)
+        },
         seed: 1,
         functional: true,
         check: false,

@@ -16,7 +16,7 @@ const B: u16 = 1;
 fn system(scheme: &str, tagged: bool) -> System {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     machine.tlb.tagged = tagged;
-    let memory = MemoryState::parse(Some("1G"), Some("none"), None).unwrap();
+    let memory = MemoryState::of(1 << 30);
     let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
     System::new(&machine, Scheme::find(scheme).unwrap(), &memory, 1, options).unwrap()
 }

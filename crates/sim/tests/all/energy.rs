@@ -9,7 +9,7 @@ fn run(functional: bool) -> RunResult {
         workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(20_000) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list("4k").unwrap(),
-        memory: MemoryState::parse(Some("1G"), Some("none"), None).unwrap(),
+        memory: MemoryState::of(1 << 30),
         seed: 1,
         functional,
         check: true,

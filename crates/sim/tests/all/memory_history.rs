@@ -1,5 +1,6 @@
 //! What results say of physical memory.
 
+use perforate_config::Size;
 use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload, compare};
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.
@@ -11,7 +12,10 @@ fn run(workload: &str, memory: &str, fragmentation: Option<&str>, long: u64) -> 
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(long) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,thp,perforated").unwrap(),
-        memory: MemoryState::parse(Some(memory), fragmentation, None).unwrap(),
+        memory: MemoryState {
+            fragmentation: fragmentation.map(|text| perforate_config::read(text).unwrap()),
+            ..MemoryState::of(memory.parse::<Size>().unwrap().bytes())
+        },
         seed: 1,
         functional: true,
         check: false,

@@ -39,7 +39,7 @@ fn system(machine: &Machine, pair: &str, memory: &MemoryState) -> System {
 
 /// A guest of 8GB with a program that may use 4GB.
 fn ready(machine: &Machine, pair: &str) -> System {
-    let memory = MemoryState::parse(Some("8G"), None, None).unwrap();
+    let memory = MemoryState::of(8 << 30);
     let mut system = system(machine, pair, &memory);
     system.event(&map(4 << 30)).unwrap();
     system

@@ -11,7 +11,7 @@ const START: u64 = 0x1000_0000;
 
 fn system(scheme: &str) -> System {
     let machine = Machine::load(Machine::DEFAULT).unwrap();
-    let memory = MemoryState::parse(Some("1G"), Some("none"), None).unwrap();
+    let memory = MemoryState::of(1 << 30);
     let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
     System::new(&machine, Scheme::find(scheme).unwrap(), &memory, 1, options).unwrap()
 }
@@ -73,7 +73,7 @@ fn run(scheme: &str, warmup: u64, functional: bool) -> RunResult {
         workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(scheme).unwrap(),
-        memory: MemoryState::parse(Some("1G"), Some("none"), None).unwrap(),
+        memory: MemoryState::of(1 << 30),
         seed: 1,
         functional,
         check: false,

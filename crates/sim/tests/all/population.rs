@@ -23,7 +23,7 @@ fn map(start: u64, length: u64, populate: bool) -> ProgramEvent {
 }
 
 fn memory() -> MemoryState {
-    MemoryState::parse(Some("2G"), None, None).unwrap()
+    MemoryState::of(2 << 30)
 }
 
 fn system(scheme: &str) -> System {

@@ -76,7 +76,7 @@ fn run(path: &Path) -> RunResult {
         workload: Workload { name: path.to_string_lossy().into(), skip: 0, instructions: None },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k").unwrap(),
-        memory: MemoryState::parse(Some("64M"), None, None).unwrap(),
+        memory: MemoryState::of(64 << 20),
         seed: 1,
         functional: true,
         check: false,

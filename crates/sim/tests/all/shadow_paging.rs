@@ -4,11 +4,12 @@
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
 
 use crate::storms::{Defect, Defective};
+use perforate_config::read;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
-use perforate_os::{FrameClass, KhugepagedConfig, KsmConfig};
+use perforate_os::{FrameClass, KhugepagedConfig};
 use perforate_sim::{
-    Comparison, Composition, Exits, HostMemoryOptions, Machine, MemoryState, RunResult, SimError,
-    System, SystemOptions, Wiring, Workload, compare,
+    Comparison, Composition, Exits, Machine, MemoryState, Past, RunResult, SimError, System,
+    SystemOptions, Wiring, Workload, compare,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -51,7 +52,7 @@ fn system_on(
 }
 
 fn system_with(machine: &Machine, pair: &str, wiring: Option<Box<dyn Wiring>>) -> System {
-    system_on(machine, pair, &MemoryState::parse(Some("256M"), None, None).unwrap(), 1, wiring)
+    system_on(machine, pair, &MemoryState::of(256 << 20), 1, wiring)
 }
 
 fn system(machine: &Machine, pair: &str) -> System {
@@ -221,11 +222,12 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
         machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
     }
     // In half of the storms the host has less memory than its guest, and swaps.
-    let small = HostMemoryOptions { memory: Some("12M"), swap: Some("64M"), ..Default::default() };
-    let host = if random.below(2) == 0 { small } else { HostMemoryOptions::default() };
-    let memory = MemoryState::parse(Some("24M"), None, None).unwrap().over(&host).unwrap();
+    let past = Past { swap_bytes: 64 << 20, ..Past::default() };
+    let small = Box::new(MemoryState { past, ..MemoryState::of(12 << 20) });
+    let host = (random.below(2) == 0).then_some(small);
+    let memory = MemoryState { host, ..MemoryState::of(24 << 20) };
     let mut system = system_on(&machine, pair, &memory, seed, None);
-    let contents = "zero=5%,duplicate=50%,distinct=20".parse().unwrap();
+    let contents = read("zero=5%,duplicate=50%,distinct=20").unwrap();
     system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;
     let mut processes = vec![ProcessId(0)];
     system.event(&map(0, REGIONS * 512, Permissions::READ_WRITE))?;
@@ -307,14 +309,11 @@ fn change_host(system: &mut System, random: &mut Random) -> Result<(), SimError>
         match choice {
             0 => drop(kernel.compact(updates)),
             1 => {
-                kernel.set_ksm(KsmConfig { pages_to_scan: 500, max_page_sharing: 8 })?;
+                kernel.set_ksm(read("pages-to-scan=500,max-page-sharing=8").expect("knobs"));
                 kernel.ksm_pass(updates);
             }
             2 => {
-                kernel.set_khugepaged(KhugepagedConfig {
-                    pages_to_scan: 4096,
-                    ..KhugepagedConfig::default()
-                })?;
+                kernel.set_khugepaged(KhugepagedConfig::default());
                 kernel.khugepaged_pass(updates);
             }
             _ => host.take_back(&frames, updates)?,
@@ -351,7 +350,7 @@ fn figures(workload: &str) -> Vec<RunResult> {
         workload: Workload { name: workload.into(), skip: 0, instructions: Some(2_000_000) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,4k+4k,4k+shadow-4k").unwrap(),
-        memory: MemoryState::parse(Some("1G"), None, None).unwrap(),
+        memory: MemoryState::of(1 << 30),
         seed: 1,
         functional: false,
         check: false,

@@ -14,6 +14,7 @@ use crate::storms::{
     CHECKED_EVERY, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up, forgive,
     number, seeds,
 };
+use perforate_config::{Count, read};
 use perforate_mmu::Host;
 use perforate_os::{HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, SimError};
@@ -43,7 +44,7 @@ impl VirtualStorm {
         let mut guest = Storm::new(pair, seed, defect);
         let weights = std::array::from_fn(|_| guest.random.below(4));
         let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
-        let contents = contents.parse().expect("valid");
+        let contents = read(&contents).expect("valid");
         let has_segments = pair.host.is_some_and(storms::has_segments);
         let mut storm = Self { guest, weights, has_segments };
         storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
@@ -154,14 +155,14 @@ impl VirtualStorm {
     fn promote(&mut self) -> Result<(), SimError> {
         let limit = [0, 100, 400, 511][self.below(4) as usize];
         let config = KhugepagedConfig {
-            pages_to_scan: 512 * (1 + self.below(16)),
-            max_ptes_none: limit,
-            max_ptes_swap: [0, 511][self.below(2) as usize],
-            max_ptes_shared: [0, 511][self.below(2) as usize],
+            pages_to_scan: Count::new(512 * (1 + self.below(16))),
+            max_ptes_none: Count::new(limit),
+            max_ptes_swap: Count::new([0, 511][self.below(2) as usize]),
+            max_ptes_shared: Count::new([0, 511][self.below(2) as usize]),
             defrag: self.guest.random.one_in(2),
         };
         self.host(|host, updates| {
-            host.kernel_mut().set_khugepaged(config)?;
+            host.kernel_mut().set_khugepaged(config);
             host.kernel_mut().khugepaged_pass(updates);
             Ok(())
         })
@@ -169,9 +170,12 @@ impl VirtualStorm {
 
     fn merge(&mut self) -> Result<(), SimError> {
         let pages_to_scan = [20, 200, 3000][self.below(3) as usize];
-        let config = KsmConfig { pages_to_scan, max_page_sharing: 2 + self.below(20) };
+        let config = KsmConfig {
+            pages_to_scan: Count::new(pages_to_scan),
+            max_page_sharing: Count::new(2 + self.below(20)),
+        };
         self.host(|host, updates| {
-            host.kernel_mut().set_ksm(config)?;
+            host.kernel_mut().set_ksm(config);
             host.kernel_mut().ksm_pass(updates);
             Ok(())
         })

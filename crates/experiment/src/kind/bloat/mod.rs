@@ -7,34 +7,36 @@
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{Key, keys};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
 use perforate_trace::{StoreOptions, WorkloadSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, counter, counters, inputs, is_checked, machine, promote, system_cycles, workload,
-    workload_setting,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{counter, counters, promote, system_cycles};
+use super::settings::workload_keys;
+use super::{Kind, Measurement, Settings, each};
 
 /// Parameters of the store that are others than for itself.
 const DEFAULTS: &[(&str, &str)] = &[("page-reads", "200k"), ("reads", "5k")];
 
-const SETTINGS: &[Setting] = &[
-    workload_setting("store."),
-    Setting {
-        key: "khugepaged",
-        meaning: "knobs, as --khugepaged, with which it runs after deleting until it finds nothing \
-                  more to do, or default",
-        default: None,
-    },
-    Setting {
-        key: "machine",
-        meaning: "machine, by name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct BloatSettings {
+    /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
+    khugepaged: Option<KhugepagedConfig>,
+    /// Machine, by name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for BloatSettings {
+    fn default() -> Self {
+        Self { khugepaged: None, machine: Machine::DEFAULT.into(), check: false }
+    }
+}
 
 /// The kind of this file.
 pub struct Bloat;
@@ -52,17 +54,14 @@ impl Kind for Bloat {
         "native schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        let own = keys::<BloatSettings>().into_iter();
+        own.chain(workload_keys("store", DEFAULTS)).collect()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
         Study::read(settings).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -77,13 +76,10 @@ impl Kind for Bloat {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let study = Study::read(settings)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
+        each(subjects, progress, |subject, _| {
             let measured = Scheme::find(subject).and_then(|scheme| study.run(scheme, seed));
-            measurements.push(measured.map_err(|error| error.to_string())?);
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            measured.map_err(|error| error.to_string())
+        })
     }
 }
 
@@ -98,18 +94,18 @@ struct Study {
 
 impl Study {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let workload = workload(settings, "store", DEFAULTS)?;
+        let own: BloatSettings = settings.read()?;
+        let workload = settings.workload("store", DEFAULTS)?;
         let store = StoreOptions::of(&workload);
         if store.page_reads == 0 {
-            return Err("store.page-reads are what is counted; take at least 1".into());
+            return Err("setting store.page-reads: are what is counted; take at least 1".into());
         }
-        let khugepaged = settings.text("khugepaged").filter(|text| *text != "none").map(knobs);
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
+            machine: settings.machine(&own.machine)?,
             workload,
             store,
-            khugepaged: khugepaged.transpose()?,
-            check: is_checked(settings)?,
+            khugepaged: own.khugepaged,
+            check: own.check,
         })
     }
 
@@ -123,7 +119,7 @@ impl Study {
 
     /// One store under one scheme: filled, thinned out, read at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
-        let memory = MemoryState::parse(Some(&self.store.memory_bytes().to_string()), None, None)?;
+        let memory = MemoryState::of(self.store.memory_bytes());
         let options = (self.store.reads > 0, self.check);
         let place = (&self.machine, &memory);
         let mut run = PhasedRun::new(place, scheme, &self.workload, seed, options)?;
@@ -200,10 +196,4 @@ impl Study {
         }
         Ok(())
     }
-}
-
-/// Knobs of khugepaged.
-fn knobs(text: &str) -> Result<KhugepagedConfig, String> {
-    let knobs = if text == "default" { "" } else { text };
-    knobs.parse().map_err(|error| format!("setting \"khugepaged\": {error}"))
 }

@@ -1,18 +1,36 @@
 //! Blocks of memory without a retired frame (G §2.3, Fig. 3).
 
-use perforate_sim::parse_size;
+use perforate_config::{Key, Share, Size, keys};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::{RETIRED_SETTING, SAMPLES_SETTING, figures, sampling, share};
+use super::{SAMPLES, Samples, figures, sampling};
 use crate::capacity;
-use crate::kind::{Kind, Measurement, Setting, Settings};
+use crate::kind::{Kind, Measurement, Settings};
 
 /// Probability that a block of memory has no retired frame.
 pub struct Contiguity;
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ContiguitySettings {
+    /// Share of retired frames.
+    retired: Share,
+    /// Random draws for each point.
+    samples: Samples,
+}
+
+impl Default for ContiguitySettings {
+    fn default() -> Self {
+        Self { retired: Share::NONE, samples: SAMPLES }
+    }
+}
+
 fn block(subject: &str) -> Result<capacity::Contiguity, String> {
-    let bytes = parse_size("block", subject).map_err(|error| error.to_string())?;
+    let wrong = |problem: String| format!("block {subject:?}: {problem}");
+    let bytes = subject.parse::<Size>().map_err(|error| wrong(error.to_string()))?.bytes();
     let frames = if bytes % 4096 == 0 { bytes / 4096 } else { 0 };
-    capacity::Contiguity::new(frames).map_err(|problem| format!("{subject:?}: {problem}"))
+    capacity::Contiguity::new(frames).map_err(|problem| wrong(problem.to_string()))
 }
 
 impl Kind for Contiguity {
@@ -28,13 +46,12 @@ impl Kind for Contiguity {
         "sizes of blocks, 4K to 2M"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        &[RETIRED_SETTING, SAMPLES_SETTING]
+    fn settings(&self) -> Vec<Key> {
+        keys::<ContiguitySettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        share(settings, "retired")?;
-        sampling(settings, subject, 0.0, 0)?;
+        settings.read::<ContiguitySettings>()?;
         block(subject).map(|_| ())
     }
 
@@ -45,10 +62,11 @@ impl Kind for Contiguity {
         seed: u64,
         _progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let retired = share(settings, "retired")?;
+        let ContiguitySettings { retired, samples } = settings.read()?;
+        let retired = retired.value();
         let measure = |subject: &String| {
             let block = block(subject)?;
-            let drawn = block.estimate(retired, sampling(settings, subject, retired, seed)?);
+            let drawn = block.estimate(retired, sampling(samples, subject, retired, seed));
             Ok(figures(Some(block.closed_form(retired)), drawn))
         };
         subjects.iter().map(measure).collect()

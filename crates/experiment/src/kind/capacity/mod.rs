@@ -11,39 +11,21 @@ pub use share::Share;
 pub use storage::Storage;
 pub use validity::Validity;
 
-use super::{Measurement, Setting, Settings};
+use perforate_config::Count;
+
+use super::Measurement;
 use crate::capacity::{Estimate, Sampling};
 
-/// Random draws for each point, where nothing is said.
-const SAMPLES: u64 = 1_000_000;
+/// Random draws for each point; G drew 16PB, which are 4300M slices.
+type Samples = Count<1, 1_000_000_000_000>;
 
-/// The setting of all kinds that draw.
-const SAMPLES_SETTING: Setting = Setting {
-    key: "samples",
-    meaning: "random draws for each point; G drew 16PB, which are 4300M slices",
-    default: Some("1M"),
-};
-
-const RETIRED_SETTING: Setting =
-    Setting { key: "retired", meaning: "share of retired frames, 0 to 1", default: Some("0") };
+/// Draws where nothing is said.
+const SAMPLES: Samples = Count::new(1_000_000);
 
 /// Draws of a point; every subject and place has a stream of its own.
-fn sampling(settings: &Settings, subject: &str, x: f64, seed: u64) -> Result<Sampling, String> {
-    let samples = settings.count("samples", SAMPLES)?;
-    if !(1..=1_000_000_000_000).contains(&samples) {
-        return Err(format!("setting \"samples\" is {samples}, not 1 to 1T"));
-    }
+fn sampling(samples: Samples, subject: &str, x: f64, seed: u64) -> Sampling {
     let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
-    Ok(Sampling { samples, seed }.of(stream, x))
-}
-
-/// A share from the settings.
-fn share(settings: &Settings, key: &str) -> Result<f64, String> {
-    let value = settings.value(key, 0.0)?;
-    match value {
-        0.0..=1.0 => Ok(value),
-        _ => Err(format!("setting {key:?} is {value}, not a share from 0 to 1")),
-    }
+    Sampling { samples: samples.get(), seed }.of(stream, x)
 }
 
 /// The closed form, where there is one, and what was drawn. `share` is the first of both.

@@ -1,16 +1,31 @@
 //! Share of memory in large mappings (G §5.3, Fig. 14).
 
-use super::{RETIRED_SETTING, SAMPLES_SETTING, figures, sampling, share};
+use perforate_config::{Count, Key, keys};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{SAMPLES, Samples, figures, sampling};
 use crate::capacity::Design;
-use crate::kind::{Kind, Measurement, Setting, Settings};
+use crate::kind::{Kind, Measurement, Settings};
 
 /// Share of memory that large mappings of a design can use.
 pub struct Share;
 
-fn threshold(settings: &Settings) -> Result<u32, String> {
-    match settings.value("threshold", 32)? {
-        threshold @ 32..=64 => Ok(threshold),
-        other => Err(format!("setting \"threshold\" is {other}; a superpage takes 32 B-blocks")),
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ShareSettings {
+    /// Share of retired frames.
+    retired: perforate_config::Share,
+    /// Usable B-blocks that a slice must have; a superpage takes 32.
+    threshold: Count<32, 64>,
+    /// Random draws for each point.
+    samples: Samples,
+}
+
+impl Default for ShareSettings {
+    fn default() -> Self {
+        let (retired, threshold) = (perforate_config::Share::NONE, Count::new(32));
+        Self { retired, threshold, samples: SAMPLES }
     }
 }
 
@@ -27,19 +42,12 @@ impl Kind for Share {
         "designs: 2m, gt-pde-…, p-gt-pde-…, perforated or perforated:max-hole-share=…"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        const THRESHOLD: Setting = Setting {
-            key: "threshold",
-            meaning: "usable B-blocks that a slice must have, 32 to 64",
-            default: Some("32"),
-        };
-        &[RETIRED_SETTING, THRESHOLD, SAMPLES_SETTING]
+    fn settings(&self) -> Vec<Key> {
+        keys::<ShareSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        share(settings, "retired")?;
-        threshold(settings)?;
-        sampling(settings, subject, 0.0, 0)?;
+        settings.read::<ShareSettings>()?;
         Design::parse(subject).map(|_| ())
     }
 
@@ -50,10 +58,11 @@ impl Kind for Share {
         seed: u64,
         _progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (retired, threshold) = (share(settings, "retired")?, threshold(settings)?);
+        let ShareSettings { retired, threshold, samples } = settings.read()?;
+        let (retired, threshold) = (retired.value(), threshold.get() as u32);
         let measure = |subject: &String| {
             let design = Design::parse(subject)?;
-            let sampling = sampling(settings, subject, retired, seed)?;
+            let sampling = sampling(samples, subject, retired, seed);
             let drawn = design.estimate(retired, threshold, sampling);
             Ok(figures(design.closed_form(retired, threshold), drawn))
         };

@@ -1,13 +1,30 @@
 //! What tables and registers take (G Table 1, §3.7, §3.8).
 
-use perforate_sim::parse_size;
+use perforate_config::{Count, Key, Size, keys};
 use perforate_types::{GapTolerance, PageSize};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::capacity::{Design, availability_bytes, leaf_table_bytes, translation_hardware_bytes};
-use crate::kind::{Kind, Measurement, Setting, Settings};
+use crate::kind::{Kind, Measurement, Settings};
 
 /// Bytes of tables and hardware.
 pub struct Storage;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct StorageSettings {
+    /// Memory that is mapped.
+    size: Size,
+    /// PDE-cache entries.
+    pde_cache: Count<0, 1_000_000>,
+}
+
+impl Default for StorageSettings {
+    fn default() -> Self {
+        Self { size: Size(1 << 30), pde_cache: Count::new(32) }
+    }
+}
 
 const PAGES: [(&str, PageSize); 3] =
     [("4k", PageSize::Size4K), ("2m", PageSize::Size2M), ("1g", PageSize::Size1G)];
@@ -20,13 +37,6 @@ fn subject_of(name: &str) -> Result<(Option<PageSize>, Option<GapTolerance>), St
     match Design::mode(name) {
         Some(mode) => Ok((None, Some(mode))),
         None => Err(format!("{name:?}: expected 4k, 2m, 1g or a mode such as gt-pde-4m")),
-    }
-}
-
-fn entries(settings: &Settings) -> Result<u64, String> {
-    match settings.value("pde-cache", 32)? {
-        entries @ 0..=1_000_000 => Ok(entries),
-        other => Err(format!("setting \"pde-cache\" is {other}, not 0 to 1000000")),
     }
 }
 
@@ -43,12 +53,8 @@ impl Kind for Storage {
         "4k, 2m, 1g, or modes such as gt-pde-4m"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        const SETTINGS: &[Setting] = &[
-            Setting { key: "size", meaning: "memory that is mapped", default: Some("1G") },
-            Setting { key: "pde-cache", meaning: "PDE-cache entries", default: Some("32") },
-        ];
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<StorageSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -62,9 +68,9 @@ impl Kind for Storage {
         _seed: u64,
         _progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let text = settings.text("size").unwrap_or("1G");
-        let bytes = parse_size("size", text).map_err(|error| error.to_string())?;
-        let hardware_bytes = translation_hardware_bytes(entries(settings)?) as f64;
+        let StorageSettings { size, pde_cache } = settings.read()?;
+        let bytes = size.bytes();
+        let hardware_bytes = translation_hardware_bytes(pde_cache.get()) as f64;
         let measure = |subject: &String| {
             let (page, mode) = subject_of(subject)?;
             let mut figures = Measurement::new();

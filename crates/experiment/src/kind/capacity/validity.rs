@@ -1,11 +1,30 @@
 //! Slices that can hold a superpage (G §3.3, Fig. 7).
 
-use super::{SAMPLES_SETTING, figures, sampling, share};
+use perforate_config::{Key, Share, keys};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{SAMPLES, Samples, figures, sampling};
 use crate::capacity;
-use crate::kind::{Kind, Measurement, Setting, Settings};
+use crate::kind::{Kind, Measurement, Settings};
 
 /// Probability that a slice of 64 B-blocks has enough usable ones.
 pub struct Validity;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ValiditySettings {
+    /// Share of usable B-blocks.
+    usable: Share,
+    /// Random draws for each point.
+    samples: Samples,
+}
+
+impl Default for ValiditySettings {
+    fn default() -> Self {
+        Self { usable: Share::NONE, samples: SAMPLES }
+    }
+}
 
 fn slices(subject: &str) -> Result<capacity::Validity, String> {
     match subject.parse() {
@@ -27,15 +46,12 @@ impl Kind for Validity {
         "usable B-blocks that a slice must have, 32 to 64"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        const USABLE: Setting =
-            Setting { key: "usable", meaning: "share of usable B-blocks, 0 to 1", default: None };
-        &[USABLE, SAMPLES_SETTING]
+    fn settings(&self) -> Vec<Key> {
+        keys::<ValiditySettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        share(settings, "usable")?;
-        sampling(settings, subject, 0.0, 0)?;
+        settings.read::<ValiditySettings>()?;
         slices(subject).map(|_| ())
     }
 
@@ -46,10 +62,11 @@ impl Kind for Validity {
         seed: u64,
         _progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let usable = share(settings, "usable")?;
+        let ValiditySettings { usable, samples } = settings.read()?;
+        let usable = usable.value();
         let measure = |subject: &String| {
             let slices = slices(subject)?;
-            let drawn = slices.estimate(usable, sampling(settings, subject, usable, seed)?);
+            let drawn = slices.estimate(usable, sampling(samples, subject, usable, seed));
             Ok(figures(Some(slices.closed_form(usable)), drawn))
         };
         subjects.iter().map(measure).collect()

@@ -10,49 +10,52 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
-use perforate_sim::{Composition, Machine, MemoryState};
+use perforate_config::{Changes, Count, Key, Size, keys};
+use perforate_os::SegmentOptions;
+use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
 use perforate_trace::bundled;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{CHECK, MACHINE_KEYS, bounded, inputs, is_checked, machine};
-use super::simulation::hash_of_file;
-use super::{Kind, Measurement, Setting, Settings};
+use super::{Kind, Measurement, Settings, each};
 use filter::{expected_false_positive_share, false_positive_share};
 use study::{Outcome, Study, Tape, faulty_frames};
 
-const WORKLOAD: &str = "random:size=1G,dependent";
-const MEMORY: &str = "1280M";
-const INSTRUCTIONS: u64 = 3_000_000;
 const MACHINE: &str = "sandy-bridge-table6";
 
-const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "workload",
-        meaning: "a workload, a bundled trace or the path of one; the paper's programs have 60GB and more",
-        default: Some(WORKLOAD),
-    },
-    Setting {
-        key: "instructions",
-        meaning: "of each run, the first half warms up; before them all pages are touched",
-        default: Some("3000000"),
-    },
-    Setting { key: "memory", meaning: "the guest's memory", default: Some(MEMORY) },
-    Setting {
-        key: "segment",
-        meaning: "options of the guest's segment; a trace needs min=SIZE, as it does not tell its \
-                  primary region (D §II.B)",
-        default: None,
-    },
-    Setting {
-        key: "bad-pages",
-        meaning: "faulty frames under the host's segment; the paper has 1, 2, 4, 8 and 16",
-        default: Some("0"),
-    },
-    Setting { key: "machine", meaning: "a machine's name or file", default: Some(MACHINE) },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct EscapeSettings {
+    /// A workload, a bundled trace or the path of one; the paper's programs have 60GB and more.
+    workload: String,
+    /// Instructions of each run, the first half warms up; before them all pages are touched.
+    instructions: Count<10_000, 100_000_000>,
+    /// The guest's memory.
+    memory: Size,
+    /// Options of the guest's segment; a trace needs min=SIZE, as it does not tell its primary region
+    /// (D §II.B).
+    segment: Option<Changes<SegmentOptions>>,
+    /// Faulty frames under the host's segment; the paper has 1, 2, 4, 8 and 16.
+    bad_pages: Count<0, 1000>,
+    /// A machine's name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for EscapeSettings {
+    fn default() -> Self {
+        Self {
+            workload: "random:size=1G,dependent".into(),
+            instructions: Count::new(3_000_000),
+            memory: Size(1280 << 20),
+            segment: None,
+            bad_pages: Count::new(0),
+            machine: MACHINE.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this folder.
 pub struct EscapeFilterOverhead;
@@ -70,22 +73,13 @@ impl Kind for EscapeFilterOverhead {
         "pairs of schemes whose host has direct segments: segment+segment, 4k+segment"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<EscapeSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         composition(subject)?;
         Choice::read(settings).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        let mut inputs = inputs(settings, MACHINE, &[])?;
-        let trace = workload(settings);
-        if Path::new(&trace).is_file() {
-            inputs.push(hash_of_file(Path::new(&trace))?);
-        }
-        Ok(inputs)
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -105,8 +99,7 @@ impl Kind for EscapeFilterOverhead {
         let choice = Choice::read(settings)?;
         let tape = Tape::read(&choice.workload, choice.instructions, &choice.guest);
         let tape = tape.map_err(|error| error.to_string())?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for (index, subject) in subjects.iter().enumerate() {
+        each(subjects, progress, |subject, progress| {
             let study = Study {
                 machine: &choice.machine,
                 composition: composition(subject)?,
@@ -114,11 +107,9 @@ impl Kind for EscapeFilterOverhead {
                 tape: &tape,
                 check: choice.check,
             };
-            let mut progress = |done| progress((index as f64 + done) / subjects.len() as f64);
-            let measured = choice.measure(&study, seed, &mut progress);
-            measurements.push(measured.map_err(|error| format!("{subject}: {error}"))?);
-        }
-        Ok(measurements)
+            let measured = choice.measure(&study, seed, progress);
+            measured.map_err(|error| format!("{subject}: {error}"))
+        })
     }
 }
 
@@ -134,17 +125,16 @@ struct Choice {
 
 impl Choice {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let memory = settings.text("memory").unwrap_or(MEMORY);
-        let guest = MemoryState::parse(Some(memory), None, None)
-            .and_then(|guest| guest.with_segment(settings.text("segment")))
-            .map_err(|error| error.to_string())?;
+        let own: EscapeSettings = settings.read()?;
+        let (memory, segment) = (Some(own.memory), own.segment);
+        let guest = MemoryOptions { memory, segment, ..MemoryOptions::default() }.resolve();
         Ok(Self {
-            machine: machine(settings, MACHINE)?,
-            workload: workload(settings),
-            instructions: bounded(settings, "instructions", INSTRUCTIONS, (10_000, 100_000_000))?,
-            guest,
-            bad_pages: bounded(settings, "bad-pages", 0, (0, 1000))? as usize,
-            check: is_checked(settings)?,
+            machine: settings.machine(&own.machine)?,
+            workload: bundled::resolve(&own.workload),
+            instructions: own.instructions.get(),
+            guest: guest.map_err(|error| error.to_string())?,
+            bad_pages: own.bad_pages.get() as usize,
+            check: own.check,
         })
     }
 
@@ -196,15 +186,10 @@ impl Choice {
     }
 }
 
-/// A synthetic workload as it is written, a trace by its path.
-fn workload(settings: &Settings) -> String {
-    bundled::resolve(settings.text("workload").unwrap_or(WORKLOAD))
-}
-
 fn composition(subject: &str) -> Result<Composition, String> {
     let pair = Composition::find(subject).map_err(|error| error.to_string())?;
     match pair.host {
-        Some(host) if host.has_segments() => Ok(pair),
+        Some(host) if host.segments => Ok(pair),
         _ => Err(format!("{subject:?} has no host with direct segments, as 4k+segment has")),
     }
 }

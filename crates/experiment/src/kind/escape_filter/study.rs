@@ -12,8 +12,6 @@ use perforate_types::{
     AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
 };
 
-use crate::kind::case_study::Random;
-
 /// Seed of workload and memory, whatever the seed of the faulty frames is.
 const SEED: u64 = 1;
 /// What the host has besides the guest's memory, for its tables and for pages that escaped. So
@@ -129,7 +127,7 @@ impl Study<'_> {
         let mut counters = Counters::default();
         run.system().record(instructions, &mut counters);
         let get = |name| counters.get(name).unwrap_or_default();
-        let (by_segments, walked) = if self.composition.own.has_segments() {
+        let (by_segments, walked) = if self.composition.own.segments {
             (get("misses_in_both_segments"), get("misses_in_guest_segment_only"))
         } else {
             let by_host = get("misses_in_host_segment_only");
@@ -147,17 +145,16 @@ impl Study<'_> {
             counts_only: false,
         };
         let options = RunOptions { functional, system, warmup: self.tape.warmup };
-        let memory = self.memory(faulty)?;
+        let memory = self.memory(faulty);
         Simulation::new(self.machine, self.composition, &memory, SEED, options)
     }
 
-    fn memory(&self, faulty: &[u64]) -> Result<MemoryState, SimError> {
+    fn memory(&self, faulty: &[u64]) -> MemoryState {
         let host_bytes = self.guest.memory_bytes + (HOST_EXTRA_MB << 20);
-        let host = MemoryState::parse(Some(&host_bytes.to_string()), None, None)?;
         let faulty = Some(faulty.to_vec()).filter(|frames| !frames.is_empty());
-        let host =
-            host.with_past(Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() })?;
-        Ok(MemoryState { host: Some(Box::new(host)), ..self.guest.clone() })
+        let past = Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() };
+        let host = Some(Box::new(MemoryState { past, ..MemoryState::of(host_bytes) }));
+        MemoryState { host, ..self.guest.clone() }
     }
 
     /// The frames that the host's segment has wherever it begins: a run as long as the guest's
@@ -198,4 +195,19 @@ pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec
         chosen.insert(frames.start + random.below(all));
     }
     Ok(chosen.into_iter().collect())
+}
+
+/// Evenly distributed numbers from a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    /// A whole number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let fraction = ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+        (fraction * bound as f64) as u64
+    }
 }

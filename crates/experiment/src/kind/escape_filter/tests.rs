@@ -11,7 +11,7 @@ fn machine(bits: usize) -> Machine {
 /// Runs a program over no and over so many faulty frames, which are the third result.
 fn run(subject: &str, bits: usize, count: usize) -> (Outcome, Outcome, Vec<u64>) {
     let machine = machine(bits);
-    let guest = MemoryState::parse(Some("256M"), None, None).unwrap();
+    let guest = MemoryState::of(256 << 20);
     let tape = Tape::read("random:size=64M,writes=50%", 100_000, &guest).unwrap();
     let composition = composition(subject).unwrap();
     let study = Study { machine: &machine, composition, guest: &guest, tape: &tape, check: true };
@@ -100,8 +100,8 @@ fn settings_are_checked() {
         |texts: &[(&str, &str)], subject| EscapeFilterOverhead.check(&settings(texts), subject);
     assert_eq!(check(&SMALL, "segment+segment"), Ok(()));
     for (texts, subject, word) in [
-        ([("bad-pages", "1001")], "4k+segment", "from 0 to 1000"),
-        ([("instructions", "1")], "4k+segment", "from 10000"),
+        ([("bad-pages", "1001")], "4k+segment", "at most 1000"),
+        ([("instructions", "1")], "4k+segment", "at least 10000"),
         ([("machine.virtualization.escape_filter_functions", "3")], "4k+segment", "no filter"),
         ([("segment", "nonsense")], "4k+segment", "nonsense"),
         ([("memory", "lots")], "4k+segment", "lots"),

@@ -13,30 +13,33 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_config::{Changes, Key, keys};
+use perforate_os::{Perforated, PerforationOptions};
+use perforate_sim::{Machine, Scheme};
 use perforate_trace::{ForkOptions, WorkloadSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, MACHINE_KEYS, REGION_PAGES, inputs, is_checked, machine, places_hit, workload,
-    workload_setting,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::{REGION_PAGES, places_hit};
+use super::settings::{workload_keys, wrong};
+use super::{Kind, Measurement, Settings, each};
 
-const SETTINGS: &[Setting] = &[
-    workload_setting("fork."),
-    Setting {
-        key: "perforation",
-        meaning: "options of the policy for perforated pages",
-        default: None,
-    },
-    Setting {
-        key: "machine",
-        meaning: "a machine's name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ForkSettings {
+    /// Options of the policy for perforated pages.
+    perforation: Option<Changes<PerforationOptions>>,
+    /// A machine's name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for ForkSettings {
+    fn default() -> Self {
+        Self { perforation: None, machine: Machine::DEFAULT.into(), check: false }
+    }
+}
 
 /// The kind of this folder.
 pub struct ForkSharing;
@@ -54,17 +57,13 @@ impl Kind for ForkSharing {
         "schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        keys::<ForkSettings>().into_iter().chain(workload_keys("fork", &[])).collect()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
         Setup::read(settings).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -82,15 +81,12 @@ impl Kind for ForkSharing {
     ) -> Result<Vec<Measurement>, String> {
         let setup = Setup::read(settings)?;
         let expected = setup.expected();
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
+        each(subjects, progress, |subject, _| {
             let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
             let mut figures = figures.map_err(|error| format!("{subject}: {error}"))?;
             figures.extend(expected.clone());
-            measurements.push(figures);
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            Ok(figures)
+        })
     }
 }
 
@@ -99,23 +95,22 @@ struct Setup {
     machine: Machine,
     workload: WorkloadSpec,
     fork: ForkOptions,
-    /// Options of the policy for perforated pages.
-    perforation: Option<String>,
-    /// Whether the oracle checks every translation.
+    perforation: Option<Changes<PerforationOptions>>,
     check: bool,
 }
 
 impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let perforation = settings.text("perforation");
-        MemoryState::parse(None, None, perforation).map_err(|error| error.to_string())?;
-        let workload = workload(settings, "fork", &[])?;
+        let own: ForkSettings = settings.read()?;
+        let policy = own.perforation.as_ref().map(|changes| Perforated::new(*changes.values()));
+        policy.transpose().map_err(|error| wrong(error.under("perforation")))?;
+        let workload = settings.workload("fork", &[])?;
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
+            machine: settings.machine(&own.machine)?,
             fork: ForkOptions::of(&workload),
             workload,
-            perforation: perforation.map(String::from),
-            check: is_checked(settings)?,
+            perforation: own.perforation,
+            check: own.check,
         })
     }
 

@@ -9,10 +9,9 @@ use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
 /// Room for the heap, all of it copied, a second copy by khugepaged, and tables.
-fn memory(setup: &Setup) -> Result<MemoryState, SimError> {
-    let heap_mb = setup.fork.pages() * PAGE_BYTES >> 20;
-    let memory = format!("{}M", 4 * heap_mb + 64);
-    MemoryState::parse(Some(&memory), None, setup.perforation.as_deref())
+fn memory(setup: &Setup) -> MemoryState {
+    let perforation = setup.perforation.clone();
+    MemoryState { perforation, ..MemoryState::of(4 * setup.fork.pages() * PAGE_BYTES + (64 << 20)) }
 }
 
 /// Runs the study once.
@@ -20,7 +19,7 @@ fn memory(setup: &Setup) -> Result<MemoryState, SimError> {
 /// # Errors
 /// As [`System`]'s.
 pub fn run(setup: &Setup, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
-    let place = (&setup.machine, &memory(setup)?);
+    let place = (&setup.machine, &memory(setup));
     let run = PhasedRun::new(place, scheme, &setup.workload, seed, (false, setup.check))?;
     let free_at_boot = counter(&counters(run.simulation.system()), "free_bytes");
     let mut study = Study { setup, run, free_at_boot, figures: Measurement::new() };

@@ -10,34 +10,51 @@ mod study;
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryState, Scheme};
+use perforate_sim::{Machine, MemoryOptions, Scheme};
 use perforate_trace::ReadersOptions;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{CHECK, bounded, inputs, is_checked, machine, workload, workload_setting};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::CONTENTS;
+use super::settings::{workload_keys, wrong};
+use super::{Kind, Measurement, Settings, each};
 use study::Study;
 
-const MEMORY: &str = "8G";
-const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
-const TAKERS: u64 = 2;
 /// Parameters of the readers that are others than for themselves; the paper's machines have 5.16 GB
 /// together.
 const DEFAULTS: &[(&str, &str)] = &[("heap", "2580M")];
 
-const fn setting(key: &'static str, meaning: &'static str, default: &'static str) -> Setting {
-    Setting { key, meaning, default: Some(default) }
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct MergingSettings {
+    /// Physical memory.
+    memory: Size,
+    /// Contents of the pages, without distinct and seed.
+    contents: ContentDistribution,
+    /// Pages that have each content of the pool, on average.
+    takers: Count<1, 1_000_000>,
+    /// Time the reads.
+    timing: bool,
+    /// Machine, by name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
 }
 
-const SETTINGS: &[Setting] = &[
-    workload_setting("readers."),
-    setting("memory", "physical memory", MEMORY),
-    setting("contents", "what pages hold, as --contents, without distinct and seed", CONTENTS),
-    setting("takers", "pages that have each content of the pool, on average", "2"),
-    setting("timing", "whether the reads are timed: true or false", "true"),
-    setting("machine", "machine, by name or file", Machine::DEFAULT),
-    CHECK,
-];
+impl Default for MergingSettings {
+    fn default() -> Self {
+        Self {
+            memory: Size(8 << 30),
+            contents: CONTENTS,
+            takers: Count::new(2),
+            timing: true,
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this file.
 pub struct SamePageMerging;
@@ -55,21 +72,18 @@ impl Kind for SamePageMerging {
         "native schemes"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        let own = keys::<MergingSettings>().into_iter();
+        own.chain(workload_keys("readers", DEFAULTS)).collect()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        study(settings, 1).map(|_| ())
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
+        Study::read(settings, 1).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        study(settings, 0).map_or(0.0, |study| study.cost())
+        Study::read(settings, 0).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -79,53 +93,51 @@ impl Kind for SamePageMerging {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let study = study(settings, seed)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for subject in subjects {
-            let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-            let done = measurements.len() as f64;
-            let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-            let measured = study.run(scheme, &mut part);
-            measurements.push(measured.map_err(|error| error.to_string())?);
-        }
-        Ok(measurements)
+        let study = Study::read(settings, seed)?;
+        each(subjects, progress, |subject, progress| {
+            let measured = Scheme::find(subject).and_then(|scheme| study.run(scheme, progress));
+            measured.map_err(|error| error.to_string())
+        })
     }
 }
 
-fn study(settings: &Settings, seed: u64) -> Result<Study, String> {
-    let workload = workload(settings, "readers", DEFAULTS)?;
-    let readers = ReadersOptions::of(&workload);
-    let takers = bounded(settings, "takers", TAKERS, (1, 1_000_000))?;
-    let memory = settings.text("memory").unwrap_or(MEMORY);
-    let memory = MemoryState::parse(Some(memory), None, None).map_err(|error| error.to_string())?;
-    let text = settings.text("contents").unwrap_or(CONTENTS);
-    let pages = u64::from(readers.processes) * readers.pages;
-    Ok(Study {
-        machine: machine(settings, Machine::DEFAULT)?,
-        memory,
-        contents: contents(text, pages, takers, seed)?,
-        workload,
-        readers,
-        timed: settings.value("timing", true)?,
-        check: is_checked(settings)?,
-        seed,
-    })
+impl Study {
+    fn read(settings: &Settings, seed: u64) -> Result<Self, String> {
+        let own: MergingSettings = settings.read()?;
+        let workload = settings.workload("readers", DEFAULTS)?;
+        let readers = ReadersOptions::of(&workload);
+        let memory = MemoryOptions { memory: Some(own.memory), ..MemoryOptions::default() };
+        let pages = u64::from(readers.processes) * readers.pages;
+        Ok(Self {
+            machine: settings.machine(&own.machine)?,
+            memory: memory.resolve().map_err(|error| error.to_string())?,
+            contents: contents(own.contents, pages, own.takers.get(), seed)?,
+            workload,
+            readers,
+            timed: own.timing,
+            check: own.check,
+            seed,
+        })
+    }
 }
 
 /// The distribution, with a pool of which each content has so many takers among the pages of all
 /// heaps.
-fn contents(text: &str, pages: u64, takers: u64, seed: u64) -> Result<ContentDistribution, String> {
-    let wrong = |problem: &str| format!("setting \"contents\" is {text:?}: {problem}");
-    if text.split(',').any(|word| word.starts_with("distinct=") || word.starts_with("seed=")) {
-        return Err(wrong("the pool follows from \"takers\" and the seed from the run"));
+fn contents(
+    draft: ContentDistribution,
+    pages: u64,
+    takers: u64,
+    seed: u64,
+) -> Result<ContentDistribution, String> {
+    let of_contents = |error: ConfigError| wrong(error.under("contents"));
+    if (draft.distinct, draft.seed) != (0, 0) {
+        let problem = "the pool follows from takers and the seed from the run";
+        return Err(of_contents(ConfigError::new(problem)));
     }
-    // Where there are duplicates a pool is asked for, elsewhere refused.
-    let pool = if text.contains("duplicate=") { ",distinct=1" } else { "" };
-    let draft = format!("{text}{pool}").parse::<ContentDistribution>();
-    let draft = draft.map_err(|error| wrong(&error.to_string()))?;
     let distinct = match draft.duplicate {
-        0.0 => 0,
-        share => ((share * pages as f64) as u64 / takers).max(1),
+        Share::NONE => 0,
+        share => ((share.value() * pages as f64) as u64 / takers).max(1),
     };
-    Ok(ContentDistribution { distinct, seed, ..draft })
+    let contents = ContentDistribution { distinct, seed, ..draft };
+    contents.check().map(|()| contents).map_err(of_contents)
 }

@@ -1,5 +1,6 @@
 //! One scheme and seed: two heaps are read, merged and read again.
 
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError, System};
 use perforate_trace::{ReadersOptions, WorkloadSpec};
@@ -33,7 +34,9 @@ impl Study {
         let mut run = PhasedRun::new(place, scheme, &self.workload, self.seed, options)?;
         run.simulation.system_mut().change(|kernel, _| {
             kernel.set_content_distribution(self.contents)?;
-            kernel.set_ksm(KsmConfig { pages_to_scan: u64::MAX, ..KsmConfig::default() })
+            let pages_to_scan = Count::new(u64::MAX);
+            kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
+            Ok(())
         })?;
         run.run_until("uniform-warm-up")?;
         progress(0.2);

@@ -86,11 +86,12 @@ fn the_same_alone_and_together() {
 /// 16 % of 2,641,920 pages, two takers of each content.
 #[test]
 fn the_pool_follows_from_the_takers() {
-    let study = study(&Settings::default(), 7).unwrap();
+    let study = Study::read(&Settings::default(), 7).unwrap();
     assert_eq!(study.contents.distinct, 2 * 1290 * 512 * 16 / 100 / 2);
     assert_eq!((study.contents.seed, study.contents.run), (7, 16));
-    let none = contents("zero=5%", 512, 2, 1).unwrap();
-    assert_eq!((none.distinct, none.duplicate), (0, 0.0));
+    let zeros = perforate_config::read("zero=5%").unwrap();
+    let none = contents(zeros, 512, 2, 1).unwrap();
+    assert_eq!((none.distinct, none.duplicate), (0, Share::NONE));
 }
 
 #[test]
@@ -98,10 +99,10 @@ fn settings_are_checked() {
     assert_eq!(SamePageMerging.check(&Settings::default(), "perforated"), Ok(()));
     for (texts, subject, word) in [
         ([("readers.heap", "1M")], "thp", "heap"),
-        ([("takers", "0")], "thp", "from 1"),
+        ([("takers", "0")], "thp", "at least 1"),
         ([("contents", "zero=200%")], "thp", "contents"),
         ([("contents", "zero=2%,distinct=5")], "thp", "takers"),
-        ([("timing", "1")], "thp", "timing"),
+        ([("timing", "some")], "thp", "timing"),
         ([("machine", "none")], "thp", "none"),
         ([("readers.slice", "0")], "thp", "slice"),
         ([("readers.reads", "5")], "2m", "2m"),

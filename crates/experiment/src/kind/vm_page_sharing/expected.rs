@@ -8,9 +8,9 @@ use crate::kind::case_study::places_hit;
 /// `max_page_sharing` stays. Runs of r pages begin at any content of the pool, so that each of D
 /// contents is hit by a run with the probability r/D: D·(1 − (1 − r/D)^runs) of them stay.
 pub fn saved_pages(contents: &ContentDistribution, pages: u64) -> f64 {
-    let limit = KsmConfig::default().max_page_sharing as f64;
-    let zero = contents.zero * pages as f64;
-    let drawn = contents.duplicate * pages as f64;
+    let limit = KsmConfig::default().max_page_sharing.get() as f64;
+    let zero = contents.zero.value() * pages as f64;
+    let drawn = contents.duplicate.value() * pages as f64;
     let run = contents.run as f64;
     let (pool, runs) = (contents.distinct as f64, drawn / run);
     let kept = if drawn == 0.0 { 0.0 } else { run * places_hit(pool / run, runs) };
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     fn contents(text: &str) -> ContentDistribution {
-        text.parse().unwrap()
+        perforate_config::read(text).unwrap()
     }
 
     /// Of 1024 pages 512 are zero: two of them stay. 4 draws out of 2 contents leave

@@ -9,41 +9,48 @@ mod study;
 #[cfg(test)]
 mod tests;
 
+use perforate_config::{Key, Share, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
 use perforate_trace::{ReadersOptions, WorkloadSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::case_study::{
-    CHECK, MACHINE_KEYS, inputs, is_checked, machine, workload, workload_setting,
-};
-use super::{Kind, Measurement, Setting, Settings};
+use super::case_study::CONTENTS;
+use super::settings::{workload_keys, wrong};
+use super::{Kind, Measurement, Settings, each};
 use study::{Figures, composition};
 
 /// Pages of 64M: segments are not made for less.
 const LEAST_PAGES: u64 = 64 << 20 >> 12;
-const GUEST: &str = "thp";
-const CONTENTS: &str = "zero=2%,duplicate=16%,regions=40%,run=16";
 /// Parameters of the readers that are others than for themselves; the heap is that of P §III.A.
 const DEFAULTS: &[(&str, &str)] =
     &[("heap", "2580M"), ("processes", "1"), ("touch", "true"), ("reads", "1M"), ("warmup", "1M")];
 
-const SETTINGS: &[Setting] = &[
-    workload_setting("readers."),
-    Setting {
-        key: "contents",
-        meaning: "what pages of both machines hold, as --contents; without distinct= the pool is \
-                  half as large as the pages that draw from it: a content has two takers on average",
-        default: Some(CONTENTS),
-    },
-    Setting { key: "guest", meaning: "scheme of both guests", default: Some(GUEST) },
-    Setting {
-        key: "machine",
-        meaning: "a machine's name or file",
-        default: Some(Machine::DEFAULT),
-    },
-    MACHINE_KEYS,
-    CHECK,
-];
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct SharingSettings {
+    /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
+    /// that draw from it: a content has two takers on average.
+    contents: ContentDistribution,
+    /// Scheme of both guests.
+    guest: String,
+    /// A machine's name or file.
+    machine: String,
+    /// Compare every translation with the oracle.
+    check: bool,
+}
+
+impl Default for SharingSettings {
+    fn default() -> Self {
+        Self {
+            contents: CONTENTS,
+            guest: "thp".into(),
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
+    }
+}
 
 /// The kind of this folder.
 pub struct VmPageSharing;
@@ -61,16 +68,13 @@ impl Kind for VmPageSharing {
         "schemes of the host"
     }
 
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
+    fn settings(&self) -> Vec<Key> {
+        let own = keys::<SharingSettings>().into_iter();
+        own.chain(workload_keys("readers", DEFAULTS)).collect()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Setup::read(settings)?.check_host(subject)
-    }
-
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        inputs(settings, Machine::DEFAULT, &[])
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
@@ -88,14 +92,10 @@ impl Kind for VmPageSharing {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let setup = Setup::read(settings)?;
-        let mut measurements = Vec::with_capacity(subjects.len());
-        for host in subjects {
+        each(subjects, progress, |host, _| {
             let figures = study::run(&setup, host, seed);
-            let figures = figures.map_err(|error| format!("{host}: {error}"))?;
-            measurements.push(named(&figures));
-            progress(measurements.len() as f64 / subjects.len() as f64);
-        }
-        Ok(measurements)
+            figures.map(|figures| named(&figures)).map_err(|error| format!("{host}: {error}"))
+        })
     }
 }
 
@@ -113,18 +113,19 @@ struct Setup {
 
 impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
-        let workload = workload(settings, "readers", DEFAULTS)?;
+        let own: SharingSettings = settings.read()?;
+        let workload = settings.workload("readers", DEFAULTS)?;
         let readers = ReadersOptions::of(&workload);
         if readers.processes != 1 || readers.pages < LEAST_PAGES {
             return Err("each machine runs one reader with a heap of 64M or more".into());
         }
         Ok(Self {
-            machine: machine(settings, Machine::DEFAULT)?,
-            guest: settings.text("guest").unwrap_or(GUEST).into(),
+            machine: settings.machine(&own.machine)?,
+            guest: own.guest,
             workload,
             readers,
-            contents: contents(settings.text("contents").unwrap_or(CONTENTS), readers.pages)?,
-            check: is_checked(settings)?,
+            contents: contents(own.contents, readers.pages)?,
+            check: own.check,
         })
     }
 
@@ -136,7 +137,7 @@ impl Setup {
             return Err(format!("{host:?} keeps shadow tables; take a host with nested paging"));
         }
         let guest = pair.own;
-        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.has_segments() {
+        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.segments {
             let name = guest.name;
             return Err(format!("guest {name:?} has tables of its own kind; take 4k or thp"));
         }
@@ -145,15 +146,15 @@ impl Setup {
 }
 
 /// What pages hold, for heaps of so many pages in each machine.
-fn contents(text: &str, heap_pages: u64) -> Result<ContentDistribution, String> {
-    let read = |text: &str| text.parse::<ContentDistribution>().map_err(|error| error.to_string());
-    if !text.contains("duplicate=") || text.contains("distinct=") {
-        return read(text);
-    }
-    let contents = read(&format!("{text},distinct=1"))?;
+fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * heap_pages) as f64;
-    let distinct = (pages * contents.duplicate / 2.0) as u64;
-    Ok(ContentDistribution { distinct: distinct.max(1), ..contents })
+    let distinct = match given.duplicate {
+        Share::NONE => given.distinct,
+        _ if given.distinct > 0 => given.distinct,
+        share => ((pages * share.value() / 2.0) as u64).max(1),
+    };
+    let contents = ContentDistribution { distinct, ..given };
+    contents.check().map(|()| contents).map_err(|error| wrong(error.under("contents")))
 }
 
 /// The figures by name.

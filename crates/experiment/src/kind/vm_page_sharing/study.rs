@@ -1,5 +1,6 @@
 //! Two virtual machines on one host: filled, then merged.
 
+use perforate_config::Count;
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, KsmConfig, OsError};
 use perforate_sim::{Composition, MemoryState, PhasedRun, SimError, System};
 use perforate_types::{
@@ -75,9 +76,9 @@ fn host_counters(system: &System) -> Counters {
 /// Both machines with their heaps filled, before the first machine's program reads.
 pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
     let guest_mb = (setup.readers.pages * PAGE_BYTES >> 20) + GUEST_EXTRA_MB;
-    let megabytes = |size: u64| MemoryState::parse(Some(&format!("{size}M")), None, None);
-    let host_memory = megabytes(2 * guest_mb + HOST_EXTRA_MB)?;
-    let memory = MemoryState { host: Some(Box::new(host_memory)), ..megabytes(guest_mb)? };
+    let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
+    let memory =
+        MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
     let pair = composition(&setup.guest, host)?;
     let place = (&setup.machine, &memory);
     let mut run = PhasedRun::new(place, pair, &setup.workload, seed, (false, setup.check))?;
@@ -85,13 +86,15 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     run.simulation.system_mut().change_host(|hypervisor, _| {
         let kernel = hypervisor.kernel_mut();
         kernel.set_content_distribution(contents)?;
-        kernel.set_ksm(KsmConfig { pages_to_scan: u64::MAX, ..KsmConfig::default() })
+        let pages_to_scan = Count::new(u64::MAX);
+        kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
+        Ok(())
     })?;
     run.run_until("uniform-warm-up")?;
     let config = KernelConfig::new(guest_mb << 20);
     let maps = maps(setup, seed)?;
     run.simulation.system_mut().change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, perforate_os::parse_policy(pair.own.policy)?)?;
+        let guest = Kernel::new(config, (pair.own.policy)(&memory)?)?;
         second_machine(hypervisor, guest, &maps, updates)
     })?;
     Ok(run)

@@ -122,7 +122,7 @@ fn settings_are_checked() {
 /// A pool that is named stays; one that is not is half as large as the pages that draw from it.
 #[test]
 fn pools_have_a_size() {
-    let pool = |text| contents(text, 32 * 512).unwrap().distinct;
+    let pool = |text| contents(perforate_config::read(text).unwrap(), 32 * 512).unwrap().distinct;
     assert_eq!(pool("duplicate=50%,distinct=7"), 7);
     // 2 machines of 16,384 pages.
     assert_eq!(pool("duplicate=50%"), 8192);

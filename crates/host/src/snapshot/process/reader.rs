@@ -22,9 +22,12 @@ const MAX_ORDER: u32 = 9;
 
 /// The files with an entry for each page or frame, and the process's memory.
 pub(super) struct Reader {
-    pagemap: Option<PageMap>,
-    flags: Option<Table>,
-    memory: Option<File>,
+    /// Residency of pages, if it can be read.
+    pub(super) pagemap: Option<PageMap>,
+    /// Flags of frames, if they can be read.
+    pub(super) flags: Option<Table>,
+    /// Contents of pages, if they are to be read and can be.
+    pub(super) memory: Option<File>,
     /// True once an entry had a frame.
     pub(super) has_frames: bool,
     batch: Vec<u8>,
@@ -70,21 +73,6 @@ impl Reader {
             unreadable: 0,
             too_large: 0,
         }
-    }
-
-    /// True if it is known which pages are resident.
-    pub(super) fn knows_pages(&self) -> bool {
-        self.pagemap.is_some()
-    }
-
-    /// True if flags of frames can be read.
-    pub(super) fn knows_flags(&self) -> bool {
-        self.flags.is_some()
-    }
-
-    /// True if contents of pages are read.
-    pub(super) fn reads_memory(&self) -> bool {
-        self.memory.is_some()
     }
 
     /// Examines the pages of a mapping; adds their contents to each of `contents`.

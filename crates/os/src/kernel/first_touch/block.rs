@@ -23,7 +23,7 @@ impl Blocks {
 
 /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched (P §VI).
 pub(super) fn reserves(policy: &dyn Policy) -> bool {
-    policy.rule::<Perforated>().is_some_and(|rule| rule.reserves)
+    policy.rule::<Perforated>().is_some_and(Perforated::reserves)
 }
 
 impl Backer for Blocks {

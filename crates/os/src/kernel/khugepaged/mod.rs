@@ -22,7 +22,7 @@ use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-use crate::{OsError, Perforated, Promotion};
+use crate::{Perforated, Promotion};
 pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
@@ -75,16 +75,8 @@ pub(super) struct Khugepaged {
 
 impl Khugepaged {
     /// Sets the knobs of background promotion.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub(super) fn set(&mut self, config: KhugepagedConfig) -> Result<(), OsError> {
-        config.check().map_err(|reason| {
-            let text = config.to_string();
-            OsError::InvalidKhugepaged { text, reason }
-        })?;
+    pub(super) fn set(&mut self, config: KhugepagedConfig) {
         self.config = config;
-        Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -98,7 +90,7 @@ impl Khugepaged {
         migration::refresh_owners(context.core);
         let Counts { collapsed, perforated, .. } = self.counts;
         let mut pass = KhugepagedPass::default();
-        while pass.pages_scanned < self.config.pages_to_scan {
+        while pass.pages_scanned < self.config.pages_to_scan.get() {
             let Some((id, number)) = self.next_candidate(context.core) else {
                 self.counts.full_scans += 1;
                 self.cursor = SpaceRegion::default();

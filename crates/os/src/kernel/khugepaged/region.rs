@@ -100,9 +100,9 @@ impl Khugepaged {
             Permissions { write: census.permissions.write, ..own } != census.permissions
         });
         match () {
-            () if exceeds(&census.absent(), knobs.max_ptes_none) => Err(Refusal::Absent),
-            () if exceeds(&census.swapped, knobs.max_ptes_swap) => Err(Refusal::Swapped),
-            () if exceeds(&census.shared, knobs.max_ptes_shared) => Err(Refusal::Shared),
+            () if exceeds(&census.absent(), knobs.max_ptes_none.get()) => Err(Refusal::Absent),
+            () if exceeds(&census.swapped, knobs.max_ptes_swap.get()) => Err(Refusal::Swapped),
+            () if exceeds(&census.shared, knobs.max_ptes_shared.get()) => Err(Refusal::Shared),
             () if differs => Err(Refusal::Permissions),
             () if injected => Err(Refusal::Injected),
             () => Ok(()),

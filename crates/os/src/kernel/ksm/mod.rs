@@ -65,16 +65,8 @@ pub(super) struct Ksm {
 
 impl Ksm {
     /// Sets the knobs of same-page merging.
-    ///
-    /// # Errors
-    /// If they are out of range.
-    pub(super) fn set(&mut self, config: KsmConfig) -> Result<(), OsError> {
-        config.check().map_err(|reason| {
-            let text = config.to_string();
-            OsError::InvalidKsm { text, reason }
-        })?;
+    pub(super) fn set(&mut self, config: KsmConfig) {
         self.config = config;
-        Ok(())
     }
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -83,7 +75,7 @@ impl Ksm {
         core.note_peak();
         let merged_before = self.counts.merged;
         let mut pass = KsmPass::default();
-        while pass.pages_scanned < self.config.pages_to_scan {
+        while pass.pages_scanned < self.config.pages_to_scan.get() {
             let Some(place) = self.next_place(core) else {
                 self.end_full_scan(core);
                 pass.ended_full_scan = true;
@@ -179,7 +171,7 @@ impl Ksm {
                 last.sharers.pop();
                 continue;
             }
-            if last.sharers.len() as u64 >= self.config.max_page_sharing {
+            if last.sharers.len() as u64 >= self.config.max_page_sharing.get() {
                 break;
             }
             found = Some(last.frame);
@@ -198,7 +190,7 @@ impl Ksm {
         let mut seen = std::mem::take(&mut self.seen);
         seen.retain(|&place, _| is_candidate(core, place));
         self.seen = seen;
-        let limit = self.config.max_page_sharing;
+        let limit = self.config.max_page_sharing.get();
         let mut stable = std::mem::take(&mut self.stable);
         let mut merged = BTreeMap::new();
         stable.retain(|&identity, nodes| {

@@ -4,20 +4,23 @@
 
 pub mod expected;
 mod inspector;
+mod policy;
 
 use std::collections::BTreeMap;
 
 use inspector::Inspector;
+use perforate_config::read;
 use perforate_oracle::Oracle;
 use perforate_os::{
     FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work,
-    parse_policy,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, FormatOperation, Frame, PerforatedOperation,
     Permissions, ProcessId, ProgramEvent, SegmentOperation, Shootdown, SpaceId, SuperpageOperation,
     TableOperation, ThreadId, Truth, Update, VirtualAddress, VirtualPage,
 };
+
+pub use policy::policy;
 
 pub const MB: u64 = 1 << 20;
 pub const GB: u64 = 1 << 30;
@@ -52,7 +55,7 @@ impl Machine {
         implicit: bool,
     ) -> Self {
         let config = KernelConfig {
-            fragmentation: fragmentation.map(|text| text.parse().expect("valid")),
+            fragmentation: fragmentation.map(|text| read(text).expect("valid")),
             implicit_maps: implicit,
             ..KernelConfig::new(memory_bytes)
         };
@@ -67,7 +70,7 @@ impl Machine {
         let gap_tolerant = tables.gap_tolerance.map(|mode| mode.directory_bytes() / 4096);
         let pair = 1 + u64::from(shadow_directories);
         Self {
-            kernel: Kernel::new(config, parse_policy(policy).expect("policy")).expect("kernel"),
+            kernel: Kernel::new(config, self::policy(policy)).expect("kernel"),
             oracle: Oracle::new(),
             inspector: Inspector::new(gap_tolerant.unwrap_or(pair)),
             updates: Vec::new(),

@@ -8,12 +8,12 @@ use std::ops::Range;
 use perforate_mmu::{Dimension, Mmu, PerforatedRadix};
 use perforate_sim::{Side, Wiring};
 use perforate_types::{
-    SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
+    FormatOperation, SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 use super::tampered::Tampered;
 
-/// What goes wrong.
+/// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// A punch or patch leaves the cached bitmap entry alive.
@@ -117,32 +117,41 @@ impl Defective {
 
     /// Whether an operation is lost: one that maps inside a segment, and what is done later to a
     /// page that was never mapped for it.
-    fn loses(&mut self, side: Side, operation: &TableOperation) -> bool {
-        match *operation {
-            TableOperation::Map { space, page, .. } => {
+    fn loses(&mut self, side: Side, operation: &dyn FormatOperation) -> bool {
+        match operation.downcast_ref() {
+            Some(&SegmentOperation::Set { space, page, pages, .. }) => {
+                self.segments.insert((side, space), page.number()..page.number() + pages);
+            }
+            Some(&SegmentOperation::Clear { space }) => {
+                self.segments.remove(&(side, space));
+            }
+            _ => {}
+        }
+        match operation.downcast_ref() {
+            Some(&TableOperation::Map { space, page, .. }) => {
                 let segment = self.segments.get(&(side, space));
                 let inside = segment.is_some_and(|pages| pages.contains(&page.number()));
                 inside && self.dropped.insert((side, space, page))
             }
-            TableOperation::Unmap { space, page, .. } => self.dropped.remove(&(side, space, page)),
-            TableOperation::Protect { space, page, .. } => {
+            Some(&TableOperation::Unmap { space, page, .. }) => {
+                self.dropped.remove(&(side, space, page))
+            }
+            Some(&TableOperation::Protect { space, page, .. }) => {
                 self.dropped.contains(&(side, space, page))
             }
             _ => false,
         }
     }
 
-    /// Remembers which pages are inside a segment.
-    fn note_segment(&mut self, side: Side, operation: &SegmentOperation) {
-        match *operation {
-            SegmentOperation::Set { space, page, pages, .. } => {
-                let pages = page.number()..page.number() + pages;
-                self.segments.insert((side, space), pages);
+    /// Does to an operation on tables or registers what the defect does; returns whether it is lost.
+    fn tampers(&mut self, side: Side, operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
+        match self.defect {
+            Defect::IgnoreEscapeFilter => {
+                matches!(operation.downcast_ref(), Some(SegmentOperation::Escape { .. }))
             }
-            SegmentOperation::Clear { space } => {
-                self.segments.remove(&(side, space));
-            }
-            SegmentOperation::Escape { .. } => {}
+            Defect::DropPagingInSegment => self.loses(side, operation),
+            Defect::KeepShadowEntries if side == Side::Shadow => keeps_shadow_entry(operation, mmu),
+            _ => false,
         }
     }
 }
@@ -168,51 +177,42 @@ impl Wiring for Defective {
     }
 
     fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
-        match (self.defect, side, update) {
-            (
-                Defect::SkipBitmapInvalidation,
-                Side::Own,
-                Update::Shootdown(Shootdown::Bitmap { .. }),
-            ) => {}
-            (
-                Defect::KeepStaleFilter,
-                Side::Own,
-                Update::Shootdown(Shootdown::Large { space, page, .. }),
-            ) if is_perforated(mmu, *space, *page) => {}
-            (
-                Defect::SkipL1Invalidation,
-                Side::Own,
-                Update::Shootdown(Shootdown::Page { space, page }),
-            ) => mmu.evict_page(*space, *page),
-            (Defect::KeepCombinedEntries, Side::Host, Update::Shootdown(shootdown)) => {
-                let host = mmu.dimension_mut().host_mut().expect("it is virtualized");
-                if shootdown.space() == host.space() {
-                    host.invalidate(*shootdown);
-                }
-            }
-            (Defect::IgnoreEscapeFilter, _, Update::Format(operation))
-                if is_escape(operation.downcast_ref()) => {}
-            (Defect::DropPagingInSegment, _, Update::Format(operation)) => {
-                if let Some(operation) = operation.downcast_ref() {
-                    self.note_segment(side, operation);
-                }
-                side.deliver(update, mmu);
-            }
-            (Defect::DropPagingInSegment, _, Update::Table(operation))
-                if self.loses(side, operation) => {}
-            (Defect::KeepShadowEntries, Side::Shadow, Update::Table(operation)) => {
-                keep_shadow_entry(operation, update, mmu);
-            }
-            (
-                Defect::StaleGapTolerantEntry,
-                Side::Own,
-                Update::Shootdown(Shootdown::Superpage { space, page, mode }),
-            ) => {
-                mmu.flush_first_level();
-                (0..mode.entry_pages()).for_each(|index| mmu.evict_page(*space, page.add(index)));
-            }
+        if let Some(operation) = update.operation()
+            && self.tampers(side, operation, mmu)
+        {
+            return;
+        }
+        match update {
+            Update::Shootdown(shootdown) if loses_part(self.defect, side, *shootdown, mmu) => {}
             _ => side.deliver(update, mmu),
         }
+    }
+}
+
+/// Does what is left of a shootdown, if the defect concerns it; returns whether it does.
+fn loses_part(defect: Defect, side: Side, shootdown: Shootdown, mmu: &mut Mmu) -> bool {
+    match (defect, side, shootdown) {
+        (Defect::SkipBitmapInvalidation, Side::Own, Shootdown::Bitmap { .. }) => true,
+        (Defect::KeepStaleFilter, Side::Own, Shootdown::Large { space, page, .. }) => {
+            is_perforated(mmu, space, page)
+        }
+        (Defect::SkipL1Invalidation, Side::Own, Shootdown::Page { space, page }) => {
+            mmu.evict_page(space, page);
+            true
+        }
+        (Defect::KeepCombinedEntries, Side::Host, _) => {
+            let host = mmu.dimension_mut().host_mut().expect("it is virtualized");
+            if shootdown.space() == host.space() {
+                host.invalidate(shootdown);
+            }
+            true
+        }
+        (Defect::StaleGapTolerantEntry, Side::Own, Shootdown::Superpage { space, page, mode }) => {
+            mmu.flush_first_level();
+            (0..mode.entry_pages()).for_each(|index| mmu.evict_page(space, page.add(index)));
+            true
+        }
+        _ => false,
     }
 }
 
@@ -223,20 +223,17 @@ fn is_perforated(mmu: &Mmu, space: SpaceId, page: VirtualPage) -> bool {
     pages.iter().any(|found| found.space == space && covers(found.page))
 }
 
-fn is_escape(operation: Option<&SegmentOperation>) -> bool {
-    matches!(operation, Some(SegmentOperation::Escape { .. }))
-}
-
 /// What is unmapped stays until something else is mapped there.
-fn keep_shadow_entry(operation: &TableOperation, update: &Update, mmu: &mut Mmu) {
-    match *operation {
-        TableOperation::Unmap { .. } => return,
-        TableOperation::Map { space, page, size, .. }
-            if mmu.dimension().look_at(space, page).is_some() =>
-        {
-            Side::Shadow.deliver(&TableOperation::Unmap { space, page, size }.into(), mmu);
+fn keeps_shadow_entry(operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
+    match operation.downcast_ref() {
+        Some(TableOperation::Unmap { .. }) => true,
+        Some(&TableOperation::Map { space, page, size, .. }) => {
+            if mmu.dimension().look_at(space, page).is_some() {
+                let unmap = TableOperation::Unmap { space, page, size };
+                Side::Shadow.deliver(&unmap.into(), mmu);
+            }
+            false
         }
-        _ => {}
+        _ => false,
     }
-    Side::Shadow.deliver(update, mmu);
 }

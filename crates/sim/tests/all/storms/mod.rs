@@ -9,10 +9,11 @@ mod segments;
 mod tampered;
 mod virtualized;
 
+use perforate_config::{Count, Given, read};
 use perforate_mmu::{TlbGeometry, allow};
-use perforate_os::{Defrag, HoleContent, Kernel, KhugepagedConfig, KsmConfig};
+use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Composition, Machine, MemorySnapshot, MemoryState, Past, PastOptions, SimError, System,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, SimError, System,
     SystemOptions, Wiring,
 };
 use perforate_types::{
@@ -34,6 +35,15 @@ const REGIONS: u64 = 6;
 pub const CHECKED_EVERY: u64 = 400;
 /// MADV_POPULATE_WRITE: the pages are touched at once.
 pub const POPULATE_WRITE: Advice = Advice::Other(23);
+
+/// What page faults do for 2MB pages.
+const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
+
+/// The memory that these options describe.
+fn memory_of(options: &[(&str, &str)]) -> MemoryState {
+    let given: Given = options.iter().copied().collect();
+    given.read::<MemoryOptions>().unwrap().resolve().unwrap()
+}
 
 /// splitmix64.
 pub struct Random(pub u64);
@@ -110,25 +120,26 @@ impl Storm {
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
         // Some end with a whole block below the hole bitmaps, some do not.
         let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
-        let memory = format!("{kilobytes}K");
-        let is_told = aged || snapshot.is_some();
-        let fragmentation = if is_told { "none" } else { &fragmentation };
-        let past = PastOptions {
-            age: aged.then_some("kernel-build,free=60%"),
-            faulty: (random.one_in(2) && snapshot.is_none()).then_some("uniform=0.1%"),
-            compaction: Some(["none", "background"][random.below(2) as usize]),
-            defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
-            swap: Some(["0", "4M", "16M"][random.below(3) as usize]),
-            zones: Some(["single", "x86"][random.below(2) as usize]).filter(|_| snapshot.is_none()),
-            ..PastOptions::default()
-        };
-        let mut memory = MemoryState::parse(Some(&memory), Some(fragmentation), Some(perforation))
-            .and_then(|memory| memory.with_past(Past::parse(past)?))
-            .and_then(|memory| match snapshot {
-                Some(snapshot) => memory.with_snapshot(snapshot),
-                None => Ok(memory),
-            })
-            .unwrap();
+        let (memory, is_told) = (format!("{kilobytes}K"), aged || snapshot.is_some());
+        let faulty = random.one_in(2) && snapshot.is_none();
+        let compaction = ["none", "background"][random.below(2) as usize];
+        let defrag = DEFRAG_MODES[random.below(5) as usize];
+        let swap = ["0", "4M", "16M"][random.below(3) as usize];
+        let zones = ["single", "x86"][random.below(2) as usize];
+        let mut memory = memory_of(&[
+            ("memory", &memory),
+            ("fragmentation", if is_told { "none" } else { &fragmentation }),
+            ("perforation", perforation),
+            ("age", if aged { "kernel-build,free=60%" } else { "none" }),
+            ("faulty", if faulty { "uniform=0.1%" } else { "none" }),
+            ("compaction", compaction),
+            ("defrag", defrag),
+            ("swap", swap),
+            ("zones", if snapshot.is_some() { "single" } else { zones }),
+        ]);
+        if let Some(snapshot) = snapshot {
+            memory = memory.with_snapshot(snapshot).unwrap();
+        }
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
             // Small filters take many pages for escaped.
             let bits = [256, 64, 16][Random(seed).below(3) as usize];
@@ -146,7 +157,7 @@ impl Storm {
         let mut system =
             System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
-        let contents = contents.parse().expect("valid");
+        let contents = read(&contents).expect("valid");
         let told =
             |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
         system.change(told).unwrap();
@@ -357,9 +368,12 @@ impl Storm {
     fn merge(&mut self) -> Result<(), SimError> {
         let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
         let max_page_sharing = 2 + self.random.below(20);
-        let config = KsmConfig { pages_to_scan, max_page_sharing };
+        let config = KsmConfig {
+            pages_to_scan: Count::new(pages_to_scan),
+            max_page_sharing: Count::new(max_page_sharing),
+        };
         self.system.change(|kernel, updates| {
-            kernel.set_ksm(config)?;
+            kernel.set_ksm(config);
             Ok(kernel.ksm_pass(updates))
         })?;
         Ok(())
@@ -373,14 +387,14 @@ impl Storm {
         }
         let limit = |random: &mut Random| [0, 100, 400, 511][random.below(4) as usize];
         let config = KhugepagedConfig {
-            pages_to_scan: 512 * (1 + self.random.below(8)),
-            max_ptes_none: limit(&mut self.random),
-            max_ptes_swap: limit(&mut self.random),
-            max_ptes_shared: limit(&mut self.random),
+            pages_to_scan: Count::new(512 * (1 + self.random.below(8))),
+            max_ptes_none: Count::new(limit(&mut self.random)),
+            max_ptes_swap: Count::new(limit(&mut self.random)),
+            max_ptes_shared: Count::new(limit(&mut self.random)),
             defrag: self.random.one_in(2),
         };
         self.system.change(|kernel, updates| {
-            kernel.set_khugepaged(config)?;
+            kernel.set_khugepaged(config);
             Ok(kernel.khugepaged_pass(updates))
         })?;
         Ok(())

@@ -8,7 +8,7 @@ use super::Random;
 
 /// Whether a scheme's page tables have segments beside them.
 pub fn has_segments(scheme: &Scheme) -> bool {
-    scheme.policy.starts_with("segment")
+    scheme.segments
 }
 
 /// Whether the hardware may take a page for escaped that is not: its filter holds some that are. Such

@@ -74,8 +74,8 @@ fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
 }
 
 impl Dimension for Tampered {
-    fn apply(&mut self, change: &dyn FormatOperation) {
-        self.inner.apply(change);
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.inner.apply(operation);
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {

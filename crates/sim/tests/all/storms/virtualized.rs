@@ -1,10 +1,9 @@
 //! How the host of a virtualized storm is set up.
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
-use perforate_os::Defrag;
-use perforate_sim::{Machine, MemoryState, Past, PastOptions};
+use perforate_sim::{Machine, MemoryState};
 
-use super::Random;
+use super::{DEFRAG_MODES, Random, memory_of};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -29,16 +28,19 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     let least = if aged { 48 } else { 20 };
     let megabytes =
         if random.one_in(2) { least } else { memory.memory_bytes / 3 * 4 / MEGABYTE + 64 };
-    let past = PastOptions {
-        age: aged.then_some("kernel-build,free=60%"),
-        faulty: random.one_in(3).then_some("uniform=0.1%"),
-        compaction: Some(["none", "background"][random.below(2) as usize]),
-        defrag: Some(Defrag::ALL[random.below(5) as usize].name()),
-        swap: Some(["0", "64M"][random.below(2) as usize]),
-        ..PastOptions::default()
-    };
-    let size = format!("{megabytes}M");
-    let host = MemoryState::parse(Some(&size), Some(fragmentation), Some(perforation))
-        .and_then(|host| host.with_past(Past::parse(past)?));
-    memory.host = Some(Box::new(host.unwrap()));
+    let faulty = random.one_in(3);
+    let compaction = ["none", "background"][random.below(2) as usize];
+    let defrag = DEFRAG_MODES[random.below(5) as usize];
+    let swap = ["0", "64M"][random.below(2) as usize];
+    let host = memory_of(&[
+        ("memory", &format!("{megabytes}M")),
+        ("fragmentation", fragmentation),
+        ("perforation", perforation),
+        ("age", if aged { "kernel-build,free=60%" } else { "none" }),
+        ("faulty", if faulty { "uniform=0.1%" } else { "none" }),
+        ("compaction", compaction),
+        ("defrag", defrag),
+        ("swap", swap),
+    ]);
+    memory.host = Some(Box::new(host));
 }

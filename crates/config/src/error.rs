@@ -1,0 +1,85 @@
+//! An option that is wrong.
+
+use std::fmt::{self, Display};
+
+use serde::de;
+
+use crate::words;
+
+/// Which option is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Keys on the way to it, outermost last.
+    path: Vec<String>,
+    problem: String,
+}
+
+impl ConfigError {
+    /// A problem with what is being read.
+    pub fn new(problem: impl Into<String>) -> Self {
+        Self { path: Vec::new(), problem: problem.into() }
+    }
+
+    /// The same, where what is being read is the value of a key.
+    #[must_use]
+    pub fn under(mut self, key: impl Into<String>) -> Self {
+        self.path.push(key.into());
+        self
+    }
+
+    /// A key that there is not: the nearest of those that there are, or all.
+    pub fn unknown_key(key: &str, known: &[&str]) -> Self {
+        Self::new(words::unknown(key, known))
+    }
+
+    /// Keys on the way to it, outermost first.
+    pub fn path(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.path.iter().rev().map(String::as_str)
+    }
+
+    /// The problem and what would be right, without the path.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
+impl Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path().collect::<Vec<_>>().join(": "))?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl de::Error for ConfigError {
+    fn custom<T: Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::new(format!("expected {expected}, not {found}"))
+    }
+
+    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(words::none_of(variant, expected))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        Self::unknown_key(field, expected)
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format!("{} is missing", words::kebab(field)))
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::new(format!("{} is given twice", words::kebab(field)))
+    }
+}

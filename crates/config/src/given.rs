@@ -1,0 +1,141 @@
+//! Options as they were given, before anybody knows what they mean.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+
+use crate::read::Written;
+use crate::{ConfigError, words};
+
+/// Texts by key, and groups of them: the settings of an experiment, the flags of a command line,
+/// the keyword arguments of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given(Vec<(String, Value)>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    Group(Given),
+}
+
+impl Given {
+    /// Adds an option.
+    pub fn insert(&mut self, key: impl Into<String>, text: impl Into<String>) {
+        self.0.push((key.into(), Value::Text(text.into())));
+    }
+
+    /// True if the option was given.
+    pub fn contains(&self, key: &str) -> bool {
+        self.0.iter().any(|(known, _)| words::same(known, key))
+    }
+
+    /// Puts all keys that begin with `NAME-` into a group of this name, without that beginning:
+    /// `host-memory` is `memory` of the group `host`.
+    #[must_use]
+    pub fn grouped(self, name: &str) -> Self {
+        let (mut group, mut others) = (Self::default(), Self::default());
+        for (key, value) in self.0 {
+            match words::kebab(&key).strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) {
+                Some(rest) => group.0.push((rest.to_owned(), value)),
+                None => others.0.push((key, value)),
+            }
+        }
+        if !group.0.is_empty() {
+            others.0.push((name.to_owned(), Value::Group(group)));
+        }
+        others
+    }
+
+    /// Takes out what is an option of `T`, and reads it.
+    ///
+    /// # Errors
+    /// A wrong value of one of them.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<T, ConfigError> {
+        let fields = fields::<T>();
+        let is_of_type = |key: &str| fields.iter().any(|field| words::same(field, key));
+        let all = std::mem::take(&mut self.0).into_iter();
+        let (own, others) = all.partition(|(key, _)| is_of_type(key));
+        self.0 = others;
+        Self(own).read()
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// A wrong value, or a key that `T` does not have.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        T::deserialize(Written::Group(self))
+    }
+
+    pub(crate) fn entries(&self) -> Vec<(&str, Written<'_>)> {
+        fn entry((key, value): &(String, Value)) -> (&str, Written<'_>) {
+            match value {
+                Value::Text(text) => (key, Written::Text(text)),
+                Value::Group(group) => (key, Written::Group(group)),
+            }
+        }
+        self.0.iter().map(entry).collect()
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Given {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(options: I) -> Self {
+        let text = |(key, text): (K, V)| (key.into(), Value::Text(text.into()));
+        Self(options.into_iter().map(text).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = Given;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("options such as key=value,key=value")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
+                let mut given = Given::default();
+                while let Some((key, text)) = map.next_entry::<String, String>()? {
+                    given.insert(key, text);
+                }
+                Ok(given)
+            }
+        }
+        deserializer.deserialize_map(Texts)
+    }
+}
+
+/// The fields that `T` reads, by all names they have; none if it is no struct.
+pub(crate) fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
+    struct Probe<'a>(&'a mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Probe<'_> {
+        type Error = ConfigError;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ConfigError> {
+            Err(de::Error::custom("only asked for its fields"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, ConfigError> {
+            *self.0 = fields;
+            self.deserialize_any(visitor)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+            option unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier
+            ignored_any
+        }
+    }
+
+    let mut fields: &'static [&'static str] = &[];
+    drop(T::deserialize(Probe(&mut fields)));
+    fields
+}

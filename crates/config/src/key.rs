@@ -1,0 +1,144 @@
+//! Descriptions of options for lists and help.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Address, Share, Size, given, words};
+
+/// An option, for lists and help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// How it is written.
+    pub name: String,
+    /// The form of its values: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
+    /// (`#[schemars(extend("form" = "FILE"))]`).
+    pub form: String,
+    /// The value where none is given; empty where one must be given or nothing stands for it.
+    pub default: String,
+    /// Its effect: the comment above the field.
+    pub help: String,
+}
+
+/// A word that an enum is written as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub name: String,
+    /// Its meaning: the comment above the variant.
+    pub help: String,
+}
+
+/// All words of an enum, in order.
+pub fn words_of<T: JsonSchema>() -> Vec<Word> {
+    let schema = SchemaSettings::default().into_generator().into_root_schema_for::<T>();
+    let variants = alternatives(schema.as_value()).into_iter().flatten();
+    let word = |variant: &Value| {
+        let name = variant.get("const")?.as_str()?.to_owned();
+        Some(Word { name, help: help(variant) })
+    };
+    variants.filter_map(word).collect()
+}
+
+/// All options of a struct, in the order of its fields.
+pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
+    let key = |(name, property): (String, Value)| Key {
+        name: words::kebab(&name),
+        form: match property.get("form").and_then(Value::as_str) {
+            Some(form) => form.to_owned(),
+            None => form(&property).into_owned(),
+        },
+        default: property.get("default").map_or(String::new(), |value| text_of(value, &property)),
+        help: help(&property),
+    };
+    properties::<T>().into_iter().map(key).collect()
+}
+
+/// Names and schemas of a struct's fields, in their order.
+pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Value)> {
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    // A field's other names are no properties.
+    let fields = given::fields::<T>().iter();
+    fields.filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone()))).collect()
+}
+
+/// The first paragraph of a comment.
+fn help(property: &Value) -> String {
+    let comment = property.get("description").and_then(Value::as_str).unwrap_or_default();
+    let first = comment.split("\n\n").next().unwrap_or_default();
+    first.replace('\n', " ").trim_end_matches('.').to_owned()
+}
+
+/// An optional value's schema is that of the value, or of nothing.
+fn alternatives(property: &Value) -> Option<&Vec<Value>> {
+    ["anyOf", "oneOf"].iter().find_map(|key| property.get(key)?.as_array())
+}
+
+fn form(property: &Value) -> Cow<'static, str> {
+    let number = |key: &str| property.get(key).and_then(Value::as_u64);
+    let words = listed_words(property);
+    if !words.is_empty() {
+        return words.join("|").into();
+    }
+    if let Some(of) = alternatives(property) {
+        let forms = of.iter().map(form).filter(|form| !form.is_empty());
+        return forms.collect::<Vec<_>>().join("|").into();
+    }
+    match property.get("format").and_then(Value::as_str) {
+        Some("size") => return "SIZE".into(),
+        Some("share") => return "S%".into(),
+        Some("address") => return "ADDRESS".into(),
+        Some("count") => {
+            return match (number("minimum"), number("maximum")) {
+                (Some(least), Some(most)) if most < u64::MAX => format!("{least}-{most}").into(),
+                _ => "N".into(),
+            };
+        }
+        _ => {}
+    }
+    let has_type = |name: &str| match property.get("type") {
+        Some(Value::String(one)) => one == name,
+        Some(Value::Array(all)) => all.iter().any(|one| one == name),
+        _ => false,
+    };
+    match () {
+        () if has_type("boolean") => "yes|no",
+        () if has_type("integer") || has_type("number") => "N",
+        () if has_type("object") => "KEY=VALUE,…",
+        () if has_type("string") => "TEXT",
+        () => "",
+    }
+    .into()
+}
+
+/// Words of an enum: in a list, or each with a comment of its own.
+fn listed_words(property: &Value) -> Vec<&str> {
+    let listed = property.get("enum").and_then(Value::as_array);
+    let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+    words.extend(property.get("const").and_then(Value::as_str));
+    words
+}
+
+/// A value as it is written, in the unit that its schema names.
+pub(crate) fn text_of(value: &Value, property: &Value) -> String {
+    let unit = property.get("format").and_then(Value::as_str);
+    match value {
+        Value::Null => "none".into(),
+        Value::Bool(truth) => if *truth { "yes" } else { "no" }.into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match (unit, number.as_u64(), number.as_f64()) {
+            (Some("size"), Some(bytes), _) => Size(bytes).to_string(),
+            (Some("address"), Some(address), _) => Address(address).to_string(),
+            (Some("share"), _, Some(share)) => Share::from_number(share).to_string(),
+            (_, None, Some(number)) => number.to_string(),
+            _ => number.to_string(),
+        },
+        Value::Array(_) | Value::Object(_) => String::new(),
+    }
+}

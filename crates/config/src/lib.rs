@@ -1,0 +1,41 @@
+//! Options, read and written in one way wherever they come from.
+//!
+//! A struct of options derives serde's traits and schemars' `JsonSchema`, which makes it [`Options`];
+//! that is all. From it come
+//! - reading: [`read`] takes `key=value,key=value` as a command line has it, [`Given`] texts by key
+//!   as experiment files and Python have them;
+//! - writing: [`write`] gives text that can be read again;
+//! - lists and help: [`keys`] says key, form, default and meaning, from the field itself and the
+//!   comment above it;
+//! - changes: [`Changes`] are some options of a struct, to be put over others.
+//!
+//! Values with a unit have a type and one grammar each: [`Size`], [`Count`], [`Share`],
+//! [`Address`]. Keys are written with `-` or `_`.
+//!
+//! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
+//! option as the user wrote it.
+
+mod changes;
+mod error;
+mod given;
+mod key;
+mod read;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod words;
+mod write;
+
+pub use changes::Changes;
+pub use error::ConfigError;
+pub use given::Given;
+pub use key::{Key, Word, keys, words_of};
+pub use read::read;
+pub use unit::{Address, Count, Share, Size};
+pub use words::nearest;
+pub use write::{write, write_changed};
+
+/// A struct or enum that can be read, written and listed.
+pub trait Options: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema {}
+
+impl<T: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema> Options for T {}

@@ -1,0 +1,83 @@
+//! Values with a unit: one type and one grammar for each.
+
+mod address;
+mod count;
+pub(crate) mod number;
+mod share;
+mod size;
+
+pub use address::Address;
+pub use count::Count;
+pub use share::Share;
+pub use size::Size;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error, Visitor};
+
+use crate::ConfigError;
+
+/// Reads a unit from its text, or from the number that a file has instead.
+pub(crate) fn deserialize<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = ConfigError>,
+{
+    deserializer.deserialize_any(UnitVisitor { expected, unit: std::marker::PhantomData })
+}
+
+struct UnitVisitor<T> {
+    expected: &'static str,
+    unit: std::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = ConfigError>> Visitor<'_> for UnitVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+/// Serde's and schemars' traits for a unit that has `FromStr` and `EXPECTED`.
+macro_rules! unit {
+    ($name:ident, $format:literal) => {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::unit::deserialize(deserializer, Self::EXPECTED)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["string", "number"], "format": $format })
+            }
+        }
+    };
+}
+use unit;

@@ -1,0 +1,89 @@
+//! Whole numbers as people write them.
+
+/// The units of counts: powers of 1000.
+const THOUSANDS: &[(&str, u64)] =
+    &[("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
+
+/// A count: `1000`, `1_000_000`, `2e6`, `10M`, `1.5G`.
+pub fn count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("expected a whole number such as 5000, 10M or 2e6, not {text:?}");
+    let (digits, unit) = split_unit(text);
+    let factor = match unit {
+        "" => 1,
+        _ => THOUSANDS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1,
+    };
+    scaled(digits, factor).ok_or_else(wrong)
+}
+
+/// A number and the letters after it.
+pub fn split_unit(text: &str) -> (&str, &str) {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    text.split_at(digits.len())
+}
+
+/// A number in digits, with `_` between them, a decimal point or a power of ten (`2e6`), times
+/// `factor`; `None` if the product is not whole or too large.
+pub fn scaled(text: &str, factor: u64) -> Option<u64> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || !is_number(exponent) {
+        return None;
+    }
+    let fraction = fraction.replace('_', "");
+    let digits = whole.replace('_', "") + &fraction;
+    let power = |exponent: u32| 10_u128.checked_pow(exponent);
+    let scale = power(exponent.parse().ok()?)?.checked_mul(factor.into())?;
+    let product = digits.parse::<u128>().ok()?.checked_mul(scale)?;
+    let divisor = power(fraction.len().try_into().ok()?)?;
+    if !product.is_multiple_of(divisor) {
+        return None;
+    }
+    (product / divisor).try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        for (text, number) in [
+            ("0", 0),
+            ("5000", 5000),
+            ("500k", 500_000),
+            ("10M", 10_000_000),
+            ("1_000_000", 1_000_000),
+            ("2e6", 2_000_000),
+            ("2.5e6", 2_500_000),
+            ("1.5G", 1_500_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(count(text), Ok(number), "{text}");
+        }
+        for wrong in [
+            "",
+            "M",
+            "1m",
+            "2X",
+            "-1",
+            "1.5",
+            "0.0001k",
+            "1é",
+            "e6",
+            "2e",
+            "2e-6",
+            "_1",
+            "1.",
+            ".5",
+            "99999999999999999999",
+            "1e30",
+            "1e99999999999",
+            "20000000T",
+            "nan",
+            "0x10",
+        ] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Sizes in bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::{number, unit};
+use crate::ConfigError;
+
+/// Units, largest first, and the powers of two that they are.
+const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+
+/// A size in bytes: `16G`, `64MiB`, `4KB`, `512B`. Units are powers of 1024; a number without one
+/// may be meant in any, and is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Size(pub u64);
+
+impl Size {
+    const EXPECTED: &'static str = "a size such as 64M or 4G";
+
+    /// So many bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+unit!(Size, "size");
+
+impl FromStr for Size {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let text = text.trim();
+        let wrong = || ConfigError::new(format!("expected {}, not {text:?}", Self::EXPECTED));
+        let (digits, unit) = number::split_unit(text);
+        let shift = match unit.to_ascii_uppercase().as_str() {
+            "" if digits == "0" => 0,
+            "" if number::scaled(digits, 1).is_some() => {
+                let problem = format!("{digits} has no unit: {digits}M or {digits}G?");
+                return Err(ConfigError::new(problem));
+            }
+            "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(wrong()),
+        };
+        number::scaled(digits, 1 << shift).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exact = |&&(_, shift): &&(&str, u32)| self.0.is_multiple_of(1 << shift);
+        match UNITS.iter().find(exact) {
+            _ if self.0 == 0 => f.write_str("0"),
+            Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes, printed) in [
+            ("4G", 4 << 30, "4G"),
+            ("4GiB", 4 << 30, "4G"),
+            ("512mb", 512 << 20, "512M"),
+            ("1.5G", 1536 << 20, "1536M"),
+            ("1T", 1 << 40, "1T"),
+            ("100B", 100, "100B"),
+            ("0", 0, "0"),
+        ] {
+            let size: Size = text.parse().unwrap();
+            assert_eq!((size.bytes(), size.to_string().as_str()), (bytes, printed), "{text}");
+            assert_eq!(printed.parse(), Ok(size));
+        }
+        for wrong in ["", "G", "4X", "-1G", "1.0001K", "99999999999999999999G", "99999999T"] {
+            let error = wrong.parse::<Size>().unwrap_err().to_string();
+            assert!(error.contains("expected a size such as 64M or 4G"), "{error}");
+        }
+        let error = "64".parse::<Size>().unwrap_err();
+        assert_eq!(error.to_string(), "64 has no unit: 64M or 64G?");
+    }
+}

@@ -1,0 +1,63 @@
+//! Keys and words: how they are spelled, and what is near to a wrong one.
+
+/// Keys are the same with `-` and `_`.
+pub fn same(one: &str, other: &str) -> bool {
+    kebab(one) == kebab(other)
+}
+
+/// A key as command lines have it.
+pub fn kebab(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+/// The known word that a wrong one most probably stands for.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |known: &&str| strsim::damerau_levenshtein(&kebab(word), &kebab(known));
+    let nearest = known.iter().min_by_key(|known| distance(known))?;
+    let is_near = distance(nearest) <= nearest.len().max(word.len()) / 3;
+    is_near.then_some(*nearest)
+}
+
+/// A sentence about a key that there is not.
+pub fn unknown(key: &str, known: &[&str]) -> String {
+    match nearest(key, known) {
+        Some(near) => format!("there is no {key:?}; did you mean {}?", kebab(near)),
+        None => format!("there is no {key:?}; there are {}", list(known, ", ")),
+    }
+}
+
+/// A sentence about a word that is none of those that can be.
+pub fn none_of(word: &str, known: &[&str]) -> String {
+    let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
+    let known = match all {
+        0 | 1 => last.to_owned(),
+        _ => format!("{} or {last}", list(&known[..all - 1], ", ")),
+    };
+    format!("expected {known}, not {word:?}")
+}
+
+fn list(words: &[&str], separator: &str) -> String {
+    words.iter().map(|word| kebab(word)).collect::<Vec<_>>().join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_keys_name_the_nearest() {
+        let known = ["portion", "holes", "max_ptes_none"];
+        let near = |word| nearest(word, &known);
+        assert_eq!(near("porton"), Some("portion"));
+        assert_eq!(near("hoels"), Some("holes"));
+        assert_eq!(near("max-pte-none"), Some("max_ptes_none"));
+        assert_eq!(near("degree"), None);
+        assert_eq!(near(""), None);
+        assert_eq!(
+            unknown("x", &known),
+            "there is no \"x\"; there are portion, holes, max-ptes-none"
+        );
+        assert_eq!(unknown("hole", &known), "there is no \"hole\"; did you mean holes?");
+        assert_eq!(none_of("c", &["a", "b"]), "expected a or b, not \"c\"");
+    }
+}

@@ -1,0 +1,90 @@
+//! How memory is to be aged.
+
+use std::fmt;
+
+use perforate_config::{Share, write};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How memory is aged: a preset, and if wanted a target at which it stops earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ageing {
+    /// Kind of past use.
+    #[serde(alias = "desktop-day", alias = "kernel-build", alias = "weeks")]
+    pub preset: AgeingPreset,
+    /// Stops once this share of the free memory is of no use for 2MB blocks (Linux's unusable free
+    /// index at order 9) and memory was filled once.
+    #[serde(default, rename(deserialize = "unusable"))]
+    pub target_unusable: Option<Share>,
+    /// Share of memory that is free at the end: page cache is dropped for it, oldest first. Without
+    /// it memory stays as full as it got.
+    #[serde(default, rename(deserialize = "free"))]
+    pub free_share: Option<Share>,
+}
+
+/// Kinds of use that memory has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgeingPreset {
+    /// A day at a desk: memory was filled once with cached files, little kernel data.
+    DesktopDay,
+    /// A kernel was built: four times memory was allocated, free memory depleted (P §III.C).
+    KernelBuild,
+    /// Weeks of builds and backups: ten times memory was allocated, much slab.
+    Weeks,
+}
+
+impl AgeingPreset {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::DesktopDay, Self::KernelBuild, Self::Weeks];
+}
+
+impl fmt::Display for AgeingPreset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self))
+    }
+}
+
+impl From<AgeingPreset> for Ageing {
+    fn from(preset: AgeingPreset) -> Self {
+        Self { preset, target_unusable: None, free_share: None }
+    }
+}
+
+impl fmt::Display for Ageing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.preset.fmt(f)?;
+        if let Some(share) = self.target_unusable {
+            write!(f, ",unusable={share}")?;
+        }
+        self.free_share.map_or(Ok(()), |share| write!(f, ",free={share}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+
+    use super::*;
+
+    #[test]
+    fn ageing_is_a_preset_and_where_it_ends() {
+        for preset in AgeingPreset::ALL {
+            assert_eq!(read(&preset.to_string()), Ok(Ageing::from(preset)));
+        }
+        let text = "weeks,unusable=90%,free=25%";
+        assert_eq!(read::<Ageing>(text).unwrap().to_string(), text);
+        for (text, problem) in [
+            ("years", "there is no \"years\"; there are preset, desktop-day, kernel-build, weeks"),
+            ("weeks,unusable=2", "unusable: expected a share from 0% to 100%, not \"2\""),
+            ("weeks,unsable=2%", "there is no \"unsable\"; did you mean unusable?"),
+            ("weeks,free=1%,free=2%", "free is given twice"),
+            ("weeks,kernel-build", "preset is given twice"),
+            ("free=1%", "preset is missing"),
+        ] {
+            let error = read::<Ageing>(text).unwrap_err().to_string();
+            assert!(error.starts_with(problem), "{error}");
+        }
+    }
+}

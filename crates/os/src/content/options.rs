@@ -1,0 +1,102 @@
+//! Options of synthetic contents.
+
+use std::fmt;
+
+use perforate_config::{ConfigError, Share, write};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::space::REGION_PAGES;
+
+/// Synthetic contents: which pages are zero, which have a content out of a common pool, and which
+/// have one of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContentDistribution {
+    /// Share of all pages that are zero.
+    pub zero: Share,
+    /// Share of all pages whose content is drawn from the pool. A draw that no other page has drawn
+    /// as well has no duplicate after all.
+    pub duplicate: Share,
+    /// Contents in the pool, which all programs share. 0 without duplicates.
+    pub distinct: u64,
+    /// Share of the 2MB regions in which all zero and duplicate pages lie. Programs differ in which
+    /// regions these are.
+    pub regions: Share,
+    /// Zero and duplicate pages come in aligned runs of this many pages with successive contents
+    /// (files in a page cache, buffers): a power of two up to 512.
+    pub run: u64,
+    /// Seed of the draws.
+    pub seed: u64,
+}
+
+impl Default for ContentDistribution {
+    fn default() -> Self {
+        let (zero, duplicate, regions) = (Share::NONE, Share::NONE, Share::WHOLE);
+        Self { zero, duplicate, distinct: 0, regions, run: 1, seed: 0 }
+    }
+}
+
+impl ContentDistribution {
+    /// Checks that it does not contradict itself.
+    ///
+    /// # Errors
+    /// The contradiction, and what would be right.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let together = self.zero.value() + self.duplicate.value();
+        let percent = (together * 1e11).round() / 1e9;
+        // Shares are written in percent, so their binary sums may be a trifle off.
+        let exceeds = |limit: f64| together > limit + 1e-9;
+        let problem = match (self.duplicate > Share::NONE, self.distinct) {
+            _ if exceeds(1.0) => format!("zero and duplicate are {percent}% together"),
+            _ if exceeds(self.regions.value()) => format!(
+                "{percent}% zero and duplicate pages do not fit into {} of the regions",
+                self.regions
+            ),
+            (true, 0) => "duplicate pages need at least one distinct content".into(),
+            (false, 1..) => "distinct contents without duplicate pages".into(),
+            (_, distinct) if distinct >> 48 > 0 => {
+                format!("distinct={distinct} is not below 2^48")
+            }
+            _ if !self.run.is_power_of_two() || self.run > REGION_PAGES => {
+                format!("run={} is not a power of two from 1 to 512 pages", self.run)
+            }
+            _ => return Ok(()),
+        };
+        Err(ConfigError::new(problem))
+    }
+}
+
+impl fmt::Display for ContentDistribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+
+    use super::*;
+
+    #[test]
+    fn wrong_contents_are_explained() {
+        for (text, reason) in [
+            ("zero=60%,duplicate=50%,distinct=1", "zero and duplicate are 110% together"),
+            ("zero=41%,regions=40%", "41% zero and duplicate pages do not fit into 40%"),
+            ("duplicate=1%", "duplicate pages need at least one distinct content"),
+            ("zero=1%,distinct=4", "distinct contents without duplicate pages"),
+            ("duplicate=1%,distinct=281474976710656", "is not below 2^48"),
+            ("zero=1%,run=3", "run=3 is not a power of two"),
+            ("zero=1%,run=1024", "run=1024 is not a power of two from 1 to 512 pages"),
+        ] {
+            let error = read::<ContentDistribution>(text).unwrap().check().expect_err(text);
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+        // 0.1 + 0.2 is more than 0.3 in binary.
+        let text = "zero=10%,duplicate=20%,distinct=7,regions=30%,run=8,seed=3";
+        let contents: ContentDistribution = read(text).unwrap();
+        assert_eq!(contents.check(), Ok(()));
+        assert_eq!(contents.to_string(), text);
+    }
+}

@@ -1,0 +1,59 @@
+//! Options of injected fragmentation.
+
+use perforate_config::Share;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Distribution, Fragmentation};
+
+/// Options of [`Fragmentation`]: `portion=50%,holes=25%,clustered`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FragmentationOptions {
+    /// Share of the 2MB regions that are fragmented.
+    portion: Share,
+    /// Share of the sub-pages of these that are somebody else's.
+    holes: Option<Share>,
+    /// Place of the holes: one run, or anywhere.
+    #[serde(alias = "clustered", alias = "dispersed")]
+    distribution: Option<Distribution>,
+    /// Share of the 2MB regions without any frame for a 2MB page.
+    #[serde(default)]
+    unusable: Share,
+    /// Data of the program at the holes (in other frames), or none.
+    #[serde(default, alias = "allocated", alias = "unallocated")]
+    allocation: Allocation,
+}
+
+#[derive(Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Allocation {
+    #[default]
+    Allocated,
+    Unallocated,
+}
+
+impl TryFrom<FragmentationOptions> for Fragmentation {
+    type Error = &'static str;
+
+    fn try_from(options: FragmentationOptions) -> Result<Self, &'static str> {
+        let FragmentationOptions { portion, holes, distribution, unusable, allocation } = options;
+        let allocated = allocation == Allocation::Allocated;
+        if portion.value() + unusable.value() > 1.0 {
+            return Err("portion and unusable are more than 100% together");
+        }
+        if unusable > Share::NONE && !allocated {
+            return Err("regions that are unusable cannot have unallocated holes");
+        }
+        let (hole_share, distribution) = match (holes, distribution) {
+            (None, _) if portion > Share::NONE => return Err("holes is missing"),
+            (_, None) if portion > Share::NONE => {
+                return Err("clustered or dispersed is missing");
+            }
+            (holes, distribution) => {
+                (holes.unwrap_or_default(), distribution.unwrap_or(Distribution::Clustered))
+            }
+        };
+        Ok(Self { portion, unusable, hole_share, distribution, allocated })
+    }
+}

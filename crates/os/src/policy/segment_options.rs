@@ -1,0 +1,87 @@
+//! Options of the policy "segment".
+
+use perforate_config::{Address, ConfigError, Count, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{SegmentRule, SmallPages};
+
+/// Conditions for a direct segment (D §II.B: a primary region).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SegmentOptions {
+    /// Least size of an area that becomes a segment.
+    ///
+    /// Our choice: what 4KB entries of a 512-entry second-level TLB reach is 2MB; 64MB are far
+    /// beyond.
+    pub min: Size,
+    /// Pages outside the segment (2m: as thp).
+    pub pages: SmallPages,
+    /// Move things for it at the first touch, not only later.
+    pub compact: bool,
+    /// BASE of the segment; with limit, it is exactly there.
+    pub base: Option<Address>,
+    /// LIMIT of the segment, the first byte after it.
+    ///
+    /// Where it is equal to BASE, there is no segment (D §III).
+    pub limit: Option<Address>,
+    /// Most pages that escape: faulty frames, guard pages.
+    ///
+    /// D §V: up to 16 cost almost nothing with a filter of 256 bits.
+    pub escapes: Count,
+}
+
+impl SegmentOptions {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        min: Size(64 << 20),
+        pages: SmallPages::Size4K,
+        compact: false,
+        base: None,
+        limit: None,
+        escapes: Count::new(16),
+    };
+
+    /// The rule for the kernel.
+    ///
+    /// # Errors
+    /// Options that contradict each other.
+    pub(super) fn rule(&self) -> Result<SegmentRule, ConfigError> {
+        let Self { min, compact, escapes, .. } = *self;
+        if min.bytes() == 0 {
+            return Err(ConfigError::new("is more than 0").under("min"));
+        }
+        let bounds = self.bounds()?;
+        let (min_bytes, faulty_pages) = (min.bytes(), escapes.get());
+        Ok(SegmentRule { min_bytes, compacts: compact, faulty_pages, bounds })
+    }
+
+    fn bounds(&self) -> Result<Option<(u64, u64)>, ConfigError> {
+        for (key, address) in [("base", self.base), ("limit", self.limit)] {
+            let is_page = |address: &Address| address.0 % 4096 == 0 && address.0 <= 1 << 47;
+            if let Some(address) = address.filter(|address| !is_page(address)) {
+                let expected = "expected the address of a page such as 0x7f0000200000";
+                return Err(ConfigError::new(format!("{expected}, not {address}")).under(key));
+            }
+        }
+        match (self.base, self.limit) {
+            (None, None) => Ok(None),
+            (Some(base), Some(limit)) if limit < base => {
+                Err(ConfigError::new(format!("limit {limit} is less than base {base}")))
+            }
+            (Some(base), Some(limit)) => Ok(Some((base.0, limit.0))),
+            (Some(_), None) => {
+                Err(ConfigError::new("base needs limit, the first byte after the segment"))
+            }
+            (None, Some(_)) => {
+                Err(ConfigError::new("limit needs base, the first byte of the segment"))
+            }
+        }
+    }
+}
+
+impl Default for SegmentOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,81 @@
+//! Options of the policy "gap-tolerant".
+
+use perforate_config::{ConfigError, Count, Size};
+use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{SmallPages, SuperpageRule};
+
+const LEAST_BLOCKS: u64 = SUPERPAGE_BLOCKS as u64;
+const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
+
+/// Conditions for the slices that superpages are made of (G §3.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SuperpageOptions {
+    /// Usable B-blocks a slice must have (G: 32 or 33).
+    ///
+    /// The mechanism works with 32; the text's "more than half" (G §3.8) is 33.
+    pub least_blocks: Count<LEAST_BLOCKS, MOST_BLOCKS>,
+    /// Field BS of GTPTCR, if not the scheme's: B-blocks of 32KB, 64KB or 128KB.
+    pub bs: Option<Count<3, 5>>,
+    /// Field P of GTPTCR, if not the scheme's: two superpages in an entry.
+    pub paired: Option<bool>,
+    /// First byte of memory that slices may take.
+    pub from: Size,
+    /// First byte after the memory that slices may take, if not all.
+    pub to: Option<Size>,
+    /// Pages of the rest of memory (2m cannot be had beside GT-PDEs).
+    pub pages: SmallPages,
+}
+
+impl SuperpageOptions {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        least_blocks: Count::new(LEAST_BLOCKS),
+        bs: None,
+        paired: None,
+        from: Size(0),
+        to: None,
+        pages: SmallPages::Size4K,
+    };
+
+    /// The rule for the kernel.
+    ///
+    /// # Errors
+    /// Options that contradict each other.
+    pub(super) fn rule(&self) -> Result<SuperpageRule, ConfigError> {
+        let wrong = |key: &str, problem: &str| Err(ConfigError::new(problem).under(key));
+        if self.pages == SmallPages::Size2M {
+            let reason = "an address space has either 2MB-page PDEs or GT-PDEs, never both (GTPTCR, \
+                          G §3.7): expected 4k";
+            return wrong("pages", reason);
+        }
+        for (key, size) in [("from", Some(self.from)), ("to", self.to)] {
+            if size.is_some_and(|size| !size.bytes().is_multiple_of(4096)) {
+                return wrong(key, "is a multiple of 4K");
+            }
+        }
+        let (from, to) = (self.from.bytes() / 4096, self.to.map(|to| to.bytes() / 4096));
+        let within = match to {
+            Some(to) if to <= from => {
+                return wrong("to", "is more than from: no slice lies between them");
+            }
+            None if from == 0 => None,
+            to => Some(from..to.unwrap_or(u64::MAX)),
+        };
+        Ok(SuperpageRule {
+            least_blocks: self.least_blocks.get() as u32,
+            within,
+            block_order: self.bs.map(Count::get),
+            paired: self.paired,
+        })
+    }
+}
+
+impl Default for SuperpageOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

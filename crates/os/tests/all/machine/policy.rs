@@ -1,0 +1,26 @@
+//! Policies by name, with options where a test wants some: `perforated:holes=lazy`.
+
+use perforate_config::{ConfigError, read};
+use perforate_os::{BasePages, GapTolerant, Huge1G, Perforated, Policy, SegmentPolicy, Thp};
+use serde::de::DeserializeOwned;
+
+pub fn policy(text: &str) -> Box<dyn Policy> {
+    let (name, options) = text.split_once(':').unwrap_or((text, "default"));
+    match name {
+        "base-pages" => Box::new(BasePages),
+        "thp" => Box::new(Thp::new("thp")),
+        "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
+        "huge-1g" => Box::new(Huge1G),
+        "perforated" => made(options, Perforated::new),
+        "gap-tolerant" => made(options, GapTolerant::new),
+        "segment" => made(options, SegmentPolicy::new),
+        _ => panic!("no policy {text}"),
+    }
+}
+
+fn made<O: DeserializeOwned, P: Policy + 'static>(
+    options: &str,
+    make: fn(O) -> Result<P, ConfigError>,
+) -> Box<dyn Policy> {
+    Box::new(read(options).and_then(make).expect(options))
+}

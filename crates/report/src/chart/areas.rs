@@ -1,0 +1,115 @@
+//! Stacked areas over instructions.
+
+use serde_json::{Value, json};
+
+use super::{Axis, Series, colour, labels, legend, visible};
+use crate::format::{compact, ratio};
+
+/// More samples than this cannot be told apart.
+const MOST_SAMPLES: usize = 200;
+
+/// A chart of stacked areas.
+pub(crate) struct Areas<'a> {
+    pub series: &'a [Series],
+    /// Place on the horizontal axis and one value per series.
+    pub samples: Vec<(f64, Vec<f64>)>,
+    /// Largest values of both axes, so that charts beside each other can be compared.
+    pub top: (f64, f64),
+    pub value: Axis<'a>,
+}
+
+impl Areas<'_> {
+    pub fn spec(&self) -> Value {
+        let samples = thinned(&self.samples);
+        let step = samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max);
+        let rows: Vec<Value> = samples.iter().map(|sample| self.row(sample)).collect();
+        let place = Axis { label: "instructions", suffix: "" };
+        let x = json!({
+            "field": "x", "type": "quantitative", "title": place.label, "axis": place.spec(60),
+            "scale": {"domain": [0.0, self.top.0.max(1.0)], "nice": false},
+        });
+        let y = json!({
+            "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
+            "axis": self.value.upright(), "scale": {"domain": [0.0, self.top.1], "nice": false},
+        });
+        json!({
+            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
+            "data": {"values": rows},
+            "params": [{"name": "order", "value": labels(self.series)}],
+            "height": 170,
+            "layer": [
+                {
+                    "transform": [
+                        {"calculate": "order", "as": "series"},
+                        {"flatten": ["series", "values"], "as": ["series", "value"]},
+                        visible(),
+                        {"calculate": "indexof(order, datum.series)", "as": "number"},
+                    ],
+                    "mark": {"type": "area", "stroke": "var(--card)", "strokeWidth": 0.6, "line": false},
+                    "encoding": {
+                        "x": x, "y": y, "color": colour(self.series),
+                        "order": {"field": "number", "type": "quantitative"},
+                    },
+                },
+                // Strips around the samples, which are seen at the pointer only.
+                {
+                    "transform": [
+                        {"calculate": format!("max(0, datum.x - {:e})", step / 2.0), "as": "from"},
+                        {"calculate": format!("min({:e}, datum.x + {:e})", self.top.0.max(1.0), step / 2.0), "as": "to"},
+                    ],
+                    "mark": {"type": "rect", "fill": "transparent"},
+                    "encoding": {
+                        "x": {"field": "from", "type": "quantitative", "title": place.label}, "x2": {"field": "to"},
+                        "y": {"value": 0}, "y2": {"value": "height"},
+                        "tooltip": [{"field": "at", "title": place.label}, {"field": "text", "title": "in all"}],
+                    },
+                },
+            ],
+        })
+    }
+
+    /// One sample, with all series as text from the top of the stack down.
+    fn row(&self, sample: &(f64, Vec<f64>)) -> Value {
+        let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
+        let line =
+            |(series, value): (&Series, &f64)| format!("\n{}: {}", series.label, ratio(*value));
+        let lines = self.series.iter().zip(&values).rev().map(line);
+        let sum: f64 = values.iter().sum();
+        json!({
+            "x": sample.0, "values": values, "at": compact(sample.0),
+            "text": std::iter::once(format!("{} {}", ratio(sum), self.value.label)).chain(lines).collect::<String>(),
+        })
+    }
+}
+
+fn value(sample: &(f64, Vec<f64>), index: usize) -> f64 {
+    sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
+}
+
+/// Averages of neighbouring samples, at most [`MOST_SAMPLES`] of them.
+fn thinned(samples: &[(f64, Vec<f64>)]) -> Vec<(f64, Vec<f64>)> {
+    let group = samples.len().div_ceil(MOST_SAMPLES).max(1);
+    let average = |group: &[(f64, Vec<f64>)]| {
+        let count = group.len() as f64;
+        let series = group.iter().map(|sample| sample.1.len()).max().unwrap_or(0);
+        let mean = |index| group.iter().map(|sample| value(sample, index)).sum::<f64>() / count;
+        (group[group.len() - 1].0, (0..series).map(mean).collect())
+    };
+    samples.chunks(group).map(average).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_averages_neighbours() {
+        // 400 samples: pairs (0,1), (2,3), …: the first average is 0.5 at place 1.
+        let samples: Vec<(f64, Vec<f64>)> =
+            (0..400).map(|index| (index as f64, vec![index as f64])).collect();
+        let thin = thinned(&samples);
+        assert_eq!(thin.len(), 200);
+        assert_eq!(thin[0], (1.0, vec![0.5]));
+        assert!(thinned(&[]).is_empty());
+    }
+}

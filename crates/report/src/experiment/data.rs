@@ -1,0 +1,104 @@
+//! The data below an experiment's chart: a row for every point.
+
+use super::chart::Drawn;
+use super::record::{AxisForm, Point};
+use super::show::Show;
+use super::{Curve, ExperimentResult};
+use crate::html::{Cell, Grid, Heading};
+
+/// A column after curve and place.
+struct Column {
+    name: &'static str,
+    form: Form,
+    value: fn(&Point) -> Option<f64>,
+}
+
+/// What the numbers of a column are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A value of the curve.
+    Value,
+    /// A difference of such values.
+    Width,
+    Share,
+    Count,
+}
+
+const COLUMNS: &[Column] = &[
+    Column { name: "value", form: Form::Value, value: |point| point.known() },
+    Column { name: "low", form: Form::Value, value: |point| point.low },
+    Column { name: "high", form: Form::Value, value: |point| point.high },
+    Column { name: "confidence", form: Form::Share, value: |point| point.confidence },
+    Column { name: "runs", form: Form::Count, value: |point| point.runs },
+    Column { name: "drawn", form: Form::Value, value: |point| point.drawn },
+    Column { name: "± 95 %", form: Form::Width, value: |point| point.drawn_half_width_95 },
+    Column { name: "draws", form: Form::Count, value: |point| point.draws },
+];
+
+impl Column {
+    fn heading(&self, show: Option<Show>) -> Heading {
+        let unit = match self.form {
+            Form::Value | Form::Width => show.and_then(Show::unit),
+            Form::Share => Some("%"),
+            Form::Count => None,
+        };
+        unit.map_or_else(|| self.name.into(), |unit| Heading::with_unit(self.name, unit))
+    }
+
+    fn cell(&self, show: Show, point: &Point) -> Cell {
+        let show = match self.form {
+            // A width has no 1 to start from.
+            Form::Width if show == Show::Gain => Show::Percent,
+            Form::Value | Form::Width => show,
+            Form::Share => Show::Percent,
+            Form::Count => Show::Number,
+        };
+        Cell::value((self.value)(point).map(|value| show.shown(value)), show.writer())
+    }
+}
+
+/// All points of these curves; columns that are empty throughout are left out.
+pub(super) fn table(result: &ExperimentResult, curves: &[Drawn<'_>], first: Show) -> Grid {
+    let points = || curves.iter().flat_map(|drawn| &drawn.curve.points);
+    let columns: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|column| points().any(|point| (column.value)(point).is_some()))
+        .collect();
+    // How all curves are written; none where they differ.
+    let unit = curves.iter().all(|drawn| drawn.curve.show == first).then_some(first);
+    let has_verdicts = points().any(|point| point.agrees.is_some());
+    let mut head = vec!["curve".into(), axis(result)];
+    head.extend(columns.iter().map(|column| column.heading(unit)));
+    head.extend(has_verdicts.then(|| "agree".into()));
+    head.extend(unit.is_none().then(|| "unit".into()));
+    let row = |curve: &Curve, point: &Point| {
+        let mut row = vec![Cell::text(&curve.label), place(result, point)];
+        row.extend(columns.iter().map(|column| column.cell(curve.show, point)));
+        let words = point.agrees.map_or("", |agrees| if agrees { "yes" } else { "no" });
+        row.extend(has_verdicts.then(|| Cell::text(words)));
+        row.extend(unit.is_none().then(|| Cell::text(curve.show.unit().unwrap_or_default())));
+        row
+    };
+    let rows = curves.iter().map(|drawn| drawn.curve);
+    let rows = rows.flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
+    Grid { head, rows: rows.map(|(curve, point)| row(curve, point)).collect() }
+}
+
+fn axis(result: &ExperimentResult) -> Heading {
+    let label = result.header.axis_label.as_str();
+    let label = if label.is_empty() { "place" } else { label };
+    match result.header.axis_form {
+        AxisForm::Share => Heading::with_unit(label, "%"),
+        AxisForm::Number | AxisForm::Places => label.into(),
+    }
+}
+
+fn place(result: &ExperimentResult, point: &Point) -> Cell {
+    match (&point.place, point.x) {
+        (None, Some(x)) => {
+            let show = result.header.axis_form.show();
+            Cell::value(Some(show.shown(x)), show.writer())
+        }
+        _ => Cell::text(&result.place_text(point)),
+    }
+}

@@ -1,0 +1,141 @@
+//! Experiments for the terminal.
+
+use super::claim::{Claim, Verdict, interval_text};
+use super::record::Point;
+use super::tally::{PaperTally, Tally, claims, papers};
+use super::{Curve, ExperimentResult};
+use crate::format::MISSING;
+use crate::text::{Column, blocks, columns as table, cut, wrapped};
+
+/// Columns before what belongs to a claim.
+const INDENT: usize = 10;
+/// Most rows of a block; of more points every second, third, … is shown.
+const ROWS: usize = 24;
+/// More experiments than these are shown by their claims alone.
+const MOST_IN_FULL: usize = 3;
+/// Widest label of a curve or of a place.
+const LABEL: usize = 24;
+
+/// Claims with their verdicts as text, at most `columns` (100 or more) characters wide; values of
+/// the curves, too, where there are a few experiments only.
+pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String {
+    let in_full = results.len() <= MOST_IN_FULL;
+    let one = |result| one(result, columns, in_full);
+    let mut text = results.iter().map(one).collect::<Vec<_>>().join("\n");
+    let tally = Tally::of(claims(results));
+    if tally.total() > 0 {
+        text += &format!("\nclaims: {}, of {}\n\n", tally.text(), tally.total());
+        text += &tallies(&papers(results), columns);
+        text += &unexplained(results).map_or_else(String::new, |line| wrapped("", &line, columns));
+    }
+    text
+}
+
+/// Verdicts by paper.
+fn tallies(papers: &[PaperTally], columns: usize) -> String {
+    let column = |name: &str, cell: &dyn Fn(&PaperTally) -> String| {
+        Column::numbers(name, papers.iter().map(cell).collect())
+    };
+    let all = [
+        Column::texts("", papers.iter().map(|paper| paper.name.clone()).collect()),
+        column("claims", &|paper| paper.tally.total().to_string()),
+        column("reproduced", &|paper| paper.tally.reproduced.to_string()),
+        column("direction", &|paper| paper.tally.same_direction.to_string()),
+        column("not", &|paper| paper.tally.not_reproduced.to_string()),
+        column("ids wholly", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
+    ];
+    table(&all, columns)
+}
+
+/// Says so where a full run differs from a paper and its file has no explanation.
+fn unexplained(results: &[ExperimentResult]) -> Option<String> {
+    let full = results.iter().filter(|result| !result.header.quick);
+    let claims = full.flat_map(|result| &result.claims);
+    let lacks = |claim: &&Claim| {
+        claim.verdict == Verdict::NotReproduced
+            && claim.explanation_text().or(claim.note_text()).is_none()
+    };
+    let count = claims.filter(lacks).count();
+    (count > 0).then(|| format!("not reproduced and not explained in their file: {count}"))
+}
+
+fn one(result: &ExperimentResult, columns: usize, in_full: bool) -> String {
+    let header = &result.header;
+    let source = match header.source.as_str() {
+        "" => String::new(),
+        source => format!(" ({source})"),
+    };
+    let quick = if header.quick { ", quick" } else { "" };
+    let head = format!("{}: {}{source}{quick}", header.experiment, header.title);
+    let mut text = wrapped("", &head, columns);
+    if in_full {
+        let about = result.statistics_text().into_iter().chain(result.agreement_text());
+        text.extend(about.map(|line| wrapped("", &line, columns)));
+        text += &values(result, columns);
+        text.push('\n');
+    }
+    text.extend(result.claims.iter().map(|claim| claim_text(claim, columns, in_full)));
+    let notes = header.notes.iter().filter(|_| in_full);
+    text.extend(notes.map(|note| wrapped("note: ", note, columns)));
+    text
+}
+
+/// All curves over the axis, in as many blocks as their widths need.
+fn values(result: &ExperimentResult, columns: usize) -> String {
+    let mut rows: Vec<&Point> = Vec::new();
+    for point in result.curves.iter().flat_map(|curve| &curve.points) {
+        if point.on_axis && !rows.iter().any(|row| is_same_place(row, point)) {
+            rows.push(point);
+        }
+    }
+    if rows.is_empty() {
+        return "\nNo points were measured.\n".to_owned();
+    }
+    let stride = rows.len().div_ceil(ROWS);
+    let rows: Vec<&Point> = rows.into_iter().step_by(stride).collect();
+    let places = rows.iter().map(|point| cut(&result.place_text(point), LABEL)).collect();
+    let curve = |curve: &Curve| {
+        let cells = rows.iter().map(|row| cell(curve, row)).collect();
+        Column::broken_at(LABEL, &cut(&curve.label, LABEL), cells)
+    };
+    let curves: Vec<Column> = result.curves.iter().map(curve).collect();
+    let axis = Column::texts(&cut(&result.header.axis_label, LABEL), places);
+    blocks(&axis, &curves, columns).iter().map(|block| format!("\n{block}")).collect()
+}
+
+fn is_same_place(one: &Point, other: &Point) -> bool {
+    one.x == other.x && one.place == other.place
+}
+
+/// Value and interval of a curve where `row` is.
+fn cell(curve: &Curve, row: &Point) -> String {
+    let Some(point) = curve.points.iter().find(|point| is_same_place(point, row)) else {
+        return MISSING.to_owned();
+    };
+    let interval = interval_text(curve.show, point.low, point.high)
+        .map_or_else(String::new, |interval| format!(" ({interval})"));
+    let differs = point.agrees == Some(false);
+    let mark = if differs { " ≠" } else { "" };
+    let drawn = point.drawn.filter(|_| differs);
+    let drawn =
+        drawn.map_or_else(String::new, |drawn| format!(" drawn {}", curve.show.text(drawn)));
+    format!("{}{mark}{drawn}{interval}", curve.show.text_or_missing(point.value))
+}
+
+fn claim_text(claim: &Claim, columns: usize, with_note: bool) -> String {
+    let margin = " ".repeat(INDENT);
+    let id = format!("  {} ", claim.id);
+    let mut text = wrapped(&format!("{id:<INDENT$}"), &claim.statement, columns);
+    let interval = claim.interval_text().map_or_else(String::new, |text| format!(" ({text})"));
+    let ours = format!("ours {}{interval}", claim.ours_text());
+    let paper = format!("paper {}", claim.paper_text());
+    text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", claim.verdict.text());
+    if let Some(note) = claim.note.as_deref().filter(|_| with_note) {
+        text += &wrapped(&margin, note, columns);
+    }
+    if claim.verdict == Verdict::NotReproduced {
+        let why = claim.explanation_text().unwrap_or("not explained in its file");
+        text += &wrapped(&format!("{margin}why: "), why, columns);
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! Figures: a chart with a caption and the data it was drawn from.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::page::Page;
+use super::table::{Grid, all};
+
+/// More pictures of one kind than this are folded away.
+const MOST_OPEN: usize = 12;
+
+/// A chart with a caption and the data it was drawn from.
+pub(crate) struct Figure {
+    /// Anchor on the page.
+    pub id: String,
+    /// Name of the files it is saved as, made into a plain file name.
+    pub name: String,
+    pub title: String,
+    pub caption: String,
+    /// Vega-Lite specification.
+    pub chart: Value,
+    pub data: Grid,
+}
+
+impl Figure {
+    /// The figure's place; chart and data go with what the page's script draws.
+    pub fn place(&self, page: &mut Page) -> Markup {
+        page.add_figure(&self.id, &self.chart, self.data.table(""));
+        // Room that is kept until the chart is drawn.
+        let height = self.chart["height"].as_f64().unwrap_or(200.0);
+        html! {
+            figure id=(self.id) data-name=(file_name(&self.name)) {
+                figcaption { h3 { (self.title) } p { (self.caption) } }
+                div.chart role="group" tabindex="0" aria-label=(self.title) style={ "min-height:" (height) "px" }
+                    aria-description="Arrow keys show the values." {}
+                details.data {
+                    summary { "Data" }
+                    div.scroll role="region" tabindex="0" aria-label={ "Data: " (self.title) } {}
+                }
+            }
+        }
+    }
+}
+
+/// Figures beside each other.
+pub(crate) fn figures(figures: impl IntoIterator<Item = Figure>, page: &mut Page) -> Markup {
+    html! { div.figures { (places(figures, page)) } }
+}
+
+/// Figures of one kind, whose series are switched together; many are folded away.
+pub(crate) fn linked(figures: Vec<Figure>, page: &mut Page) -> Markup {
+    let count = figures.len();
+    let all = html! { div.figures.linked { (places(figures, page)) } };
+    html! {
+        @if count <= MOST_OPEN { (all) } @else {
+            details.more { summary { "Show " (count) " pictures" } (all) }
+        }
+    }
+}
+
+pub(crate) fn places(figures: impl IntoIterator<Item = Figure>, page: &mut Page) -> Markup {
+    all(figures.into_iter().map(|figure| figure.place(page)).collect::<Vec<_>>())
+}
+
+/// A file name of letters, digits and hyphens.
+pub(crate) fn file_name(text: &str) -> String {
+    let words = text.split(|character: char| !character.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let name: String = words.join("-").to_lowercase().chars().take(80).collect();
+    if name.is_empty() { "figure".to_string() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_pictures_are_folded_away() {
+        let pictures = |count| {
+            let figure = |index: usize| Figure {
+                id: index.to_string(),
+                name: String::new(),
+                title: String::new(),
+                caption: String::new(),
+                chart: Value::Null,
+                data: Grid { head: Vec::new(), rows: Vec::new() },
+            };
+            linked((0..count).map(figure).collect(), &mut Page::default()).into_string()
+        };
+        assert!(pictures(12).starts_with("<div class=\"figures linked\"><figure "));
+        let folded = pictures(13);
+        assert!(folded.starts_with("<details class=\"more\"><summary>Show 13 pictures<"));
+        assert_eq!(folded.matches("<figure").count(), 13);
+    }
+
+    #[test]
+    fn file_names_are_plain() {
+        assert_eq!(file_name("random L2 TLB: 4k/../x"), "random-l2-tlb-4k-x");
+        assert_eq!(file_name("…"), "figure");
+    }
+}

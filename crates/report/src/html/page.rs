@@ -1,0 +1,102 @@
+//! A whole page: one file without requests.
+//!
+//! Tables and texts stand in the markup. Charts, the data below them and long texts that are folded
+//! away go into one compressed block, which the page's script unpacks.
+
+use std::io::Write as _;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Map, Value, json};
+
+use super::ReportOptions;
+use crate::chart;
+use crate::clean::clean;
+use crate::palette;
+
+const STYLE: &str = concat!(include_str!("style.css"), include_str!("print.css"));
+
+/// The parts of the script, which share one scope.
+const SCRIPT: &str = concat!(
+    include_str!("script/start.js"),
+    include_str!("script/tips.js"),
+    include_str!("script/charts.js"),
+    include_str!("script/figures.js"),
+    include_str!("script/tables.js"),
+    include_str!("script/run.js"),
+);
+
+/// Vega and Vega-Lite with their licences (see `vendor/README.md`).
+const LIBRARY: &str = concat!(
+    "/*\n",
+    include_str!("../../vendor/LICENSES.txt"),
+    "*/\n",
+    include_str!("../../vendor/charts.min.js"),
+);
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
+
+/// A page in the making: what its script shows on demand.
+#[derive(Default)]
+pub(crate) struct Page {
+    figures: Map<String, Value>,
+    texts: Vec<String>,
+}
+
+impl Page {
+    /// Keeps the chart of a figure and the table below it.
+    pub fn add_figure(&mut self, id: &str, chart: &Value, table: Markup) {
+        self.figures.insert(id.to_owned(), json!({"chart": chart, "table": table.into_string()}));
+    }
+
+    /// A long text that is folded away.
+    pub fn folded(&mut self, summary: Markup, text: String) -> Markup {
+        self.texts.push(text);
+        html! {
+            details.configuration {
+                summary { (summary) }
+                pre tabindex="0" data-text=(self.texts.len() - 1) {}
+            }
+        }
+    }
+
+    /// The page with this title and body.
+    pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
+        let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
+        let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts});
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    link rel="icon" href="data:,";
+                    title { (clean(&options.title)) }
+                    style { (PreEscaped(palette::rules())) (PreEscaped(STYLE)) }
+                }
+                body {
+                    main {
+                        (body)
+                        noscript { p { "Charts and the data below them need JavaScript." } }
+                    }
+                    div #tip hidden="hidden" {}
+                    script type="text/plain" id="library" { (PreEscaped(library)) }
+                    script type="text/plain" id="data" { (PreEscaped(packed(&data.to_string()))) }
+                    script { (PreEscaped(format!("\"use strict\";\n(() => {{\n{SCRIPT}}})();\n"))) }
+                }
+            }
+        };
+        page.into_string() + "\n"
+    }
+}
+
+/// The text compressed, as letters that can stand in a page.
+fn packed(text: &str) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
+    BASE64_STANDARD.encode(written.expect("memory takes all that is written"))
+}

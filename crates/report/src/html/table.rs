@@ -1,0 +1,227 @@
+//! Tables of the page: cells say what is shown, and the full value for sorting and for CSV.
+
+use maud::{Markup, PreEscaped, html};
+use serde_json::Number;
+
+use crate::comparison::Spread;
+use crate::format::{MISSING, exact};
+use crate::palette;
+
+/// One cell.
+pub(crate) struct Cell {
+    shown: Markup,
+    /// Full value where it is not what is shown (digits without their commas).
+    full: Option<String>,
+    is_number: bool,
+}
+
+fn plain(text: &str) -> Markup {
+    html! { (text) }
+}
+
+impl Cell {
+    /// A text; one that begins with spaces belongs to the row above and is indented.
+    pub fn text(text: &str) -> Self {
+        let inner = text.trim_start_matches(' ');
+        let is_part = inner.len() < text.len();
+        let shown = html! { @if is_part { span.sub { (inner) } } @else { (text) } };
+        Self { shown, full: is_part.then(|| text.to_owned()), is_number: false }
+    }
+
+    /// A text of one sentence or more, which may be broken, and a remark below it unless empty.
+    pub fn prose(text: &str, remark: &str) -> Self {
+        let shown = html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
+        let full = (!remark.is_empty()).then(|| format!("{text} ({remark})"));
+        Self { shown, full, is_number: false }
+    }
+
+    /// A text that leads to another place of the page.
+    pub fn link(text: &str, anchor: &str) -> Self {
+        let shown = html! { a href={ "#" (anchor) } { (text) } };
+        Self { shown, full: None, is_number: false }
+    }
+
+    /// A counter's name, which may be broken after underscores.
+    pub fn counter_name(name: &str) -> Self {
+        Self { shown: breakable(name, '_'), full: None, is_number: false }
+    }
+
+    /// A scheme's name with its colour; that of a pair may be broken.
+    pub fn scheme(name: &str) -> Self {
+        let shown = html! { (dot(palette::of_scheme(name))) (breakable(name, '+')) };
+        Self { shown, full: None, is_number: false }
+    }
+
+    /// A word with a sign on a ground of this colour.
+    pub fn verdict(text: &str, sign: &str, colour: &str) -> Self {
+        let shown = html! { span class={ "verdict v-" (colour) } { (sign) " " (text) } };
+        Self { shown, full: Some(text.to_owned()), is_number: false }
+    }
+
+    /// A cell without a value.
+    pub fn missing() -> Self {
+        Self::number_as(MISSING, None)
+    }
+
+    /// A number written as `shown`, which is sorted and saved as `value`.
+    pub fn number_as(shown: &str, value: Option<f64>) -> Self {
+        let full = value.filter(|value| value.is_finite()).map(|value| value.to_string());
+        let full = full.unwrap_or_default();
+        let differs = shown.replace(',', "") != full;
+        Self { shown: plain(shown), full: differs.then_some(full), is_number: true }
+    }
+
+    /// A value written by `format`.
+    pub fn value(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
+        let value = value.filter(|value| value.is_finite());
+        Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
+    }
+
+    /// A counter as it stands in the results.
+    pub fn number(number: &Number) -> Self {
+        let (text, full) = (exact(number), number.to_string());
+        let differs = text.replace(',', "") != full;
+        let shown = match text.contains('e') {
+            true => html! { abbr title=(full) { (text) } },
+            false => plain(&text),
+        };
+        Self { shown, full: differs.then_some(full), is_number: true }
+    }
+
+    /// A median, with the range where there are several runs.
+    pub fn spread(spread: Option<Spread>, format: impl Fn(f64) -> String) -> Self {
+        let mut cell = Self::value(spread.map(|spread| spread.median), &format);
+        let range = spread.map(|spread| (format(spread.least), format(spread.most)));
+        if let Some((least, most)) = range.filter(|(least, most)| least != most) {
+            let full = spread.map(|spread| spread.median.to_string());
+            let shown = html! { (cell.shown) " " small { "(" (least) " – " (most) ")" } };
+            cell = Self { shown, full, is_number: true };
+        }
+        cell
+    }
+
+    fn html(&self, is_first: bool) -> Markup {
+        let (class, full) = (self.is_number.then_some("n"), self.full.as_ref());
+        html! {
+            @if is_first {
+                th scope="row" class=[class] data-value=[full] { (self.shown) }
+            } @else {
+                td class=[class] data-value=[full] { (self.shown) }
+            }
+        }
+    }
+}
+
+/// A sign in one of the palette's colours.
+pub(crate) fn dot(colour: &str) -> Markup {
+    html! { i.dot style={ "background:" (palette::css(colour)) } {} }
+}
+
+/// A name that may be broken after this character.
+fn breakable(name: &str, after: char) -> Markup {
+    html! { @for part in name.split_inclusive(after) { (part) @if part.ends_with(after) { wbr; } } }
+}
+
+/// The name above a column.
+pub(crate) struct Heading {
+    shown: String,
+    /// The same with the unit of the numbers in a saved file.
+    full: Option<String>,
+}
+
+impl Heading {
+    /// A name, and the unit of what [`Cell`]s of this column save.
+    pub fn with_unit(name: &str, unit: &str) -> Self {
+        Self { shown: name.to_owned(), full: Some(format!("{name} ({unit})")) }
+    }
+}
+
+impl<T: Into<String>> From<T> for Heading {
+    fn from(name: T) -> Self {
+        Self { shown: name.into(), full: None }
+    }
+}
+
+/// Headings without units.
+pub(crate) fn headings<const N: usize>(names: [&str; N]) -> Vec<Heading> {
+    names.map(Heading::from).into()
+}
+
+/// A table: a heading per column and rows of cells.
+pub(crate) struct Grid {
+    pub head: Vec<Heading>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Grid {
+    /// The table inside a box that scrolls by itself.
+    pub fn scrolling(&self, label: &str, class: &str) -> Markup {
+        html! {
+            div.scroll role="region" tabindex="0" aria-label=(label) { (self.table(class)) }
+        }
+    }
+
+    /// The table.
+    pub fn table(&self, class: &str) -> Markup {
+        let first = self.rows.first();
+        let is_number = |column| {
+            first.and_then(|row| row.get(column)).is_some_and(|cell: &Cell| cell.is_number)
+        };
+        html! {
+            table class=(class) {
+                thead { tr {
+                    @for (column, heading) in self.head.iter().enumerate() {
+                        th scope="col" class=[is_number(column).then_some("n")] data-value=[&heading.full] {
+                            (heading.shown)
+                        }
+                    }
+                } }
+                tbody {
+                    @for row in &self.rows {
+                        tr { @for (column, cell) in row.iter().enumerate() { (cell.html(column == 0)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table with a box above it in which the page's script looks for words.
+    pub fn filtered(&self, name: &str, what: &str, label: &str, class: &str) -> Markup {
+        html! {
+            div.filtered data-name=(name) data-what=(what) { (self.scrolling(label, class)) }
+        }
+    }
+}
+
+/// Several pieces of markup one after the other.
+pub(crate) fn all(parts: impl IntoIterator<Item = Markup>) -> Markup {
+    PreEscaped(parts.into_iter().map(PreEscaped::into_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_below_others_are_indented() {
+        assert_eq!(
+            Cell::text("  mapped <twice>").html(false).into_string(),
+            "<td data-value=\"  mapped &lt;twice&gt;\"><span class=\"sub\">mapped &lt;twice&gt;</span></td>"
+        );
+        assert_eq!(Cell::text("mapped").html(false).into_string(), "<td>mapped</td>");
+    }
+
+    #[test]
+    fn digits_are_written_once() {
+        let cell = |number: u64| Cell::number(&number.into()).html(false).into_string();
+        assert_eq!(cell(12_345), "<td class=\"n\">12,345</td>");
+        assert_eq!(
+            cell(u64::MAX),
+            "<td class=\"n\" data-value=\"18446744073709551615\"><abbr title=\"18446744073709551615\">1.84467e19</abbr></td>"
+        );
+        assert_eq!(
+            Cell::missing().html(false).into_string(),
+            "<td class=\"n\" data-value=\"\">–</td>"
+        );
+    }
+}

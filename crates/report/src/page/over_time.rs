@@ -1,0 +1,196 @@
+//! Memory over time: how fragmented what is free is, and bloat.
+
+use maud::{Markup, html};
+
+use super::memory::seeds_note;
+use crate::MemorySample;
+use crate::chart::{Areas, Axis, Ground, Lines, Mark, Series};
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{self, MISSING, bytes, compact};
+use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
+use crate::labels::{MEMORY_PARTS, part};
+use crate::palette;
+
+/// Indices of all schemes in one chart each, and bloat scheme by scheme.
+pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
+    let schemes = comparison.schemes.iter();
+    let schemes: Vec<&SchemeRuns<'_>> =
+        schemes.filter(|scheme| !scheme.first().series.memory.is_empty()).collect();
+    if schemes.is_empty() {
+        return html! {};
+    }
+    let fails = samples(&schemes).any(|sample| sample.fragmentation_index_2m.is_some());
+    let always = if fails { "" } else { " At every sample 2MB could still be had." };
+    let indices = [
+        Index {
+            key: "unusable-index",
+            title: "Free memory unusable for 2MB pages",
+            caption: format!(
+                "Share of free memory that lies in pieces smaller than 2MB (Linux: unusable index of order 9).{always}"
+            ),
+            value: |sample| sample.unusable_index_2m,
+        },
+        Index {
+            key: "fragmentation-index",
+            title: "Why no 2MB can be had",
+            caption: "Towards 0 %: little is free. Towards 100 %: what is free lies in small pieces (Linux: fragmentation index of order 9). No line: 2MB can be had.".into(),
+            value: |sample| sample.fragmentation_index_2m,
+        },
+    ];
+    let indices = figures(indices.iter().filter_map(|index| index.figure(&schemes, id)), page);
+    html! {
+        h2 { "Memory over time" }
+        (indices)
+        (bloat(comparison, &schemes, id, page))
+    }
+}
+
+fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s MemorySample> + 's {
+    schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
+}
+
+/// An index of free memory.
+struct Index {
+    key: &'static str,
+    title: &'static str,
+    caption: String,
+    value: fn(&MemorySample) -> Option<f64>,
+}
+
+impl Index {
+    /// An index is a share; anything else is not drawn.
+    fn of(&self, sample: &MemorySample) -> Option<f64> {
+        (self.value)(sample).filter(|value| value.abs() <= 1.0)
+    }
+
+    /// The chart of the index; none where no scheme ever has it.
+    fn figure(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Option<Figure> {
+        let most = samples(schemes).filter_map(|sample| self.of(sample)).reduce(f64::max)?;
+        let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+        let all = || {
+            schemes.iter().flat_map(|scheme| {
+                scheme.first().series.memory.iter().map(|sample| (scheme.name, sample))
+            })
+        };
+        let mark = |(name, sample): (&str, &MemorySample)| {
+            let value = self.of(sample);
+            Mark {
+                x: Some(sample.instruction),
+                series: name.to_owned(),
+                value: value.map(|value| value * 100.0),
+                text: value.map_or(MISSING.to_owned(), format::percent),
+                ..Mark::default()
+            }
+        };
+        let series = |(number, scheme): (usize, &&SchemeRuns<'_>)| Series {
+            label: scheme.name.to_owned(),
+            colour: palette::of_scheme(scheme.name),
+            number,
+            ..Series::default()
+        };
+        let chart = Lines {
+            series: schemes.iter().enumerate().map(series).collect(),
+            marks: all().map(mark).collect(),
+            ground: Ground::Numbers { least: 0.0, most: last },
+            // A scale that makes something of a thousandth would mislead.
+            range: (0.0, most.clamp(0.1, 1.0) * 100.0),
+            axis: Axis { label: "instructions", suffix: "" },
+            value: Axis { label: "", suffix: " %" },
+        };
+        let row = |(name, sample): (&str, &MemorySample)| {
+            vec![
+                Cell::scheme(name),
+                Cell::value(Some(sample.instruction), compact),
+                Cell::value(self.of(sample), format::percent),
+            ]
+        };
+        Some(Figure {
+            id: format!("{id}-{}", self.key),
+            name: format!("{} {}", schemes[0].first().workload, self.title),
+            title: self.title.to_owned(),
+            caption: self.caption.clone(),
+            chart: chart.spec(),
+            data: Grid {
+                head: vec![
+                    "scheme".into(),
+                    "instructions".into(),
+                    Heading::with_unit("share", "share of 1"),
+                ],
+                rows: all().map(row).collect(),
+            },
+        })
+    }
+}
+
+fn positive(value: Option<f64>) -> f64 {
+    value.filter(|value| value.is_finite()).unwrap_or(0.0).max(0.0)
+}
+
+/// Touched and resident, mapped beyond it, and touched but in memory no more.
+fn parts(sample: &MemorySample) -> [f64; 3] {
+    let (touched, mapped) = (positive(sample.touched_bytes), positive(sample.mapped_bytes));
+    let resident = touched.min(mapped);
+    [resident, mapped - resident, touched - resident]
+}
+
+/// Touched memory and what is mapped beyond it, one chart per scheme with the same axes.
+fn bloat(
+    comparison: &Comparison<'_>,
+    schemes: &[&SchemeRuns<'_>],
+    id: &str,
+    page: &mut Page,
+) -> Markup {
+    let most = samples(schemes).map(|sample| parts(sample).iter().sum()).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return html! {};
+    }
+    // Below ten of a unit its axis would have fractions.
+    let units = [(4, "TB"), (3, "GB"), (2, "MB")].map(|(power, name)| (1024f64.powi(power), name));
+    let (unit, name) =
+        units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
+    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+    // What is swapped out or unmapped is worth a colour only where there is any.
+    let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
+    let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
+    let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
+        let memory = &scheme.first().series.memory;
+        let points = memory.iter().map(|sample| {
+            let parts = parts(sample).into_iter().take(series.len());
+            (sample.instruction, parts.map(|part| part / unit).collect())
+        });
+        let chart = Areas {
+            series: &series,
+            samples: points.collect(),
+            top: (last, most / unit),
+            value: Axis { label: name, suffix: "" },
+        };
+        let rows = memory.iter().map(|sample| {
+            vec![
+                Cell::value(Some(sample.instruction), compact),
+                Cell::value(sample.touched_bytes, bytes),
+                Cell::value(sample.mapped_bytes, bytes),
+            ]
+        });
+        let head = ["touched", "mapped"].map(|name| Heading::with_unit(name, "bytes"));
+        Figure {
+            id: format!("{id}-bloat-{index}"),
+            name: format!("{} Bloat: {}", scheme.first().workload, scheme.name),
+            title: scheme.name.to_string(),
+            caption: String::new(),
+            chart: chart.spec(),
+            data: Grid {
+                head: std::iter::once("instructions".into()).chain(head).collect(),
+                rows: rows.collect(),
+            },
+        }
+    };
+    let drawn = linked(schemes.iter().enumerate().map(one).collect(), page);
+    html! {
+        h2 { "Bloat over time" }
+        p.lead {
+            "Memory mapped, in " (name) ", and how much of it the program has touched so far."
+            (seeds_note(comparison))
+        }
+        (drawn)
+    }
+}

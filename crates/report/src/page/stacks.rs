@@ -1,0 +1,265 @@
+//! Stacked bars: translation cycles, the operating system's work, references per walk, memory.
+
+use std::collections::BTreeSet;
+
+use crate::RunResult;
+use crate::chart::{Axis, Mark, Series, Stacks, broken};
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{bytes, ratio};
+use crate::html::{Cell, Figure, Grid, Heading};
+use crate::labels::{
+    BITMAP_REFERENCES, CYCLE_PARTS, MEMORY_PARTS, Part, TABLE_PARTS, WALK_LEVELS, WORK_PARTS, part,
+    with_unknown,
+};
+use crate::metric::{is_translation_cycles, is_walk_references};
+
+/// All stacks of a comparison that have something to show.
+pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
+    let found = [
+        cycles(comparison),
+        operating_system(comparison),
+        references(comparison),
+        memory(comparison),
+        tables(comparison),
+    ];
+    found.into_iter().filter_map(|stack| stack.figure(comparison, id)).collect()
+}
+
+/// One stack: a value per series.
+struct Row {
+    label: String,
+    values: Vec<Option<f64>>,
+}
+
+impl Row {
+    /// Sum of the values; none where all are missing.
+    fn total(&self) -> Option<f64> {
+        self.values.iter().flatten().copied().reduce(|sum, value| sum + value)
+    }
+}
+
+/// A stacked chart before it is drawn.
+struct Stack {
+    key: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    series: Vec<Series>,
+    rows: Vec<Row>,
+    format: fn(f64) -> String,
+    /// What the values of the rows count.
+    unit: &'static str,
+}
+
+/// Unit an axis of bytes counts in, and its name.
+fn unit_of_bytes(most: f64) -> (f64, &'static str) {
+    let units = [" KB", " MB", " GB", " TB"].into_iter().zip(1..);
+    let units = units.map(|(name, power)| (1024f64.powi(power), name));
+    units.filter(|unit| most >= unit.0).last().unwrap_or((1.0, " B"))
+}
+
+impl Stack {
+    /// Leaves out series that are 0 or missing in every row.
+    fn drop_empty_series(&mut self) {
+        let rows = &self.rows;
+        let says = |index: &usize| {
+            rows.iter().any(|row| row.values[*index].is_some_and(|value| value > 0.0))
+        };
+        let kept: Vec<usize> = (0..self.series.len()).filter(says).collect();
+        self.series = kept.iter().map(|&index| self.series[index].clone()).collect();
+        for row in &mut self.rows {
+            row.values = kept.iter().map(|&index| row.values[index]).collect();
+        }
+    }
+
+    /// The figure; none where there is nothing to draw.
+    fn figure(mut self, comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+        self.drop_empty_series();
+        let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
+        if most <= 0.0 {
+            return None;
+        }
+        let (unit, suffix) = if self.unit == "bytes" { unit_of_bytes(most) } else { (1.0, "") };
+        let marks = self.rows.iter().flat_map(|row| {
+            let values = self.series.iter().zip(&row.values);
+            values.filter_map(|(series, value)| {
+                let value = value.filter(|value| value.is_finite())?;
+                Some(Mark {
+                    place: broken(&row.label),
+                    series: series.label.clone(),
+                    value: Some(value / unit),
+                    text: (self.format)(value),
+                    ..Mark::default()
+                })
+            })
+        });
+        let chart = Stacks {
+            marks: marks.collect(),
+            places: self.rows.iter().map(|row| broken(&row.label)).collect(),
+            series: self.series.clone(),
+            value: Axis { label: "", suffix },
+            place: "scheme",
+        };
+        Some(Figure {
+            id: format!("{id}-{}", self.key),
+            name: format!("{} {}", comparison.workload, self.title),
+            title: self.title.into(),
+            caption: self.caption.into(),
+            chart: chart.spec(),
+            data: self.data(),
+        })
+    }
+
+    fn data(&self) -> Grid {
+        let names = self.series.iter().map(|series| series.label.as_str()).chain(["total"]);
+        let head = names.map(|name| Heading::with_unit(name, self.unit));
+        let row = |row: &Row| {
+            let values = row.values.iter().copied().chain([row.total()]);
+            let cells = values.map(|value| Cell::value(value, self.format));
+            std::iter::once(Cell::scheme(&row.label)).chain(cells).collect()
+        };
+        Grid {
+            head: std::iter::once("scheme".into()).chain(head).collect(),
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+/// Series for every counter that `belongs`, known parts first, leaving out what is 0 everywhere.
+fn series(
+    comparison: &Comparison<'_>,
+    parts: &[Part],
+    prefix: &str,
+    belongs: fn(&str) -> bool,
+) -> Vec<Series> {
+    let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
+    let counters = runs.flat_map(|run| {
+        let is_there =
+            |name: &&String| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0);
+        run.counters.keys().filter(is_there)
+    });
+    let present: BTreeSet<String> =
+        counters.filter_map(|name| name.strip_prefix(prefix)).map(String::from).collect();
+    with_unknown(parts, &present)
+}
+
+/// Rows of counters divided by another figure of the same run. With several seeds a row is the
+/// run whose total is in the middle: medians of the parts would not add up.
+fn rows(
+    comparison: &Comparison<'_>,
+    series: &[Series],
+    prefix: &str,
+    divisor: fn(&RunResult) -> Option<f64>,
+) -> Vec<Row> {
+    let one_run = |scheme: &SchemeRuns<'_>, run: &RunResult| {
+        let below = divisor(run).filter(|&below| below > 0.0);
+        let value = |key: &str| Some(run.counter(&format!("{prefix}{key}"))? / below?);
+        let values = series.iter().map(|one| value(&one.key)).collect();
+        Row { label: scheme.name.to_string(), values }
+    };
+    let middle = |scheme: &SchemeRuns<'_>| {
+        let mut rows: Vec<Row> = scheme.runs.iter().map(|run| one_run(scheme, run)).collect();
+        let total = |row: &Row| row.total().unwrap_or(f64::NEG_INFINITY);
+        rows.sort_by(|a, b| total(a).total_cmp(&total(b)));
+        rows.swap_remove((rows.len() - 1) / 2)
+    };
+    comparison.schemes.iter().map(middle).collect()
+}
+
+fn kilo_instructions(run: &RunResult) -> Option<f64> {
+    run.instructions.map(|count| count / 1000.0)
+}
+
+fn cycles(comparison: &Comparison<'_>) -> Stack {
+    let prefix = "translation_cycles_";
+    let series = series(comparison, CYCLE_PARTS, prefix, is_translation_cycles);
+    Stack {
+        key: "translation-cycles",
+        title: "Where translation cycles go",
+        caption: "Cycles per 1,000 instructions, summed over all translations. An out-of-order core hides some of them behind other work.",
+        rows: rows(comparison, &series, prefix, kilo_instructions),
+        series,
+        format: ratio,
+        unit: "cycles per 1,000 instructions",
+    }
+}
+
+/// What the operating system's work in the measured instructions took.
+fn operating_system(comparison: &Comparison<'_>) -> Stack {
+    let prefix = "operating_system_cycles_";
+    let belongs = |name: &str| name.starts_with("operating_system_cycles_");
+    let series = series(comparison, WORK_PARTS, prefix, belongs);
+    Stack {
+        key: "operating-system-cycles",
+        title: "What the operating system's work takes",
+        caption: "Cycles per 1,000 instructions that come on top of the steady state, by cause.",
+        rows: rows(comparison, &series, prefix, kilo_instructions),
+        series,
+        format: ratio,
+        unit: "cycles per 1,000 instructions",
+    }
+}
+
+fn references(comparison: &Comparison<'_>) -> Stack {
+    let prefix = "walk_references_";
+    let mut series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
+    let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
+    // With bitmaps, whose counters have another prefix: names in full.
+    series.iter_mut().for_each(|series| series.key.insert_str(0, prefix));
+    if has_pairs {
+        series.extend(BITMAP_REFERENCES.iter().map(part));
+    }
+    let caption = if has_pairs {
+        "Entries of the guest's tables, then of the host's, read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches and the nested TLB save some."
+    } else {
+        "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels."
+    };
+    Stack {
+        key: "references-per-walk",
+        title: "References per walk",
+        caption,
+        rows: rows(comparison, &series, "", |run| run.counter("walks")),
+        series,
+        format: ratio,
+        unit: "references per walk",
+    }
+}
+
+/// Touched memory as far as it is mapped, what is mapped beyond it, and what was touched and is in
+/// memory no more: swapped out or unmapped.
+fn memory(comparison: &Comparison<'_>) -> Stack {
+    let row = |scheme: &SchemeRuns<'_>| {
+        let touched = scheme.counter("touched_bytes");
+        let mapped = scheme.counter("mapped_bytes");
+        let resident = touched.map(|touched| touched.min(mapped.unwrap_or(touched)));
+        let untouched = mapped.map(|mapped| (mapped - touched.unwrap_or(0.0)).max(0.0));
+        let gone = touched.map(|touched| touched - resident.unwrap_or(touched));
+        let gone = gone.filter(|&gone| gone > 0.0);
+        Row { label: scheme.name.to_string(), values: vec![resident, untouched, gone] }
+    };
+    Stack {
+        key: "memory",
+        title: "Memory mapped",
+        caption: "Large pages may map memory that the program never touches.",
+        series: MEMORY_PARTS.iter().map(part).collect(),
+        rows: comparison.schemes.iter().map(row).collect(),
+        format: bytes,
+        unit: "bytes",
+    }
+}
+
+/// Page tables and hole bitmap.
+fn tables(comparison: &Comparison<'_>) -> Stack {
+    let row = |scheme: &SchemeRuns<'_>| Row {
+        label: scheme.name.to_string(),
+        values: TABLE_PARTS.iter().map(|part| scheme.counter(part.0)).collect(),
+    };
+    Stack {
+        key: "tables",
+        title: "Memory for translation",
+        caption: "Page tables with their shadow nodes, and the hole bitmap of the whole machine.",
+        series: TABLE_PARTS.iter().map(part).collect(),
+        rows: comparison.schemes.iter().map(row).collect(),
+        format: bytes,
+        unit: "bytes",
+    }
+}

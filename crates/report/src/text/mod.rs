@@ -1,0 +1,171 @@
+//! Tables and paragraphs for the terminal.
+
+mod comparison;
+mod matrices;
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
+};
+use textwrap::{Options, WordSeparator};
+use unicode_width::UnicodeWidthStr;
+
+pub use comparison::table;
+
+use crate::chart::pieces;
+
+/// Distance of neighbouring columns.
+const GAP: usize = 2;
+/// Headings wider than this, and than what stands below them, are broken.
+const HEADING: usize = 12;
+/// More lines than this are cut off.
+const HEADING_LINES: usize = 6;
+
+/// A column of a table.
+pub struct Column {
+    /// Lines above the cells.
+    heading: Vec<String>,
+    cells: Vec<String>,
+    width: usize,
+    /// Whether it is set from the left.
+    is_text: bool,
+}
+
+impl Column {
+    /// A column set from the right; a long heading is broken after hyphens, or anywhere.
+    pub fn numbers(heading: &str, cells: Vec<String>) -> Self {
+        Self::broken_at(HEADING, heading, cells)
+    }
+
+    /// The same with a heading broken at this width, or at that of its cells.
+    pub(crate) fn broken_at(width: usize, heading: &str, cells: Vec<String>) -> Self {
+        let widest = cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
+        let options = Options::new(widest.max(width)).word_separator(WordSeparator::Custom(pieces));
+        let lines = textwrap::wrap(heading, options);
+        let lines = lines.iter().map(|line| line.trim().to_owned()).take(HEADING_LINES).collect();
+        Self::new(lines, cells, false)
+    }
+
+    /// A column set from the left, whose cells may be broken.
+    pub fn texts(heading: &str, cells: Vec<String>) -> Self {
+        Self::new(vec![heading.to_owned()], cells, true)
+    }
+
+    fn new(heading: Vec<String>, cells: Vec<String>, is_text: bool) -> Self {
+        let width = heading.iter().chain(&cells).map(|text| text.width()).max().unwrap_or(0);
+        Self { heading, cells, width, is_text }
+    }
+}
+
+/// A table of these columns, at most `width` characters wide; it has no head where no column has a
+/// heading.
+pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> String {
+    let all: Vec<&Column> = all.into_iter().collect();
+    let height = all.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+    let rows = all.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+    let mut table = Table::new();
+    table
+        .load_style(TableStyle::new().header_separator(LineStyle::none().fill('─')))
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.try_into().unwrap_or(u16::MAX));
+    if all.iter().any(|column| column.heading.iter().any(|line| !line.is_empty())) {
+        // Headings stand on the same ground line.
+        table.set_header(
+            all.iter().map(|column| {
+                "\n".repeat(height - column.heading.len()) + &column.heading.join("\n")
+            }),
+        );
+    }
+    for row in 0..rows {
+        table.add_row(all.iter().map(|column| column.cells.get(row).map_or("", String::as_str)));
+    }
+    for (index, (column, style)) in all.iter().zip(table.column_iter_mut()).enumerate() {
+        style.set_padding((if index == 0 { 0 } else { GAP as u16 }, 0));
+        if !column.is_text {
+            style.set_cell_alignment(CellAlignment::Right);
+            let least = Width::Fixed((column.width + GAP).min(width / 2) as u16);
+            style.set_constraint(ColumnConstraint::LowerBoundary(least));
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// Columns beside their labels, in as many tables, one below the other, as their widths need; at
+/// least one column each.
+pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<String> {
+    let room = width - labels.width.min(width / 2);
+    let mut found = Vec::new();
+    let mut rest = all;
+    while !rest.is_empty() {
+        let mut used = 0;
+        let fitting = rest.iter().take_while(|column| {
+            used += GAP + column.width;
+            used <= room
+        });
+        let (block, others) = rest.split_at(fitting.count().max(1));
+        found.push(columns(std::iter::once(labels).chain(block), width));
+        rest = others;
+    }
+    found
+}
+
+/// Text in lines of at most `width` characters, with `lead` before the first and as much room
+/// before the others; nothing for no text.
+pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let margin = " ".repeat(lead.width());
+    let options = Options::new(width)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .word_separator(WordSeparator::AsciiSpace)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .initial_indent(lead)
+        .subsequent_indent(&margin);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    textwrap::fill(&words.join(" "), options) + "\n"
+}
+
+/// Text shortened to `width` terminal columns.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    match text.width() > width {
+        true => {
+            textwrap::wrap(text, width.max(2) - 1).first().map_or("", |line| line).to_owned() + "…"
+        }
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_wrapped_and_indented() {
+        assert_eq!(wrapped("", "one two three", 8), "one two\nthree\n");
+        assert_eq!(wrapped("a ", "b c d", 5), "a b c\n  d\n");
+        assert_eq!(wrapped("a ", "longer than", 5), "a longer\n  than\n");
+    }
+
+    #[test]
+    fn headings_break_after_hyphens() {
+        let heading = |name: &str| Column::numbers(name, Vec::new()).heading;
+        assert_eq!(heading("perforated-on-demand"), ["perforated-", "on-demand"]);
+        assert_eq!(heading("thp"), ["thp"]);
+        assert_eq!(heading("nohyphensinthisname"), ["nohyphensint", "hisname"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_continues_below() {
+        let labels = Column::texts("", vec!["a".into(), "bc".into()]);
+        let column = |name: &str| Column::numbers(name, vec!["1.00".into(), "–".into()]);
+        let all = [column("x"), column("y"), column("long-heading-of-a-scheme")];
+        assert_eq!(
+            blocks(&labels, &all, 26),
+            [
+                "       x     y\n──────────────\na   1.00  1.00\nbc     –     –\n",
+                "          long-\n    heading-of-\n       a-scheme\n───────────────\na          1.00\nbc            –\n",
+            ]
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! The memory of the host under a virtual machine.
+
+use perforate_os::Fragmentation;
+use perforate_types::PageSize;
+
+use crate::{MemoryState, SimError};
+
+impl MemoryState {
+    /// Bytes of a host's memory in which this guest fits whatever it maps, with tables and what
+    /// others have.
+    pub(super) fn room_for_host(&self, fragmentation: Option<Fragmentation>) -> u64 {
+        let foreign = fragmentation.map_or(0.0, |fragmentation| {
+            let holes = fragmentation.hole_share.value();
+            fragmentation.portion.value() * holes / (1.0 - holes).max(0.1)
+        });
+        let share = 1.25 + foreign;
+        // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
+        let guest_bytes = self.memory_bytes + self.past.hot_add_bytes;
+        let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
+        bytes.min(Self::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
+    }
+
+    /// Checks that a guest with this memory fits into its host, or that the host can swap.
+    ///
+    /// # Errors
+    /// [`SimError::GuestTooLarge`].
+    pub(crate) fn check_host(&self) -> Result<(), SimError> {
+        let (guest_bytes, host) = (self.memory_bytes, self.host());
+        let host_bytes = host.memory_bytes;
+        if host_bytes <= guest_bytes && host.past.swap_bytes == 0 {
+            return Err(SimError::GuestTooLarge { guest_bytes, host_bytes });
+        }
+        Ok(())
+    }
+
+    /// The host's memory; where none is described, one with room for the guest and without a past.
+    pub fn host(&self) -> Self {
+        if let Some(host) = &self.host {
+            return (**host).clone();
+        }
+        Self::of(self.room_for_host(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::{Size, read};
+
+    use super::*;
+    use crate::MemoryOptions;
+
+    const GUEST: Size = Size(4 << 30);
+
+    fn over(host: MemoryOptions) -> MemoryState {
+        let host = Some(Box::new(host));
+        let guest = MemoryOptions { memory: Some(GUEST), host, ..MemoryOptions::default() };
+        guest.resolve().unwrap()
+    }
+
+    #[test]
+    fn a_host_has_room_for_its_guest() {
+        let guest = MemoryState::of(4 << 30);
+        assert_eq!(guest.host().memory_bytes, (4 << 30) / 4 * 5 + (512 << 20));
+        let fragmentation = Some(read("portion=50%,holes=50%,clustered").unwrap());
+        let host = over(MemoryOptions { fragmentation, ..MemoryOptions::default() }).host();
+        assert_eq!(host.memory_bytes, (4 << 30) / 4 * 7 + (512 << 20));
+        assert!(host.fragmentation.is_some());
+        assert_eq!(over(MemoryOptions::default()), guest, "nothing is said of it");
+    }
+
+    #[test]
+    fn a_guest_larger_than_its_host_needs_swap() {
+        let small = MemoryOptions { memory: Some(Size(2 << 30)), ..MemoryOptions::default() };
+        let message = over(small.clone()).check_host().unwrap_err().to_string();
+        assert!(message.contains("larger host memory") && message.contains("swap"), "{message}");
+        let host = over(MemoryOptions { swap: Some(GUEST), ..small });
+        assert_eq!(host.host().memory_bytes, 2 << 30);
+        assert!(host.check_host().is_ok());
+    }
+}

@@ -1,0 +1,134 @@
+//! Options of a run besides its memory.
+
+use std::borrow::Cow;
+
+use perforate_config::{Count, Key, keys};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use crate::{Machine, MemoryOptions};
+
+/// Machine, seed, and part of the workload.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlacementOptions {
+    /// Machine: a name from `perforate list machines` or a machine file.
+    #[schemars(extend("form" = "NAME|FILE"))]
+    pub machine: String,
+    /// Seed of workload and memory; the same seed gives the same results.
+    pub seed: Count,
+    /// Instructions to pass over first; what they map stays mapped.
+    pub skip: Count,
+    /// Instructions to run, warm-up included, for example 10M [default: the whole trace, 20M of a
+    /// workload].
+    pub instructions: Option<Count>,
+}
+
+impl Default for PlacementOptions {
+    fn default() -> Self {
+        let machine = Machine::DEFAULT.into();
+        Self { machine, seed: Count::new(1), skip: Count::new(0), instructions: None }
+    }
+}
+
+/// Warm-up, clock and checks of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MeasuringOptions {
+    /// Instructions before measuring starts, or auto: as many as every scheme takes to settle
+    /// (MSER-5), found by running twice [default: a fifth of the run].
+    #[schemars(extend("form" = "N|auto"))]
+    pub warmup: Option<WarmupLength>,
+    /// Instructions at the beginning of each window of a sampled trace that are left out of the
+    /// figures with ±.
+    pub window_warmup: Count,
+    /// Count events only, without a clock: faster, no IPC.
+    pub functional: bool,
+    /// Compare every translation with the oracle.
+    pub check: bool,
+}
+
+impl MeasuringOptions {
+    /// The warm-up, where it is stated.
+    pub(crate) fn stated_warmup(&self) -> Option<u64> {
+        match self.warmup {
+            Some(WarmupLength::Instructions(instructions)) => Some(instructions),
+            Some(WarmupLength::Detected) | None => None,
+        }
+    }
+
+    /// True if everything runs twice, a first time to find how long the warm-up must be.
+    pub(crate) fn detects_warmup(&self) -> bool {
+        self.warmup == Some(WarmupLength::Detected)
+    }
+}
+
+/// How long the warm-up is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmupLength {
+    /// As many instructions as said.
+    Instructions(u64),
+    /// As many as are found to be needed.
+    Detected,
+}
+
+impl<'de> Deserialize<'de> for WarmupLength {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "auto" {
+            return Ok(Self::Detected);
+        }
+        let count = text.parse::<Count>().map_err(|error| format!("{error}; or auto"));
+        count.map(|count| Self::Instructions(count.get())).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for WarmupLength {
+    fn schema_name() -> Cow<'static, str> {
+        "WarmupLength".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"] })
+    }
+}
+
+impl MemoryOptions {
+    /// All options of memory and, after `host-`, of the host's.
+    pub fn keys() -> Vec<Key> {
+        let all = keys::<Self>();
+        let is_shared = |key: &&Key| !Self::GUEST_ONLY.contains(&key.name.as_str());
+        let of_host = |key: &Key| Key {
+            name: format!("host-{}", key.name),
+            help: format!("As {}, of the host under a virtual machine", key.name),
+            ..key.clone()
+        };
+        let hosts: Vec<Key> = all.iter().filter(is_shared).map(of_host).collect();
+        let own = all.into_iter().filter(|key| key.name != "host");
+        own.chain(hosts).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+
+    use super::*;
+
+    #[test]
+    fn a_warmup_is_said_or_found() {
+        assert_eq!(read("auto"), Ok(WarmupLength::Detected));
+        assert_eq!(read("2M"), Ok(WarmupLength::Instructions(2_000_000)));
+        let error = read::<WarmupLength>("some").unwrap_err().to_string();
+        assert!(error.contains("expected a whole number") && error.ends_with("or auto"), "{error}");
+    }
+
+    #[test]
+    fn a_host_has_the_options_of_its_guest() {
+        let names: Vec<String> = MemoryOptions::keys().into_iter().map(|key| key.name).collect();
+        let has = |name: &str| names.iter().any(|known| known == name);
+        assert!(has("memory-from") && has("host-memory-from") && has("host-ksm") && has("modes"));
+        assert!(!has("host") && !has("host-modes") && !has("host-host"));
+    }
+}
