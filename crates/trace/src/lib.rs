@@ -19,6 +19,5 @@ pub use foreign::{
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
 pub use synthetic::{
-    ForkCase, ForkOptions, Parameter, ParameterKind, ReadersOptions, StoreOptions, WORKLOADS,
-    Workload, WorkloadSpec,
+    ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
 };

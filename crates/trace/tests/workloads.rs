@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use common::{append, read_all};
-use perforate_trace::{ParameterKind, Source, WORKLOADS, Workload, WorkloadSpec};
+use perforate_trace::{Source, WORKLOADS, Workload, WorkloadSpec};
 use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 
 fn run(spec: &str, seed: u64, instructions: u64) -> Chunk {
     read_all(&mut *WorkloadSpec::parse(spec).unwrap().source(seed, Some(instructions))).0
 }
 
-fn has(workload: &Workload, parameter: &str) -> bool {
-    workload.parameters.iter().any(|one| one.name == parameter)
+fn has(workload: &Workload, option: &str) -> bool {
+    workload.options().iter().any(|one| one.name == option)
 }
 
 /// Workloads that run an algorithm on data of a given size, and have no `others`.
@@ -269,7 +269,7 @@ fn uniform_random_covers_everything_evenly() {
 
 #[test]
 fn a_terabyte_needs_no_memory_and_skipping_is_exact() {
-    for name in ["chase:size=1T", "zipf:size=64T,item=8", "random:size=1T,others=0"] {
+    for name in ["chase:size=1T", "zipf:size=64T,item=8B", "random:size=1T,others=0"] {
         let spec = WorkloadSpec::parse(name).unwrap();
         let expected = run(name, 3, 60_000);
         let mut source = spec.source(3, Some(60_000));
@@ -300,18 +300,21 @@ fn without_a_limit_a_workload_never_ends() {
 
 #[test]
 fn a_workload_prints_as_text_that_parses_to_the_same() {
-    let spec = WorkloadSpec::parse("random:dependent,others=4,size=4g").unwrap();
-    assert_eq!(spec.to_string(), "random:size=4g,others=4,writes=0,dependent");
-    assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
+    let parsed = |text: &str| WorkloadSpec::parse(text).unwrap();
+    let spec = parsed("random:dependent,others=4,size=4g");
+    assert_eq!(spec.to_string(), "random:size=4G,dependent,others=4,writes=0%");
+    assert_eq!(parsed(&spec.to_string()).to_string(), spec.to_string());
     for workload in WORKLOADS {
-        let spec = WorkloadSpec::parse(workload.name).unwrap();
-        assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
+        let spec = parsed(workload.name);
+        assert_eq!(parsed(&spec.to_string()).to_string(), spec.to_string());
+        assert!(workload.example.starts_with(&format!("{}:", workload.name)));
+        assert_ne!(parsed(workload.example).to_string(), spec.to_string());
         let source = spec.source(0, Some(5));
         assert_eq!(source.metadata().name, spec.to_string());
         assert_eq!(source.metadata().instructions, Some(5));
-        for parameter in workload.parameters {
-            assert!(!parameter.help.is_empty());
-            assert_eq!(parameter.default.is_empty(), parameter.kind == ParameterKind::Flag);
+        for option in workload.options() {
+            assert!(!option.help.is_empty() && !option.form.is_empty(), "{option:?}");
+            assert!(!option.default.is_empty(), "{option:?}");
         }
     }
     assert!(WorkloadSpec::is_workload("random:nonsense") && !WorkloadSpec::is_workload("a.trace"));
@@ -320,37 +323,35 @@ fn a_workload_prints_as_text_that_parses_to_the_same() {
 #[test]
 fn wrong_text_gets_one_clear_line() {
     for (spec, expected) in [
-        (
-            "ramdom",
-            "no such workload; expected random, sequential, stride, zipf, chase, churn, gups",
-        ),
-        ("random:sise=4G", "unknown parameter 'sise'; expected size, others, writes, dependent"),
-        ("random:size=0", "size=0; expected 4096 to"),
-        ("random:size=-1", "size=-1; expected"),
-        ("random:size=99999999T", "size=99999999T; expected"),
-        ("random:size=17000000T", "size=17000000T; expected"),
-        ("random:size=65T", "size=65T; expected"),
-        ("random:size=4Q", "size=4Q; expected"),
-        ("random:size", "parameter 'size' has no value; expected"),
-        ("random:size=1G,size=2G", "parameter 'size' is given twice"),
-        ("random:dependent=yes", "dependent=yes; expected the name alone"),
-        ("random:others=1001", "others=1001; expected a whole number from 0 to 1000"),
-        ("random:writes=101%", "writes=101%; expected a share"),
-        ("random:writes=nan", "writes=nan; expected a share"),
-        ("random:,", "unknown parameter ''"),
-        ("stride:stride=0", "stride=0; expected 8 to"),
-        ("zipf:exponent=11", "exponent=11; expected"),
-        ("chase:node=1", "node=1; expected 8 to 4096"),
-        ("gups:instructions=10", "instructions=10; expected a whole number from 11 to 1000"),
-        ("spmv:columns=0", "columns=0; expected a whole number from 1 to 8"),
-        ("dict:batch=0", "batch=0; expected a whole number from 1 to"),
-        ("store:keys=17M", "keys=17M; expected a whole number from 1 to 16000000"),
-        ("store:keys=1.5k", "keys=1.5k; expected a whole number"),
-        ("fork:case=d", "case=d; expected one of a, b, c"),
-        ("readers:processes=0", "processes=0; expected a whole number from 1 to 1024"),
-        ("mst:size=4K", "size=4K; expected 1048576 to 68719476736 bytes"),
-        ("rmat-bfs:size=1T", "size=1T; expected 1048576 to"),
-        ("bfs", "no such workload; expected random"),
+        ("ramdom", "there is no \"ramdom\"; did you mean random?"),
+        ("random:sise=4G", "there is no \"sise\"; did you mean size?"),
+        ("random:colour=4", "there is no \"colour\"; there are size, dependent, others, writes"),
+        ("random:size=0", "size: is 4K to 64T, not 0"),
+        ("random:size=64", "size: 64 has no unit: 64M or 64G?"),
+        ("random:size=-1", "size: expected a size such as 64M or 4G, not \"-1\""),
+        ("random:size=99999999T", "size: expected a size"),
+        ("random:size=65T", "size: is 4K to 64T, not 65T"),
+        ("random:size=4Q", "size: expected a size"),
+        ("random:size", "size: has no value; write size=…"),
+        ("random:size=1G,size=2G", "size is given twice"),
+        ("random:dependent=maybe", "dependent: expected yes or no, not \"maybe\""),
+        ("random:others=1001", "others: is at most 1000, not 1001"),
+        ("random:writes=101%", "writes: expected a share from 0% to 100%"),
+        ("random:writes=nan", "writes: expected a share"),
+        ("random:,", "there is no \"\"; there are size"),
+        ("stride:stride=0", "stride: is 8B to 64T"),
+        ("zipf:exponent=11", "exponent: expected a number from 0 to 10, not 11"),
+        ("chase:node=1B", "node: is 8B to 4K, not 1B"),
+        ("gups:instructions=10", "instructions: is at least 11, not 10"),
+        ("spmv:columns=0", "columns: is at least 1, not 0"),
+        ("dict:batch=0", "batch: is at least 1, not 0"),
+        ("store:keys=17M", "keys: is at most 16000000, not 17000000"),
+        ("store:keys=1.5", "keys: expected a whole number"),
+        ("fork:case=d", "case: expected a, b or c, not \"d\""),
+        ("readers:processes=0", "processes: is at least 1, not 0"),
+        ("mst:size=4K", "size: is 1M to 64G, not 4K"),
+        ("rmat-bfs:size=1T", "size: is 1M to 64G, not 1T"),
+        ("breadth", "there is no \"breadth\"; there are random, sequential, stride, zipf, chase"),
     ] {
         let text = error_of(spec);
         assert!(text.starts_with(&format!("workload '{spec}': ")), "{text}");

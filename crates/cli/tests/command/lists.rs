@@ -8,7 +8,7 @@ fn every_list_alone_and_all_together() {
     let all = place.succeeds(&["list"]);
     for (what, words) in [
         ("schemes", &["perforated-naive", "ideal", "source: P §IV", "4k"][..]),
-        ("workloads", &["random", "others", "default: 2G", "Bundled traces"]),
+        ("workloads", &["random", "such as store:keys=", "[2G]", "Bundled traces"]),
         (
             "machines",
             &[

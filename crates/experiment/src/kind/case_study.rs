@@ -10,6 +10,9 @@ use perforate_types::Counters;
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 
+/// Memory of each program of P §III.A: two have 5.16 GB.
+pub const HEAP_BYTES: u64 = 2580 << 20;
+
 /// Default contents of the pages of two programs, but for the size of the pool: our choice, as
 /// neither paper says what pages held.
 pub const CONTENTS: ContentDistribution = ContentDistribution {

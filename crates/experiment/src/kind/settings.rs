@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use perforate_config::{ConfigError, Given, Key};
+use perforate_config::{Changes, ConfigError, Given, Key, Options};
 use perforate_sim::Machine;
-use perforate_trace::{WORKLOADS, WorkloadSpec, bundled};
+use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -32,10 +32,17 @@ impl Settings {
         self.given().read().map_err(wrong)
     }
 
-    /// All but those that change the machine file or are a workload's.
+    /// All but those that change the machine file. Those of a workload are a group: `store.keys` is
+    /// `keys` of the group `store`.
     pub fn given(&self) -> Given {
-        let settings = self.0.iter().filter(|(key, _)| !key.contains('.'));
-        settings.map(|(key, text)| (key.as_str(), text.as_str())).collect()
+        let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
+        let given = settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<Given>();
+        self.groups().fold(given, Given::grouped)
+    }
+
+    /// Names before the point of keys that have one.
+    fn groups(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|key| Some(key.split_once('.')?.0))
     }
 
     /// The machine of this name, with other values for some keys of its file.
@@ -49,26 +56,6 @@ impl Settings {
         Machine::load_with(name, changed).map_err(|error| error.to_string())
     }
 
-    /// The workload of this name with the parameters that settings give (`store.keys`), or else
-    /// these.
-    ///
-    /// # Errors
-    /// As [`WorkloadSpec::parse`].
-    pub fn workload(&self, name: &str, defaults: &[(&str, &str)]) -> Result<WorkloadSpec, String> {
-        let mut given: BTreeMap<&str, &str> = defaults.iter().copied().collect();
-        given.extend(self.0.iter().filter_map(|(key, text)| {
-            Some((key.strip_prefix(name)?.strip_prefix('.')?, text.as_str()))
-        }));
-        let parameters = given.iter().filter(|(_, text)| **text != "false").map(|(key, text)| {
-            if *text == "true" { (*key).to_owned() } else { format!("{key}={text}") }
-        });
-        let parameters = parameters.collect::<Vec<_>>().join(",");
-        let text = if parameters.is_empty() { name.into() } else { format!("{name}:{parameters}") };
-        WorkloadSpec::parse(&text).map_err(|error| error.to_string())
-    }
-}
-
-impl Settings {
     /// Contents of the files that these settings name, those of defaults included.
     ///
     /// # Errors
@@ -102,25 +89,22 @@ fn hash_of_file(path: &Path) -> Result<String, String> {
     Ok(format!("{:032x}", hash.digest128()))
 }
 
+/// These options with the changes of the setting `name`.
+///
+/// # Errors
+/// As [`Changes::over`].
+pub fn changed<T: Options>(
+    changes: Option<Changes<T>>,
+    options: T,
+    name: &str,
+) -> Result<T, String> {
+    let changed = changes.map(|changes| changes.over(&options));
+    changed.unwrap_or(Ok(options)).map_err(|error| wrong(error.under(name)))
+}
+
 /// An error as a setting's.
 pub fn wrong(error: ConfigError) -> String {
     format!("setting {error}")
-}
-
-/// The settings that are parameters of the workload of this name, with these defaults.
-pub fn workload_keys(name: &str, defaults: &[(&str, &str)]) -> Vec<Key> {
-    let workload = WORKLOADS.iter().find(|workload| workload.name == name);
-    let parameters = workload.into_iter().flat_map(|workload| workload.parameters);
-    let key = |parameter: &perforate_trace::Parameter| {
-        let default = defaults.iter().find(|(key, _)| *key == parameter.name);
-        Key {
-            name: format!("{name}.{}", parameter.name),
-            form: String::new(),
-            default: default.map_or(parameter.default, |(_, text)| text).to_owned(),
-            help: parameter.help.to_owned(),
-        }
-    };
-    parameters.map(key).collect()
 }
 
 /// Checks that there is a setting of this name among those of a kind.
@@ -129,8 +113,9 @@ pub fn workload_keys(name: &str, defaults: &[(&str, &str)]) -> Vec<Key> {
 /// There is not; with the nearest that there is.
 pub fn check_key(key: &str, known: &[Key]) -> Result<(), ConfigError> {
     let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-    let changes_machine = key.starts_with(MACHINE_KEYS) && names.contains(&"machine");
-    if changes_machine || names.contains(&key) {
+    // What is behind the point, whoever reads it checks.
+    let name = key.split_once('.').map_or(key, |(group, _)| group);
+    if names.contains(&name) {
         return Ok(());
     }
     Err(ConfigError::unknown_key(key, &names))
@@ -169,21 +154,6 @@ mod tests {
         let problem = check_key("heep", &known).unwrap_err().to_string();
         assert_eq!(problem, "there is no \"heep\"; did you mean heap?");
         assert!(check_key("machine.tlb", &known[..1]).is_err());
-    }
-
-    #[test]
-    fn workloads_are_made_of_settings() {
-        let text = |texts: &[(&str, &str)]| {
-            let texts = texts.iter().map(|(key, text)| ((*key).into(), (*text).into()));
-            let settings = Settings(texts.collect());
-            settings.workload("store", &[("reads", "5")]).map(|spec| spec.to_string())
-        };
-        let with = |more: &str| format!("store:keys=500k,value=16K{more}");
-        assert_eq!(text(&[("check", "true")]), Ok(with(",live=100%,page-reads=0,reads=5")));
-        let given = [("store.live", "50%"), ("store.reads", "7"), ("store.compact", "true")];
-        assert_eq!(text(&given), Ok(with(",compact,live=50%,page-reads=0,reads=7")));
-        let problem = text(&[("store.keys", "0")]).unwrap_err();
-        assert!(problem.contains("keys=0"), "{problem}");
     }
 
     #[test]

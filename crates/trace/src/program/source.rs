@@ -7,17 +7,17 @@ use std::task::{Context, Waker};
 use perforate_types::Chunk;
 
 use super::tracer::{Outbox, Tracer, split};
-use crate::synthetic::WorkloadSpec;
 use crate::synthetic::source::metadata;
+use crate::synthetic::{Registered, text_of};
 use crate::{Source, SourceMetadata, TraceError};
 
 /// A program that can be traced.
-pub(crate) trait Program: Sized + Send + 'static {
+pub(crate) trait Program: Registered + Send {
     /// The phase up to which it sets up what it works on, if it says so.
     const SETUP_UNTIL: Option<&'static str> = None;
 
     /// Makes its data.
-    fn start(spec: &WorkloadSpec, seed: u64, t: &mut Tracer) -> Self;
+    fn start(options: &Self::Options, seed: u64, t: &mut Tracer) -> Self;
 
     /// Runs it. It must pause at least every some thousand instructions.
     fn run(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
@@ -35,16 +35,17 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn boxed<P: Program>(spec: &WorkloadSpec, seed: u64) -> Box<dyn Source> {
+    pub(crate) fn boxed<P: Program>(options: &P::Options, seed: u64) -> Box<dyn Source> {
         let outbox = Outbox::default();
         let mut tracer = Tracer::new(outbox.clone());
-        let owned = spec.clone();
+        let owned = options.clone();
         let program = Box::pin(async move {
             let mut program = P::start(&owned, seed, &mut tracer);
             program.run(&mut tracer).await;
             tracer.finish().await;
         });
-        let metadata = SourceMetadata { setup_until: P::SETUP_UNTIL, ..metadata(spec) };
+        let metadata =
+            SourceMetadata { setup_until: P::SETUP_UNTIL, ..metadata(text_of::<P>(options)) };
         let ahead = Chunk::default();
         Box::new(Self { metadata, program, is_over: false, outbox, ahead })
     }

@@ -1,150 +1,189 @@
 //! Workloads that are loops over a pattern of addresses, in constant memory.
 
+use perforate_config::{BoundedSize, ConfigError, Count, Share};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::churn::Churn;
 use super::patterns::{Chase, Popular, Stride, Uniform};
-use super::registry::{Parameter, ParameterKind, Workload};
-use super::source::Synthetic;
+use super::registry::Registered;
+use super::source::{Loop, Synthetic};
+use super::spec::text_of;
+use crate::Source;
 
-const MAX_SIZE_BYTES: u64 = 64 << 40;
+const MOST_BYTES: u64 = 64 << 40;
 
-const SIZE: Parameter = Parameter {
-    name: "size",
-    kind: ParameterKind::Size(4096, MAX_SIZE_BYTES),
-    default: "2G",
-    help: "bytes of data, 4K to 64T (paper P: 2G)",
-};
-const OTHERS: Parameter = Parameter {
-    name: "others",
-    kind: ParameterKind::Count(1000),
-    default: "3",
-    help: "other instructions per memory access; the papers leave it open",
-};
-const WRITES: Parameter = Parameter {
-    name: "writes",
-    kind: ParameterKind::Share,
-    default: "0",
-    help: "share of the accesses that write, 0 to 1 or in %",
-};
+/// Options of a loop: its own, and those that all loops have.
+macro_rules! options {
+    ($name:ident: $size:expr; $($(#[$help:meta])* $key:ident: $type:ty = $default:expr,)*) => {
+        #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        pub(super) struct $name {
+            /// Bytes of data; paper P: 2G.
+            size: BoundedSize<4096, MOST_BYTES>,
+            $($(#[$help])* $key: $type,)*
+            /// Other instructions per memory access; the papers leave it open.
+            others: Count<0, 1000>,
+            /// Share of the accesses that write.
+            writes: Share,
+        }
 
-pub(super) const RANDOM: Workload = Workload {
-    name: "random",
-    summary: "uniformly random words, as GUPS (paper P's random access)",
-    parameters: &[
-        SIZE,
-        OTHERS,
-        WRITES,
-        Parameter {
-            name: "dependent",
-            kind: ParameterKind::Flag,
-            default: "",
-            help: "each address depends on the value loaded before",
-        },
-    ],
-    host_bytes: |_| 0,
-    build: |spec, seed| {
-        Synthetic::boxed(Uniform::new(spec.size("size"), seed), spec, spec.flag("dependent"), seed)
-    },
-};
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    size: BoundedSize::new($size),
+                    $($key: $default,)*
+                    others: Count::new(3),
+                    writes: Share::NONE,
+                }
+            }
+        }
 
-pub(super) const SEQUENTIAL: Workload = Workload {
-    name: "sequential",
-    summary: "word after word, over and over",
-    parameters: &[SIZE, OTHERS, WRITES],
-    host_bytes: |_| 0,
-    build: |spec, seed| Synthetic::boxed(Stride::new(spec.size("size"), 8), spec, false, seed),
-};
+        impl $name {
+            /// What a workload of type `W` does between its accesses.
+            fn common<W: Registered<Options = Self>>(&self) -> Loop {
+                Loop {
+                    name: text_of::<W>(self),
+                    size_bytes: self.size.bytes(),
+                    others: self.others.get() as usize,
+                    writes: self.writes.value(),
+                    dependent: false,
+                }
+            }
+        }
+    };
+}
 
-pub(super) const STRIDE: Workload = Workload {
-    name: "stride",
-    summary: "one word every so many bytes, over and over",
-    parameters: &[
-        SIZE,
-        Parameter {
-            name: "stride",
-            kind: ParameterKind::Size(8, MAX_SIZE_BYTES),
-            default: "4K",
-            help: "bytes from access to access, at least 8",
-        },
-        OTHERS,
-        WRITES,
-    ],
-    host_bytes: |_| 0,
-    build: |spec, seed| {
-        Synthetic::boxed(Stride::new(spec.size("size"), spec.size("stride")), spec, false, seed)
-    },
-};
+options! { RandomOptions: 2 << 30;
+    /// Each address depends on the value loaded before.
+    dependent: bool = false,
+}
 
-pub(super) const ZIPF: Workload = Workload {
-    name: "zipf",
-    summary: "few popular items, many rare ones, scattered over the data",
-    parameters: &[
-        SIZE,
-        Parameter {
-            name: "exponent",
-            kind: ParameterKind::Exponent,
-            default: "0.99",
-            help: "item of rank r has probability proportional to r^-exponent, 0 to 10",
-        },
-        Parameter {
-            name: "item",
-            kind: ParameterKind::Size(8, 4096),
-            default: "64",
-            help: "bytes per item, 8 to 4K; an access reads its first word",
-        },
-        OTHERS,
-        WRITES,
-    ],
-    host_bytes: |_| 0,
-    build: |spec, seed| {
-        let (size, item) = (spec.size("size"), spec.size("item"));
-        Synthetic::boxed(Popular::new(size, item, spec.number("exponent"), seed), spec, false, seed)
-    },
-};
+/// Random words.
+pub(super) struct Random;
 
-pub(super) const CHASE: Workload = Workload {
-    name: "chase",
-    summary: "a linked list through all nodes in random order; every load waits for the last",
-    parameters: &[
-        SIZE,
-        Parameter {
-            name: "node",
-            kind: ParameterKind::Size(8, 4096),
-            default: "64",
-            help: "bytes per node, 8 to 4K",
-        },
-        OTHERS,
-        WRITES,
-    ],
-    host_bytes: |_| 0,
-    build: |spec, seed| {
-        Synthetic::boxed(Chase::new(spec.size("size"), spec.size("node"), seed), spec, true, seed)
-    },
-};
+impl Registered for Random {
+    const NAME: &'static str = "random";
+    const SUMMARY: &'static str = "uniformly random words, as GUPS (paper P's random access)";
+    const EXAMPLE: &'static str = "random:size=4G,writes=10%";
+    type Options = RandomOptions;
 
-pub(super) const CHURN: Workload = Workload {
-    name: "churn",
-    summary: "random words; a piece of the data is unmapped, mapped anew and filled ever again",
-    parameters: &[
-        Parameter { default: "256M", help: "bytes of data, 4K to 64T", ..SIZE },
-        Parameter {
-            name: "piece",
-            kind: ParameterKind::Size(4096, MAX_SIZE_BYTES),
-            default: "64K",
-            help: "bytes that are unmapped and mapped anew at once",
-        },
-        Parameter {
-            name: "between",
-            kind: ParameterKind::Count(1_000_000_000),
-            default: "20000",
-            help: "random accesses from one piece to the next; a piece is filled besides",
-        },
-        OTHERS,
-        WRITES,
-    ],
-    host_bytes: |_| 0,
-    build: |spec, seed| {
-        let (size, piece) = (spec.size("size"), spec.size("piece"));
-        let pattern = Churn::new(size, piece, spec.size("between"), seed);
-        Synthetic::boxed(pattern, spec, false, seed)
-    },
-};
+    fn source(options: &RandomOptions, seed: u64) -> Box<dyn Source> {
+        let common = Loop { dependent: options.dependent, ..options.common::<Self>() };
+        Synthetic::boxed(Uniform::new(options.size.bytes(), seed), common, seed)
+    }
+}
+
+options! { SequentialOptions: 2 << 30; }
+
+/// Word after word.
+pub(super) struct Sequential;
+
+impl Registered for Sequential {
+    const NAME: &'static str = "sequential";
+    const SUMMARY: &'static str = "word after word, over and over";
+    const EXAMPLE: &'static str = "sequential:size=256M,others=0";
+    type Options = SequentialOptions;
+
+    fn source(options: &SequentialOptions, seed: u64) -> Box<dyn Source> {
+        let words = Stride::new(options.size.bytes(), 8);
+        Synthetic::boxed(words, options.common::<Self>(), seed)
+    }
+}
+
+options! { StrideOptions: 2 << 30;
+    /// Bytes from access to access.
+    stride: BoundedSize<8, MOST_BYTES> = BoundedSize::new(4096),
+}
+
+/// Words at equal distances.
+pub(super) struct Strided;
+
+impl Registered for Strided {
+    const NAME: &'static str = "stride";
+    const SUMMARY: &'static str = "one word every so many bytes, over and over";
+    const EXAMPLE: &'static str = "stride:size=1G,stride=64B";
+    type Options = StrideOptions;
+
+    fn source(options: &StrideOptions, seed: u64) -> Box<dyn Source> {
+        let words = Stride::new(options.size.bytes(), options.stride.bytes());
+        Synthetic::boxed(words, options.common::<Self>(), seed)
+    }
+}
+
+options! { ZipfOptions: 2 << 30;
+    /// The item of rank r has probability proportional to r^-exponent, 0 to 10.
+    exponent: f64 = 0.99,
+    /// Bytes per item; an access reads its first word.
+    item: BoundedSize<8, 4096> = BoundedSize::new(64),
+}
+
+/// Popular and rare items.
+pub(super) struct Zipf;
+
+impl Registered for Zipf {
+    const NAME: &'static str = "zipf";
+    const SUMMARY: &'static str = "few popular items, many rare ones, scattered over the data";
+    const EXAMPLE: &'static str = "zipf:size=4G,exponent=0.8,item=1K";
+    type Options = ZipfOptions;
+
+    fn check(options: &ZipfOptions) -> Result<(), ConfigError> {
+        if (0.0..=10.0).contains(&options.exponent) {
+            return Ok(());
+        }
+        let problem = format!("expected a number from 0 to 10, not {}", options.exponent);
+        Err(ConfigError::new(problem).under("exponent"))
+    }
+
+    fn source(options: &ZipfOptions, seed: u64) -> Box<dyn Source> {
+        let (size_bytes, item_bytes) = (options.size.bytes(), options.item.bytes());
+        let items = Popular::new(size_bytes, item_bytes, options.exponent, seed);
+        Synthetic::boxed(items, options.common::<Self>(), seed)
+    }
+}
+
+options! { ChaseOptions: 2 << 30;
+    /// Bytes per node.
+    node: BoundedSize<8, 4096> = BoundedSize::new(64),
+}
+
+/// A linked list.
+pub(super) struct Chased;
+
+impl Registered for Chased {
+    const NAME: &'static str = "chase";
+    const SUMMARY: &'static str =
+        "a linked list through all nodes in random order; every load waits for the last";
+    const EXAMPLE: &'static str = "chase:size=1G,node=4K";
+    type Options = ChaseOptions;
+
+    fn source(options: &ChaseOptions, seed: u64) -> Box<dyn Source> {
+        let common = Loop { dependent: true, ..options.common::<Self>() };
+        let nodes = Chase::new(options.size.bytes(), options.node.bytes(), seed);
+        Synthetic::boxed(nodes, common, seed)
+    }
+}
+
+options! { ChurnOptions: 256 << 20;
+    /// Bytes that are unmapped and mapped anew at once.
+    piece: BoundedSize<4096, MOST_BYTES> = BoundedSize::new(64 << 10),
+    /// Random accesses from one piece to the next; a piece is filled besides.
+    between: Count<0, 1_000_000_000> = Count::new(20_000),
+}
+
+/// Memory that comes and goes.
+pub(super) struct Churned;
+
+impl Registered for Churned {
+    const NAME: &'static str = "churn";
+    const SUMMARY: &'static str =
+        "random words; a piece of the data is unmapped, mapped anew and filled ever again";
+    const EXAMPLE: &'static str = "churn:size=1G,piece=2M,between=100k";
+    type Options = ChurnOptions;
+
+    fn source(options: &ChurnOptions, seed: u64) -> Box<dyn Source> {
+        let (size_bytes, piece_bytes) = (options.size.bytes(), options.piece.bytes());
+        let pieces = Churn::new(size_bytes, piece_bytes, options.between.get(), seed);
+        Synthetic::boxed(pieces, options.common::<Self>(), seed)
+    }
+}

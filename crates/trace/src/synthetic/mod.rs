@@ -2,7 +2,8 @@
 //!
 //! Some are loops over a pattern of addresses, in constant memory ([`loops`]); others are programs
 //! that run on contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing,
-//! help and errors derive from it. A new workload is a pattern or a program, and a line there.
+//! help and errors derive from it. A new workload is a pattern or a program that is [`Registered`],
+//! and a line there.
 
 mod body;
 mod churn;
@@ -19,9 +20,11 @@ use std::ops::Range;
 
 pub(crate) use body::{CODE_START, INSTRUCTION_BYTES};
 pub use programs::{ForkCase, ForkOptions, ReadersOptions, StoreOptions};
-pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
+pub(crate) use registry::Registered;
+pub use registry::{WORKLOADS, Workload};
 pub(crate) use source::PAGE_BYTES;
 pub use spec::WorkloadSpec;
+pub(crate) use spec::text_of;
 
 /// [`crate::SourceMetadata::format`] of synthetic workloads.
 pub(crate) const FORMAT: &str = "synthetic";

@@ -1,72 +1,84 @@
 //! The list of workloads.
 
+use perforate_config::{ConfigError, Key, Options, keys};
+
 use super::spec::WorkloadSpec;
 use super::{loops, programs};
 use crate::Source;
 
-/// What values a parameter takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParameterKind {
-    /// Bytes, with an optional K, M, G or T (powers of 1024), between these limits.
-    Size(u64, u64),
-    /// A whole number up to this limit, with k, M or G for powers of 1000.
-    Count(u64),
-    /// The same between these limits.
-    Between(u64, u64),
-    /// A share from 0 to 1, or from 0% to 100%.
-    Share,
-    /// A number from 0 to 10.
-    Exponent,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// Present or absent; takes no value.
-    Flag,
-}
-
-/// One parameter of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Name before the equals sign.
-    pub name: &'static str,
-    /// What values it takes.
-    pub kind: ParameterKind,
-    /// Value where it is not given; empty for a flag.
-    pub default: &'static str,
-    /// One line of help.
-    pub help: &'static str,
-}
-
-/// A synthetic workload.
+/// A synthetic workload, as lists have it.
 pub struct Workload {
     /// Name on the command line.
     pub name: &'static str,
     /// What it does, one line.
     pub summary: &'static str,
-    /// Its parameters.
-    pub parameters: &'static [Parameter],
+    /// Text that names it, with options of interest.
+    pub example: &'static str,
+    keys: fn() -> Vec<Key>,
+    /// Reads the list of options behind the name.
+    pub(super) read: fn(Option<&str>) -> Result<WorkloadSpec, ConfigError>,
+}
+
+impl Workload {
+    const fn of<W: Registered>() -> Self {
+        Self {
+            name: W::NAME,
+            summary: W::SUMMARY,
+            example: W::EXAMPLE,
+            keys: keys::<W::Options>,
+            read: WorkloadSpec::read::<W>,
+        }
+    }
+
+    /// Its options.
+    pub fn options(&self) -> Vec<Key> {
+        (self.keys)()
+    }
+}
+
+/// A workload that can be in the list.
+pub(crate) trait Registered: Sized + 'static {
+    /// Name on the command line.
+    const NAME: &'static str;
+    /// What it does, one line.
+    const SUMMARY: &'static str;
+    /// Text that names it, with options of interest.
+    const EXAMPLE: &'static str;
+    /// What can be chosen.
+    type Options: Options + Clone + Default + Send + Sync;
+
+    /// Checks what the options' types do not.
+    fn check(_options: &Self::Options) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
     /// Bytes of its own that it needs beside the simulated memory: contents of its data.
-    pub(super) host_bytes: fn(&WorkloadSpec) -> u64,
-    pub(super) build: fn(&WorkloadSpec, u64) -> Box<dyn Source>,
+    fn host_bytes(_options: &Self::Options) -> u64 {
+        0
+    }
+
+    /// Its instructions, without end or until it is done. Every choice it makes follows from `seed`.
+    fn source(options: &Self::Options, seed: u64) -> Box<dyn Source>;
 }
 
 /// All workloads.
 pub static WORKLOADS: &[Workload] = &[
-    loops::RANDOM,
-    loops::SEQUENTIAL,
-    loops::STRIDE,
-    loops::ZIPF,
-    loops::CHASE,
-    loops::CHURN,
-    programs::GUPS,
-    programs::CANNEAL,
-    programs::DICTIONARY,
-    programs::BREADTH_FIRST,
-    programs::SET_COVER,
-    programs::SPANNING_TREE,
-    programs::SPARSE_MATRIX,
-    programs::MATCHING,
-    programs::INDEPENDENT_SET,
-    programs::STORE,
-    programs::FORK,
-    programs::READERS,
+    Workload::of::<loops::Random>(),
+    Workload::of::<loops::Sequential>(),
+    Workload::of::<loops::Strided>(),
+    Workload::of::<loops::Zipf>(),
+    Workload::of::<loops::Chased>(),
+    Workload::of::<loops::Churned>(),
+    Workload::of::<programs::Gups>(),
+    Workload::of::<programs::Canneal>(),
+    Workload::of::<programs::Dictionary>(),
+    Workload::of::<programs::BreadthFirst>(),
+    Workload::of::<programs::SetCover>(),
+    Workload::of::<programs::SpanningTree>(),
+    Workload::of::<programs::SparseMatrix>(),
+    Workload::of::<programs::Matching>(),
+    Workload::of::<programs::IndependentSet>(),
+    Workload::of::<programs::KeyValueStore>(),
+    Workload::of::<programs::Fork>(),
+    Workload::of::<programs::Readers>(),
 ];

@@ -7,23 +7,22 @@
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Key, keys};
+use perforate_config::{Changes, Count, Key, keys};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
-use perforate_trace::{StoreOptions, WorkloadSpec};
+use perforate_trace::StoreOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::case_study::{counter, counters, promote, system_cycles};
-use super::settings::workload_keys;
+use super::settings::changed;
 use super::{Kind, Measurement, Settings, each};
-
-/// Parameters of the store that are others than for itself.
-const DEFAULTS: &[(&str, &str)] = &[("page-reads", "200k"), ("reads", "5k")];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BloatSettings {
+    /// Options of the workload store; page-reads is 200k and reads is 5k where nothing is said.
+    store: Option<Changes<StoreOptions>>,
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
     khugepaged: Option<KhugepagedConfig>,
     /// Machine, by name or file.
@@ -34,7 +33,7 @@ struct BloatSettings {
 
 impl Default for BloatSettings {
     fn default() -> Self {
-        Self { khugepaged: None, machine: Machine::DEFAULT.into(), check: false }
+        Self { store: None, khugepaged: None, machine: Machine::DEFAULT.into(), check: false }
     }
 }
 
@@ -55,8 +54,7 @@ impl Kind for Bloat {
     }
 
     fn settings(&self) -> Vec<Key> {
-        let own = keys::<BloatSettings>().into_iter();
-        own.chain(workload_keys("store", DEFAULTS)).collect()
+        keys::<BloatSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -86,7 +84,6 @@ impl Kind for Bloat {
 /// The settings, read.
 struct Study {
     machine: Machine,
-    workload: WorkloadSpec,
     store: StoreOptions,
     khugepaged: Option<KhugepagedConfig>,
     check: bool,
@@ -95,14 +92,14 @@ struct Study {
 impl Study {
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: BloatSettings = settings.read()?;
-        let workload = settings.workload("store", DEFAULTS)?;
-        let store = StoreOptions::of(&workload);
-        if store.page_reads == 0 {
-            return Err("setting store.page-reads: are what is counted; take at least 1".into());
+        let (page_reads, reads) = (Count::new(200_000), Count::new(5_000));
+        let store = StoreOptions { page_reads, reads, ..StoreOptions::default() };
+        let store = changed(own.store, store, "store")?;
+        if store.page_reads.get() == 0 {
+            return Err("setting store: page-reads are what is counted; take at least 1".into());
         }
         Ok(Self {
             machine: settings.machine(&own.machine)?,
-            workload,
             store,
             khugepaged: own.khugepaged,
             check: own.check,
@@ -112,17 +109,19 @@ impl Study {
     /// How long it takes, in simulated instructions.
     fn cost(&self) -> f64 {
         let store = &self.store;
-        let pages = (store.value_bytes / 4096 + 1) as f64;
-        let timed = store.reads as f64 * store.value_bytes as f64 / 16.0;
-        pages * (20.0 * store.keys as f64 + 8.0 * store.page_reads as f64) + timed
+        let value_bytes = store.value.bytes();
+        let [keys, page_reads, reads] =
+            [store.keys.get(), store.page_reads.get(), store.reads.get()].map(|count| count as f64);
+        let pages = (value_bytes / 4096 + 1) as f64;
+        pages * (20.0 * keys + 8.0 * page_reads) + reads * value_bytes as f64 / 16.0
     }
 
     /// One store under one scheme: filled, thinned out, read at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
         let memory = MemoryState::of(self.store.memory_bytes());
-        let options = (self.store.reads > 0, self.check);
+        let options = (self.store.reads.get() > 0, self.check);
         let place = (&self.machine, &memory);
-        let mut run = PhasedRun::new(place, scheme, &self.workload, seed, options)?;
+        let mut run = PhasedRun::new(place, scheme, &self.store.workload(), seed, options)?;
         let mut figures = Measurement::new();
         self.fill(&mut run, &mut figures)?;
         let thinned_out = run.run_until("page-reads-warm-up")?;
@@ -169,12 +168,12 @@ impl Study {
         ] {
             figures.insert(name.into(), counter(&counters, source));
         }
-        figures.insert("reads".into(), self.store.page_reads as f64);
+        figures.insert("reads".into(), self.store.page_reads.get() as f64);
         Ok(())
     }
 
     fn time_reads(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
-        if self.store.reads == 0 {
+        if self.store.reads.get() == 0 {
             return Ok(());
         }
         run.simulation.start_clock()?;
@@ -182,7 +181,7 @@ impl Study {
         run.simulation.reset_counts();
         let before = run.simulation.instructions();
         run.next_phase()?;
-        let reads = self.store.reads as f64;
+        let reads = self.store.reads.get() as f64;
         let instructions = (run.simulation.instructions() - before) as f64;
         let cycles = run.simulation.cycles().expect("the clock runs") as f64 / reads;
         let system_cycles = system_cycles(&self.machine, run.simulation.system()) as f64;

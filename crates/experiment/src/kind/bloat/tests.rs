@@ -75,11 +75,11 @@ fn settings_are_checked() {
     let fine = settings(&[("store.keys", "4M"), ("store.value", "2K"), ("store.live", "50%")]);
     assert_eq!(Bloat.check(&fine, "perforated-reserve"), Ok(()));
     for (text, subject, part) in [
-        (("store.keys", "0"), "thp", "from 1 to 16000000"),
-        (("store.value", "2M"), "thp", "1 to 1048576"),
-        (("store.live", "nan"), "thp", "a share"),
+        (("store.keys", "0"), "thp", "store: keys: is at least 1"),
+        (("store.value", "2M"), "thp", "1B to 1M"),
+        (("store.live", "nan"), "thp", "a share from"),
         (("store.page-reads", "0"), "thp", "at least 1"),
-        (("store.padding", "yes"), "thp", "padding"),
+        (("store.kes", "5"), "thp", "did you mean keys?"),
         (("khugepaged", "often"), "thp", "khugepaged"),
         (("machine", "none"), "thp", "none"),
         (("store.reads", "5"), "2m", "2m"),

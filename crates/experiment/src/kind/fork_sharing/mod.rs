@@ -16,17 +16,19 @@ mod tests;
 use perforate_config::{Changes, Key, keys};
 use perforate_os::{Perforated, PerforationOptions};
 use perforate_sim::{Machine, Scheme};
-use perforate_trace::{ForkOptions, WorkloadSpec};
+use perforate_trace::ForkOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::case_study::{REGION_PAGES, places_hit};
-use super::settings::{workload_keys, wrong};
+use super::settings::wrong;
 use super::{Kind, Measurement, Settings, each};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ForkSettings {
+    /// Options of the workload fork.
+    fork: ForkOptions,
     /// Options of the policy for perforated pages.
     perforation: Option<Changes<PerforationOptions>>,
     /// A machine's name or file.
@@ -37,7 +39,12 @@ struct ForkSettings {
 
 impl Default for ForkSettings {
     fn default() -> Self {
-        Self { perforation: None, machine: Machine::DEFAULT.into(), check: false }
+        Self {
+            fork: ForkOptions::default(),
+            perforation: None,
+            machine: Machine::DEFAULT.into(),
+            check: false,
+        }
     }
 }
 
@@ -58,7 +65,7 @@ impl Kind for ForkSharing {
     }
 
     fn settings(&self) -> Vec<Key> {
-        keys::<ForkSettings>().into_iter().chain(workload_keys("fork", &[])).collect()
+        keys::<ForkSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -68,8 +75,9 @@ impl Kind for ForkSharing {
 
     fn cost(&self, settings: &Settings) -> f64 {
         // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
-        Setup::read(settings)
-            .map_or(0.0, |setup| setup.fork.reads as f64 * 6.0 + setup.fork.changes() as f64 * 20.0)
+        Setup::read(settings).map_or(0.0, |setup| {
+            setup.fork.reads.get() as f64 * 6.0 + setup.fork.changes() as f64 * 20.0
+        })
     }
 
     fn measure(
@@ -93,7 +101,6 @@ impl Kind for ForkSharing {
 /// The settings, read.
 struct Setup {
     machine: Machine,
-    workload: WorkloadSpec,
     fork: ForkOptions,
     perforation: Option<Changes<PerforationOptions>>,
     check: bool,
@@ -104,11 +111,9 @@ impl Setup {
         let own: ForkSettings = settings.read()?;
         let policy = own.perforation.as_ref().map(|changes| Perforated::new(*changes.values()));
         policy.transpose().map_err(|error| wrong(error.under("perforation")))?;
-        let workload = settings.workload("fork", &[])?;
         Ok(Self {
             machine: settings.machine(&own.machine)?,
-            fork: ForkOptions::of(&workload),
-            workload,
+            fork: own.fork,
             perforation: own.perforation,
             check: own.check,
         })
@@ -116,7 +121,7 @@ impl Setup {
 
     /// Closed forms.
     fn expected(&self) -> Measurement {
-        let (regions, changes) = (self.fork.regions, self.fork.changes());
+        let (regions, changes) = (self.fork.regions(), self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;
         let split = places_hit(regions as f64, changes as f64);
         let walks = |split| expected::walks_per_1000(regions, split, entries);

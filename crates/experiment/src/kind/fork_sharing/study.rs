@@ -20,7 +20,7 @@ fn memory(setup: &Setup) -> MemoryState {
 /// As [`System`]'s.
 pub fn run(setup: &Setup, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
     let place = (&setup.machine, &memory(setup));
-    let run = PhasedRun::new(place, scheme, &setup.workload, seed, (false, setup.check))?;
+    let run = PhasedRun::new(place, scheme, &setup.fork.workload(), seed, (false, setup.check))?;
     let free_at_boot = counter(&counters(run.simulation.system()), "free_bytes");
     let mut study = Study { setup, run, free_at_boot, figures: Measurement::new() };
     study.run.run_until("fork")?;
@@ -134,7 +134,7 @@ impl Study<'_> {
                 _ => break,
             }
         }
-        let per_1000 = |count: u64| count as f64 * 1000.0 / self.setup.fork.reads as f64;
+        let per_1000 = |count: u64| count as f64 * 1000.0 / self.setup.fork.reads.get() as f64;
         for (reader, (misses, walks)) in readers.iter().zip(counts) {
             self.note(&format!("{state}_{reader}_l2_misses_per_1000_reads"), per_1000(misses));
             self.note(&format!("{state}_{reader}_walks_per_1000_reads"), per_1000(walks));

@@ -30,7 +30,7 @@ fn run(case: &str, changes: u64, reads: u64, contender: Contender, seed: u64) ->
     ];
     texts.extend(perforation.map(|options| ("perforation", options)));
     let setup = Setup::read(&settings(&texts)).unwrap();
-    assert_eq!((setup.fork.regions, setup.fork.changes()), (REGIONS, changes));
+    assert_eq!((setup.fork.regions(), setup.fork.changes()), (REGIONS, changes));
     study::run(&setup, Scheme::find(name).unwrap(), seed)
         .unwrap_or_else(|error| panic!("{name}, {case}, {changes} changes, seed {seed}: {error}"))
 }
@@ -242,17 +242,18 @@ fn settings_are_read() {
     let read = |texts: &[(&str, &str)]| Setup::read(&settings(texts)).unwrap().fork;
     let texts = [("fork.heap", "64M"), ("fork.written", "2.5%"), ("fork.case", "c")];
     let fork = read(&texts);
-    assert_eq!((fork.regions, fork.changes()), (32, 410));
+    assert_eq!((fork.regions(), fork.changes()), (32, 410));
     assert_eq!(fork.case, ForkCase::ChildProtects);
     assert_eq!(read(&[("fork.heap", "2M"), ("fork.written", "0.01%")]).changes(), 1);
     for (key, text, word) in [
-        ("fork.heap", "1M", "heap=1M"),
-        ("fork.heap", "128G", "heap=128G"),
-        ("fork.written", "101%", "a share"),
-        ("fork.written", "NaN%", "a share"),
-        ("fork.case", "d", "a, b, c"),
-        ("fork.reads", "0", "from 1"),
-        ("fork.reads", "x", "a whole number"),
+        ("fork.heap", "1M", "heap: is 2M to 64G"),
+        ("fork.heap", "128G", "2M to 64G"),
+        ("fork.written", "101%", "to 100%"),
+        ("fork.written", "5", "expected a share"),
+        ("fork.writen", "5%", "did you mean written?"),
+        ("fork.case", "d", "expected a, b or c"),
+        ("fork.reads", "0", "at least 1"),
+        ("fork.reads", "x", "whole number"),
         ("check", "perhaps", "check"),
         ("perforation", "nonsense", "nonsense"),
         ("machine", "abacus", "abacus"),

@@ -10,25 +10,24 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
+use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryOptions, Scheme};
 use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::CONTENTS;
-use super::settings::{workload_keys, wrong};
+use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::settings::{changed, wrong};
 use super::{Kind, Measurement, Settings, each};
 use study::Study;
-
-/// Parameters of the readers that are others than for themselves; the paper's machines have 5.16 GB
-/// together.
-const DEFAULTS: &[(&str, &str)] = &[("heap", "2580M")];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct MergingSettings {
+    /// Options of the workload readers; heap is 2580M where nothing is said: the paper's machines have
+    /// 5.16 GB together.
+    readers: Option<Changes<ReadersOptions>>,
     /// Physical memory.
     memory: Size,
     /// Contents of the pages, without distinct and seed.
@@ -46,6 +45,7 @@ struct MergingSettings {
 impl Default for MergingSettings {
     fn default() -> Self {
         Self {
+            readers: None,
             memory: Size(8 << 30),
             contents: CONTENTS,
             takers: Count::new(2),
@@ -73,8 +73,7 @@ impl Kind for SamePageMerging {
     }
 
     fn settings(&self) -> Vec<Key> {
-        let own = keys::<MergingSettings>().into_iter();
-        own.chain(workload_keys("readers", DEFAULTS)).collect()
+        keys::<MergingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -104,15 +103,15 @@ impl Kind for SamePageMerging {
 impl Study {
     fn read(settings: &Settings, seed: u64) -> Result<Self, String> {
         let own: MergingSettings = settings.read()?;
-        let workload = settings.workload("readers", DEFAULTS)?;
-        let readers = ReadersOptions::of(&workload);
+        let readers =
+            ReadersOptions { heap: BoundedSize::new(HEAP_BYTES), ..ReadersOptions::default() };
+        let readers = changed(own.readers, readers, "readers")?;
         let memory = MemoryOptions { memory: Some(own.memory), ..MemoryOptions::default() };
-        let pages = u64::from(readers.processes) * readers.pages;
+        let pages = readers.processes.get() * readers.pages();
         Ok(Self {
             machine: settings.machine(&own.machine)?,
             memory: memory.resolve().map_err(|error| error.to_string())?,
             contents: contents(own.contents, pages, own.takers.get(), seed)?,
-            workload,
             readers,
             timed: own.timing,
             check: own.check,

@@ -3,7 +3,7 @@
 use perforate_config::Count;
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError, System};
-use perforate_trace::{ReadersOptions, WorkloadSpec};
+use perforate_trace::ReadersOptions;
 
 use super::super::Measurement;
 use super::super::case_study::{PAGE_BYTES, counter, counters, system_cycles};
@@ -13,7 +13,6 @@ pub struct Study {
     pub machine: Machine,
     pub memory: MemoryState,
     pub contents: ContentDistribution,
-    pub workload: WorkloadSpec,
     pub readers: ReadersOptions,
     pub timed: bool,
     pub check: bool,
@@ -31,7 +30,7 @@ impl Study {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Measurement, SimError> {
         let (place, options) = ((&self.machine, &self.memory), (self.timed, self.check));
-        let mut run = PhasedRun::new(place, scheme, &self.workload, self.seed, options)?;
+        let mut run = PhasedRun::new(place, scheme, &self.readers.workload(), self.seed, options)?;
         run.simulation.system_mut().change(|kernel, _| {
             kernel.set_content_distribution(self.contents)?;
             let pages_to_scan = Count::new(u64::MAX);
@@ -41,9 +40,9 @@ impl Study {
         run.run_until("uniform-warm-up")?;
         progress(0.2);
         let mut figures = Measurement::new();
-        let heaps_bytes = u64::from(self.readers.processes) * self.readers.pages * PAGE_BYTES;
+        let heaps_bytes = self.readers.processes.get() * self.readers.pages() * PAGE_BYTES;
         figures.insert("memory_bytes".into(), heaps_bytes as f64);
-        figures.insert("reads".into(), self.readers.reads as f64);
+        figures.insert("reads".into(), self.readers.reads.get() as f64);
         note_memory(run.simulation.system(), "before", &mut figures);
         self.count_round(&mut run, "before", &mut figures)?;
         progress(0.45);
@@ -57,8 +56,8 @@ impl Study {
 
     /// How long it takes, in simulated instructions.
     pub fn cost(&self) -> f64 {
-        let reads = 4.0 * (self.readers.reads + self.readers.warmup) as f64;
-        reads * if self.timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages as f64
+        let reads = 4.0 * (self.readers.reads.get() + self.readers.warmup.get()) as f64;
+        reads * if self.timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages() as f64
     }
 
     /// Merges, and notes what that did.

@@ -9,27 +9,26 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Key, Share, keys};
+use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
-use perforate_trace::{ReadersOptions, WorkloadSpec};
+use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::CONTENTS;
-use super::settings::{workload_keys, wrong};
+use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::settings::{changed, wrong};
 use super::{Kind, Measurement, Settings, each};
 use study::{Figures, composition};
 
 /// Pages of 64M: segments are not made for less.
 const LEAST_PAGES: u64 = 64 << 20 >> 12;
-/// Parameters of the readers that are others than for themselves; the heap is that of P §III.A.
-const DEFAULTS: &[(&str, &str)] =
-    &[("heap", "2580M"), ("processes", "1"), ("touch", "true"), ("reads", "1M"), ("warmup", "1M")];
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct SharingSettings {
+    /// Options of the workload readers, a single one; where nothing is said heap is 2580M, as in
+    /// P §III.A, touch is yes, and reads and warmup are 1M.
+    readers: Option<Changes<ReadersOptions>>,
     /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
     /// that draw from it: a content has two takers on average.
     contents: ContentDistribution,
@@ -44,6 +43,7 @@ struct SharingSettings {
 impl Default for SharingSettings {
     fn default() -> Self {
         Self {
+            readers: None,
             contents: CONTENTS,
             guest: "thp".into(),
             machine: Machine::DEFAULT.into(),
@@ -69,8 +69,7 @@ impl Kind for VmPageSharing {
     }
 
     fn settings(&self) -> Vec<Key> {
-        let own = keys::<SharingSettings>().into_iter();
-        own.chain(workload_keys("readers", DEFAULTS)).collect()
+        keys::<SharingSettings>()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
@@ -80,7 +79,7 @@ impl Kind for VmPageSharing {
     fn cost(&self, settings: &Settings) -> f64 {
         // Two patterns, before and after, each with a warm-up; pages are written and scanned.
         Setup::read(settings).map_or(0.0, |setup| {
-            setup.readers.reads as f64 * 8.0 + setup.readers.pages as f64 * 10.0
+            setup.readers.reads.get() as f64 * 8.0 + setup.readers.pages() as f64 * 10.0
         })
     }
 
@@ -105,7 +104,6 @@ struct Setup {
     /// Scheme of both guests.
     guest: String,
     /// The program of each machine.
-    workload: WorkloadSpec,
     readers: ReadersOptions,
     contents: ContentDistribution,
     check: bool,
@@ -114,17 +112,23 @@ struct Setup {
 impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: SharingSettings = settings.read()?;
-        let workload = settings.workload("readers", DEFAULTS)?;
-        let readers = ReadersOptions::of(&workload);
-        if readers.processes != 1 || readers.pages < LEAST_PAGES {
+        let readers = ReadersOptions {
+            heap: BoundedSize::new(HEAP_BYTES),
+            processes: Count::new(1),
+            touch: true,
+            reads: Count::new(1_000_000),
+            warmup: Count::new(1_000_000),
+            ..ReadersOptions::default()
+        };
+        let readers = changed(own.readers, readers, "readers")?;
+        if readers.processes.get() != 1 || readers.pages() < LEAST_PAGES {
             return Err("each machine runs one reader with a heap of 64M or more".into());
         }
         Ok(Self {
             machine: settings.machine(&own.machine)?,
             guest: own.guest,
-            workload,
             readers,
-            contents: contents(own.contents, readers.pages)?,
+            contents: contents(own.contents, readers.pages())?,
             check: own.check,
         })
     }

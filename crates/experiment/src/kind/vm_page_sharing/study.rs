@@ -75,13 +75,14 @@ fn host_counters(system: &System) -> Counters {
 
 /// Both machines with their heaps filled, before the first machine's program reads.
 pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
-    let guest_mb = (setup.readers.pages * PAGE_BYTES >> 20) + GUEST_EXTRA_MB;
+    let guest_mb = (setup.readers.pages() * PAGE_BYTES >> 20) + GUEST_EXTRA_MB;
     let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
     let memory =
         MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
     let pair = composition(&setup.guest, host)?;
     let place = (&setup.machine, &memory);
-    let mut run = PhasedRun::new(place, pair, &setup.workload, seed, (false, setup.check))?;
+    let mut run =
+        PhasedRun::new(place, pair, &setup.readers.workload(), seed, (false, setup.check))?;
     let contents = ContentDistribution { seed, ..setup.contents };
     run.simulation.system_mut().change_host(|hypervisor, _| {
         let kernel = hypervisor.kernel_mut();
@@ -102,7 +103,7 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
 
 /// What the program asks of its operating system before it reads.
 fn maps(setup: &Setup, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
-    let mut source = setup.workload.source(seed, None);
+    let mut source = setup.readers.workload().source(seed, None);
     let (mut maps, mut chunk) = (Vec::new(), Chunk::default());
     while source.next_chunk(&mut chunk)? && chunk.phase_start("uniform-warm-up").is_none() {
         maps.extend(chunk.events.drain(..).map(|(_, event)| event));
@@ -174,7 +175,7 @@ fn walks_per_1000(setup: &Setup, run: &mut PhasedRun) -> Result<[f64; 2], SimErr
         run.simulation.reset_counts();
         run.next_phase()?;
         let count = counter(&counters(run.simulation.system()), "walks");
-        *walks = count / setup.readers.reads as f64 * 1000.0;
+        *walks = count / setup.readers.reads.get() as f64 * 1000.0;
     }
     Ok(walks)
 }

@@ -107,7 +107,7 @@ fn settings_are_checked() {
     for (key, text, host, word) in [
         ("readers.heap", "32M", "thp", "64M or more"),
         ("readers.processes", "2", "thp", "one reader"),
-        ("readers.reads", "0", "thp", "from 1"),
+        ("readers.reads", "0", "thp", "at least 1"),
         ("contents", "zero=200%", "thp", "200%"),
         ("guest", "nonsense", "thp", "nonsense"),
         ("guest", "perforated", "thp", "take 4k or thp"),

@@ -2,35 +2,43 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const BREADTH_FIRST: Workload = Workload {
-    // A bundled trace is called bfs.
-    name: "rmat-bfs",
-    summary: "breadth-first searches of a directed R-MAT graph (paper G's BFS)",
-    parameters: &[size("bytes of the graph and the search's arrays, 1M to 64G (paper G: 7.4G)")],
-    host_bytes: |spec| spec.size("size"),
-    build: Running::boxed::<BreadthFirst>,
-};
+use crate::synthetic::registry::Registered;
 
 /// A vertex that has not been reached.
 const NONE: u32 = u32::MAX;
 
-pub(super) struct BreadthFirst {
+pub(in crate::synthetic) struct BreadthFirst {
     pub(super) graph: Graph,
     pub(super) parents: Array<u32>,
     queue: Array<u32>,
     random: Random,
 }
 
+impl Registered for BreadthFirst {
+    // A bundled trace is called bfs.
+    const NAME: &'static str = "rmat-bfs";
+    const SUMMARY: &'static str =
+        "breadth-first searches of a directed R-MAT graph (paper G's BFS, with 7.4G)";
+    const EXAMPLE: &'static str = "rmat-bfs:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes()
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for BreadthFirst {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + 2 * VERTEX_BYTES;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, VERTEX_BYTES, seed);
         Self::on(Graph::directed(&rmat, space), seed, space)
     }

@@ -5,19 +5,11 @@
 //! temperature, the first temperature and the number of temperatures are those of PARSEC's native
 //! input; as there, every temperature is the one before divided by 1.5.
 
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random, scale};
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const CANNEAL: Workload = Workload {
-    name: "canneal",
-    summary: "simulated annealing of a chip's elements (as PARSEC's canneal; paper G)",
-    parameters: &[size("bytes of elements, nets and places, 1M to 64G (paper G: 4.0G)")],
-    host_bytes: |spec| spec.size("size") / 5,
-    build: Running::boxed::<Canneal>,
-};
+use crate::synthetic::registry::Registered;
 
 /// Nets that lead into an element: the most that PARSEC's inputs have. As many lead out, on
 /// average.
@@ -42,7 +34,7 @@ const TEMPERATURES: u32 = 6_000;
 const FIRST_TEMPERATURE: f64 = 2_000.0;
 const COOLING: f64 = 1.5;
 
-pub(super) struct Canneal {
+pub(in crate::synthetic) struct Canneal {
     elements: Place,
     /// Elements that nets come from, [`FAN_IN`] for each element; computed.
     into: Place,
@@ -58,10 +50,26 @@ pub(super) struct Canneal {
     random: Random,
 }
 
+impl Registered for Canneal {
+    const NAME: &'static str = "canneal";
+    const SUMMARY: &'static str =
+        "simulated annealing of a chip's elements (as PARSEC's canneal; paper G, with 4.0G)";
+    const EXAMPLE: &'static str = "canneal:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes() / 5
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for Canneal {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let element_bytes = ELEMENT_BYTES + 2 * FAN_IN * POINTER_BYTES + 2 * COORDINATE_BYTES;
-        let count = (spec.size("size") - SLACK_BYTES) / element_bytes;
+        let count = (options.data_bytes() - SLACK_BYTES) / element_bytes;
         let (out_starts, out) = reverse(seed, count);
         let permutation = Permutation::new(count, &mut Random::new(!seed));
         Self {

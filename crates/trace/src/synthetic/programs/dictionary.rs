@@ -5,34 +5,43 @@
 //! so that half the keys are in the table on average; the program starts when the first half of the
 //! array is. A deletion moves later entries of the probe sequence into the gap.
 
-use super::{Algorithm, SLACK_BYTES, size};
+use perforate_config::{BoundedSize, Count};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Algorithm, Data, DataSize, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Random, scale};
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
-use crate::synthetic::spec::WorkloadSpec;
+use crate::synthetic::registry::Registered;
 
-pub(in crate::synthetic) const DICTIONARY: Workload = Workload {
-    name: "dict",
-    summary: "batches of insertions, searches and deletions in a hash table (paper G's dict)",
-    parameters: &[
-        size("bytes of the table and of the array of keys, 1M to 64G (paper G: 6.5G)"),
-        Parameter {
-            name: "batch",
-            kind: ParameterKind::Between(1, 1 << 30),
-            default: "65536",
-            help: "keys per batch, at most all; the paper leaves it open",
-        },
-    ],
-    host_bytes: |spec| spec.size("size") / 3,
-    build: Running::boxed::<Dictionary>,
-};
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::synthetic) struct DictionaryOptions {
+    /// Bytes of the table and of the array of keys; paper G: 6.5G.
+    size: DataSize,
+    /// Keys per batch, at most all; the paper leaves it open.
+    batch: Count<1, { 1 << 30 }>,
+}
+
+impl Default for DictionaryOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30), batch: Count::new(65_536) }
+    }
+}
+
+impl Data for DictionaryOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+}
 
 /// An empty slot.
 const EMPTY: u32 = 0;
 /// Bytes of a key.
 const KEY_BYTES: u64 = 8;
 
-pub(super) struct Dictionary {
+pub(in crate::synthetic) struct Dictionary {
     /// Slots of the table; in host memory the place of the key in `keys`, counted from 1.
     pub(super) slots: Array<u32>,
     /// All keys, computed.
@@ -44,17 +53,33 @@ pub(super) struct Dictionary {
     random: Random,
 }
 
+impl Registered for Dictionary {
+    const NAME: &'static str = "dict";
+    const SUMMARY: &'static str =
+        "batches of insertions, searches and deletions in a hash table (paper G's dict)";
+    const EXAMPLE: &'static str = "dict:size=2G,batch=10k";
+    type Options = DictionaryOptions;
+
+    fn host_bytes(options: &DictionaryOptions) -> u64 {
+        options.data_bytes() / 3
+    }
+
+    fn source(options: &DictionaryOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for Dictionary {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DictionaryOptions, seed: u64, space: &mut Space) -> Self {
         // Five slots for four keys: the table is never full, and two fifths full on average.
-        let key_count = (spec.size("size") - SLACK_BYTES) / (9 * KEY_BYTES) * 4;
+        let key_count = (options.data_bytes() - SLACK_BYTES) / (9 * KEY_BYTES) * 4;
         let slots = vec![EMPTY; (key_count / 4 * 5) as usize];
         let mut dictionary = Self {
             slots: space.array(slots, KEY_BYTES),
             keys: space.place(key_count, KEY_BYTES),
             key_count,
             seed,
-            batch: spec.size("batch").min(key_count),
+            batch: options.batch.get().min(key_count),
             hits: 0,
             random: Random::new(!seed),
         };

@@ -5,44 +5,18 @@
 //! evenly, some pages twice; both processes run on one core and read any page evenly, in turns;
 //! code, branches and their mispredictions are left out.
 
+use perforate_config::{BoundedSize, Count, Share};
 use perforate_types::{Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::heap::{HEAP, Heap, OTHERS, REGION_PAGES, switch};
+use super::heap::{Heap, HeapSize, OTHERS, REGION_PAGES, switch};
+use crate::Source;
 use crate::program::{Program, Running, Tracer};
 use crate::synthetic::PAGE_BYTES;
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
+use crate::synthetic::registry::Registered;
 use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const FORK: Workload = Workload {
-    name: "fork",
-    summary: "a server with a big heap forks, and sub-pages are changed (paper P, Fig. 1)",
-    parameters: &[
-        HEAP,
-        Parameter {
-            name: "written",
-            kind: ParameterKind::Share,
-            default: "1%",
-            help: "changes as a share of the heap's 4KB pages, each to any page of it",
-        },
-        Parameter {
-            name: "case",
-            kind: ParameterKind::Choice(&["a", "b", "c"]),
-            default: "a",
-            help: "a: the parent writes; b: the child; c: shared memory, the child makes pages \
-                   read-only",
-        },
-        Parameter {
-            name: "reads",
-            kind: ParameterKind::Between(1, 1_000_000_000),
-            default: "100k",
-            help: "reads of each process in each state of memory, after half as many",
-        },
-    ],
-    host_bytes: |_| 0,
-    build: Running::boxed::<Fork>,
-};
 
 /// The server; process 0 is the first.
 const PARENT: ProcessId = ProcessId(0);
@@ -53,7 +27,7 @@ const SLICE: u64 = 50_000;
 const READS_SEED: u64 = 0x5265_6164;
 
 /// Who changes sub-pages, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ForkCase {
     /// The parent writes private memory, as a server that goes on while its child saves.
     #[serde(rename = "a")]
@@ -66,47 +40,55 @@ pub enum ForkCase {
     ChildProtects,
 }
 
-/// What a fork is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Options of the workload `fork`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ForkOptions {
-    /// 2MB regions of the heap.
-    pub regions: u64,
-    /// Changes as a share of the heap's 4KB pages, 0–1.
-    pub written: f64,
-    /// Who changes what.
+    /// Bytes of the server's heap, rounded down to whole 2MB pages.
+    pub heap: HeapSize,
+    /// Changes as a share of the heap's 4KB pages, each to any page of it.
+    written: Share,
+    /// a: the parent writes; b: the child; c: the memory is shared and the child makes pages
+    /// read-only.
     pub case: ForkCase,
-    /// Reads of each process in each state of memory.
-    pub reads: u64,
+    /// Reads of each process in each state of memory, after half as many.
+    pub reads: Count<1, 1_000_000_000>,
+}
+
+impl Default for ForkOptions {
+    fn default() -> Self {
+        Self {
+            heap: BoundedSize::new(1 << 30),
+            written: Share::percent(1),
+            case: ForkCase::ParentWrites,
+            reads: Count::new(100_000),
+        }
+    }
 }
 
 impl ForkOptions {
-    /// What the text of a workload `fork` says.
-    ///
-    /// # Panics
-    /// For another workload.
-    pub fn of(spec: &WorkloadSpec) -> Self {
-        use ForkCase::{ChildProtects, ChildWrites, ParentWrites};
-        Self {
-            regions: Heap::new(spec.size("heap")).pages / REGION_PAGES,
-            written: spec.number("written"),
-            case: [ParentWrites, ChildWrites, ChildProtects][spec.size("case") as usize],
-            reads: spec.size("reads"),
-        }
+    /// The workload with these options.
+    pub fn workload(self) -> WorkloadSpec {
+        WorkloadSpec::of::<Fork>(self)
+    }
+
+    /// 2MB regions of the heap.
+    pub fn regions(&self) -> u64 {
+        self.pages() / REGION_PAGES
     }
 
     /// 4KB pages of the heap.
     pub fn pages(&self) -> u64 {
-        self.regions * REGION_PAGES
+        Heap::new(self.heap).pages
     }
 
     /// Changes in all; at least one.
     pub fn changes(&self) -> u64 {
-        ((self.pages() as f64 * self.written).round() as u64).max(1)
+        ((self.pages() as f64 * self.written.value()).round() as u64).max(1)
     }
 }
 
-struct Fork {
+pub(in crate::synthetic) struct Fork {
     options: ForkOptions,
     heap: Heap,
     seed: u64,
@@ -114,13 +96,24 @@ struct Fork {
     random: Random,
 }
 
+impl Registered for Fork {
+    const NAME: &'static str = "fork";
+    const SUMMARY: &'static str =
+        "a server with a big heap forks, and sub-pages are changed (paper P, Fig. 1)";
+    const EXAMPLE: &'static str = "fork:heap=256M,written=5%,case=b";
+    type Options = ForkOptions;
+
+    fn source(options: &ForkOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Program for Fork {
     const SETUP_UNTIL: Option<&'static str> = Some("fork");
 
-    fn start(spec: &WorkloadSpec, seed: u64, t: &mut Tracer) -> Self {
+    fn start(&options: &ForkOptions, seed: u64, t: &mut Tracer) -> Self {
         t.leave_code_out();
-        let options = ForkOptions::of(spec);
-        let heap = Heap { pages: options.pages() };
+        let heap = Heap::new(options.heap);
         t.event(heap.map(options.case == ForkCase::ChildProtects));
         Self { options, heap, seed, random: Random::new(seed ^ READS_SEED) }
     }
@@ -147,7 +140,7 @@ impl Fork {
     /// Changes pages; which ones.
     async fn change(&self, t: &mut Tracer) -> Changed {
         let mut random = Random::new(self.seed);
-        let mut changed = Changed { bits: vec![[0; WORDS]; self.options.regions as usize] };
+        let mut changed = Changed { bits: vec![[0; WORDS]; self.options.regions() as usize] };
         for _ in 0..self.options.changes() {
             let page = random.evenly(self.heap.pages);
             changed.add(page);
@@ -177,8 +170,9 @@ impl Fork {
         changed: &Changed,
         t: &mut Tracer,
     ) {
-        let warm_up = self.options.reads / 2;
-        let all = warm_up + self.options.reads;
+        let reads = self.options.reads.get();
+        let warm_up = reads / 2;
+        let all = warm_up + reads;
         let mut done = 0;
         while done < all {
             // A slice ends where the warm-up does.

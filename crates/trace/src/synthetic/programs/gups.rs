@@ -1,26 +1,35 @@
 //! GUPS: the RandomAccess benchmark of the HPC Challenge.
 
-use super::{Algorithm, size};
+use perforate_config::{BoundedSize, Count};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Algorithm, Data, DataSize};
+use crate::Source;
 use crate::program::{Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
-use crate::synthetic::spec::WorkloadSpec;
+use crate::synthetic::registry::Registered;
 
-pub(in crate::synthetic) const GUPS: Workload = Workload {
-    name: "gups",
-    summary: "GUPS: updates of random words of a table (HPCC RandomAccess; paper G)",
-    parameters: &[
-        size("bytes of the table, 1M to 64G, rounded down to a power of two (paper G: 4G)"),
-        Parameter {
-            name: "instructions",
-            kind: ParameterKind::Between(UPDATE_INSTRUCTIONS, 1000),
-            default: "56",
-            help: "instructions per update (paper G, Table 5: 17.9 reads per 1000)",
-        },
-    ],
-    host_bytes: |_| 0,
-    build: Running::boxed::<Gups>,
-};
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::synthetic) struct GupsOptions {
+    /// Bytes of the table, rounded down to a power of two; paper G: 4G.
+    size: DataSize,
+    /// Instructions per update (paper G, Table 5: 17.9 reads per 1000).
+    instructions: Count<UPDATE_INSTRUCTIONS, 1000>,
+}
+
+impl Default for GupsOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30), instructions: Count::new(56) }
+    }
+}
+
+impl Data for GupsOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+}
 
 /// The sequence is of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.
 const POLYNOMIAL: u64 = 7;
@@ -31,7 +40,7 @@ const UPDATE_INSTRUCTIONS: u64 = 11;
 
 /// Every update reads and writes the word that a pseudo-random number chooses. What the table
 /// holds is of no consequence, so nothing is kept of it.
-struct Gups {
+pub(in crate::synthetic) struct Gups {
     table: Place,
     mask: u64,
     first: u64,
@@ -39,15 +48,27 @@ struct Gups {
     work: u32,
 }
 
+impl Registered for Gups {
+    const NAME: &'static str = "gups";
+    const SUMMARY: &'static str =
+        "GUPS: updates of random words of a table (HPCC RandomAccess; paper G)";
+    const EXAMPLE: &'static str = "gups:size=4G";
+    type Options = GupsOptions;
+
+    fn source(options: &GupsOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for Gups {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
-        let words = 1 << (spec.size("size") / WORD_BYTES).ilog2();
+    fn new(options: &GupsOptions, seed: u64, space: &mut Space) -> Self {
+        let words = 1 << (options.data_bytes() / WORD_BYTES).ilog2();
         Self {
             table: space.place(words, WORD_BYTES),
             mask: words - 1,
             // Zero would be followed by zeros for ever.
             first: Random::new(seed).next() | 1,
-            work: (spec.size("instructions") - UPDATE_INSTRUCTIONS) as u32,
+            work: (options.instructions.get() - UPDATE_INSTRUCTIONS) as u32,
         }
     }
 

@@ -1,21 +1,16 @@
 //! What programs with a heap of their own share.
 
+use perforate_config::BoundedSize;
 use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
 
 use crate::synthetic::PAGE_BYTES;
-use crate::synthetic::registry::{Parameter, ParameterKind};
 
 /// Pages of a 2MB region.
 pub(super) const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
-/// Bytes of the heap.
-pub(super) const HEAP: Parameter = Parameter {
-    name: "heap",
-    kind: ParameterKind::Size(REGION_BYTES, 64 << 30),
-    default: "1G",
-    help: "bytes of heap, 2M to 64G, rounded down to whole 2MB pages",
-};
+/// Bytes of a heap, rounded down to whole 2MB pages.
+pub(super) type HeapSize = BoundedSize<REGION_BYTES, { 64 << 30 }>;
 
 /// Other instructions before each access: as many as our other workloads have, for want of a
 /// source.
@@ -31,9 +26,8 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Of so many bytes, rounded down.
-    pub(super) fn new(bytes: u64) -> Self {
-        Self { pages: bytes / REGION_BYTES * REGION_PAGES }
+    pub(super) fn new(size: HeapSize) -> Self {
+        Self { pages: size.bytes() / REGION_BYTES * REGION_PAGES }
     }
 
     /// Address of a page.

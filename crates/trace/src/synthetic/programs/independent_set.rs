@@ -2,25 +2,17 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const INDEPENDENT_SET: Workload = Workload {
-    name: "mis",
-    summary: "maximal independent set of an undirected R-MAT graph (paper G's MIS)",
-    parameters: &[size("bytes of the graph, order and flags, 1M to 64G (paper G: 7.3G)")],
-    host_bytes: |spec| spec.size("size"),
-    build: Running::boxed::<IndependentSet>,
-};
+use crate::synthetic::registry::Registered;
 
 const UNDECIDED: u8 = 0;
 const IN: u8 = 1;
 const OUT: u8 = 2;
 
-pub(super) struct IndependentSet {
+pub(in crate::synthetic) struct IndependentSet {
     pub(super) graph: Graph,
     pub(super) flags: Array<u8>,
     /// Vertices in random order, computed.
@@ -28,10 +20,26 @@ pub(super) struct IndependentSet {
     permutation: Permutation,
 }
 
+impl Registered for IndependentSet {
+    const NAME: &'static str = "mis";
+    const SUMMARY: &'static str =
+        "maximal independent set of an undirected R-MAT graph (paper G's MIS, with 7.3G)";
+    const EXAMPLE: &'static str = "mis:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes()
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for IndependentSet {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + VERTEX_BYTES + 1;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, 2 * VERTEX_BYTES, seed);
         let graph = Graph::undirected(&rmat, space);
         let vertices = graph.vertices();

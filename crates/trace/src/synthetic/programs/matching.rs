@@ -3,18 +3,10 @@
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer};
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const MATCHING: Workload = Workload {
-    name: "matching",
-    summary: "maximal matching of an undirected R-MAT graph (paper G's matching)",
-    parameters: &[size("bytes of edges, partners and matches, 1M to 64G (paper G: 6.2G)")],
-    host_bytes: |spec| spec.size("size") / 20,
-    build: Running::boxed::<Matching>,
-};
+use crate::synthetic::registry::Registered;
 
 /// A vertex without a partner.
 const NONE: u32 = u32::MAX;
@@ -23,7 +15,7 @@ const EDGE_BYTES: u64 = 2 * VERTEX_BYTES;
 /// A matched edge: its number.
 const MATCH_BYTES: u64 = 8;
 
-pub(super) struct Matching {
+pub(in crate::synthetic) struct Matching {
     pub(super) rmat: Rmat,
     /// Edges as they were drawn, computed.
     edges: Place,
@@ -31,10 +23,26 @@ pub(super) struct Matching {
     matches: Place,
 }
 
+impl Registered for Matching {
+    const NAME: &'static str = "matching";
+    const SUMMARY: &'static str =
+        "maximal matching of an undirected R-MAT graph (paper G's matching, with 6.2G)";
+    const EXAMPLE: &'static str = "matching:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes() / 20
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for Matching {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = VERTEX_BYTES + MATCH_BYTES / 2;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, EDGE_BYTES, seed);
         Self {
             rmat,

@@ -27,56 +27,84 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use super::registry::{Parameter, ParameterKind};
+use perforate_config::{BoundedSize, Options};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::registry::Registered;
 use super::source::{data_start, maps};
-use super::spec::WorkloadSpec;
+use super::spec::text_of;
 use crate::program::{Program, Space, Tracer};
 
-pub(super) use breadth_first::BREADTH_FIRST;
-pub(super) use canneal::CANNEAL;
-pub(super) use dictionary::DICTIONARY;
-pub(super) use fork::FORK;
+pub(super) use breadth_first::BreadthFirst;
+pub(super) use canneal::Canneal;
+pub(super) use dictionary::Dictionary;
+pub(super) use fork::Fork;
 pub use fork::{ForkCase, ForkOptions};
-pub(super) use gups::GUPS;
-pub(super) use independent_set::INDEPENDENT_SET;
-pub(super) use matching::MATCHING;
-pub(super) use readers::READERS;
+pub(super) use gups::Gups;
+pub(super) use independent_set::IndependentSet;
+pub(super) use matching::Matching;
+pub(super) use readers::Readers;
 pub use readers::ReadersOptions;
-pub(super) use set_cover::SET_COVER;
-pub(super) use spanning_tree::SPANNING_TREE;
-pub(super) use sparse_matrix::SPARSE_MATRIX;
-pub(super) use store::STORE;
+pub(super) use set_cover::SetCover;
+pub(super) use spanning_tree::SpanningTree;
+pub(super) use sparse_matrix::SparseMatrix;
+pub(super) use store::KeyValueStore;
 pub use store::StoreOptions;
 
 /// Bytes that sizes leave unused, so that each array can begin on a page of its own.
 const SLACK_BYTES: u64 = 64 << 10;
 
-/// The `size` of a workload whose data in paper G's Table 5 take `help` says how much. 64G keeps
-/// the numbers of elements below 2³².
-const fn size(help: &'static str) -> Parameter {
-    Parameter { name: "size", kind: ParameterKind::Size(1 << 20, 64 << 30), default: "1G", help }
+/// Bytes of an algorithm's data. 64G keeps the numbers of elements below 2³².
+type DataSize = BoundedSize<{ 1 << 20 }, { 64 << 30 }>;
+
+/// Options of an algorithm on data of a given size.
+pub(crate) trait Data: Options {
+    /// Bytes of its data.
+    fn data_bytes(&self) -> u64;
+}
+
+/// Options of an algorithm that has none but the size of its data.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct DataOptions {
+    /// Bytes of all its data.
+    size: DataSize,
+}
+
+impl Default for DataOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30) }
+    }
+}
+
+impl Data for DataOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
 }
 
 /// Bytes of code that are mapped; algorithms have some hundred instructions.
 const CODE_BYTES: u64 = 4096;
 
 /// A program whose data lie in one mapping, which is there from the start.
-trait Algorithm: Sized + Send + 'static {
+trait Algorithm: Registered<Options: Data> + Send {
     /// Makes the data, as the program's initialisation would leave them.
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self;
+    fn new(options: &Self::Options, seed: u64, space: &mut Space) -> Self;
 
     /// Runs without end: when it is done, it starts over.
     fn repeat(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 
 impl<A: Algorithm> Program for A {
-    fn start(spec: &WorkloadSpec, seed: u64, t: &mut Tracer) -> Self {
-        let size_bytes = spec.size("size");
+    fn start(options: &A::Options, seed: u64, t: &mut Tracer) -> Self {
+        let size_bytes = options.data_bytes();
         let start = data_start(size_bytes);
         let mut space = Space::new(start);
-        let algorithm = Self::new(spec, seed, &mut space);
-        assert!(space.bytes() <= size_bytes, "{spec}: {} bytes of data", space.bytes());
-        maps(start, space.bytes(), CODE_BYTES).into_iter().for_each(|event| t.event(event));
+        let algorithm = Self::new(options, seed, &mut space);
+        let (name, bytes) = (text_of::<A>(options), space.bytes());
+        assert!(bytes <= size_bytes, "{name}: {bytes} bytes of data");
+        maps(start, bytes, CODE_BYTES).into_iter().for_each(|event| t.event(event));
         algorithm
     }
 

@@ -4,89 +4,60 @@
 //! A round is reads of any page evenly, and reads skewed as 1/rank; each round is the same. Reads do
 //! not wait for each other. Code, branches and their mispredictions are left out.
 
+use perforate_config::{BoundedSize, Count};
 use perforate_types::ProcessId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::heap::{HEAP, Heap, OTHERS, switch};
+use super::heap::{Heap, HeapSize, OTHERS, switch};
+use crate::Source;
 use crate::program::{Program, Running, Tracer};
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
+use crate::synthetic::registry::Registered;
 use crate::synthetic::spec::WorkloadSpec;
 
 const MOST_READS: u64 = 1_000_000_000;
 
-pub(in crate::synthetic) const READERS: Workload = Workload {
-    name: "readers",
-    summary: "processes that read their heaps in turns, evenly and skewed (for --ksm; paper P)",
-    parameters: &[
-        HEAP,
-        Parameter {
-            name: "processes",
-            kind: ParameterKind::Between(1, 1024),
-            default: "2",
-            help: "processes, each with a heap",
-        },
-        Parameter {
-            name: "touch",
-            kind: ParameterKind::Flag,
-            default: "",
-            help: "each page is written once before the first read",
-        },
-        Parameter {
-            name: "reads",
-            kind: ParameterKind::Between(1, MOST_READS),
-            default: "500k",
-            help: "reads in one pattern before the next, all processes together",
-        },
-        Parameter {
-            name: "warmup",
-            kind: ParameterKind::Count(MOST_READS),
-            default: "200k",
-            help: "reads before each of these",
-        },
-        Parameter {
-            name: "slice",
-            kind: ParameterKind::Between(1, MOST_READS),
-            default: "10k",
-            help: "reads of one process before the next runs",
-        },
-    ],
-    host_bytes: |_| 0,
-    build: Running::boxed::<Readers>,
-};
-
-/// What the processes do.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Options of the workload `readers`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ReadersOptions {
-    /// 4KB pages of each heap.
-    pub pages: u64,
-    /// How many there are.
-    pub processes: u16,
-    /// Whether each page is written before the first read.
+    /// Bytes of each heap, rounded down to whole 2MB pages.
+    pub heap: HeapSize,
+    /// Processes, each with a heap.
+    pub processes: Count<1, 1024>,
+    /// Each page is written once before the first read.
     pub touch: bool,
-    /// Reads in one pattern before the next.
-    pub reads: u64,
+    /// Reads in one pattern before the next, all processes together.
+    pub reads: Count<1, MOST_READS>,
     /// Reads before each of these.
-    pub warmup: u64,
+    pub warmup: Count<0, MOST_READS>,
     /// Reads of one process before the next runs.
-    pub slice: u64,
+    pub slice: Count<1, MOST_READS>,
+}
+
+impl Default for ReadersOptions {
+    fn default() -> Self {
+        Self {
+            heap: BoundedSize::new(1 << 30),
+            processes: Count::new(2),
+            touch: false,
+            reads: Count::new(500_000),
+            warmup: Count::new(200_000),
+            slice: Count::new(10_000),
+        }
+    }
 }
 
 impl ReadersOptions {
-    /// What the text of a workload `readers` says.
-    ///
-    /// # Panics
-    /// For another workload.
-    pub fn of(spec: &WorkloadSpec) -> Self {
-        Self {
-            pages: Heap::new(spec.size("heap")).pages,
-            processes: spec.size("processes") as u16,
-            touch: spec.flag("touch"),
-            reads: spec.size("reads"),
-            warmup: spec.size("warmup"),
-            slice: spec.size("slice"),
-        }
+    /// The workload with these options.
+    pub fn workload(self) -> WorkloadSpec {
+        WorkloadSpec::of::<Readers>(self)
+    }
+
+    /// 4KB pages of each heap.
+    pub fn pages(&self) -> u64 {
+        Heap::new(self.heap).pages
     }
 }
 
@@ -116,24 +87,35 @@ impl Pattern {
 /// Bytes of an access.
 const WORD_BYTES: u64 = 8;
 
-struct Readers {
+pub(in crate::synthetic) struct Readers {
     options: ReadersOptions,
     heap: Heap,
     seed: u64,
 }
 
+impl Registered for Readers {
+    const NAME: &'static str = "readers";
+    const SUMMARY: &'static str =
+        "processes that read their heaps in turns, evenly and skewed (for --ksm; paper P)";
+    const EXAMPLE: &'static str = "readers:heap=256M,processes=4";
+    type Options = ReadersOptions;
+
+    fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Program for Readers {
     const SETUP_UNTIL: Option<&'static str> = Some("uniform-warm-up");
 
-    fn start(spec: &WorkloadSpec, seed: u64, t: &mut Tracer) -> Self {
+    fn start(&options: &ReadersOptions, seed: u64, t: &mut Tracer) -> Self {
         t.leave_code_out();
-        let options = ReadersOptions::of(spec);
-        Self { options, heap: Heap { pages: options.pages }, seed }
+        Self { options, heap: Heap::new(options.heap), seed }
     }
 
     async fn run(&mut self, t: &mut Tracer) {
-        for process in 0..self.options.processes {
-            self.switch(process, t);
+        for process in 0..self.options.processes.get() {
+            self.switch(process as u16, t);
             t.event(self.heap.map(false));
             if self.options.touch {
                 self.touch(t).await;
@@ -149,7 +131,7 @@ impl Program for Readers {
 impl Readers {
     /// A process runs now. A single one always does.
     fn switch(&self, process: u16, t: &mut Tracer) {
-        if self.options.processes > 1 {
+        if self.options.processes.get() > 1 {
             t.event(switch(ProcessId(process)));
         }
     }
@@ -164,6 +146,7 @@ impl Readers {
 
     async fn read(&self, name: &str, pattern: Pattern, t: &mut Tracer) {
         let ReadersOptions { processes, reads, warmup, slice, .. } = self.options;
+        let (reads, warmup, slice) = (reads.get(), warmup.get(), slice.get());
         let mut random = Random::new(self.seed);
         t.begin_phase(&format!("{name}-warm-up"), &[]).await;
         for read in 0..warmup + reads {
@@ -171,7 +154,7 @@ impl Readers {
                 t.begin_phase(name, &[]).await;
             }
             if read % slice == 0 {
-                self.switch((read / slice % u64::from(processes)) as u16, t);
+                self.switch((read / slice % processes.get()) as u16, t);
             }
             let page = pattern.next_page(&mut random, self.heap.pages);
             t.compute(OTHERS, 1);

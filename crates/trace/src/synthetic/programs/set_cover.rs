@@ -8,25 +8,17 @@
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const SET_COVER: Workload = Workload {
-    name: "set-cover",
-    summary: "approximate set cover, sets of a directed R-MAT graph (paper G's setCover)",
-    parameters: &[size("bytes of sets, buckets and flags, 1M to 64G (paper G: 7.8G)")],
-    host_bytes: |spec| spec.size("size"),
-    build: Running::boxed::<SetCover>,
-};
+use crate::synthetic::registry::Registered;
 
 /// The end of a bucket's list.
 const NONE: u32 = u32::MAX;
 /// One for each power of two that a size can have.
 const BUCKETS: u64 = 40;
 
-pub(super) struct SetCover {
+pub(in crate::synthetic) struct SetCover {
     pub(super) graph: Graph,
     pub(super) covered: Array<u8>,
     /// First set of each bucket.
@@ -38,10 +30,26 @@ pub(super) struct SetCover {
     pub(super) chosen_count: u64,
 }
 
+impl Registered for SetCover {
+    const NAME: &'static str = "set-cover";
+    const SUMMARY: &'static str =
+        "approximate set cover, sets of a directed R-MAT graph (paper G's setCover, with 7.8G)";
+    const EXAMPLE: &'static str = "set-cover:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes()
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for SetCover {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + 1 + 2 * VERTEX_BYTES;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, VERTEX_BYTES, seed);
         let graph = Graph::directed(&rmat, space);
         let sets = graph.vertices() as usize;

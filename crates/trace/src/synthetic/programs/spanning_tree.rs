@@ -6,19 +6,11 @@
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
-use crate::synthetic::registry::Workload;
-use crate::synthetic::spec::WorkloadSpec;
-
-pub(in crate::synthetic) const SPANNING_TREE: Workload = Workload {
-    name: "mst",
-    summary: "minimum spanning forest of an undirected R-MAT graph, Kruskal (paper G's MST)",
-    parameters: &[size("bytes of edges, sorted edges and the forest, 1M to 64G (paper G: 13G)")],
-    host_bytes: |spec| spec.size("size") / 100,
-    build: Running::boxed::<SpanningTree>,
-};
+use crate::synthetic::registry::Registered;
 
 const NUMBER_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 8;
@@ -27,7 +19,7 @@ const EDGE_BYTES: u64 = 2 * VERTEX_BYTES + WEIGHT_BYTES;
 /// What was sorted, as in the benchmark suite: copies of edges with their numbers.
 const SORTED_BYTES: u64 = EDGE_BYTES + NUMBER_BYTES;
 
-pub(super) struct SpanningTree {
+pub(in crate::synthetic) struct SpanningTree {
     pub(super) rmat: Rmat,
     /// Edges in order of weight, computed.
     sorted: Place,
@@ -39,10 +31,26 @@ pub(super) struct SpanningTree {
     pub(super) weight: u64,
 }
 
+impl Registered for SpanningTree {
+    const NAME: &'static str = "mst";
+    const SUMMARY: &'static str =
+        "minimum spanning forest of an undirected R-MAT graph, Kruskal (paper G's MST, with 13G)";
+    const EXAMPLE: &'static str = "mst:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes() / 100
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for SpanningTree {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = VERTEX_BYTES + NUMBER_BYTES;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, EDGE_BYTES + SORTED_BYTES, seed);
         // The graph as it was before sorting; the forest is found without it.
         space.place(rmat.edges(), EDGE_BYTES);

@@ -1,35 +1,44 @@
 //! A sparse matrix, whose places are the edges of an R-MAT graph, times a dense vector or matrix.
 
+use perforate_config::{BoundedSize, Count};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{Algorithm, SLACK_BYTES, size};
+use super::{Algorithm, Data, DataSize, SLACK_BYTES};
+use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
-use crate::synthetic::spec::WorkloadSpec;
+use crate::synthetic::registry::Registered;
 
-pub(in crate::synthetic) const SPARSE_MATRIX: Workload = Workload {
-    name: "spmv",
-    summary: "sparse matrix (an R-MAT graph) times a dense vector or matrix (paper G's SPMV)",
-    parameters: &[
-        size("bytes of matrix, factor and product, 1M to 64G (paper G: 7.3G)"),
-        Parameter {
-            name: "columns",
-            kind: ParameterKind::Between(1, MOST_COLUMNS),
-            default: "1",
-            help: "columns of the dense factor, 1 to 8: 1 is the benchmark suite's vector",
-        },
-    ],
-    host_bytes: |spec| spec.size("size") / 2,
-    build: Running::boxed::<SparseMatrix>,
-};
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::synthetic) struct SparseMatrixOptions {
+    /// Bytes of matrix, factor and product; paper G: 7.3G.
+    size: DataSize,
+    /// Columns of the dense factor; 1 is the benchmark suite's vector.
+    columns: Count<1, MOST_COLUMNS>,
+}
+
+impl Default for SparseMatrixOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30), columns: Count::new(1) }
+    }
+}
+
+impl Data for SparseMatrixOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+}
 
 /// As many sums stay in registers.
 const MOST_COLUMNS: u64 = 8;
 /// Bytes of a number.
 const NUMBER_BYTES: u64 = 8;
 
-pub(super) struct SparseMatrix {
+pub(in crate::synthetic) struct SparseMatrix {
     pub(super) graph: Graph,
     /// Values of the matrix, computed.
     values: Place,
@@ -40,11 +49,27 @@ pub(super) struct SparseMatrix {
     seed: u64,
 }
 
+impl Registered for SparseMatrix {
+    const NAME: &'static str = "spmv";
+    const SUMMARY: &'static str =
+        "sparse matrix (an R-MAT graph) times a dense vector or matrix (paper G's SPMV)";
+    const EXAMPLE: &'static str = "spmv:size=4G,columns=4";
+    type Options = SparseMatrixOptions;
+
+    fn host_bytes(options: &SparseMatrixOptions) -> u64 {
+        options.data_bytes() / 2
+    }
+
+    fn source(options: &SparseMatrixOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
 impl Algorithm for SparseMatrix {
-    fn new(spec: &WorkloadSpec, seed: u64, space: &mut Space) -> Self {
-        let columns = spec.size("columns");
+    fn new(options: &SparseMatrixOptions, seed: u64, space: &mut Space) -> Self {
+        let columns = options.columns.get();
         let vertex_bytes = OFFSET_BYTES + 2 * columns * NUMBER_BYTES;
-        let bytes = spec.size("size") - SLACK_BYTES;
+        let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, VERTEX_BYTES + NUMBER_BYTES, seed);
         let graph = Graph::directed(&rmat, space);
         let numbers = rmat.vertices() * columns;

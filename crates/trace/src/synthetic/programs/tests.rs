@@ -15,15 +15,14 @@ use super::matching::Matching;
 use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
 use super::sparse_matrix::SparseMatrix;
-use crate::WorkloadSpec;
 use crate::program::{Space, Tracer, Value, complete};
 use crate::synthetic::random::Random;
 
 const NONE: u32 = u32::MAX;
 const START: u64 = 1 << 30;
 
-fn made<A: Algorithm>(spec: &str) -> A {
-    A::new(&WorkloadSpec::parse(spec).unwrap(), 1, &mut Space::new(START))
+fn made<A: Algorithm>(options: &str) -> A {
+    A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
 /// All edges of a graph, each from the vertex that has it.
@@ -56,7 +55,7 @@ fn naive_distances(graph: &Graph, root: u32) -> Vec<u32> {
 
 #[test]
 fn a_search_finds_shortest_paths() {
-    let mut search: BreadthFirst = made("rmat-bfs:size=1M");
+    let mut search: BreadthFirst = made("size=1M");
     let mut reached = 0;
     for _ in 0..4 {
         complete(async |t: &mut Tracer| search.parents.fill(t, |_| NONE).await);
@@ -78,7 +77,7 @@ fn a_search_finds_shortest_paths() {
 
 #[test]
 fn an_independent_set_is_independent_and_maximal() {
-    let mut set: IndependentSet = made("mis:size=1M");
+    let mut set: IndependentSet = made("size=1M");
     for _ in 0..2 {
         complete(async |t: &mut Tracer| set.flags.fill(t, |_| 0).await);
         complete(async |t: &mut Tracer| set.find(t).await);
@@ -101,7 +100,7 @@ fn an_independent_set_is_independent_and_maximal() {
 
 #[test]
 fn a_matching_is_valid_and_maximal() {
-    let mut matching: Matching = made("matching:size=1M");
+    let mut matching: Matching = made("size=1M");
     for _ in 0..2 {
         complete(async |t: &mut Tracer| matching.partners.fill(t, |_| NONE).await);
         complete(async |t: &mut Tracer| matching.find(t).await);
@@ -139,7 +138,7 @@ fn naive_forest(tree: &SpanningTree) -> u64 {
 
 #[test]
 fn a_forest_is_as_light_as_a_naive_one() {
-    let mut tree: SpanningTree = made("mst:size=1M");
+    let mut tree: SpanningTree = made("size=1M");
     let expected = naive_forest(&tree);
     for _ in 0..2 {
         complete(async |t: &mut Tracer| tree.parents.fill(t, |vertex| vertex as u32).await);
@@ -154,7 +153,7 @@ fn a_forest_is_as_light_as_a_naive_one() {
 
 #[test]
 fn a_cover_covers_with_few_sets() {
-    let mut cover: SetCover = made("set-cover:size=1M");
+    let mut cover: SetCover = made("size=1M");
     let mut counts = Vec::new();
     for _ in 0..2 {
         complete(async |t: &mut Tracer| cover.cover_all(t).await);
@@ -173,7 +172,7 @@ fn a_cover_covers_with_few_sets() {
 #[test]
 fn a_product_is_right() {
     for columns in [1, 3] {
-        let spec = format!("spmv:size=1M,columns={columns}");
+        let spec = format!("size=1M,columns={columns}");
         let mut matrix: SparseMatrix = made(&spec);
         complete(async |t: &mut Tracer| matrix.multiply(t).await);
         let mut expected = vec![0.0; matrix.product.values().len()];
@@ -192,7 +191,7 @@ fn a_product_is_right() {
 
 #[test]
 fn a_dictionary_holds_what_a_map_does() {
-    let mut dictionary: Dictionary = made("dict:size=1M,batch=5000");
+    let mut dictionary: Dictionary = made("size=1M,batch=5000");
     let keys = dictionary.key_count;
     let mut expected: BTreeMap<u64, u64> =
         (0..keys / 2).map(|place| (dictionary.key(place), place)).collect();
@@ -222,7 +221,7 @@ fn a_dictionary_holds_what_a_map_does() {
 
 #[test]
 fn annealing_makes_nets_shorter() {
-    let mut chip: Canneal = made("canneal:size=1M");
+    let mut chip: Canneal = made("size=1M");
     let mut anneal = |temperature: f64| {
         let temperature = Value::constant(temperature);
         complete(async |t: &mut Tracer| {

@@ -25,12 +25,15 @@ mod table;
 mod tests;
 mod touched;
 
+use perforate_config::{BoundedSize, Count, Share};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Source;
 use crate::program::{Program, Running, Tracer};
 use crate::synthetic::PAGE_BYTES;
 use crate::synthetic::random::Random;
-use crate::synthetic::registry::{Parameter, ParameterKind, Workload};
+use crate::synthetic::registry::Registered;
 use crate::synthetic::spec::WorkloadSpec;
 use process::{Copying, Process};
 use table::Store;
@@ -48,134 +51,110 @@ const SPARE_BYTES: u64 = 2 << 30;
 /// Makes the choice of keys independent of the heap's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;
 
-pub(in crate::synthetic) const STORE: Workload = Workload {
-    name: "store",
-    summary: "a key-value store with its allocator, as Redis: filled, thinned out, read (paper P)",
-    parameters: &[
-        Parameter {
-            name: "keys",
-            kind: ParameterKind::Between(1, MOST_KEYS),
-            default: "500k",
-            help: "keys that are written; paper P: 4M",
-        },
-        Parameter {
-            name: "value",
-            kind: ParameterKind::Size(1, LONGEST_VALUE_BYTES),
-            default: "16K",
-            help: "bytes of a value, 1 to 1M",
-        },
-        Parameter {
-            name: "compact",
-            kind: ParameterKind::Flag,
-            default: "",
-            help: "no page more for each object of 16KB or more, as Redis builds jemalloc since 2023",
-        },
-        Parameter {
-            name: "live",
-            kind: ParameterKind::Share,
-            default: "100%",
-            help: "share of the keys that is left after deleting at random",
-        },
-        Parameter {
-            name: "page-reads",
-            kind: ParameterKind::Count(MOST_READS),
-            default: "0",
-            help: "reads that touch each page of a value once, after a tenth as many; for counts",
-        },
-        Parameter {
-            name: "reads",
-            kind: ParameterKind::Count(MOST_READS),
-            default: "0",
-            help: "reads that copy values, after a tenth as many, then the program ends; 0: no end",
-        },
-    ],
-    host_bytes: |spec| StoreOptions::of(spec).keys * HOST_BYTES_PER_KEY,
-    build: Running::boxed::<KeyValueStore>,
-};
-
-/// What a store is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Options of the workload `store`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct StoreOptions {
-    /// Keys that are written.
-    pub keys: u64,
+    /// Keys that are written; paper P: 4M.
+    pub keys: Count<1, MOST_KEYS>,
     /// Bytes of a value.
-    pub value_bytes: u64,
-    /// Whether large extents are as long as their class, not a page longer.
+    pub value: BoundedSize<1, LONGEST_VALUE_BYTES>,
+    /// No page more for each object of 16KB or more, as Redis builds jemalloc since 2023.
     pub compact: bool,
-    /// Share of the keys that is left after deleting, 0–1.
-    pub live: f64,
-    /// Reads that touch each page of a value once.
-    pub page_reads: u64,
-    /// Reads that copy values, after which the program ends; 0: it does not.
-    pub reads: u64,
+    /// Share of the keys that is left after deleting at random.
+    pub live: Share,
+    /// Reads that touch each page of a value once, after a tenth as many; for counts.
+    pub page_reads: Count<0, MOST_READS>,
+    /// Reads that copy values, after a tenth as many, then the program ends; 0: no end.
+    pub reads: Count<0, MOST_READS>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            keys: Count::new(500_000),
+            value: BoundedSize::new(16 << 10),
+            compact: false,
+            live: Share::WHOLE,
+            page_reads: Count::new(0),
+            reads: Count::new(0),
+        }
+    }
 }
 
 impl StoreOptions {
-    /// What the text of a workload `store` says.
-    ///
-    /// # Panics
-    /// For another workload.
-    pub fn of(spec: &WorkloadSpec) -> Self {
-        Self {
-            keys: spec.size("keys"),
-            value_bytes: spec.size("value"),
-            compact: spec.flag("compact"),
-            live: spec.number("live"),
-            page_reads: spec.size("page-reads"),
-            reads: spec.size("reads"),
-        }
+    /// The workload with these options.
+    pub fn workload(self) -> WorkloadSpec {
+        WorkloadSpec::of::<KeyValueStore>(self)
     }
 
     /// Keys that are left after deleting; at least one.
     pub fn live_keys(&self) -> u64 {
-        ((self.keys as f64 * self.live).round() as u64).max(1)
+        ((self.keys.get() as f64 * self.live.value()).round() as u64).max(1)
     }
 
     /// Memory in which the store has room under every scheme, whole 2MB pages.
     pub fn memory_bytes(&self) -> u64 {
-        let largest = size_class::round_up(self.value_bytes + 10) + 2 * PAGE_BYTES;
-        (self.keys * largest + SPARE_BYTES).next_multiple_of(2 << 20)
+        let largest = size_class::round_up(self.value.bytes() + 10) + 2 * PAGE_BYTES;
+        (self.keys.get() * largest + SPARE_BYTES).next_multiple_of(2 << 20)
     }
 }
 
-struct KeyValueStore {
+pub(in crate::synthetic) struct KeyValueStore {
     options: StoreOptions,
     seed: u64,
+}
+
+impl Registered for KeyValueStore {
+    const NAME: &'static str = "store";
+    const SUMMARY: &'static str =
+        "a key-value store with its allocator, as Redis: filled, thinned out, read (paper P)";
+    const EXAMPLE: &'static str = "store:keys=200k,value=4K,live=50%";
+    type Options = StoreOptions;
+
+    fn host_bytes(options: &StoreOptions) -> u64 {
+        options.keys.get() * HOST_BYTES_PER_KEY
+    }
+
+    fn source(options: &StoreOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
 }
 
 impl Program for KeyValueStore {
     const SETUP_UNTIL: Option<&'static str> = Some("reads");
 
-    fn start(spec: &WorkloadSpec, seed: u64, tracer: &mut Tracer) -> Self {
+    fn start(&options: &StoreOptions, seed: u64, tracer: &mut Tracer) -> Self {
         tracer.leave_code_out();
-        Self { options: StoreOptions::of(spec), seed }
+        Self { options, seed }
     }
 
     async fn run(&mut self, tracer: &mut Tracer) {
         let Self { options, seed } = *self;
+        let (keys, value_bytes) = (options.keys.get(), options.value.bytes());
+        let (page_reads, reads) = (options.page_reads.get(), options.reads.get());
         let mut process = Process::new(tracer);
-        let mut store = Store::new(&mut process, options.value_bytes, !options.compact, seed);
-        for _ in 0..options.keys {
+        let mut store = Store::new(&mut process, value_bytes, !options.compact, seed);
+        for _ in 0..keys {
             store.insert(&mut process).await;
             process.tracer.pause().await;
         }
         let mut random = Random::keyed(seed, READS_PURPOSE, 0);
         begin("deletions", &mut process, &store).await;
-        if options.live_keys() < options.keys {
+        if options.live_keys() < keys {
             store.delete_until(&mut process, options.live_keys(), &mut random).await;
         }
-        if options.page_reads > 0 {
+        if page_reads > 0 {
             begin("page-reads-warm-up", &mut process, &store).await;
-            read(&store, &mut process, &mut random, options.page_reads / WARMUP_SHARE).await;
+            read(&store, &mut process, &mut random, page_reads / WARMUP_SHARE).await;
             begin("page-reads", &mut process, &store).await;
-            read(&store, &mut process, &mut random, options.page_reads).await;
+            read(&store, &mut process, &mut random, page_reads).await;
         }
         process.copying = Copying::Vectors;
         begin("reads-warm-up", &mut process, &store).await;
-        read(&store, &mut process, &mut random, options.reads.div_ceil(WARMUP_SHARE)).await;
+        read(&store, &mut process, &mut random, reads.div_ceil(WARMUP_SHARE)).await;
         begin("reads", &mut process, &store).await;
-        let reads = if options.reads == 0 { u64::MAX } else { options.reads };
+        let reads = if reads == 0 { u64::MAX } else { reads };
         read(&store, &mut process, &mut random, reads).await;
     }
 }
