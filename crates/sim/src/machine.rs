@@ -400,7 +400,7 @@ mod tests {
         let unknown = text.replace("[walk_cache]", "[walk_cache]\nlevel9_entries = 3");
         let message = Machine::parse("m.toml", &unknown).unwrap_err().to_string();
         assert!(message.contains("line") && message.contains("level9_entries"), "{message}");
-        assert!(message.contains("did you mean `level2_entries`?"), "{message}");
+        assert!(message.contains("did you mean `level4_entries`?"), "{message}");
         let impossible = text.replace("entries = 1536, ways = 12", "entries = 1537, ways = 12");
         let message = Machine::parse("m.toml", &impossible).unwrap_err().to_string();
         assert!(message.contains("tlb.l2") && message.contains("1537"), "{message}");
