@@ -241,6 +241,7 @@ pub fn story(steps: &Steps) -> Vec<String> {
         Unit::WalkCache => "walk cache",
         Unit::HostWalkCache => "host walk cache",
         Unit::L1DataTlb | Unit::L1InstructionTlb => "l1",
+        Unit::BesideL2 | Unit::HostBesideL2 => "unit",
     };
     let what = |purpose: Purpose| match purpose {
         Purpose::Page | Purpose::Hole => "",
