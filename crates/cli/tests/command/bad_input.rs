@@ -72,7 +72,7 @@ fn pasts() {
     for (option, expected) in [
         (
             "--age=years",
-            "--age: there is no \"years\"; there are preset, desktop-day, kernel-build",
+            "--age: there is no \"years\"; there are desktop-day, kernel-build",
         ),
         ("--age=weeks,unusable=x", "--age: unusable: expected a share from 0% to 100%"),
         ("--faulty=uniform=200%", "--faulty: uniform: expected a share from 0% to 100%"),
