@@ -67,7 +67,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
 
 fn schemes() -> String {
     let mut text = "Schemes\n".to_owned();
-    for scheme in scheme::ALL.iter().chain(scheme::HOSTS_ONLY) {
+    for scheme in scheme::all().chain(scheme::hosts_only()) {
         text += &format!("  {:<21} {}\n", scheme.name, scheme.summary);
         text += &format!("  {:<21} source: {}\n", "", scheme.source);
     }

@@ -5,6 +5,7 @@ use perforate_trace::{Source, SourceMetadata};
 use perforate_types::GapTolerance;
 
 use crate::feeding::{Touched, run_all};
+use crate::placed::Placed;
 use crate::results::RunResult;
 use crate::sampled::{self, Sampled};
 use crate::simulation::{Figures, RunOptions, Simulation};
@@ -281,16 +282,16 @@ impl Comparison {
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let perforates = |scheme: &Composition| scheme.own.shadow_directories;
-        if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
+        if self.memory.policies.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("perforation has no effect: no scheme here has perforated pages".into());
         }
         let segments = |scheme: &Composition| scheme.own.segments;
-        if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
+        if self.memory.policies.segment.is_some() && !self.schemes.iter().any(segments) {
             let whose = "no native or guest's scheme here has direct segments";
             notes.push(format!("segment has no effect: {whose}"));
         }
         let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
-        if self.memory.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
+        if self.memory.policies.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
             let whose = "no native or guest's scheme here has gap-tolerant superpages";
             notes.push(format!("superpages has no effect: {whose}"));
         }
@@ -321,14 +322,18 @@ impl Comparison {
         if hosts.is_empty() {
             notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
         }
-        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
+        if host.policies.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
             notes
                 .push("segment of the host has no effect: no host here has direct segments".into());
         }
-        if host.superpages.is_some() && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some()) {
+        if host.policies.superpages.is_some()
+            && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some())
+        {
             notes.push("superpages of the host has no effect: no host here has superpages".into());
         }
-        if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
+        if host.policies.perforation.is_some()
+            && !hosts.iter().any(|scheme| scheme.shadow_directories)
+        {
             notes.push("perforation of the host has no effect: no host here perforates".into());
         }
         notes
@@ -350,7 +355,7 @@ impl Comparison {
             format!(
                 "{name}: there is no {whose}segment at the end: no area large enough was touched, \
                  or no contiguous memory is left for it ({})",
-                scheme.describe_policy(memory)
+                scheme.describe_policy(&memory.policies)
             )
         };
         missing.map(note).collect()
@@ -368,7 +373,7 @@ impl Comparison {
         let (scheme, name) = (scheme.own, scheme.name());
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
-            let policy = scheme.describe_policy(&self.memory);
+            let policy = scheme.describe_policy(&self.memory.policies);
             format!("{name}: no fragmented block met its policy ({policy})")
         })
     }
@@ -433,7 +438,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "name": scheme.name,
         "summary": scheme.summary,
         "source": scheme.source,
-        "policy": scheme.describe_policy(memory),
+        "policy": scheme.describe_policy(&memory.policies),
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,

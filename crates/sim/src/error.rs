@@ -39,22 +39,9 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
-    /// There is no scheme of that name.
-    #[error("no scheme {name:?}; there are {known}, or all")]
-    UnknownScheme {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// A guest's and a host's scheme that cannot be combined.
-    #[error("{name}: {why}")]
-    ImpossiblePair {
-        /// The pair.
-        name: String,
-        /// Why, and what would be right.
-        why: &'static str,
-    },
+    /// No scheme, or no pair of schemes.
+    #[error(transparent)]
+    Scheme(#[from] perforate_schemes::SchemeError),
     /// A guest with more memory than its host.
     #[error(
         "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \

@@ -242,6 +242,7 @@ mod tests {
     use perforate_timing::WalkerAttachment;
 
     use super::*;
+    use crate::placed::Placed;
 
     #[test]
     fn bundled_machines_carry_their_own_names() {
@@ -329,7 +330,7 @@ mod tests {
     #[test]
     fn schemes_that_a_tlb_for_small_entries_cannot_hold() {
         let machine = Machine::load("sandy-bridge-table6").unwrap();
-        for scheme in crate::scheme::ALL {
+        for scheme in crate::scheme::all() {
             let refused = scheme.check_machine(&machine).map_err(|error| error.to_string()).err();
             assert_eq!(refused.is_some(), scheme.shadow_directories, "{}", scheme.name);
             if let Some(message) = refused {
@@ -340,7 +341,7 @@ mod tests {
             }
         }
         let able = Machine::load(Machine::DEFAULT).unwrap();
-        assert!(crate::scheme::ALL.iter().all(|scheme| scheme.check_machine(&able).is_ok()));
+        assert!(crate::scheme::all().all(|scheme| scheme.check_machine(&able).is_ok()));
     }
 
     /// A file from before there was the section loads, and costs what the default machine costs.

@@ -13,6 +13,7 @@ use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::ProgramWork;
+use crate::placed::{Placed, host_alarms};
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
@@ -125,7 +126,7 @@ impl Simulation {
             memory: MemoryHistory::new(composition.host.map(|_| "guest")),
             host_memory: composition.host.map(|_| MemoryHistory::new(Some("host"))),
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
-            host_alarms: composition.host_alarms(memory),
+            host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
             has_segments: composition.own.segments,

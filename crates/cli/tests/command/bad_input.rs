@@ -70,10 +70,7 @@ fn pasts() {
     place.write("beyond.txt", b"99999999\n");
     place.write("words.txt", b"12\nfoo\n");
     for (option, expected) in [
-        (
-            "--age=years",
-            "--age: there is no \"years\"; there are desktop-day, kernel-build",
-        ),
+        ("--age=years", "--age: there is no \"years\"; there are desktop-day, kernel-build"),
         ("--age=weeks,unusable=x", "--age: unusable: expected a share from 0% to 100%"),
         ("--faulty=uniform=200%", "--faulty: uniform: expected a share from 0% to 100%"),
         ("--faulty=nofile.txt", "a file with one frame number a line"),

@@ -165,7 +165,7 @@ impl Predictor<'_> {
         let comparison = Comparison {
             workload,
             machine: self.machine.clone(),
-            schemes: Composition::list(&schemes.join(","))?,
+            schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
             memory: self.memory(bytes)?,
             seed: 1,
             functional: false,

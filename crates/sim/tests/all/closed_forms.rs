@@ -313,7 +313,7 @@ fn a_million_accesses_agree_with_the_oracle() {
             given.machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
         }
         let results = run(&given);
-        assert_eq!(results.len(), scheme::ALL.len());
+        assert_eq!(results.len(), scheme::all().count());
         for result in &results {
             assert_eq!(counter(result, "l1_tlb_accesses"), 250_000);
             assert_eq!(counter(result, "accesses_refused"), 0);

@@ -75,7 +75,9 @@ impl Kind for Bloat {
     ) -> Result<Vec<Measurement>, String> {
         let study = Study::read(settings)?;
         each(subjects, progress, |subject, _| {
-            let measured = Scheme::find(subject).and_then(|scheme| study.run(scheme, seed));
+            let measured = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study.run(scheme, seed));
             measured.map_err(|error| error.to_string())
         })
     }

@@ -15,7 +15,7 @@ mod tests;
 
 use perforate_config::{Changes, Key, keys};
 use perforate_os::{Perforated, PerforationOptions};
-use perforate_sim::{Machine, Scheme};
+use perforate_sim::{Machine, Scheme, SimError};
 use perforate_trace::ForkOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,7 +90,9 @@ impl Kind for ForkSharing {
         let setup = Setup::read(settings)?;
         let expected = setup.expected();
         each(subjects, progress, |subject, _| {
-            let figures = Scheme::find(subject).and_then(|scheme| study::run(&setup, scheme, seed));
+            let figures = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study::run(&setup, scheme, seed));
             let mut figures = figures.map_err(|error| format!("{subject}: {error}"))?;
             figures.extend(expected.clone());
             Ok(figures)

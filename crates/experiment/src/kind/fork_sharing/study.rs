@@ -2,7 +2,7 @@
 //! moments, and how the processes read then.
 
 use perforate_os::{KhugepagedConfig, Work};
-use perforate_sim::{MemoryState, PhasedRun, Scheme, SimError, System};
+use perforate_sim::{MemoryState, PhasedRun, PolicyOptions, Scheme, SimError, System};
 
 use super::Setup;
 use crate::kind::Measurement;
@@ -11,7 +11,8 @@ use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 /// Room for the heap, all of it copied, a second copy by khugepaged, and tables.
 fn memory(setup: &Setup) -> MemoryState {
     let perforation = setup.perforation.clone();
-    MemoryState { perforation, ..MemoryState::of(4 * setup.fork.pages() * PAGE_BYTES + (64 << 20)) }
+    let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
+    MemoryState { policies, ..MemoryState::of(4 * setup.fork.pages() * PAGE_BYTES + (64 << 20)) }
 }
 
 /// Runs the study once.

@@ -12,7 +12,7 @@ mod tests;
 
 use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryOptions, Scheme};
+use perforate_sim::{Machine, MemoryOptions, Scheme, SimError};
 use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -94,7 +94,9 @@ impl Kind for SamePageMerging {
     ) -> Result<Vec<Measurement>, String> {
         let study = Study::read(settings, seed)?;
         each(subjects, progress, |subject, progress| {
-            let measured = Scheme::find(subject).and_then(|scheme| study.run(scheme, progress));
+            let measured = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study.run(scheme, progress));
             measured.map_err(|error| error.to_string())
         })
     }

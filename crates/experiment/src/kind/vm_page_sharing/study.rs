@@ -95,7 +95,7 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     let config = KernelConfig::new(guest_mb << 20);
     let maps = maps(setup, seed)?;
     run.simulation.system_mut().change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, (pair.own.policy)(&memory)?)?;
+        let guest = Kernel::new(config, (pair.own.policy)(&memory.policies)?)?;
         second_machine(hypervisor, guest, &maps, updates)
     })?;
     Ok(run)
@@ -113,7 +113,7 @@ fn maps(setup: &Setup, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
 
 /// The scheme of both guests over the host's.
 pub fn composition(guest: &str, host: &str) -> Result<Composition, SimError> {
-    Composition::find(&format!("{guest}+{host}"))
+    Ok(Composition::find(&format!("{guest}+{host}"))?)
 }
 
 /// Another virtual machine, whose guest's kernel maps what its program asks for and touches what it

@@ -60,6 +60,7 @@ pub fn config() -> MmuConfig {
             l2: TlbGeometry { entries: 1536, ways: 12 },
             l2_2m: true,
             l2_1g: Some(TlbGeometry { entries: 16, ways: 4 }),
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: none,

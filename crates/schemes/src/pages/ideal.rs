@@ -2,11 +2,11 @@
 
 use perforate_os::Thp;
 
-use super::Scheme;
-use super::large_pages::TRANSPARENT_LARGE_PAGES;
+use super::TRANSPARENT_LARGE_PAGES;
+use crate::Scheme;
 
 /// The same run with unfragmented memory.
-pub(super) const IDEAL: Scheme = Scheme {
+pub(crate) const IDEAL: Scheme = Scheme {
     name: "ideal",
     summary: "2MB pages on unfragmented memory: every large page contiguous",
     source: "P §VII",

@@ -3,15 +3,17 @@
 use perforate_mmu::PerforatedVariant;
 use perforate_os::BasePages;
 
-use super::{Scheme, radix};
+use super::radix;
+use crate::Scheme;
 
 /// x86-64 with 4KB pages everywhere.
-pub(super) const BASE_PAGES: Scheme = Scheme {
+pub const BASE_PAGES: Scheme = Scheme {
     name: "4k",
     summary: "4KB pages only",
     source: "x86-64, Linux with transparent_hugepage=never",
     ideal_memory: false,
     shadow_paging: false,
+    not_shadowed: None,
     shadow_directories: false,
     gap_tolerance: None,
     variant: PerforatedVariant::Filtered,

@@ -1,42 +1,45 @@
 //! Gap-tolerant superpages (G), in the modes of its Table 3.
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, GapTolerantRadix, PerforatedVariant, VirtualizationConfig};
-use perforate_os::{GapTolerant, Kernel, Policy, SuperpageOptions};
+use perforate_mmu::{Dimension, GapTolerantRadix};
+use perforate_os::{GapTolerant, Policy, SuperpageOptions};
 use perforate_types::GapTolerance;
 
-use super::base_pages::BASE_PAGES;
-use super::{Scheme, with_changes};
-use crate::MemoryState;
+use crate::pages::BASE_PAGES;
+use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+
+/// The schemes, single entries first.
+pub(crate) const SCHEMES: &[&Scheme] =
+    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M];
 
 /// Page tables with gap-tolerant entries beside those of 4KB pages.
-fn gap_tolerant_radix(
-    kernel: &Kernel,
-    _: PerforatedVariant,
-    _: &VirtualizationConfig,
-) -> Box<dyn Dimension> {
-    let mode = kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
+fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     Box::new(GapTolerantRadix::new(mode))
 }
 
-fn gap_tolerant(memory: &MemoryState) -> Result<Box<dyn Policy>, ConfigError> {
-    let (changes, own) = (memory.superpages.as_ref(), SuperpageOptions::DEFAULT);
+fn gap_tolerant(options: &PolicyOptions) -> Result<Box<dyn Policy>, ConfigError> {
+    let (changes, own) = (options.superpages.as_ref(), SuperpageOptions::DEFAULT);
     with_changes("superpages", changes, own, GapTolerant::new)
 }
 
 /// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
-pub(super) const SINGLE_4M: Scheme = Scheme {
+const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
     source: "G §3.3, Table 3: GT-PDE-4MB",
     gap_tolerance: Some(GapTolerance::SINGLE_4M),
+    not_shadowed: Some(
+        "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB entries, and \
+         nothing of the guest's scheme would be left",
+    ),
     policy: gap_tolerant,
     dimension: gap_tolerant_radix,
     ..BASE_PAGES
 };
 
 /// Superpages of 2MB in B-blocks of 64KB; page directories of 8KB.
-pub(super) const SINGLE_2M: Scheme = Scheme {
+const SINGLE_2M: Scheme = Scheme {
     name: "gt-pde-2m",
     summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
     source: "G §3.4, Table 3: GT-PDE-2MB",
@@ -45,7 +48,7 @@ pub(super) const SINGLE_2M: Scheme = Scheme {
 };
 
 /// Superpages of 1MB in B-blocks of 32KB; page directories of 16KB.
-pub(super) const SINGLE_1M: Scheme = Scheme {
+const SINGLE_1M: Scheme = Scheme {
     name: "gt-pde-1m",
     summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
     source: "G §3.4, Table 3: GT-PDE-1MB",
@@ -54,7 +57,7 @@ pub(super) const SINGLE_1M: Scheme = Scheme {
 };
 
 /// Pairs of 2MB in one entry; page directories keep their size.
-pub(super) const PAIRED_4M: Scheme = Scheme {
+const PAIRED_4M: Scheme = Scheme {
     name: "p-gt-pde-4m",
     summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
     source: "G §3.6, Table 3: P-GT-PDE-4MB",
@@ -63,7 +66,7 @@ pub(super) const PAIRED_4M: Scheme = Scheme {
 };
 
 /// Pairs of 1MB in one entry; page directories of 8KB.
-pub(super) const PAIRED_2M: Scheme = Scheme {
+const PAIRED_2M: Scheme = Scheme {
     name: "p-gt-pde-2m",
     summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
     source: "G §3.6, Table 3: P-GT-PDE-2MB",

@@ -1,11 +1,8 @@
 //! What translates in one run: a scheme by itself, or a guest's scheme over a host's.
 
 use perforate_mmu::Coalescing;
-use perforate_os::Defrag;
 
-use super::{ALL, HOSTS_ONLY, Scheme};
-use crate::background::Alarms;
-use crate::{MemoryState, SimError};
+use crate::{Scheme, SchemeError, all, hosts_only};
 
 /// A scheme of a native run, or the two of a virtualized run. Any scheme may lie over any other,
 /// but for what [`Self::obstacle`] says.
@@ -28,14 +25,14 @@ impl Composition {
     ///
     /// # Errors
     /// Names of no scheme, or a pair that cannot be.
-    pub fn find(name: &str) -> Result<Self, SimError> {
+    pub fn find(name: &str) -> Result<Self, SchemeError> {
         let Some((own, host)) = name.split_once('+') else {
             return Ok(native(name.trim())?.into());
         };
         let (own, host) = (native(own.trim())?, Scheme::find_for_host(host.trim())?);
         match Self::obstacle(own, host) {
             None => Ok(Self { own, host: Some(host) }),
-            Some(why) => Err(SimError::ImpossiblePair { name: name.trim().into(), why }),
+            Some(why) => Err(SchemeError::ImpossiblePair { name: name.trim().into(), why }),
         }
     }
 
@@ -44,9 +41,9 @@ impl Composition {
     ///
     /// # Errors
     /// As [`Self::find`].
-    pub fn list(names: &str) -> Result<Vec<Self>, SimError> {
+    pub fn list(names: &str) -> Result<Vec<Self>, SchemeError> {
         if names.trim() == "all" {
-            return Ok(ALL.iter().map(|&scheme| scheme.into()).collect());
+            return Ok(all().map(Into::into).collect());
         }
         let mut found: Vec<Self> = Vec::new();
         for name in names.split(',') {
@@ -62,9 +59,9 @@ impl Composition {
     ///
     /// # Errors
     /// Names of no scheme, or no pair that is possible.
-    pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SimError> {
-        let guests = schemes(guests, &[], native)?;
-        let hosts = schemes(hosts, HOSTS_ONLY, Scheme::find_for_host)?;
+    pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SchemeError> {
+        let guests = schemes(guests, false, native)?;
+        let hosts = schemes(hosts, true, Scheme::find_for_host)?;
         let mut pairs = Vec::new();
         let mut left_out: Vec<(&'static str, Vec<String>)> = Vec::new();
         for own in guests {
@@ -73,7 +70,7 @@ impl Composition {
                 match Self::obstacle(own, host) {
                     None => pairs.push(Self { own, host: Some(host) }),
                     Some(why) if pairs.is_empty() && left_out.is_empty() && hosts.len() == 1 => {
-                        return Err(SimError::ImpossiblePair { name, why });
+                        return Err(SchemeError::ImpossiblePair { name, why });
                     }
                     Some(why) => match left_out.iter_mut().find(|(known, _)| *known == why) {
                         Some((_, names)) => names.push(name),
@@ -88,23 +85,8 @@ impl Composition {
 
     /// Why one scheme cannot lie over another.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
-        if host.shadow_paging && guest.shadow_directories {
-            return Some(
-                "a shadow table holds ordinary pages: all around the holes of a perforated guest \
-                 page would be 4KB entries, and nothing of the guest's scheme would be left",
-            );
-        }
-        if host.shadow_paging && guest.gap_tolerance.is_some() {
-            return Some(
-                "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB \
-                 entries, and nothing of the guest's scheme would be left",
-            );
-        }
-        if host.shadow_paging && guest.segments {
-            return Some(
-                "a direct segment is no page table that a hypervisor could shadow: registers lead \
-                 the guest past the shadow tables",
-            );
+        if let Some(why) = guest.not_shadowed.filter(|_| host.shadow_paging) {
+            return Some(why);
         }
         let differ =
             guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
@@ -130,14 +112,6 @@ impl Composition {
         }
     }
 
-    /// When the host's kernel threads wake.
-    pub(crate) fn host_alarms(&self, memory: &MemoryState) -> Alarms {
-        let memory = memory.host();
-        let background = self.host.map(|host| host.background(&memory));
-        let defrag = if self.host.is_some() { memory.past.defrag } else { Defrag::Never };
-        Alarms::new(&background.unwrap_or_default(), defrag)
-    }
-
     /// How the second-level TLB coalesces, if either scheme says so.
     pub fn coalescing(&self) -> Option<Coalescing> {
         self.own.coalescing.or_else(|| self.host?.coalescing)
@@ -145,22 +119,24 @@ impl Composition {
 }
 
 /// A scheme that can translate for a program by itself, natively or in a guest.
-fn native(name: &str) -> Result<&'static Scheme, SimError> {
-    if HOSTS_ONLY.iter().any(|scheme| scheme.name == name) {
+fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
+    if hosts_only().any(|scheme| scheme.name == name) {
         let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k";
-        return Err(SimError::ImpossiblePair { name: name.into(), why });
+        return Err(SchemeError::ImpossiblePair { name: name.into(), why });
     }
     Scheme::find(name)
 }
 
-/// The schemes of these names; `all` are all that any program can have, and `more`.
+/// The schemes of these names; `all` are all that any program can have, and for hosts those that
+/// only they have.
 fn schemes(
     names: &str,
-    more: &[&'static Scheme],
-    find: fn(&str) -> Result<&'static Scheme, SimError>,
-) -> Result<Vec<&'static Scheme>, SimError> {
+    for_hosts: bool,
+    find: fn(&str) -> Result<&'static Scheme, SchemeError>,
+) -> Result<Vec<&'static Scheme>, SchemeError> {
     if names.trim() == "all" {
-        return Ok([ALL, more].concat());
+        let more = hosts_only().filter(|_| for_hosts);
+        return Ok(all().chain(more).collect());
     }
     names.split(',').map(|name| find(name.trim())).collect()
 }
@@ -172,7 +148,7 @@ mod tests {
     #[test]
     fn names_and_pairs() {
         assert_eq!(Composition::list("4k,thp,4k").unwrap().len(), 2);
-        assert_eq!(Composition::list("all").unwrap().len(), ALL.len());
+        assert_eq!(Composition::list("all").unwrap().len(), all().count());
         let names = |list: Vec<Composition>| -> Vec<String> {
             list.iter().map(Composition::name).collect()
         };
@@ -200,9 +176,9 @@ mod tests {
             );
         }
         let (pairs, left_out) = Composition::pairs("all", "all").unwrap();
-        let hosts = ALL.len() + HOSTS_ONLY.len();
+        let hosts = all().count() + hosts_only().count();
         let left_out_pairs = left_out.iter().map(|line| line.matches('+').count());
-        assert_eq!(pairs.len() + left_out_pairs.sum::<usize>(), ALL.len() * hosts);
+        assert_eq!(pairs.len() + left_out_pairs.sum::<usize>(), all().count() * hosts);
         let left_out =
             |pair: &str| left_out.iter().any(|line| line.starts_with(&format!("no {pair}, ")));
         assert!(left_out("perforated-naive+perforated-on-demand"));

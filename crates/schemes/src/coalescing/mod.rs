@@ -2,11 +2,14 @@
 
 use perforate_mmu::{Coalescing, CoalescingForm};
 
-use super::Scheme;
-use super::base_pages::BASE_PAGES;
+use crate::Scheme;
+use crate::pages::BASE_PAGES;
+
+/// The schemes, by the size of their windows.
+pub(crate) const SCHEMES: &[&Scheme] = &[&COALESCED_4, &COALESCED_8, &COALESCED_32];
 
 /// Runs in windows of 4 pages, as CoLT has them at least.
-pub(super) const COALESCED_4: Scheme = Scheme {
+const COALESCED_4: Scheme = Scheme {
     name: "4k-colt-4",
     summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
     source: "G §5.7; CoLT-SA, Pham et al., MICRO 2012",
@@ -15,7 +18,7 @@ pub(super) const COALESCED_4: Scheme = Scheme {
 };
 
 /// Runs in windows of 8 pages: a cache line of level-1 entries.
-pub(super) const COALESCED_8: Scheme = Scheme {
+const COALESCED_8: Scheme = Scheme {
     name: "4k-colt-8",
     summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
     coalescing: Some(Coalescing { pages: 8, form: CoalescingForm::Runs }),
@@ -23,7 +26,7 @@ pub(super) const COALESCED_8: Scheme = Scheme {
 };
 
 /// Runs in windows of 32 pages: what G takes as the most that coalescing can do.
-pub(super) const COALESCED_32: Scheme = Scheme {
+const COALESCED_32: Scheme = Scheme {
     name: "4k-colt-32",
     summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",
     coalescing: Some(Coalescing { pages: 32, form: CoalescingForm::Runs }),
