@@ -66,8 +66,10 @@ fn assert_is_code(name: &str, chunk: &Chunk, code: &Range<u64>) {
             Instruction { ip, accesses, length, branch, operation, ..Instruction::default() };
         assert_eq!(*known.entry(ip.value()).or_insert(shape), shape, "{name}");
     }
-    let addresses = (code.start..).step_by(4).take(known.len());
-    assert!(known.into_keys().eq(addresses), "{name}: code without gaps");
+    let addresses: Vec<u64> = known.into_keys().collect();
+    assert_eq!(addresses[0], code.start, "{name}");
+    let follows = |pair: &[u64]| pair[1] == pair[0] + 4 || pair[1] == (pair[0] / 64 + 1) * 64;
+    assert!(addresses.windows(2).all(follows), "{name}: no gaps but before aligned loops");
 }
 
 #[test]

@@ -16,6 +16,10 @@ const RECENT: usize = 1 << 13;
 /// Which copy of a line is meant, and whether it is instructions or a copy of the code: 0 for
 /// instructions, the copy's number among those of the line from 1 on.
 type Which = usize;
+/// Neither: the code behind the line is aligned.
+const ALIGNED: Which = 63;
+/// Bytes of a line of the instruction cache.
+const CACHE_LINE_BYTES: u64 = 64;
 
 /// What lies behind a line: its instructions, or a copy of the code.
 #[derive(Clone, Copy, Default)]
@@ -73,6 +77,12 @@ impl Code {
         address + self.instruction_bytes
     }
 
+    /// Has the code that runs first after this line begin on a line of the cache.
+    #[inline(always)]
+    pub(super) fn align(&mut self, line: &'static Location<'static>) {
+        self.find(line, ALIGNED, 0);
+    }
+
     /// Goes on in the copy of the code that is called from a line; `number` tells copies of one line
     /// apart. Returns the copy that ran.
     #[inline(always)]
@@ -113,6 +123,10 @@ impl Code {
         let name = (self.copy, which, line.file(), line.line(), line.column());
         let number = self.known.len() as u32;
         let site = *self.known.entry(name).or_insert_with(|| {
+            if which == ALIGNED {
+                self.next_address = self.next_address.next_multiple_of(CACHE_LINE_BYTES);
+                return Site::default();
+            }
             if which > 0 {
                 self.copies += 1;
                 return Site { address: self.copies, register: 0 };

@@ -117,6 +117,14 @@ impl Tracer {
         self.push(Instruction { ip, branch: Branch::Jump, taken: true, ..PLAIN });
     }
 
+    /// A small loop begins here: its code lies on as few lines of the cache as it can, as compilers
+    /// align such loops.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn align(&mut self) {
+        self.code.align(Location::caller());
+    }
+
     /// So many integer instructions that have nothing to do with the rest, in one to four chains
     /// in which each waits for the one before.
     #[inline(always)]

@@ -83,6 +83,7 @@ impl BreadthFirst {
             head = t.integer(head, *head + 1);
             let (mut edge, end) = self.graph.load_range(t, vertex);
             let mut is_done = t.branch(*edge == *end, (edge, end));
+            t.align();
             while !is_done {
                 let neighbour = self.graph.neighbours.load(t, edge);
                 edge = t.integer(edge, *edge + 1);

@@ -143,6 +143,7 @@ impl SetCover {
     fn count_uncovered(&self, t: &mut Tracer, set: Set) -> Value<u64> {
         let mut edge = t.integer(set.start, *set.start);
         let mut count = t.integer((), 0);
+        t.align();
         loop {
             let element = self.graph.neighbours.load(t, edge);
             edge = t.integer(edge, *edge + 1);
@@ -158,6 +159,7 @@ impl SetCover {
     /// Covers the elements of a set.
     fn cover(&mut self, t: &mut Tracer, set: Set) {
         let mut edge = t.integer(set.start, *set.start);
+        t.align();
         loop {
             let element = self.graph.neighbours.load(t, edge);
             self.covered.store(t, element, Value::constant(1));

@@ -105,6 +105,7 @@ impl SpanningTree {
     /// The root of a vertex; on the way each vertex gets its grandparent as its parent.
     fn find_root(&mut self, t: &mut Tracer, vertex: Value<u32>) -> Value<u32> {
         let mut vertex = vertex;
+        t.align();
         loop {
             let parent = self.parents.load(t, vertex);
             if t.branch(*parent == *vertex, (parent, vertex)) {
