@@ -32,8 +32,8 @@ pub struct Comparison {
     pub functional: bool,
     /// Compare every translation with the oracle.
     pub check: bool,
-    /// Instructions before measuring starts; a fifth of the run where none are given and its
-    /// length is known.
+    /// Instructions before measuring starts. Where none are given: none if the program has a set-up,
+    /// which comes before in any case; else a fifth of the run if its length is known.
     pub warmup: Option<u64>,
 }
 
@@ -149,7 +149,8 @@ impl Comparison {
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            simulations.push(simulation.with_window_warmup(measuring.window_warmup.get()));
+            let simulation = simulation.with_window_warmup(measuring.window_warmup.get());
+            simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();
         let total = metadata.instructions;
@@ -226,7 +227,11 @@ impl Comparison {
     }
 
     fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
-        let warmup = warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
+        let fifth = match metadata.setup_until {
+            None => metadata.instructions.unwrap_or(0) / 5,
+            Some(_) => 0, // The set-up is warm-up enough.
+        };
+        let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;
         let system =
             SystemOptions { check: self.check, implicit_maps, counts_only: self.functional };

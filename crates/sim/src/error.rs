@@ -71,12 +71,12 @@ pub enum SimError {
         machine: String,
     },
     /// There is no workload or file of that name.
-    #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
+    #[error("no workload or file {name:?}; {hint}")]
     UnknownWorkload {
         /// What was asked for.
         name: String,
-        /// The names there are.
-        known: String,
+        /// The nearest name, or all there are.
+        hint: String,
     },
     /// Memory whose addresses the timing model's caches cannot tell apart.
     #[error(

@@ -212,7 +212,7 @@ mod tests {
         for (texts, subject, word) in [
             (vec![("request", "3M")], "thp", "whole 2MB pages"),
             (vec![("request", "13G")], "thp", "no more than memory"),
-            (vec![("age", "yesterday")], "thp", "no preset"),
+            (vec![("age", "yesterday")], "thp", "there is no \"yesterday\""),
             (vec![("defrag", "often")], "thp", "often"),
             (vec![("compaction", "some")], "thp", "some"),
             (vec![("perforation", "nonsense")], "thp", "nonsense"),

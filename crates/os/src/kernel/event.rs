@@ -81,7 +81,7 @@ impl Kernel {
                 self.processes.exit(core, &mut self.backers, process, updates)
             }
             ProgramEvent::Switch { process, .. } => self.processes.switch(core, process),
-            ProgramEvent::Gap { .. } => Ok(()),
+            ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
         }
     }
 

@@ -172,8 +172,7 @@ fn eight_entries_share_a_line() {
 #[test]
 fn a_dependent_chase_costs_the_sum_of_its_latencies() {
     for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
-        let mut given =
-            comparison(&format!("chase:size={size},node=4096,others=0"), scheme, "none");
+        let mut given = comparison(&format!("chase:size={size},node=4K,others=0"), scheme, "none");
         given.functional = false;
         given.workload.instructions = Some(200_000);
         given.warmup = Some(50_000);

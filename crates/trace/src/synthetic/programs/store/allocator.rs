@@ -9,17 +9,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perforate_sim::SimError;
 use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::extents::{Extent, FreeExtents};
-use super::program::{PAGE_BYTES, Program};
+use super::process::Process;
 use super::records::Records;
 use super::size_class::{self, LARGE_BYTES};
-use perforate_os::Random;
+use crate::synthetic::PAGE_BYTES;
+use crate::synthetic::random::Random;
 
 /// Mappings are placed from here downwards, as Linux does.
-pub const HEAP_END: u64 = 0x7f00_0000_0000;
+pub(super) const HEAP_END: u64 = 0x7f00_0000_0000;
 /// The first extent asked of the operating system.
 const FIRST_GROWTH_BYTES: u64 = 2 << 20;
 /// Makes these draws independent of others with the same seed.
@@ -37,7 +37,7 @@ struct Slab {
 }
 
 /// The allocator of one process.
-pub struct Allocator {
+pub(super) struct Allocator {
     random: Random,
     /// Bytes that a large extent is longer than its class.
     padding_bytes: u64,
@@ -55,28 +55,23 @@ pub struct Allocator {
 }
 
 /// A place for an object.
-pub struct Allocation {
+pub(super) struct Allocation {
     /// First byte.
-    pub address: u64,
+    pub(super) address: u64,
     /// Whether its pages are known to be zero.
-    pub is_zero: bool,
+    pub(super) is_zero: bool,
 }
 
 /// Gives out addresses from the top downwards.
-pub struct AddressSpace {
+pub(super) struct AddressSpace {
     lowest: u64,
 }
 
 impl AddressSpace {
     /// Maps `length` bytes at a multiple of `alignment`, below everything mapped so far.
-    pub fn map(
-        &mut self,
-        program: &mut impl Program,
-        length: u64,
-        alignment: u64,
-    ) -> Result<Extent, SimError> {
+    pub(super) fn map(&mut self, process: &mut Process<'_>, length: u64, alignment: u64) -> Extent {
         self.lowest = (self.lowest - length) / alignment * alignment;
-        program.event(&ProgramEvent::Map {
+        process.event(ProgramEvent::Map {
             start: VirtualAddress::new(self.lowest),
             length,
             permissions: Permissions::READ_WRITE,
@@ -84,16 +79,16 @@ impl AddressSpace {
             backing: Backing::Anonymous,
             shared: false,
             populate: false,
-        })?;
-        Ok(Extent { start: self.lowest, length })
+        });
+        Extent { start: self.lowest, length }
     }
 }
 
 impl Allocator {
     /// An empty heap. With `padding`, large extents are a page longer than their class.
-    pub fn new(seed: u64, padding: bool) -> Self {
+    pub(super) fn new(seed: u64, padding: bool) -> Self {
         Self {
-            random: Random::new(seed, HEAP_PURPOSE, 0),
+            random: Random::keyed(seed, HEAP_PURPOSE, 0),
             padding_bytes: if padding { PAGE_BYTES } else { 0 },
             space: AddressSpace { lowest: HEAP_END },
             growth_bytes: FIRST_GROWTH_BYTES,
@@ -106,87 +101,65 @@ impl Allocator {
     }
 
     /// A place for `bytes`; nothing of it is touched yet.
-    ///
-    /// # Errors
-    /// Out of memory.
-    pub fn allocate(
-        &mut self,
-        program: &mut impl Program,
-        bytes: u64,
-    ) -> Result<Allocation, SimError> {
+    pub(super) fn allocate(&mut self, process: &mut Process<'_>, bytes: u64) -> Allocation {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
-            return self.allocate_small(program, class_bytes);
+            return self.allocate_small(process, class_bytes);
         }
-        let (extent, is_zero) = self.take(program, class_bytes + self.padding_bytes)?;
+        let (extent, is_zero) = self.take(process, class_bytes + self.padding_bytes);
         let lines = (self.padding_bytes / CACHE_LINE_BYTES).max(1);
         let line = self.random.below(lines);
-        Ok(Allocation { address: extent.start + line * CACHE_LINE_BYTES, is_zero })
+        Allocation { address: extent.start + line * CACHE_LINE_BYTES, is_zero }
     }
 
     /// Takes back what [`Self::allocate`] gave for `bytes`.
-    ///
-    /// # Errors
-    /// Out of memory, for the allocator's records.
-    pub fn free(
-        &mut self,
-        program: &mut impl Program,
-        address: u64,
-        bytes: u64,
-    ) -> Result<(), SimError> {
+    pub(super) fn free(&mut self, process: &mut Process<'_>, address: u64, bytes: u64) {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
-            return self.free_small(program, address);
+            return self.free_small(process, address);
         }
         let start = address / PAGE_BYTES * PAGE_BYTES;
-        self.give(program, Extent { start, length: class_bytes + self.padding_bytes })
+        self.give(process, Extent { start, length: class_bytes + self.padding_bytes })
     }
 
     /// Gives the pages of all free extents back to the operating system, as jemalloc does some
     /// seconds after they became free.
-    ///
-    /// # Errors
-    /// Out of memory, for page tables.
-    pub fn purge(&mut self, program: &mut impl Program) -> Result<(), SimError> {
+    pub(super) async fn purge(&mut self, process: &mut Process<'_>) {
         for extent in self.dirty.drain() {
-            program.event(&ProgramEvent::Advise {
+            process.event(ProgramEvent::Advise {
                 start: VirtualAddress::new(extent.start),
                 length: extent.length,
                 advice: Advice::DontNeed,
-            })?;
+            });
             self.clean.add(extent);
+            process.tracer.pause().await;
         }
-        Ok(())
     }
 
-    fn allocate_small(
-        &mut self,
-        program: &mut impl Program,
-        class_bytes: u64,
-    ) -> Result<Allocation, SimError> {
+    fn allocate_small(&mut self, process: &mut Process<'_>, class_bytes: u64) -> Allocation {
         let known = self.with_places.range((class_bytes, 0)..).next().copied();
         let start = match known {
             Some((class, start)) if class == class_bytes => start,
-            _ => self.new_slab(program, class_bytes)?,
+            _ => self.new_slab(process, class_bytes),
         };
         let slab = self.slabs.get_mut(&start).expect("a slab with places is known");
         let place = slab.free.pop_first().expect("it has places");
         if slab.free.is_empty() {
             self.with_places.remove(&(class_bytes, start));
         }
-        Ok(Allocation { address: start + u64::from(place) * class_bytes, is_zero: false })
+        Allocation { address: start + u64::from(place) * class_bytes, is_zero: false }
     }
 
-    fn new_slab(&mut self, program: &mut impl Program, class_bytes: u64) -> Result<u64, SimError> {
+    fn new_slab(&mut self, process: &mut Process<'_>, class_bytes: u64) -> u64 {
         let length = size_class::slab_bytes(class_bytes);
-        let (extent, _) = self.take(program, length)?;
+        let (extent, _) = self.take(process, length);
         let places = (length / class_bytes) as u32;
         self.slabs.insert(extent.start, Slab { class_bytes, free: (0..places).collect(), places });
         self.with_places.insert((class_bytes, extent.start));
-        Ok(extent.start)
+        extent.start
     }
 
-    fn free_small(&mut self, program: &mut impl Program, address: u64) -> Result<(), SimError> {
+    fn free_small(&mut self, process: &mut Process<'_>, address: u64) {
         let (&start, slab) =
             self.slabs.range_mut(..=address).next_back().expect("a slab lies around it");
         let class_bytes = slab.class_bytes;
@@ -194,43 +167,39 @@ impl Allocator {
         assert!(is_new, "freed twice");
         if slab.free.len() < slab.places as usize {
             self.with_places.insert((class_bytes, start));
-            return Ok(());
+            return;
         }
         self.with_places.remove(&(class_bytes, start));
         self.slabs.remove(&start);
-        self.give(program, Extent { start, length: size_class::slab_bytes(class_bytes) })
+        self.give(process, Extent { start, length: size_class::slab_bytes(class_bytes) })
     }
 
     /// An extent, and whether its pages are zero: what was freed and is still in memory first.
-    fn take(
-        &mut self,
-        program: &mut impl Program,
-        length: u64,
-    ) -> Result<(Extent, bool), SimError> {
+    fn take(&mut self, process: &mut Process<'_>, length: u64) -> (Extent, bool) {
         let (extent, is_zero) = match self.dirty.take(length) {
             Some(extent) => (extent, false),
-            None => (self.take_clean(program, length)?, true),
+            None => (self.take_clean(process, length), true),
         };
-        self.records.note_extent(program, &mut self.space, extent)?;
-        Ok((extent, is_zero))
+        self.records.note_extent(process, &mut self.space, extent);
+        (extent, is_zero)
     }
 
-    fn take_clean(&mut self, program: &mut impl Program, length: u64) -> Result<Extent, SimError> {
+    fn take_clean(&mut self, process: &mut Process<'_>, length: u64) -> Extent {
         if let Some(extent) = self.clean.take(length) {
-            return Ok(extent);
+            return extent;
         }
         // Each mapping is one size class longer than the last one (`retain`).
         while self.growth_bytes < length {
             self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
         }
-        let mapped = self.space.map(program, self.growth_bytes, PAGE_BYTES)?;
+        let mapped = self.space.map(process, self.growth_bytes, PAGE_BYTES);
         self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
         self.clean.add(mapped);
-        Ok(self.clean.take(length).expect("it was mapped for this"))
+        self.clean.take(length).expect("it was mapped for this")
     }
 
-    fn give(&mut self, program: &mut impl Program, extent: Extent) -> Result<(), SimError> {
+    fn give(&mut self, process: &mut Process<'_>, extent: Extent) {
         self.dirty.add(extent);
-        self.records.forget_extent(program, extent)
+        self.records.forget_extent(process, extent)
     }
 }

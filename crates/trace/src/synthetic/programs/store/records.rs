@@ -4,12 +4,10 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use perforate_sim::SimError;
-use perforate_types::AccessKind;
-
 use super::allocator::AddressSpace;
 use super::extents::Extent;
-use super::program::{PAGE_BYTES, Program};
+use super::process::Process;
+use crate::synthetic::PAGE_BYTES;
 
 /// Bytes of a descriptor (jemalloc's `extent_t`).
 const DESCRIPTOR_BYTES: u64 = 128;
@@ -22,7 +20,7 @@ const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
 
 /// Where the records lie.
 #[derive(Default)]
-pub struct Records {
+pub(super) struct Records {
     /// Descriptor of each extent in use, by its first byte. Never iterated.
     descriptors: HashMap<u64, u64>,
     /// Descriptors that are free; the last one freed is used first.
@@ -36,55 +34,46 @@ pub struct Records {
 impl Records {
     /// Notes an extent that came into use: its descriptor, and the entries of its first and last
     /// page, are written.
-    pub fn note_extent(
+    pub(super) fn note_extent(
         &mut self,
-        program: &mut impl Program,
+        process: &mut Process<'_>,
         space: &mut AddressSpace,
         extent: Extent,
-    ) -> Result<(), SimError> {
+    ) {
         let descriptor = match self.unused.pop() {
             Some(descriptor) => descriptor,
-            None => self.new_descriptor(program, space)?,
+            None => self.new_descriptor(process, space),
         };
         self.descriptors.insert(extent.start, descriptor);
-        program.access(AccessKind::Write, descriptor)?;
+        process.write(descriptor);
         for page in [extent.start, extent.end() - PAGE_BYTES] {
             let part = page / LEAF_SPAN_BYTES;
             if let Entry::Vacant(vacant) = self.leaves.entry(part) {
-                vacant.insert(space.map(program, BLOCK_BYTES, BLOCK_BYTES)?.start);
+                vacant.insert(space.map(process, BLOCK_BYTES, BLOCK_BYTES).start);
             }
-            program.access(AccessKind::Write, self.entry(page))?;
+            process.write(self.entry(page));
         }
-        Ok(())
     }
 
     /// Notes that an extent is free.
-    pub fn forget_extent(
-        &mut self,
-        program: &mut impl Program,
-        extent: Extent,
-    ) -> Result<(), SimError> {
+    pub(super) fn forget_extent(&mut self, process: &mut Process<'_>, extent: Extent) {
         let descriptor = self.descriptors.remove(&extent.start).expect("it was in use");
         self.unused.push(descriptor);
-        program.access(AccessKind::Write, descriptor)?;
-        program.access(AccessKind::Write, self.entry(extent.start))?;
-        program.access(AccessKind::Write, self.entry(extent.end() - PAGE_BYTES))
+        process.write(descriptor);
+        process.write(self.entry(extent.start));
+        process.write(self.entry(extent.end() - PAGE_BYTES))
     }
 
-    fn new_descriptor(
-        &mut self,
-        program: &mut impl Program,
-        space: &mut AddressSpace,
-    ) -> Result<u64, SimError> {
+    fn new_descriptor(&mut self, process: &mut Process<'_>, space: &mut AddressSpace) -> u64 {
         let block = match self.rest {
             Some(rest) if rest.length >= DESCRIPTOR_BYTES => rest,
-            _ => space.map(program, BLOCK_BYTES, BLOCK_BYTES)?,
+            _ => space.map(process, BLOCK_BYTES, BLOCK_BYTES),
         };
         self.rest = Some(Extent {
             start: block.start + DESCRIPTOR_BYTES,
             length: block.length - DESCRIPTOR_BYTES,
         });
-        Ok(block.start)
+        block.start
     }
 
     /// Where the entry of the page at this address lies.

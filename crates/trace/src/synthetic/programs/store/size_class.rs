@@ -1,15 +1,15 @@
 //! Size classes: four to each doubling, as in jemalloc.
 
-use super::program::PAGE_BYTES;
+use crate::synthetic::PAGE_BYTES;
 
 /// Smallest distance between two classes (Redis builds jemalloc with a quantum of 8 bytes).
 const QUANTUM_BYTES: u64 = 8;
 /// From this size on, an object has an extent of its own.
-pub const LARGE_BYTES: u64 = 4 * PAGE_BYTES;
+pub(super) const LARGE_BYTES: u64 = 4 * PAGE_BYTES;
 
 /// Bytes given to a request of `bytes`: the least class that holds it. Classes are multiples of 8
 /// up to 64, then each doubling is cut in four: 80, 96, 112, 128, 160, …
-pub fn round_up(bytes: u64) -> u64 {
+pub(super) fn round_up(bytes: u64) -> u64 {
     let bytes = bytes.max(1);
     if bytes <= 8 * QUANTUM_BYTES {
         return bytes.next_multiple_of(QUANTUM_BYTES);
@@ -18,7 +18,7 @@ pub fn round_up(bytes: u64) -> u64 {
 }
 
 /// Bytes of a slab of small objects: the fewest pages that objects of this class fill exactly.
-pub fn slab_bytes(class_bytes: u64) -> u64 {
+pub(super) fn slab_bytes(class_bytes: u64) -> u64 {
     let mut bytes = PAGE_BYTES;
     while !bytes.is_multiple_of(class_bytes) {
         bytes += PAGE_BYTES;

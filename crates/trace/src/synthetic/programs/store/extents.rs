@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub(super) struct Extent {
     /// First byte.
-    pub start: u64,
+    pub(super) start: u64,
     /// Length in bytes.
-    pub length: u64,
+    pub(super) length: u64,
 }
 
 impl Extent {
     /// First byte after it.
-    pub fn end(self) -> u64 {
+    pub(super) fn end(self) -> u64 {
         self.start + self.length
     }
 }
 
 /// Free extents; neighbours are merged.
 #[derive(Default)]
-pub struct FreeExtents {
+pub(super) struct FreeExtents {
     /// Start and length.
     by_start: BTreeMap<u64, u64>,
     /// Length and start.
@@ -29,7 +29,7 @@ pub struct FreeExtents {
 
 impl FreeExtents {
     /// Adds an extent, which must not overlap others, and merges it with its neighbours.
-    pub fn add(&mut self, extent: Extent) {
+    pub(super) fn add(&mut self, extent: Extent) {
         let mut merged = extent;
         if let Some((&start, &length)) = self.by_start.range(..extent.start).next_back()
             && start + length == extent.start
@@ -47,7 +47,7 @@ impl FreeExtents {
 
     /// Cuts `length` bytes from the beginning of the shortest extent that has them; of equal ones
     /// from that at the lowest address.
-    pub fn take(&mut self, length: u64) -> Option<Extent> {
+    pub(super) fn take(&mut self, length: u64) -> Option<Extent> {
         let &(found, start) = self.by_length.range((length, 0)..).next()?;
         self.remove(Extent { start, length: found });
         if found > length {
@@ -57,7 +57,7 @@ impl FreeExtents {
     }
 
     /// All of them by address; none is left.
-    pub fn drain(&mut self) -> Vec<Extent> {
+    pub(super) fn drain(&mut self) -> Vec<Extent> {
         self.by_length.clear();
         let all = std::mem::take(&mut self.by_start).into_iter();
         all.map(|(start, length)| Extent { start, length }).collect()

@@ -1,16 +1,16 @@
 //! Which pages of the heap hold something.
 
 use super::allocator::HEAP_END;
-use super::program::PAGE_BYTES;
+use crate::synthetic::PAGE_BYTES;
 
 /// Pages that hold something, counted downwards from the heap's end.
 #[derive(Default)]
-pub struct Touched {
+pub(super) struct Touched {
     bits: Vec<u64>,
     /// How many they are.
-    pub pages: u64,
+    pub(super) pages: u64,
     /// Times a page without content was touched.
-    pub first_touches: u64,
+    pub(super) first_touches: u64,
 }
 
 impl Touched {
@@ -20,7 +20,7 @@ impl Touched {
 
     /// The page at this address holds something.
     #[inline]
-    pub fn add(&mut self, address: u64) {
+    pub(super) fn add(&mut self, address: u64) {
         let number = Self::number(address);
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if word >= self.bits.len() {
@@ -34,7 +34,7 @@ impl Touched {
     }
 
     /// Pages that were given back hold nothing.
-    pub fn drop_range(&mut self, start: u64, length: u64) {
+    pub(super) fn drop_range(&mut self, start: u64, length: u64) {
         for address in (start..start + length).step_by(PAGE_BYTES as usize) {
             let number = Self::number(address);
             let bit = 1 << (number % 64);

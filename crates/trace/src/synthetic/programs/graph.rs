@@ -1,8 +1,7 @@
 //! Graphs as compressed sparse rows.
 
-use super::array::{Array, Space};
-use super::machine::Machine;
 use super::rmat::Rmat;
+use crate::program::{Array, Space, Tracer, Value};
 
 /// Bytes of an entry of `offsets`.
 pub(super) const OFFSET_BYTES: u64 = 8;
@@ -62,9 +61,13 @@ impl Graph {
 
     /// Loads where the neighbours of a vertex begin and end.
     #[inline]
-    pub(super) fn load_range(&self, vertex: u32, machine: &mut Machine) -> (u64, u64) {
-        let vertex = u64::from(vertex);
-        (self.offsets.load(vertex, machine), self.offsets.load(vertex + 1, machine))
+    pub(super) fn load_range(
+        &self,
+        t: &mut Tracer,
+        vertex: Value<u32>,
+    ) -> (Value<u64>, Value<u64>) {
+        let start = self.offsets.load(t, vertex);
+        (start, self.offsets.load(t, vertex.map(|vertex| vertex + 1)))
     }
 }
 

@@ -1,12 +1,9 @@
 //! A key-value store in the manner of Redis: a chained hash table that doubles, and for each key
 //! an entry, a name, an object header and a value, each with a place of its own in the heap.
 
-use perforate_sim::SimError;
-use perforate_types::AccessKind::{Read, Write};
-
 use super::allocator::Allocator;
-use super::program::Program;
-use perforate_os::Random;
+use super::process::Process;
+use crate::synthetic::random::Random;
 
 /// Bytes of a table slot: one pointer.
 const SLOT_BYTES: u64 = 8;
@@ -40,7 +37,7 @@ struct Table {
 }
 
 /// A store and the heap it lives in.
-pub struct Store {
+pub(super) struct Store {
     allocator: Allocator,
     hash_seed: u64,
     /// Bytes of a value with its header.
@@ -57,20 +54,17 @@ pub struct Store {
 
 impl Store {
     /// An empty store for values of `value_bytes`; for `padding` see [`Allocator::new`].
-    ///
-    /// # Errors
-    /// Out of memory.
-    pub fn new(
-        program: &mut impl Program,
+    pub(super) fn new(
+        process: &mut Process<'_>,
         value_bytes: u64,
         padding: bool,
         seed: u64,
-    ) -> Result<Self, SimError> {
+    ) -> Self {
         let mut allocator = Allocator::new(seed, padding);
         let value_bytes = with_header(value_bytes);
-        let table = Table::new(program, &mut allocator, FIRST_SLOTS)?;
-        let reply = allocator.allocate(program, value_bytes)?.address;
-        Ok(Self {
+        let table = Table::new(process, &mut allocator, FIRST_SLOTS);
+        let reply = allocator.allocate(process, value_bytes).address;
+        Self {
             allocator,
             hash_seed: seed,
             value_bytes,
@@ -79,23 +73,23 @@ impl Store {
             next: Vec::new(),
             live: Vec::new(),
             reply,
-        })
+        }
     }
 
     /// Number of keys that are there.
-    pub fn live_keys(&self) -> u64 {
+    pub(super) fn live_keys(&self) -> u64 {
         self.live.len() as u64
     }
 
     /// Bytes of the parts of all keys that are there, and of the table: what the program asked for.
-    pub fn requested_bytes(&self) -> u64 {
+    pub(super) fn requested_bytes(&self) -> u64 {
         let each = ENTRY_BYTES + NAME_BYTES + OBJECT_BYTES + self.value_bytes;
         self.live_keys() * each + self.table.bytes()
     }
 
     /// First byte and length of everything the store holds now.
     #[cfg(test)]
-    pub fn places(&self) -> Vec<(u64, u64)> {
+    pub(super) fn places(&self) -> Vec<(u64, u64)> {
         let mut places =
             vec![(self.table.address, self.table.bytes()), (self.reply, self.value_bytes)];
         for &key in &self.live {
@@ -108,53 +102,44 @@ impl Store {
     }
 
     /// Writes a new key.
-    ///
-    /// # Errors
-    /// Out of memory.
-    pub fn insert(&mut self, program: &mut impl Program) -> Result<(), SimError> {
+    pub(super) async fn insert(&mut self, process: &mut Process<'_>) {
         let key = self.records.len() as u32;
         // The request's value and its header exist before the table is looked at.
-        let object = self.write(program, OBJECT_BYTES)?;
-        let value = self.write(program, self.value_bytes)?;
-        let found = self.find(program, key)?;
+        let object = self.write(process, OBJECT_BYTES);
+        let value = self.write(process, self.value_bytes);
+        let found = self.find(process, key);
         assert!(!found, "a new key");
-        self.grow_if_full(program)?;
-        let name = self.write(program, NAME_BYTES)?;
-        let entry = self.write(program, ENTRY_BYTES)?;
+        self.grow_if_full(process).await;
+        let name = self.write(process, NAME_BYTES);
+        let entry = self.write(process, ENTRY_BYTES);
         self.records.push(Record { entry, name, object, value });
         self.next.push(NONE);
         self.live.push(key);
-        self.link(program, key)
+        self.link(process, key)
     }
 
     /// Reads a random key that is there: the table, the chain, the object, the value, and the
     /// reply that is written.
-    ///
-    /// # Errors
-    /// Out of memory.
-    pub fn read(&self, program: &mut impl Program, random: &mut Random) -> Result<(), SimError> {
+    pub(super) fn read(&self, process: &mut Process<'_>, random: &mut Random) {
         let key = self.live[random.below(self.live_keys()) as usize];
-        let found = self.find(program, key)?;
+        let found = self.find(process, key);
         assert!(found, "a key that is there");
         let record = self.records[key as usize];
-        program.access(Read, record.object)?;
-        program.copy(record.value, self.reply, self.value_bytes)
+        process.read(record.object);
+        process.copy(record.value, self.reply, self.value_bytes)
     }
 
     /// Deletes random keys until `keep` are left, then gives free memory back.
-    ///
-    /// # Errors
-    /// Out of memory, for page tables.
-    pub fn delete_until(
+    pub(super) async fn delete_until(
         &mut self,
-        program: &mut impl Program,
+        process: &mut Process<'_>,
         keep: u64,
         random: &mut Random,
-    ) -> Result<(), SimError> {
+    ) {
         while self.live_keys() > keep {
             let place = random.below(self.live_keys()) as usize;
             let key = self.live.swap_remove(place);
-            self.unlink(program, key)?;
+            self.unlink(process, key);
             let record = self.records[key as usize];
             for (address, bytes) in [
                 (record.name, NAME_BYTES),
@@ -162,100 +147,97 @@ impl Store {
                 (record.object, OBJECT_BYTES),
                 (record.entry, ENTRY_BYTES),
             ] {
-                self.allocator.free(program, address, bytes)?;
+                self.allocator.free(process, address, bytes);
             }
+            process.tracer.pause().await;
         }
-        self.allocator.purge(program)
+        self.allocator.purge(process).await;
     }
 
     /// A new place for `bytes`, all written.
-    fn write(&mut self, program: &mut impl Program, bytes: u64) -> Result<u64, SimError> {
-        let address = self.allocator.allocate(program, bytes)?.address;
-        program.pass_over(Write, address, bytes)?;
-        Ok(address)
+    fn write(&mut self, process: &mut Process<'_>, bytes: u64) -> u64 {
+        let address = self.allocator.allocate(process, bytes).address;
+        process.write_all(address, bytes);
+        address
     }
 
     fn slot(&self, key: u32) -> usize {
-        let hash = Random::new(self.hash_seed, HASH_PURPOSE, key.into()).next();
+        let hash = Random::keyed(self.hash_seed, HASH_PURPOSE, key.into()).next();
         (hash & (self.table.chains.len() as u64 - 1)) as usize
     }
 
     /// Walks the chain to `key`; entries and names on the way are read.
-    fn find(&self, program: &mut impl Program, key: u32) -> Result<bool, SimError> {
+    fn find(&self, process: &mut Process<'_>, key: u32) -> bool {
         let slot = self.slot(key);
-        program.access(Read, self.table.slot_address(slot))?;
+        process.read(self.table.slot_address(slot));
         let mut at = self.table.chains[slot];
         while at != NONE {
             let record = self.records[at as usize];
-            program.access(Read, record.entry)?;
-            program.access(Read, record.name)?;
+            process.read(record.entry);
+            process.read(record.name);
             if at == key {
-                return Ok(true);
+                return true;
             }
             at = self.next[at as usize];
         }
-        Ok(false)
+        false
     }
 
     /// Puts `key` first in its chain.
-    fn link(&mut self, program: &mut impl Program, key: u32) -> Result<(), SimError> {
+    fn link(&mut self, process: &mut Process<'_>, key: u32) {
         let slot = self.slot(key);
-        program.access(Write, self.records[key as usize].entry)?;
-        program.access(Write, self.table.slot_address(slot))?;
+        process.write(self.records[key as usize].entry);
+        process.write(self.table.slot_address(slot));
         self.next[key as usize] = std::mem::replace(&mut self.table.chains[slot], key);
-        Ok(())
     }
 
-    fn unlink(&mut self, program: &mut impl Program, key: u32) -> Result<(), SimError> {
-        let found = self.find(program, key)?;
+    fn unlink(&mut self, process: &mut Process<'_>, key: u32) {
+        let found = self.find(process, key);
         assert!(found, "a key that is there");
         let slot = self.slot(key);
         let after = self.next[key as usize];
         let mut at = self.table.chains[slot];
         if at == key {
             self.table.chains[slot] = after;
-            return program.access(Write, self.table.slot_address(slot));
+            return process.write(self.table.slot_address(slot));
         }
         while self.next[at as usize] != key {
             at = self.next[at as usize];
         }
         self.next[at as usize] = after;
-        program.access(Write, self.records[at as usize].entry)
+        process.write(self.records[at as usize].entry)
     }
 
     /// Moves everything to a table twice as long when there is a key for each slot.
-    fn grow_if_full(&mut self, program: &mut impl Program) -> Result<(), SimError> {
+    async fn grow_if_full(&mut self, process: &mut Process<'_>) {
         let slots = self.table.chains.len() as u64;
         if self.live_keys() < slots {
-            return Ok(());
+            return;
         }
-        let new = Table::new(program, &mut self.allocator, 2 * slots)?;
+        let new = Table::new(process, &mut self.allocator, 2 * slots);
         let old = std::mem::replace(&mut self.table, new);
-        program.pass_over(Read, old.address, old.bytes())?;
+        process.read_all(old.address, old.bytes());
         for first in &old.chains {
             let mut key = *first;
             while key != NONE {
                 let after = self.next[key as usize];
-                self.link(program, key)?;
+                self.link(process, key);
                 key = after;
             }
+            process.tracer.pause().await;
         }
-        self.allocator.free(program, old.address, old.bytes())
+        self.allocator.free(process, old.address, old.bytes())
     }
 }
 
 impl Table {
     /// An empty table; its slots are zero without being written, where fresh memory is.
-    fn new(
-        program: &mut impl Program,
-        allocator: &mut Allocator,
-        slots: u64,
-    ) -> Result<Self, SimError> {
-        let table = allocator.allocate(program, slots * SLOT_BYTES)?;
+    fn new(process: &mut Process<'_>, allocator: &mut Allocator, slots: u64) -> Self {
+        let table = allocator.allocate(process, slots * SLOT_BYTES);
         if !table.is_zero {
-            program.pass_over(Write, table.address, slots * SLOT_BYTES)?;
+            process.write_all(table.address, slots * SLOT_BYTES);
         }
-        Ok(Self { address: table.address, chains: vec![NONE; slots as usize] })
+        Self { address: table.address, chains: vec![NONE; slots as usize] }
     }
 
     fn bytes(&self) -> u64 {

@@ -5,62 +5,24 @@ use std::collections::BTreeMap;
 use perforate_types::AccessKind::{Read, Write};
 use perforate_types::Chunk;
 
-use super::array::Space;
+use super::Algorithm;
 use super::breadth_first::BreadthFirst;
 use super::canneal::Canneal;
-use super::code::Code;
-use super::dictionary::{Dictionary, Phase};
+use super::dictionary::Dictionary;
 use super::graph::Graph;
 use super::independent_set::IndependentSet;
-use super::machine::Machine;
 use super::matching::Matching;
 use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
 use super::sparse_matrix::SparseMatrix;
-use super::{Algorithm, WorkloadSpec};
+use crate::program::{Space, Tracer, Value, complete};
 use crate::synthetic::random::Random;
 
 const NONE: u32 = u32::MAX;
 const START: u64 = 1 << 30;
 
-/// An algorithm that is run step by step.
-struct Run<A> {
-    algorithm: A,
-    code: Code,
-    chunk: Chunk,
-}
-
-impl<A: Algorithm> Run<A> {
-    fn new(spec: &str, seed: u64) -> Self {
-        let spec = WorkloadSpec::parse(spec).unwrap();
-        Self::of(A::new(&spec, seed, &mut Space::new(START)))
-    }
-
-    fn of(algorithm: A) -> Self {
-        let code = algorithm.code();
-        Self { algorithm, code, chunk: Chunk::default() }
-    }
-
-    fn step(&mut self) {
-        self.chunk.clear();
-        self.keep_step();
-    }
-
-    /// A step after whose instructions those before are still there.
-    fn keep_step(&mut self) {
-        self.algorithm.step(&mut Machine::new(&self.code, &mut self.chunk));
-    }
-
-    /// Goes on to where `done` turns true.
-    fn until(&mut self, done: impl Fn(&A) -> bool) -> &A {
-        while done(&self.algorithm) {
-            self.step();
-        }
-        while !done(&self.algorithm) {
-            self.step();
-        }
-        &self.algorithm
-    }
+fn made<A: Algorithm>(options: &str) -> A {
+    A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
 /// All edges of a graph, each from the vertex that has it.
@@ -93,10 +55,11 @@ fn naive_distances(graph: &Graph, root: u32) -> Vec<u32> {
 
 #[test]
 fn a_search_finds_shortest_paths() {
-    let mut run = Run::<BreadthFirst>::new("rmat-bfs:size=1M", 1);
+    let mut search: BreadthFirst = made("size=1M");
     let mut reached = 0;
     for _ in 0..4 {
-        let search = run.until(BreadthFirst::is_done);
+        complete(async |t: &mut Tracer| search.parents.fill(t, |_| NONE).await);
+        complete(async |t: &mut Tracer| search.search(t).await);
         let parents = search.parents.values();
         let root = (0..).find(|&vertex| parents[vertex as usize] == vertex).unwrap();
         let distances = naive_distances(&search.graph, root);
@@ -114,9 +77,10 @@ fn a_search_finds_shortest_paths() {
 
 #[test]
 fn an_independent_set_is_independent_and_maximal() {
-    let mut run = Run::<IndependentSet>::new("mis:size=1M", 1);
+    let mut set: IndependentSet = made("size=1M");
     for _ in 0..2 {
-        let set = run.until(IndependentSet::is_done);
+        complete(async |t: &mut Tracer| set.flags.fill(t, |_| 0).await);
+        complete(async |t: &mut Tracer| set.find(t).await);
         let flags = set.flags.values();
         let mut has_neighbour_in: Vec<bool> = vec![false; flags.len()];
         for (from, to) in edges(&set.graph) {
@@ -136,9 +100,10 @@ fn an_independent_set_is_independent_and_maximal() {
 
 #[test]
 fn a_matching_is_valid_and_maximal() {
-    let mut run = Run::<Matching>::new("matching:size=1M", 1);
+    let mut matching: Matching = made("size=1M");
     for _ in 0..2 {
-        let matching = run.until(Matching::is_done);
+        complete(async |t: &mut Tracer| matching.partners.fill(t, |_| NONE).await);
+        complete(async |t: &mut Tracer| matching.find(t).await);
         let partners = matching.partners.values();
         let mut pairs = 0;
         for (vertex, &partner) in partners.iter().enumerate().filter(|one| *one.1 != NONE) {
@@ -173,30 +138,32 @@ fn naive_forest(tree: &SpanningTree) -> u64 {
 
 #[test]
 fn a_forest_is_as_light_as_a_naive_one() {
-    let mut run = Run::<SpanningTree>::new("mst:size=1M", 1);
-    let expected = naive_forest(&run.algorithm);
+    let mut tree: SpanningTree = made("size=1M");
+    let expected = naive_forest(&tree);
     for _ in 0..2 {
-        let tree = run.until(SpanningTree::is_done);
+        complete(async |t: &mut Tracer| tree.parents.fill(t, |vertex| vertex as u32).await);
+        complete(async |t: &mut Tracer| tree.find_forest(t).await);
         assert_eq!(tree.weight, expected);
-        // Every edge of the list is in the order once.
-        let mut numbers: Vec<u64> = (0..tree.rmat.edges()).map(|rank| tree.number(rank)).collect();
-        numbers.sort_unstable();
-        assert!(numbers.into_iter().eq(0..tree.rmat.edges()));
     }
+    // Every edge of the list is in the order once.
+    let mut numbers: Vec<u64> = (0..tree.rmat.edges()).map(|rank| tree.number(rank)).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..tree.rmat.edges()));
 }
 
 #[test]
 fn a_cover_covers_with_few_sets() {
-    let mut run = Run::<SetCover>::new("set-cover:size=1M", 1);
+    let mut cover: SetCover = made("size=1M");
     let mut counts = Vec::new();
     for _ in 0..2 {
-        let cover = run.until(SetCover::is_done);
+        complete(async |t: &mut Tracer| cover.cover_all(t).await);
         let mut coverable = vec![0; cover.covered.values().len()];
         edges(&cover.graph).for_each(|(_, element)| coverable[element as usize] = 1);
         assert_eq!(cover.covered.values(), coverable);
         let nonempty = cover.graph.offsets.values().windows(2).filter(|one| one[0] < one[1]);
         assert!(cover.chosen_count > 10 && cover.chosen_count < nonempty.count() as u64 / 2);
         counts.push(cover.chosen_count);
+        complete(async |t: &mut Tracer| cover.start_over(t).await);
     }
     // Another order within buckets gives another cover, but none much larger.
     assert!(counts[0].abs_diff(counts[1]) < counts[0] / 10, "{counts:?}");
@@ -205,9 +172,9 @@ fn a_cover_covers_with_few_sets() {
 #[test]
 fn a_product_is_right() {
     for columns in [1, 3] {
-        let spec = format!("spmv:size=1M,columns={columns}");
-        let mut run = Run::<SparseMatrix>::new(&spec, 1);
-        let matrix = run.until(SparseMatrix::is_done);
+        let spec = format!("size=1M,columns={columns}");
+        let mut matrix: SparseMatrix = made(&spec);
+        complete(async |t: &mut Tracer| matrix.multiply(t).await);
         let mut expected = vec![0.0; matrix.product.values().len()];
         for (place, (row, column)) in edges(&matrix.graph).enumerate() {
             for number in 0..columns {
@@ -224,56 +191,58 @@ fn a_product_is_right() {
 
 #[test]
 fn a_dictionary_holds_what_a_map_does() {
-    let mut run = Run::<Dictionary>::new("dict:size=1M,batch=5000", 1);
-    let keys = run.algorithm.key_count;
+    let mut dictionary: Dictionary = made("size=1M,batch=5000");
+    let keys = dictionary.key_count;
     let mut expected: BTreeMap<u64, u64> =
-        (0..keys / 2).map(|place| (run.algorithm.key(place), place)).collect();
+        (0..keys / 2).map(|place| (dictionary.key(place), place)).collect();
     let mut hits = 0;
-    for _ in 0..60 {
-        let (phase, start) = run.algorithm.begins().unwrap();
+    for batch in 0..60 {
+        let start = dictionary.random_place();
+        let act = [Dictionary::insert, Dictionary::search, Dictionary::delete][batch % 3];
         for place in (start..start + 5000).map(|place| place % keys) {
-            let key = run.algorithm.key(place);
-            match phase {
-                Phase::Insert => drop(expected.insert(key, place)),
-                Phase::Search => hits += u64::from(expected.contains_key(&key)),
-                Phase::Delete => drop(expected.remove(&key)),
+            let key = dictionary.key(place);
+            match batch % 3 {
+                0 => drop(expected.insert(key, place)),
+                1 => hits += u64::from(expected.contains_key(&key)),
+                _ => drop(expected.remove(&key)),
             }
         }
-        run.until(|dictionary| dictionary.begins().is_some());
-        let held = run.algorithm.slots.values().iter().filter(|&&slot| slot != 0);
+        complete(async |t: &mut Tracer| dictionary.for_batch(t, start, act).await);
+        let held = dictionary.slots.values().iter().filter(|&&slot| slot != 0);
         let held: BTreeMap<u64, u64> = held
             .map(|&slot| u64::from(slot - 1))
-            .map(|place| (run.algorithm.key(place), place))
+            .map(|place| (dictionary.key(place), place))
             .collect();
         assert_eq!(held, expected);
-        assert_eq!(run.algorithm.hits, hits);
+        assert_eq!(dictionary.hits, hits);
     }
     assert!((20_000..80_000).contains(&hits), "{hits} of 100,000");
 }
 
 #[test]
 fn annealing_makes_nets_shorter() {
-    let mut run = Run::<Canneal>::new("canneal:size=1M", 1);
+    let mut chip: Canneal = made("size=1M");
+    let mut anneal = |temperature: f64| {
+        let temperature = Value::constant(temperature);
+        complete(async |t: &mut Tracer| {
+            chip.anneal(t, temperature, 20_000, Value::constant(0)).await;
+        });
+        let mut places = chip.placed().to_vec();
+        places.sort_unstable();
+        let count = chip.count() as u32;
+        assert!(places.into_iter().eq(0..count), "one element in each place");
+        chip.total_cost()
+    };
     // Hot: costs stay about the same. Cold: they fall for good.
-    let start = run.algorithm.total_cost();
-    for _ in 0..20_000 {
-        run.step();
-    }
-    assert!(run.algorithm.total_cost() > start * 9 / 10);
-    run.algorithm.temperature = 1e-3;
-    let mut last = run.algorithm.total_cost();
-    for _ in 0..5 {
-        for _ in 0..20_000 {
-            run.step();
-        }
-        let cost = run.algorithm.total_cost();
+    let start = anneal(2000.0);
+    assert!(anneal(2000.0) > start * 9 / 10);
+    let mut last = anneal(1e-3);
+    for _ in 0..4 {
+        let cost = anneal(1e-3);
         assert!(cost < last, "{cost}");
         last = cost;
     }
     assert!(last < start * 8 / 10, "{start} to {last}");
-    let mut places = run.algorithm.placed().to_vec();
-    places.sort_unstable();
-    assert!(places.into_iter().eq(0..run.algorithm.count() as u32), "one element in each place");
 }
 
 /// A search by hand: 0 → 1, 1 → 0, of which vertex 0 is the root. Arrays are on pages of their own:
@@ -286,10 +255,8 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     let mut space = Space::new(START);
     let graph = Graph::new(vec![0, 1, 2], vec![1, 0], &mut space);
     let seed = (0..).find(|&seed: &u64| Random::new(!seed).below(2) == 0).unwrap();
-    let mut run = Run::of(BreadthFirst::on(graph, seed, &mut space));
-    while !run.algorithm.is_done() {
-        run.keep_step();
-    }
+    let mut search = BreadthFirst::on(graph, seed, &mut space);
+    let chunk = complete(async |t: &mut Tracer| search.search(t).await);
     let expected = [
         // The root: its parent and the head of the queue.
         (parents, 4, Write),
@@ -309,7 +276,7 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
         (neighbours + 4, 4, Read),
         (parents, 4, Read),
     ];
-    let accesses = run.chunk.accesses.iter();
+    let accesses = chunk.accesses.iter();
     assert!(accesses.map(|one| (one.address.value(), one.size, one.kind)).eq(expected));
     // Loads, and the instructions that made their addresses: vertices from the queue, offsets of
     // vertices, neighbours from offsets, parents of neighbours.
@@ -325,12 +292,12 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
         (32, 28),
         (34, 32),
     ];
-    assert_eq!(loads_and_their_addresses(&run.chunk), expected);
-    let instructions = run.chunk.instructions.iter().enumerate();
+    assert_eq!(loads_and_their_addresses(&chunk), expected);
+    let instructions = chunk.instructions.iter().enumerate();
     let taken: Vec<_> = instructions.filter(|one| one.1.taken).map(|one| one.0).collect();
     // The jump to the first vertex, to the second, and past a neighbour that was reached.
     assert_eq!(taken, [7, 25, 36]);
-    assert_eq!(run.chunk.instructions.len(), 41);
+    assert_eq!(chunk.instructions.len(), 41);
 }
 
 /// Each load with the instruction that wrote its address register last.
