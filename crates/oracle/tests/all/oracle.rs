@@ -230,27 +230,3 @@ proptest! {
         prop_assert!(!oracle.extents(SPACE).zip(oracle.extents(SPACE).skip(1)).any(goes_on));
     }
 }
-
-/// Speed, to be run by hand: `cargo test --release -p perforate-oracle -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn checks_per_second() {
-    let mut oracle = Oracle::new();
-    for number in 0..524_288 {
-        // Frames that do not follow one another: an entry for each page.
-        oracle.apply(&map(number, 1, number ^ 1)).unwrap();
-    }
-    let mut random = 1u64;
-    let start = std::time::Instant::now();
-    let count = 5_000_000;
-    for _ in 0..count {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let address = VirtualAddress::new(random >> 33);
-        let address = VirtualAddress::new(address.value() & 0x7fff_ffff);
-        let got = Some(PhysicalAddress::new(address.value() ^ 0x1000));
-        oracle.check(SPACE, address, AccessKind::Read, got).unwrap();
-    }
-    let rate = f64::from(count) / start.elapsed().as_secs_f64() / 1e6;
-    assert!(rate > 0.0);
-    eprintln!("{rate:.1} M checks/s over 2GB of 4KB pages at random");
-}

@@ -98,30 +98,3 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
     let error = perforate_os::Kernel::new(invalid, policy).err().expect("invalid").to_string();
     assert!(error.contains("the I/O gap ends before it begins"), "{error}");
 }
-
-/// Speed, to be run by hand: `cargo test --release -p perforate-os -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let gigabyte = 1024 * MB;
-    let seconds = |start: std::time::Instant| start.elapsed().as_secs_f64();
-    let policy = || machine::policy("base-pages");
-    let kernel = |config| perforate_os::Kernel::new(config, policy()).expect("a kernel");
-    let mut updates = Vec::new();
-    let mut whole = kernel(KernelConfig::new(128 * gigabyte));
-    whole.event(&machine::map(BASE, 100 * gigabyte), &mut updates).expect("an area");
-    let start = std::time::Instant::now();
-    whole.create_segment(SPACE, &mut updates).expect("free memory");
-    eprintln!("segment of 100GB in free memory: {:.6} s", seconds(start));
-    let ageing = Some(perforate_config::read("kernel-build,free=60%").expect("an ageing"));
-    let start = std::time::Instant::now();
-    let mut aged = kernel(KernelConfig { ageing, ..KernelConfig::new(16 * gigabyte) });
-    eprintln!("ageing of 16GB: {:.3} s", seconds(start));
-    let longest = [false, true].map(|compacts| aged.longest_run_bytes(compacts) >> 20);
-    eprintln!("longest runs, free and with compaction: {longest:?} MB");
-    aged.event(&machine::map(BASE, (longest[1] << 20) / 4), &mut updates).expect("an area");
-    let start = std::time::Instant::now();
-    let made = aged.create_segment(SPACE, &mut updates);
-    let migrated = aged.work().frames_migrated;
-    eprintln!("by compaction: {:.3} s, {migrated} frames moved, {made:?}", seconds(start));
-}

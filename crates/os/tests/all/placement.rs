@@ -1,8 +1,6 @@
 //! Where memory goes: closed forms, injected fragmentation, large memories, running out.
 
 use crate::machine;
-use std::time::Instant;
-
 use crate::machine::{BASE, GB, MB, Machine, populate};
 use perforate_os::{FaultOutcome, Kernel, KernelConfig, OsError, TableFormat};
 use perforate_types::{AccessKind, Advice, ProgramEvent, VirtualAddress};
@@ -194,54 +192,6 @@ fn gigabyte_pages_where_memory_and_area_allow() {
     machine.map(GB, GB);
     machine.write(GB);
     assert_eq!(machine.counter("huge_pages"), 0);
-}
-
-/// Speed, to be run by hand: `cargo test --release -p perforate-os -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let config = KernelConfig::new(8 * GB);
-    let mut kernel = Kernel::new(config.clone(), machine::policy("base-pages")).unwrap();
-    let mut updates = Vec::new();
-    let start = Instant::now();
-    kernel.event(&populate(BASE, 2 * GB), &mut updates).unwrap();
-    eprintln!("populate 2GB in 4KB pages: {:.3} s", start.elapsed().as_secs_f64());
-    let mut kernel = Kernel::new(config, machine::policy("base-pages")).unwrap();
-    kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();
-    let space = kernel.current();
-    let start = Instant::now();
-    for number in 0..524_288u64 {
-        updates.clear();
-        // A permutation of the pages: first touches in no order.
-        let page = machine::page(BASE + (number * 300_007 % 524_288) * 4096);
-        kernel.fault(space, page, AccessKind::Write, &mut updates).unwrap();
-    }
-    let rate = 0.524_288 / start.elapsed().as_secs_f64();
-    eprintln!("{rate:.1} M faults/s at random");
-}
-
-/// Host memory of 2GB in 4KB pages, by hand as well.
-#[test]
-#[ignore = "a measurement"]
-fn host_memory() {
-    let resident = || {
-        let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        pages.expect("a number") * 4096
-    };
-    let before = resident();
-    let config = KernelConfig::new(8 * GB);
-    let mut kernel = Kernel::new(config, machine::policy("base-pages")).unwrap();
-    let mut updates = Vec::new();
-    kernel.event(&machine::map(BASE, 2 * GB), &mut updates).unwrap();
-    for number in 0..524_288 {
-        updates.clear();
-        let page = machine::page(BASE + number * 4096);
-        kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates).unwrap();
-    }
-    let used = resident() - before;
-    eprintln!("2GB in 4KB pages: {:.1} MB of host memory", used as f64 / 1e6);
-    assert!(used < 30 << 20);
 }
 
 #[test]

@@ -21,12 +21,17 @@ pub(crate) struct Areas<'a> {
 impl Areas<'_> {
     pub fn spec(&self) -> Value {
         let samples = thinned(&self.samples);
-        let step = samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max);
+        let end = self.top.0.max(1.0);
+        // A sample alone has the whole width.
+        let step = match samples.len() {
+            1 => 2.0 * end,
+            _ => samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max),
+        };
         let rows: Vec<Value> = samples.iter().map(|sample| self.row(sample)).collect();
         let place = Axis { label: "instructions", suffix: "" };
         let x = json!({
             "field": "x", "type": "quantitative", "title": place.label, "axis": place.spec(60),
-            "scale": {"domain": [0.0, self.top.0.max(1.0)], "nice": false},
+            "scale": {"domain": [0.0, end], "nice": false},
         });
         let y = json!({
             "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
@@ -55,7 +60,7 @@ impl Areas<'_> {
                 {
                     "transform": [
                         {"calculate": format!("max(0, datum.x - {:e})", step / 2.0), "as": "from"},
-                        {"calculate": format!("min({:e}, datum.x + {:e})", self.top.0.max(1.0), step / 2.0), "as": "to"},
+                        {"calculate": format!("min({end:e}, datum.x + {:e})", step / 2.0), "as": "to"},
                     ],
                     "mark": {"type": "rect", "fill": "transparent"},
                     "encoding": {

@@ -1,8 +1,6 @@
 //! Damaged and cut-off files: an error or a sound prefix, never a panic and never wrong data.
 
-mod common;
-
-use common::{array_loop, read_all, write_all};
+use crate::common::{array_loop, read_all, write_all};
 use perforate_trace::{Source, TraceError, TraceMetadata, TraceReader, TraceWriter, write_chunk};
 use perforate_types::Chunk;
 use tempfile::tempdir;

@@ -1,11 +1,9 @@
 //! Foreign traces written and read back.
 
-mod common;
-
 use std::path::Path;
 
-use common::samples::*;
-use common::{any_chunk, array_loop, map, read, read_all};
+use crate::common::samples::*;
+use crate::common::{any_chunk, array_loop, instruction, map, read, read_all};
 use perforate_trace::{
     Compression, ForeignWriter, Losses, TraceFormat, TraceSummary, formats_of_name, open,
     open_bytes,
@@ -52,7 +50,7 @@ fn accesses_and_events_without_room_are_counted() {
         access
     };
     let accesses: Vec<_> = (1..=5).map(read).chain((6..=8).map(store)).chain([read(0)]).collect();
-    chunk.push(common::instruction(0x40_0000), &accesses);
+    chunk.push(instruction(0x40_0000), &accesses);
     let (bytes, summary, losses) = write(&chunk, TraceFormat::ChampSim);
     assert_eq!(losses, Losses { accesses: 3, events: 1 });
     assert_eq!((summary.accesses, summary.events), (6, 0));
@@ -65,7 +63,7 @@ fn accesses_and_events_without_room_are_counted() {
 fn an_indirect_branch_without_registers_stays_one() {
     let mut chunk = Chunk::default();
     for branch in [Branch::Indirect, Branch::IndirectCall] {
-        let one = Instruction { branch, taken: true, ..common::instruction(0x1000) };
+        let one = Instruction { branch, taken: true, ..instruction(0x1000) };
         chunk.push(Instruction { length: 0, ..one }, &[read(0x2000)]);
     }
     let (bytes, ..) = write(&chunk, TraceFormat::ChampSim);
@@ -80,7 +78,7 @@ fn lists_keep_lengths_sizes_and_processes() {
     let mut chunk = array_loop(20);
     let switch = ProgramEvent::Switch { process: ProcessId(1), thread: ThreadId(1) };
     chunk.push_event(switch.clone());
-    chunk.push(common::instruction(0x50_0000), &[read(0x9000)]);
+    chunk.push(instruction(0x50_0000), &[read(0x9000)]);
     let (bytes, summary, losses) = write(&chunk, TraceFormat::Csv);
     assert!(
         bytes.starts_with(b"kind,address,size,pid,ip\nI,0x400000,4,0,\nR,0x100000,8,0,0x400000\n")

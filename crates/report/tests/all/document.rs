@@ -1,7 +1,5 @@
 //! What tests of the page share: its markup as XML, and the charts and tables that its script shows.
 
-#![allow(dead_code, reason = "no test uses all of them")]
-
 use std::io::Read as _;
 
 use base64::Engine as _;

@@ -1,8 +1,6 @@
 //! What is written is what is read.
 
-mod common;
-
-use common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
+use crate::common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
 use perforate_trace::{
     CHUNK_INSTRUCTIONS, Limited, Source, TraceMetadata, TraceReader, TraceWriter, WorkloadSpec,
     convert, metadata_for, open,

@@ -1,7 +1,5 @@
 //! Records of made-up experiments, with every form of chart and axis, and the edge cases.
 
-#![allow(dead_code, reason = "no test uses all of them")]
-
 use serde_json::{Value, json};
 
 /// Records of one experiment, written line by line.
@@ -178,6 +176,27 @@ pub fn closed_forms() -> Records {
     records
 }
 
+/// Lines of so many points that these have no shapes.
+pub fn dense() -> Records {
+    let names = ["2m", "4k"];
+    let mut records = Records::new(
+        "gtsm/usable",
+        json!({
+            "title": "Usable memory", "axis_label": "retired frames", "axis_form": "share",
+            "curves": curves(&names, "percent"),
+            "charts": [{"title": "Usable", "form": "lines", "value_label": "share", "curves": names}],
+        }),
+    );
+    for (number, name) in names.into_iter().enumerate() {
+        for step in 0..=40 {
+            let x = f64::from(step) / 100.0;
+            let value = (1.0 - x).powi(1 + 2 * number as i32);
+            records = records.point(json!({"curve": name, "x": x, "value": value}));
+        }
+    }
+    records
+}
+
 /// Twenty curves over 25 places with long labels, as bars and as lines.
 pub fn many() -> Records {
     let names: Vec<String> = (0..20).map(|index| format!("design-{index}")).collect();
@@ -249,6 +268,6 @@ pub fn pairs() -> String {
 
 /// All experiments above as one results file.
 pub fn all() -> String {
-    let records = [lines(), bars(), stacks(), closed_forms(), many(), empty()];
+    let records = [lines(), bars(), stacks(), closed_forms(), dense(), many(), empty()];
     records.map(|records| records.text()).join("\n")
 }

@@ -1,11 +1,9 @@
 //! Foreign traces, byte by byte.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::read_all;
-use common::samples::*;
+use crate::common::read_all;
+use crate::common::samples::*;
 use perforate_trace::{Source, open};
 use perforate_types::{
     AccessKind::{Read, Write as Store},

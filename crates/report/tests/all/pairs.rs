@@ -1,9 +1,10 @@
 //! Pairs of guest and host: matrices in the terminal and on the page, shares of the host in
 //! stacks, pictures of both memories.
 
-mod document;
-
-use document::{chart, check, data, find, legend, marks, page, shown as rows, strings, text};
+use crate::document;
+use crate::document::{
+    chart, check, data, find, legend, marks, page, shown as rows, strings, text,
+};
 use perforate_report::{read_results, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};

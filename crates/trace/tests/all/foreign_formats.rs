@@ -1,9 +1,7 @@
 //! What is read from samples of the foreign formats, worked out by hand.
 
-mod common;
-
-use common::read_all;
-use common::samples::*;
+use crate::common::read_all;
+use crate::common::samples::*;
 use perforate_trace::{Source, open, open_bytes};
 use perforate_types::{
     AccessKind::{Read, Write},

@@ -1,7 +1,6 @@
 //! Snapshots as table and page.
 
-mod document;
-
+use crate::document;
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 
 const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],

@@ -1,9 +1,7 @@
 //! Experiments on the page and in the terminal.
 
-mod document;
-mod records;
-
-use document::{chart, check, element, find, legend, marks, strings, table, text};
+use crate::document::{chart, check, element, find, legend, marks, strings, table, text};
+use crate::records;
 use perforate_report::{
     ExperimentResult, ReportOptions, Tally, experiments_html, experiments_table, read_experiments,
 };

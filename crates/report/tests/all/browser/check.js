@@ -9,9 +9,14 @@
     return figure ? figure.id : (part.closest("[aria-label]") || part).getAttribute("aria-label");
   };
   const isSeen = (part) => part.getClientRects().length > 0 && part.getAttribute("opacity") !== "0";
+  // Waits for promises first: what comes by them needs no frame, and a frame paints the whole page.
+  const soon = async (condition) => {
+    for (let turn = 0; turn < 100 && !condition(); turn += 1) await null;
+    return condition();
+  };
   const until = async (what, condition) => {
     for (let turn = 0; turn < 1500; turn += 1) {
-      if (condition()) return;
+      if (await soon(condition)) return;
       await new Promise((next) => setTimeout(next, 10));
     }
     throw new Error("waited in vain: " + what);
@@ -44,26 +49,39 @@
       }
     });
   };
-  const marksOf = (chart) => all(".role-mark path, .role-mark line, .role-mark text", chart)
-    .filter((mark) => mark.__data__ && mark.getAttribute("d") !== "" && isSeen(mark));
+  const drawn = (chart) => all(".role-mark path, .role-mark line, .role-mark text", chart)
+    .filter((mark) => mark.__data__ && mark.getAttribute("d") !== "");
+  const marksOf = (chart) => drawn(chart).filter((mark) => mark.getAttribute("opacity") !== "0");
   const checkNumbers = (chart) => {
-    const wrong = /[^<]*(NaN|Infinity|undefined)[^>]*/.exec(chart.innerHTML);
-    if (wrong) say("not a number", nameOf(chart) + " " + wrong[0].slice(0, 120));
+    const text = chart.innerHTML;
+    const at = text.search(/NaN|Infinity|undefined/);
+    if (at >= 0) say("not a number", nameOf(chart) + " " + text.slice(Math.max(0, at - 60), at + 60));
   };
 
-  const pointAt = (mark, names) => {
+  // What a pointer meets in the middle of a mark: a value may be shown where nothing is seen.
+  const meet = (mark) => {
     const box = mark.getBoundingClientRect();
-    const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
-    names.forEach((name) => mark.dispatchEvent(new PointerEvent(name, at)));
+    const [clientX, clientY] = [box.left + box.width / 2, box.top + box.height / 2];
+    return { part: document.elementFromPoint(clientX, clientY), clientX, clientY };
+  };
+  const pointAt = ({ part, clientX, clientY }, names) => names
+    .forEach((name) => part.dispatchEvent(new PointerEvent(name, { clientX, clientY, bubbles: true })));
+  const target = (chart) => {
+    for (const mark of drawn(chart).filter((mark) => mark.__data__.tooltip)) {
+      mark.scrollIntoView({ block: "nearest" });
+      const met = meet(mark);
+      if (met.part?.__data__?.tooltip && chart.contains(met.part)) return met;
+    }
+    return null;
   };
   const checkTip = (chart) => {
     const tip = document.getElementById("tip");
-    const mark = marksOf(chart).find((mark) => mark.__data__.tooltip);
-    if (!mark) return say("nothing to point at", nameOf(chart));
-    pointAt(mark, ["pointerover", "pointermove"]);
+    const met = target(chart);
+    if (!met) return say("nothing to point at", nameOf(chart));
+    pointAt(met, ["pointerover", "pointermove"]);
     if (tip.hidden || !tip.textContent) say("no value at the pointer", nameOf(chart));
     else counts.tips += 1;
-    pointAt(mark, ["pointerout", "pointerleave"]);
+    pointAt(met, ["pointerout", "pointerleave"]);
     chart.dispatchEvent(new PointerEvent("pointerleave"));
     if (!tip.hidden) say("the tip stays", nameOf(chart));
     tip.hidden = true;
@@ -75,27 +93,45 @@
     if (!tip.hidden) say("Escape does not hide the tip", nameOf(chart));
   };
 
-  // Charts are drawn anew a little later.
-  const changed = async (chart, before) => {
-    for (let turn = 0; turn < 4 && marksOf(chart).length === before; turn += 1) await new Promise((next) => setTimeout(next, 10));
-    return marksOf(chart).length;
+  // Charts that are switched together, and one series of them after the other until each chart has
+  // lost a mark by it.
+  const pressedOf = (items) => items.map((item) => item.getAttribute("aria-pressed"));
+  const clicked = async (item, counts) => {
+    const before = counts();
+    item.click();
+    // Charts are drawn anew when the click's own work is done.
+    await soon(() => counts().join() !== before.join());
+    return counts();
   };
-  const checkSwitch = async (chart, item) => {
-    const before = marksOf(chart).length;
-    item.click();
-    const pressed = item.getAttribute("aria-pressed");
-    const between = await changed(chart, before);
-    item.click();
-    await changed(chart, between);
-    if (pressed !== "false" || item.getAttribute("aria-pressed") !== "true") say("a switch does nothing", nameOf(chart) + " " + item.textContent);
-    if (marksOf(chart).length !== before) say("a switch does not switch back", nameOf(chart) + " " + item.textContent);
-    if (between !== before) counts.switches += 1;
-    return between !== before;
+  const checkSwitches = async (charts) => {
+    const items = charts.flatMap((chart) => all(".legend button", chart.closest("figure")));
+    const marks = () => charts.map((chart) => marksOf(chart).length);
+    let same = charts.filter((chart) => items.length && marksOf(chart).length);
+    for (const series of new Set(items.map((item) => item.dataset.series))) {
+      if (!same.length) return;
+      const alike = items.filter((item) => item.dataset.series === series);
+      const before = marks();
+      const between = await clicked(alike[0], marks);
+      if (pressedOf(alike).includes("true")) say("a switch does nothing", nameOf(alike[0]) + " " + series);
+      const after = await clicked(alike[0], marks);
+      if (pressedOf(alike).includes("false")) say("a switch does nothing", nameOf(alike[0]) + " " + series);
+      if (after.join() !== before.join()) say("a switch does not switch back", nameOf(alike[0]) + " " + series);
+      same = same.filter((chart) => between[charts.indexOf(chart)] === before[charts.indexOf(chart)]);
+      counts.switches += 1;
+    }
+    same.forEach((chart) => say("no switch hides anything", nameOf(chart)));
   };
 
-  const checkChart = async (chart) => {
+  // A chart that comes near is drawn; for paper, all others are, without waiting for frames.
+  const drawAll = async (charts) => {
+    for (const chart of new Set([charts[0], charts.at(-1)])) {
+      chart.scrollIntoView();
+      await until("drawing " + nameOf(chart), () => chart.querySelector("svg") || found.some((text) => text.startsWith("script error")));
+    }
+    dispatchEvent(new Event("beforeprint"));
+  };
+  const checkChart = (chart) => {
     chart.scrollIntoView();
-    await until("drawing " + nameOf(chart), () => chart.querySelector("svg") || found.some((text) => text.startsWith("script error")));
     const svg = chart.querySelector("svg");
     if (!svg) return say("a chart is not drawn", nameOf(chart));
     counts.charts += 1;
@@ -103,10 +139,6 @@
     checkNumbers(chart);
     checkTexts(svg);
     checkTip(chart);
-    const items = all(".legend button", chart.closest("figure")).slice(0, 4);
-    let hides = items.length === 0;
-    for (const item of items) hides = await checkSwitch(chart, item) || hides;
-    if (!hides) say("no switch hides anything", nameOf(chart));
   };
 
   const valueOf = (cell) => cell.dataset.value ?? cell.textContent.replaceAll(",", "");
@@ -154,9 +186,10 @@
     });
   };
 
-  const checkSaving = async (figure) => {
+  const checkSaving = async (figure, hasPicture) => {
     if (all(".tools button", figure).length !== 2) say("buttons are missing", figure.id);
     for (const button of all(".tools button", figure)) {
+      if (button.textContent === "SVG" && !hasPicture) continue;
       window.saved.length = 0;
       button.click();
       await until("saving " + figure.id, () => window.saved.length);
@@ -185,15 +218,25 @@
   const checkEverything = async () => {
     await until("the page's script", () => document.body.dataset.ready || found.length);
     checkWidth();
+    // Scrolling has an end at once.
+    document.documentElement.style.scrollBehavior = "auto";
     all("details").forEach((part) => { part.open = true; });
     await new Promise((next) => setTimeout(next, 50));
     checkWidth();
-    for (const chart of all(".chart")) await checkChart(chart);
-    checkWidth();
     all("[data-text]").filter((text) => !text.textContent).forEach((text) => say("an empty text", text.dataset.text));
+    const charts = all(".chart");
+    if (charts.length) await drawAll(charts);
+    for (const group of Map.groupBy(charts, (chart) => chart.closest(".linked") ?? chart).values()) {
+      group.forEach(checkChart);
+      await checkSwitches(group);
+    }
+    checkWidth();
     all("table").forEach(checkSorting);
     all(".filtered").forEach(checkFilter);
-    for (const figure of all("figure")) await checkSaving(figure);
+    // Pictures are drawn anew, the same on all widths: a narrow page saves one, a long one some.
+    const figures = all("figure");
+    const step = innerWidth < 600 ? figures.length : Math.ceil(figures.length / 40);
+    for (const [index, figure] of figures.entries()) await checkSaving(figure, index % step === 0);
   };
   try {
     await checkEverything();

@@ -1,9 +1,9 @@
 //! Structure of the HTML page: every series there, numbers as in the input, nothing from outside,
 //! nothing that hostile names could inject.
 
-mod document;
-
-use document::{chart, check, data, element, legend, marks, markup, strings, table, text, value};
+use crate::document::{
+    chart, check, data, element, legend, marks, markup, strings, table, text, value,
+};
 use perforate_report::{ReportOptions, RunResult, html, read_results};
 use roxmltree::{Document, Node};
 

@@ -1,11 +1,9 @@
 //! Synthetic workloads: what they promise, and how their parameters are parsed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use common::{append, read_all};
+use crate::common::{append, read_all};
 use perforate_trace::{Source, WORKLOADS, Workload, WorkloadSpec};
 use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 

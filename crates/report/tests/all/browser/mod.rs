@@ -1,20 +1,17 @@
 //! The pages in a real browser, wide and narrow: everything is used once, nothing overlaps.
 //!
-//! Further pages are checked where `PERFORATE_PAGES` names their files, separated by colons.
-//! Needs chromium; without it the test says so and ends.
-
-mod document;
-mod records;
+//! Needs chromium; without it the tests say so and end.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::records;
 use perforate_report::{ReportOptions, experiments_html, html, read_experiments, read_results};
 
 const WIDTHS: [u32; 2] = [1280, 400];
@@ -23,6 +20,9 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(120);
 /// What each width must have used at least once on the pages made here.
 const USED: [&str; 10] =
     ["charts", "texts", "switches", "sorts", "filters", "verdicts", "tips", "keys", "csv", "svg"];
+
+/// Counted by those who want to know what was left out.
+const NO_BROWSER: &str = "skipped: no chromium, so no page was looked at in a browser";
 
 fn options(title: &str) -> ReportOptions {
     ReportOptions { title: title.into(), command: "perforate".into() }
@@ -50,7 +50,7 @@ fn odd_runs() -> String {
 
 /// Pages with every form of chart and table.
 fn own_pages() -> Vec<(String, String)> {
-    let runs = read_results(include_str!("data/sample.jsonl")).unwrap();
+    let runs = read_results(include_str!("../data/sample.jsonl")).unwrap();
     let pairs = read_results(&records::pairs()).unwrap();
     let odd = read_results(&odd_runs()).unwrap();
     let experiments = read_experiments(&records::all()).unwrap();
@@ -64,21 +64,21 @@ fn own_pages() -> Vec<(String, String)> {
     ]
 }
 
-/// The pages that were asked for; names keep them apart.
-fn other_pages() -> Vec<(String, String)> {
+/// The pages whose files `PERFORATE_PAGES` names, separated by colons; numbers keep them apart.
+fn given_pages() -> Vec<(String, String)> {
     let named = std::env::var("PERFORATE_PAGES").unwrap_or_default();
     let files = named.split(':').filter(|name| !name.is_empty());
     let page = |(index, file): (usize, &str)| {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
-        (format!("other-{index}.html"), text)
+        (format!("given-{index}.html"), text)
     };
     files.enumerate().map(page).collect()
 }
 
 /// The page with scripts that use it and tell what they found.
 fn with_checks(page: &str) -> String {
-    let early = format!("<script>{}</script>", include_str!("browser/early.js"));
-    let check = format!("<script>{}</script>", include_str!("browser/check.js"));
+    let early = format!("<script>{}</script>", include_str!("early.js"));
+    let check = format!("<script>{}</script>", include_str!("check.js"));
     let page = page.replacen("<head>", &format!("<head>{early}"), 1);
     let end = page.rfind("</body>").expect("a page has an end");
     format!("{}{check}{}", &page[..end], &page[end..])
@@ -102,17 +102,13 @@ fn command(browser: &Path, folder: &Path) -> Command {
     command
 }
 
-/// The frame page with these pages, written to `name`.
-fn write_frame(folder: &Path, name: &str, pages: &[(String, String)], widths: &[u32]) {
-    let wanted: Vec<serde_json::Value> = pages
-        .iter()
-        .flat_map(|(page, _)| {
-            widths.iter().map(move |width| serde_json::json!({"page": page, "width": width}))
-        })
-        .collect();
-    let wanted = serde_json::Value::from(wanted).to_string();
-    let frame = include_str!("browser/frame.html").replacen("WANTED", &wanted, 1);
-    fs::write(folder.join(name), frame).unwrap();
+/// Writes the frame page that opens these pages one after the other at this width.
+fn write_frame(folder: &Path, pages: &[(String, String)], width: u32) -> PathBuf {
+    let wanted = pages.iter().map(|(page, _)| serde_json::json!({"page": page, "width": width}));
+    let wanted = wanted.collect::<serde_json::Value>().to_string();
+    let path = folder.join("frame.html");
+    fs::write(&path, include_str!("frame.html").replacen("WANTED", &wanted, 1)).unwrap();
+    path
 }
 
 /// What the console says of the frame page until it has come to its end.
@@ -124,11 +120,12 @@ struct Console {
 
 impl Console {
     /// Opens the frame page and listens; ends the browser at the page's end.
-    fn of(browser: &Path, folder: &Path, page: &str) -> Self {
+    fn of(browser: &Path, folder: &Path, page: &Path) -> Self {
         // With a port for debuggers the browser stays until it is ended.
         let mut running = command(browser, folder)
             .args(["--window-size=1280,1000", "--remote-debugging-port=0"])
-            .arg(format!("file://{}", folder.join(page).display()))
+            // An application's window has no parts of its own that take time.
+            .arg(format!("--app=file://{}", page.display()))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -171,35 +168,27 @@ fn listen(messages: ChildStderr) -> Receiver<String> {
     receive
 }
 
-/// What using these pages at these widths brings up; nothing where there is no browser.
-fn look(pages: &[(String, String)], widths: &[u32]) -> Option<Console> {
-    let browser = browser()?;
+/// Brings up what is wrong with these pages at this width.
+fn look(browser: &Path, pages: &[(String, String)], width: u32) -> Console {
     let folder = tempfile::tempdir().unwrap();
     for (name, page) in pages {
         fs::write(folder.path().join(name), with_checks(page)).unwrap();
     }
-    write_frame(folder.path(), "frame.html", pages, widths);
-    Some(Console::of(&browser, folder.path(), "frame.html"))
+    let frame = write_frame(folder.path(), pages, width);
+    Console::of(browser, folder.path(), &frame)
 }
 
-/// Not captured by the test harness, so that it is seen.
-fn say_skipped() {
-    let text = b"SKIPPED: no chromium, so no page was looked at in a browser\n";
-    std::io::stderr().write_all(text).expect("messages can be written");
-}
-
-#[test]
-fn pages_work_in_a_browser() {
-    let pages: Vec<(String, String)> = own_pages().into_iter().chain(other_pages()).collect();
-    let Some(console) = look(&pages, &WIDTHS) else { return say_skipped() };
-    let mut used: BTreeMap<(String, String), u64> = BTreeMap::new();
+/// How often each part of the pages was used at this width, where nothing is wrong.
+fn uses(browser: &Path, pages: &[(String, String)], width: u32) -> BTreeMap<String, u64> {
+    let console = look(browser, pages, width);
+    let mut used: BTreeMap<String, u64> = BTreeMap::new();
     let mut wrong = Vec::new();
     for line in &console.findings {
         match line.as_slice() {
-            [page, width, text] if text.starts_with("counts ") => {
+            [page, _, text] if text.starts_with("counts ") => {
                 for (name, count) in text.split(' ').filter_map(|word| word.split_once('=')) {
                     let count: u64 = count.parse().unwrap();
-                    *used.entry((width.clone(), name.to_owned())).or_default() += count;
+                    *used.entry(name.to_owned()).or_default() += count;
                     assert!(name != "charts" || count > 0, "{page}: no charts");
                 }
             }
@@ -208,19 +197,46 @@ fn pages_work_in_a_browser() {
         }
     }
     assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
-    for (width, name) in WIDTHS.iter().flat_map(|width| USED.map(|name| (width, name))) {
-        let key = (width.to_string(), name.to_owned());
-        assert!(used.get(&key).is_some_and(|&count| count > 0), "no {name} at {width} pixels");
-    }
     assert!(console.others.is_empty(), "{:?}", console.others);
+    used
+}
+
+/// What `uses` finds at each width; a browser of its own has each.
+fn uses_of_widths(browser: &Path, pages: &[(String, String)]) -> [BTreeMap<String, u64>; 2] {
+    thread::scope(|scope| {
+        WIDTHS
+            .map(|width| scope.spawn(move || uses(browser, pages, width)))
+            .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+#[test]
+fn pages_work_in_a_browser() {
+    let Some(browser) = browser() else { return println!("{NO_BROWSER}") };
+    for (width, used) in WIDTHS.iter().zip(uses_of_widths(&browser, &own_pages())) {
+        for name in USED {
+            assert!(used.get(name).is_some_and(|&count| count > 0), "no {name} at {width} pixels");
+        }
+    }
+}
+
+#[test]
+fn given_pages_work_in_a_browser() {
+    let pages = given_pages();
+    if pages.is_empty() {
+        return println!("skipped: PERFORATE_PAGES names no pages");
+    }
+    let Some(browser) = browser() else { return println!("{NO_BROWSER}") };
+    uses_of_widths(&browser, &pages);
 }
 
 /// A page that is wrong in one way, and what is to be said of it.
-const BROKEN: [(&str, &str, &str); 12] = [
+const BROKEN: [(&str, &str, &str); 13] = [
     ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
     ("startCharts();", "startCharts(); missing();", "script error"),
     ("startCharts();", "console.error(1); startCharts();", "console: 1"),
     ("view.tooltip(onTip).", "view.", "no value at the pointer"),
+    ("#tip{", "svg{pointer-events:none}#tip{", "nothing to point at"),
     ("walkByKeys(chart);", "", "no value by keys"),
     ("view.signal(\"hidden\", hidden).run();", ";", "no switch hides anything"),
     ("all(\"table\").forEach(startSorting);", "", "a table does not sort"),
@@ -241,13 +257,14 @@ const BROKEN: [(&str, &str, &str); 12] = [
 
 #[test]
 fn what_is_broken_is_found() {
+    let Some(browser) = browser() else { return println!("{NO_BROWSER}") };
     let page = own_pages().pop().expect("there are pages").1;
     let broken = |(index, (from, to, _)): (usize, &(&str, &str, &str))| {
         assert!(page.contains(from), "{from}");
         (format!("broken-{index}.html"), page.replacen(from, to, 1))
     };
     let pages: Vec<(String, String)> = BROKEN.iter().enumerate().map(broken).collect();
-    let Some(console) = look(&pages, &[1280]) else { return say_skipped() };
+    let console = look(&browser, &pages, WIDTHS[0]);
     for (index, (_, to, expected)) in BROKEN.iter().enumerate() {
         let name = format!("broken-{index}.html");
         let said = |line: &Vec<String>| line[0] == name && line[2].contains(expected);
@@ -257,11 +274,13 @@ fn what_is_broken_is_found() {
 
 #[test]
 fn pages_can_be_photographed() {
-    let Some(browser) = browser() else { return say_skipped() };
+    let Some(browser) = browser() else { return println!("{NO_BROWSER}") };
     let folder = tempfile::tempdir().unwrap();
-    // A folder in which pages and pictures are kept, to be looked at.
+    // A folder in which all pages and their pictures are kept, to be looked at.
     let keep = std::env::var_os("PERFORATE_SCREENSHOTS").map(PathBuf::from);
-    for (name, page) in own_pages().iter().chain(&other_pages()) {
+    let pages: Vec<(String, String)> = own_pages().into_iter().chain(given_pages()).collect();
+    let photographed = if keep.is_some() { pages.len() } else { 1 };
+    for (name, page) in &pages[..photographed] {
         fs::write(folder.path().join(name), page).unwrap();
         let picture = folder.path().join(name).with_extension("png");
         let screenshot = format!("--screenshot={}", picture.display());

@@ -1,8 +1,7 @@
 //! Pictures of physical memory: maps, indices, bloat.
 
-mod document;
-
-use document::{chart, check, data, find, legend, marks, page, shown, strings, text};
+use crate::document;
+use crate::document::{chart, check, data, find, legend, marks, page, shown, strings, text};
 use serde_json::{Value, json};
 
 /// A run with this map and series (both JSON).

@@ -1,0 +1,11 @@
+//! Pages and tables, as markup, as text, and in a browser.
+
+mod browser;
+mod document;
+mod experiments;
+mod memory;
+mod page;
+mod pairs;
+mod records;
+mod snapshot;
+mod terminal;
