@@ -4,7 +4,7 @@ use clap::Args;
 use perforate_config::{Address, ConfigError};
 use perforate_mmu::Case;
 use perforate_report::text::{Column, columns};
-use perforate_sim::{Composition, Explanation, Machine, Situation};
+use perforate_sim::{Composition, Explanation, Machine, SimError, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let machine = Machine::load(&placement.machine)?;
     let mut workload = part_of(Some(&arguments.workload), &placement);
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
-    let schemes = Composition::list(&arguments.scheme)?;
+    let schemes = Composition::list(&arguments.scheme).map_err(SimError::from)?;
     let [scheme] = schemes.as_slice() else {
         return Err(Failure::Usage("explain takes one scheme".into()));
     };

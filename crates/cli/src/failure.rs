@@ -83,9 +83,8 @@ impl Failure {
             Self::Usage(_)
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
-                | SimError::UnknownScheme { .. }
+                | SimError::Scheme(_)
                 | SimError::NoLargeEntries { .. }
-                | SimError::ImpossiblePair { .. }
                 | SimError::GuestTooLarge { .. }
                 | SimError::Host(_)
                 | SimError::Config(_)

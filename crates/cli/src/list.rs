@@ -67,7 +67,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
 
 fn schemes() -> String {
     let mut text = "Schemes\n".to_owned();
-    for scheme in scheme::ALL.iter().chain(scheme::HOSTS_ONLY) {
+    for scheme in scheme::all().chain(scheme::hosts_only()) {
         text += &format!("  {:<21} {}\n", scheme.name, scheme.summary);
         text += &format!("  {:<21} source: {}\n", "", scheme.source);
     }
@@ -77,16 +77,11 @@ fn schemes() -> String {
 }
 
 fn workloads() -> String {
-    let mut text = "Workloads (name:key=value,…)\n".to_owned();
+    let mut text = "Workloads (NAME or NAME:KEY=VALUE,…) [default]\n".to_owned();
     for workload in WORKLOADS {
         text += &format!("  {:<12} {}\n", workload.name, workload.summary);
-        for parameter in workload.parameters {
-            let default = match parameter.default {
-                "" => String::new(),
-                default => format!(" [default: {default}]"),
-            };
-            text += &format!("    {:<12} {}{default}\n", parameter.name, parameter.help);
-        }
+        text += &format!("  {:<12} such as {}\n", "", workload.example);
+        text += &lines("    ", &workload.options());
     }
     text += "\nBundled traces of real programs\n";
     let traces = bundled::all();
@@ -161,13 +156,16 @@ fn segment() -> String {
 }
 
 fn options(title: &str, options: &[Key]) -> String {
-    let mut text = format!("{title} [default]\n");
-    for Key { name, form, default, help, .. } in options {
+    format!("{title} [default]\n{}", lines("  ", options))
+}
+
+fn lines(indent: &str, options: &[Key]) -> String {
+    let line = |Key { name, form, default, help }: &Key| {
         let option = format!("{name}={form}");
         // Where none is said, the text says what that means.
         let is_said = default.is_empty() || help.contains("[default");
         let default = if is_said { String::new() } else { format!(" [{default}]") };
-        text += &format!("  {option:<38} {help}{default}\n");
-    }
-    text
+        format!("{indent}{option:<38} {help}{default}\n")
+    };
+    options.iter().map(line).collect()
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use perforate_report::text::{Column, columns};
-use perforate_sim::{Composition, RunResult, Sampled};
+use perforate_sim::{Composition, RunResult, Sampled, SimError};
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ pub struct RunArguments {
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let simulation = &arguments.simulation;
-    let schemes = Composition::list(&arguments.scheme)?;
+    let schemes = Composition::list(&arguments.scheme).map_err(SimError::from)?;
     let comparison = simulation.comparison(arguments.workload.as_deref(), schemes)?;
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));

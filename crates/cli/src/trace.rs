@@ -264,6 +264,7 @@ fn event_line(event: &ProgramEvent) -> String {
         Event::Exec => "exec".into(),
         Event::Exit { process } => format!("exit process {}", process.0),
         Event::Gap { instructions } => format!("gap: {instructions} instructions not recorded"),
+        Event::Phase { name, .. } => format!("phase {name}"),
         Event::Switch { process, thread } => {
             format!("switch to process {} thread {}", process.0, thread.0)
         }

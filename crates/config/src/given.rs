@@ -29,13 +29,16 @@ impl Given {
         self.0.iter().any(|(known, _)| words::same(known, key))
     }
 
-    /// Puts all keys that begin with `NAME-` into a group of this name, without that beginning:
-    /// `host-memory` is `memory` of the group `host`.
+    /// Puts all keys that begin with `NAME-` or `NAME.` into a group of this name, without that
+    /// beginning: `host-memory` is `memory` of the group `host`.
     #[must_use]
     pub fn grouped(self, name: &str) -> Self {
         let (mut group, mut others) = (Self::default(), Self::default());
         for (key, value) in self.0 {
-            match words::kebab(&key).strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) {
+            match words::kebab(&key)
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix(['-', '.']))
+            {
                 Some(rest) => group.0.push((rest.to_owned(), value)),
                 None => others.0.push((key, value)),
             }

@@ -91,7 +91,12 @@ fn form(property: &Value) -> Cow<'static, str> {
         return forms.collect::<Vec<_>>().join("|").into();
     }
     match property.get("format").and_then(Value::as_str) {
-        Some("size") => return "SIZE".into(),
+        Some("size") => {
+            return match (number("minimum"), number("maximum")) {
+                (Some(least), Some(most)) => format!("{}-{}", Size(least), Size(most)).into(),
+                _ => "SIZE".into(),
+            };
+        }
         Some("share") => return "S%".into(),
         Some("address") => return "ADDRESS".into(),
         Some("count") => {

@@ -9,8 +9,8 @@
 //!   comment above it;
 //! - changes: [`Changes`] are some options of a struct, to be put over others.
 //!
-//! Values with a unit have a type and one grammar each: [`Size`], [`Count`], [`Share`],
-//! [`Address`]. Keys are written with `-` or `_`.
+//! Values with a unit have a type and one grammar each: [`Size`] ([`BoundedSize`] in a range),
+//! [`Count`], [`Share`], [`Address`]. Keys are written with `-` or `_`.
 //!
 //! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
 //! option as the user wrote it.
@@ -31,7 +31,7 @@ pub use error::ConfigError;
 pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use read::read;
-pub use unit::{Address, Count, Share, Size};
+pub use unit::{Address, BoundedSize, Count, Share, Size};
 pub use words::nearest;
 pub use write::{write, write_changed};
 

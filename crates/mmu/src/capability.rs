@@ -112,6 +112,9 @@ pub struct BesideUse {
 ///
 /// The nested walker asks the unit of a host before the cached entries of guest-physical addresses.
 pub trait BesideL2 {
+    /// Its name in words.
+    fn name(&self) -> &'static str;
+
     /// The use to be made of it.
     fn used(&self) -> BesideUse;
 
@@ -129,8 +132,13 @@ pub trait BesideL2 {
         steps: &mut Steps,
     ) -> Option<Reach>;
 
+    /// Number of its entries, for the timing model.
+    fn slots(&self) -> usize {
+        0
+    }
+
     /// A walk of the page tables has found `reach` for a page that neither the second-level TLB nor
-    /// this unit had.
+    /// this unit had. The access does not wait for what this takes.
     fn fill(&mut self, request: WalkRequest, reach: &Reach, walker: &mut Walker<'_>);
 
     /// Forgets entries as the shootdown says.
@@ -145,6 +153,20 @@ pub trait BesideL2 {
 
     /// Starts counting anew.
     fn reset_counters(&mut self);
+}
+
+impl dyn BesideL2 + '_ {
+    /// [`Self::fill`], with steps of the background.
+    pub(crate) fn fill_in_background(
+        &mut self,
+        request: WalkRequest,
+        reach: &Reach,
+        walker: &mut Walker<'_>,
+    ) {
+        walker.steps.begin_background();
+        self.fill(request, reach, walker);
+        walker.steps.end_background();
+    }
 }
 
 /// Tables in which runs of 4KB pages can be found faster than by looking at page after page.

@@ -40,6 +40,10 @@ pub struct TlbConfig {
     pub l2_2m: bool,
     /// Second-level TLB for 1GB pages; without it only the first level holds them.
     pub l2_1g: Option<TlbGeometry>,
+    /// Entries of a mechanism's own cache beside the second-level TLB, fully associative. A file
+    /// without them has the 32 of the range TLB of RMM (ISCA 2015, §4.1).
+    #[serde(default = "range_tlb_entries", skip_serializing_if = "is_range_tlb")]
+    pub beside_entries: usize,
     /// How the second-level TLB coalesces 4KB pages, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
@@ -47,6 +51,14 @@ pub struct TlbConfig {
 
 fn yes() -> bool {
     true
+}
+
+fn range_tlb_entries() -> usize {
+    32
+}
+
+fn is_range_tlb(entries: &usize) -> bool {
+    *entries == range_tlb_entries()
 }
 
 /// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each holds

@@ -41,6 +41,8 @@ pub struct MmuCounters {
     pub generated: u64,
     /// First-level misses translated by a unit beside the second-level TLB.
     pub beside_translations: u64,
+    /// Reads in the background, by which units beside the second-level TLB are filled.
+    pub background_references: u64,
     /// Checks of direct segments by the walker.
     pub segment_checks: u64,
     /// Those of them in [`Self::walks`]: a segment and a cached guest-physical address need no
@@ -95,6 +97,7 @@ impl MmuCounters {
     /// Adds the reads of one translation.
     fn add_references(&mut self, steps: &Steps) {
         let reads = steps.reads();
+        self.background_references += u64::from(steps.background_reads());
         for (total, &own) in self.references.iter_mut().zip(reads) {
             *total += u64::from(own);
         }
@@ -155,23 +158,15 @@ impl MmuCounters {
         ] {
             out.count(name, value);
         }
-        for (name, purpose) in [
-            ("walk_references_level4", Purpose::Level4),
-            ("walk_references_level3", Purpose::Level3),
-            ("walk_references_level2", Purpose::Level2),
-            ("walk_references_level1", Purpose::Level1),
-            ("walk_references_shadow", Purpose::Shadow),
-            ("walk_references_hole", Purpose::Hole),
-            ("bitmap_references", Purpose::Bitmap),
-            ("walk_references_host_level4", Purpose::HostLevel4),
-            ("walk_references_host_level3", Purpose::HostLevel3),
-            ("walk_references_host_level2", Purpose::HostLevel2),
-            ("walk_references_host_level1", Purpose::HostLevel1),
-            ("walk_references_host_shadow", Purpose::HostShadow),
-            ("walk_references_host_hole", Purpose::HostHole),
-            ("host_bitmap_references", Purpose::HostBitmap),
-        ] {
-            out.count(name, self.references[purpose as usize]);
+        for (purpose, references) in Purpose::ALL.into_iter().zip(self.references) {
+            match purpose {
+                Purpose::Page | Purpose::HostPage => {}
+                Purpose::OwnTable | Purpose::HostOwnTable => {}
+                Purpose::Bitmap | Purpose::HostBitmap => {
+                    out.count(format!("{}_references", purpose.id()), references);
+                }
+                _ => out.count(format!("walk_references_{}", purpose.id()), references),
+            }
         }
         let walks = self.walks as f64;
         out.ratio("references_per_walk", self.table_references() as f64, walks);

@@ -103,6 +103,14 @@ impl Hypervisor {
         self.kernel.back_contiguously(self.space, pages, Permissions::ALL, updates)
     }
 
+    /// Does a part of what the host has to do in advance of touches.
+    ///
+    /// # Errors
+    /// If the host's memory runs out.
+    pub fn proceed(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        self.kernel.proceed(updates)
+    }
+
     /// Serves a violation of the nested page table.
     ///
     /// # Errors

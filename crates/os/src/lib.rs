@@ -17,6 +17,7 @@ mod fragmentation;
 mod free_memory;
 mod hypervisor;
 mod kernel;
+pub mod mechanism;
 mod memory;
 mod memory_map;
 mod mode_policy;

@@ -26,6 +26,7 @@ pub struct ChunkPairing {
     pair_count: usize,
     self_paired: u64,
     discarded: u64,
+    comparisons: u32,
 }
 
 impl ChunkPairing {
@@ -42,6 +43,7 @@ impl ChunkPairing {
             pair_count: 0,
             self_paired: 0,
             discarded: 0,
+            comparisons: 0,
         };
         let mut order = [0; MOST_SLICES];
         let order = pairing.candidates(vectors, threshold, &mut order);
@@ -50,9 +52,12 @@ impl ChunkPairing {
             if processed >> first & 1 != 0 {
                 continue;
             }
-            let partner = order[place + 1..].iter().copied().find(|&second| {
+            let later = order[place + 1..].iter().copied();
+            let mut left = later.filter(|&second| processed >> second & 1 == 0);
+            let partner = left.find(|&second| {
+                pairing.comparisons += 1;
                 let common = vectors[usize::from(first)] & vectors[usize::from(second)];
-                processed >> second & 1 == 0 && common.count_ones() >= threshold
+                common.count_ones() >= threshold
             });
             match partner {
                 Some(second) => {
@@ -111,6 +116,11 @@ impl ChunkPairing {
         self.discarded
     }
 
+    /// Pairs of availability vectors that were compared.
+    pub fn comparisons(&self) -> u32 {
+        self.comparisons
+    }
+
     /// Entries that the chunk has room for; each maps as much memory as one slice has.
     pub fn entries(&self) -> u32 {
         self.pair_count as u32 + self.self_paired.count_ones()
@@ -160,6 +170,8 @@ mod tests {
         assert_eq!(pairs(&pairing), [(0, 3, LOW)]);
         assert_eq!(slices(pairing.discarded()), [2, 4]);
         assert_eq!(pairing.entries(), 2);
+        // 0 with 2 and 3, then 2 with nobody that is left.
+        assert_eq!(pairing.comparisons(), 2);
         // With 33 blocks wanted, the low half does not suffice.
         let strict = ChunkPairing::of(&vectors, 33);
         assert_eq!((strict.pairs().len(), slices(strict.discarded())), (0, vec![0, 2, 3, 4]));

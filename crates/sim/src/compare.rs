@@ -5,6 +5,7 @@ use perforate_trace::{Source, SourceMetadata};
 use perforate_types::GapTolerance;
 
 use crate::feeding::{Touched, run_all};
+use crate::placed::Placed;
 use crate::results::RunResult;
 use crate::sampled::{self, Sampled};
 use crate::simulation::{Figures, RunOptions, Simulation};
@@ -31,8 +32,8 @@ pub struct Comparison {
     pub functional: bool,
     /// Compare every translation with the oracle.
     pub check: bool,
-    /// Instructions before measuring starts; a fifth of the run where none are given and its
-    /// length is known.
+    /// Instructions before measuring starts. Where none are given: none if the program has a set-up,
+    /// which comes before in any case; else a fifth of the run if its length is known.
     pub warmup: Option<u64>,
 }
 
@@ -148,7 +149,8 @@ impl Comparison {
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            simulations.push(simulation.with_window_warmup(measuring.window_warmup.get()));
+            let simulation = simulation.with_window_warmup(measuring.window_warmup.get());
+            simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();
         let total = metadata.instructions;
@@ -225,7 +227,11 @@ impl Comparison {
     }
 
     fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
-        let warmup = warmup.unwrap_or(metadata.instructions.unwrap_or(0) / 5);
+        let fifth = match metadata.setup_until {
+            None => metadata.instructions.unwrap_or(0) / 5,
+            Some(_) => 0, // The set-up is warm-up enough.
+        };
+        let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;
         let system =
             SystemOptions { check: self.check, implicit_maps, counts_only: self.functional };
@@ -276,16 +282,16 @@ impl Comparison {
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let perforates = |scheme: &Composition| scheme.own.shadow_directories;
-        if self.memory.perforation.is_some() && !self.schemes.iter().any(perforates) {
+        if self.memory.policies.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("perforation has no effect: no scheme here has perforated pages".into());
         }
         let segments = |scheme: &Composition| scheme.own.segments;
-        if self.memory.segment.is_some() && !self.schemes.iter().any(segments) {
+        if self.memory.policies.segment.is_some() && !self.schemes.iter().any(segments) {
             let whose = "no native or guest's scheme here has direct segments";
             notes.push(format!("segment has no effect: {whose}"));
         }
         let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
-        if self.memory.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
+        if self.memory.policies.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
             let whose = "no native or guest's scheme here has gap-tolerant superpages";
             notes.push(format!("superpages has no effect: {whose}"));
         }
@@ -316,14 +322,18 @@ impl Comparison {
         if hosts.is_empty() {
             notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
         }
-        if host.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
+        if host.policies.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
             notes
                 .push("segment of the host has no effect: no host here has direct segments".into());
         }
-        if host.superpages.is_some() && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some()) {
+        if host.policies.superpages.is_some()
+            && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some())
+        {
             notes.push("superpages of the host has no effect: no host here has superpages".into());
         }
-        if host.perforation.is_some() && !hosts.iter().any(|scheme| scheme.shadow_directories) {
+        if host.policies.perforation.is_some()
+            && !hosts.iter().any(|scheme| scheme.shadow_directories)
+        {
             notes.push("perforation of the host has no effect: no host here perforates".into());
         }
         notes
@@ -345,7 +355,7 @@ impl Comparison {
             format!(
                 "{name}: there is no {whose}segment at the end: no area large enough was touched, \
                  or no contiguous memory is left for it ({})",
-                scheme.describe_policy(memory)
+                scheme.describe_policy(&memory.policies)
             )
         };
         missing.map(note).collect()
@@ -363,7 +373,7 @@ impl Comparison {
         let (scheme, name) = (scheme.own, scheme.name());
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
-            let policy = scheme.describe_policy(&self.memory);
+            let policy = scheme.describe_policy(&self.memory.policies);
             format!("{name}: no fragmented block met its policy ({policy})")
         })
     }
@@ -428,7 +438,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "name": scheme.name,
         "summary": scheme.summary,
         "source": scheme.source,
-        "policy": scheme.describe_policy(memory),
+        "policy": scheme.describe_policy(&memory.policies),
         "tlb_variant": format!("{:?}", scheme.variant),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,

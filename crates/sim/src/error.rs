@@ -39,22 +39,9 @@ pub enum SimError {
         /// The names there are.
         known: String,
     },
-    /// There is no scheme of that name.
-    #[error("no scheme {name:?}; there are {known}, or all")]
-    UnknownScheme {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// A guest's and a host's scheme that cannot be combined.
-    #[error("{name}: {why}")]
-    ImpossiblePair {
-        /// The pair.
-        name: String,
-        /// Why, and what would be right.
-        why: &'static str,
-    },
+    /// No scheme, or no pair of schemes.
+    #[error(transparent)]
+    Scheme(#[from] perforate_schemes::SchemeError),
     /// A guest with more memory than its host.
     #[error(
         "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \
@@ -84,12 +71,12 @@ pub enum SimError {
         machine: String,
     },
     /// There is no workload or file of that name.
-    #[error("no workload or file {name:?}; workloads are {known}; a trace is given by its path")]
+    #[error("no workload or file {name:?}; {hint}")]
     UnknownWorkload {
         /// What was asked for.
         name: String,
-        /// The names there are.
-        known: String,
+        /// The nearest name, or all there are.
+        hint: String,
     },
     /// Memory whose addresses the timing model's caches cannot tell apart.
     #[error(

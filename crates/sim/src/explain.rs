@@ -5,7 +5,8 @@ mod gap_tolerance;
 use std::collections::BTreeMap;
 
 use perforate_mmu::{
-    Case, Dimension, GapTolerantEntry, GapTolerantRadix, PerforatedRadix, Shadow, Superpage,
+    BesideL2, Case, Dimension, GapTolerantEntry, GapTolerantRadix, PerforatedRadix, Shadow,
+    Superpage,
 };
 use perforate_timing::Core;
 use perforate_types::{
@@ -269,30 +270,8 @@ impl Subject {
         };
         let whose = if step.purpose.is_host() { host } else { guest };
         Some(match (step.action, step.purpose) {
-            (Action::Hit { unit, .. }, purpose) => match (unit, purpose) {
-                (Unit::L2Tlb, Purpose::Bitmap) => {
-                    "L2 TLB, second look-up: bitmap entry found".into()
-                }
-                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostBitmap) => {
-                    "nested bitmap entry found".into()
-                }
-                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => {
-                    "nested TLB: entry found".into()
-                }
-                (Unit::L2Tlb, _) => "L2 TLB: entry found".into(),
-                _ => format!("{whose}walk cache: entry found"),
-            },
-            (Action::Miss { unit }, purpose) => match (unit, purpose) {
-                (Unit::L2Tlb, Purpose::Bitmap) => "L2 TLB, second look-up: no bitmap entry".into(),
-                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostBitmap) => {
-                    "no nested bitmap entry".into()
-                }
-                (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => {
-                    "nested TLB: nothing found".into()
-                }
-                (Unit::L2Tlb, _) => "L2 TLB: nothing found".into(),
-                _ => format!("{whose}walk cache: nothing found"),
-            },
+            (Action::Hit { unit, .. }, purpose) => self.look_up(unit, purpose, whose, true),
+            (Action::Miss { unit }, purpose) => self.look_up(unit, purpose, whose, false),
             (Action::Check, _) => {
                 format!("{whose}direct segment: BASE, LIMIT and escape filter checked")
             }
@@ -306,9 +285,35 @@ impl Subject {
             }
             (Action::Read { address }, purpose) => {
                 let content = self.content(address, purpose);
-                format!("{whose}{} at {address:#x}: {content}", name(purpose))
+                format!("{whose}{} at {address:#x}: {content}", purpose.label())
             }
         })
+    }
+
+    /// A look-up in words.
+    fn look_up(&self, unit: Unit, purpose: Purpose, whose: &str, is_found: bool) -> String {
+        let found = if is_found { "entry found" } else { "nothing found" };
+        match (unit, purpose) {
+            (Unit::L2Tlb, Purpose::Bitmap) => {
+                let found = if is_found { "bitmap entry found" } else { "no bitmap entry" };
+                format!("L2 TLB, second look-up: {found}")
+            }
+            (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostBitmap) => {
+                let found =
+                    if is_found { "nested bitmap entry found" } else { "no nested bitmap entry" };
+                found.into()
+            }
+            (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => format!("nested TLB: {found}"),
+            (Unit::L2Tlb, _) => format!("L2 TLB: {found}"),
+            (Unit::BesideL2 | Unit::HostBesideL2, _) => {
+                let dimension = self.system.mmu().dimension();
+                let host = dimension.host().map(|host| host.dimension());
+                let owner = if unit == Unit::HostBesideL2 { host } else { Some(dimension) };
+                let name = owner.and_then(|owner| owner.beside_l2()).map_or("unit", BesideL2::name);
+                format!("{whose}{name}: {found}")
+            }
+            _ => format!("{whose}walk cache: {found}"),
+        }
     }
 
     /// What was read at an address of the machine.
@@ -341,18 +346,6 @@ impl Subject {
             }
             None => (dimension, address),
         }
-    }
-}
-
-fn name(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Level4 | Purpose::HostLevel4 => "level-4 entry",
-        Purpose::Level3 | Purpose::HostLevel3 => "level-3 entry",
-        Purpose::Level2 | Purpose::HostLevel2 => "level-2 entry",
-        Purpose::Level1 | Purpose::HostLevel1 => "level-1 entry",
-        Purpose::Shadow | Purpose::HostShadow => "shadow level-2 entry",
-        Purpose::Hole | Purpose::HostHole => "hole's level-1 entry",
-        Purpose::Page | Purpose::Bitmap | Purpose::HostPage | Purpose::HostBitmap => "entry",
     }
 }
 

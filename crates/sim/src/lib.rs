@@ -21,12 +21,13 @@ mod memory_history;
 mod mode_switching;
 mod operating_system;
 mod oracles;
+mod phases;
+mod placed;
 mod request;
 mod results;
 mod run_options;
 mod sampled;
 mod samples;
-pub mod scheme;
 mod shadow_paging;
 mod simulation;
 mod snapshot;
@@ -48,14 +49,21 @@ pub use machine::{Machine, ProcessorModels, one_line};
 pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
+pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
+pub use phases::{Phase, PhasedRun};
+pub use placed::Placed;
 pub use request::{Request, RequestShares};
 pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
 pub use sampled::{Sampled, SampledFigure};
-pub use scheme::{Composition, Scheme};
 pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
 pub use warmup::Warmup;
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};
+
+/// The tutorial's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-scheme.md")]
+struct AddingAScheme;

@@ -242,6 +242,7 @@ mod tests {
     use perforate_timing::WalkerAttachment;
 
     use super::*;
+    use crate::placed::Placed;
 
     #[test]
     fn bundled_machines_carry_their_own_names() {
@@ -329,7 +330,7 @@ mod tests {
     #[test]
     fn schemes_that_a_tlb_for_small_entries_cannot_hold() {
         let machine = Machine::load("sandy-bridge-table6").unwrap();
-        for scheme in crate::scheme::ALL {
+        for scheme in crate::scheme::all() {
             let refused = scheme.check_machine(&machine).map_err(|error| error.to_string()).err();
             assert_eq!(refused.is_some(), scheme.shadow_directories, "{}", scheme.name);
             if let Some(message) = refused {
@@ -340,7 +341,7 @@ mod tests {
             }
         }
         let able = Machine::load(Machine::DEFAULT).unwrap();
-        assert!(crate::scheme::ALL.iter().all(|scheme| scheme.check_machine(&able).is_ok()));
+        assert!(crate::scheme::all().all(|scheme| scheme.check_machine(&able).is_ok()));
     }
 
     /// A file from before there was the section loads, and costs what the default machine costs.
@@ -400,7 +401,7 @@ mod tests {
         let unknown = text.replace("[walk_cache]", "[walk_cache]\nlevel9_entries = 3");
         let message = Machine::parse("m.toml", &unknown).unwrap_err().to_string();
         assert!(message.contains("line") && message.contains("level9_entries"), "{message}");
-        assert!(message.contains("did you mean `level2_entries`?"), "{message}");
+        assert!(message.contains("did you mean `level4_entries`?"), "{message}");
         let impossible = text.replace("entries = 1536, ways = 12", "entries = 1537, ways = 12");
         let message = Machine::parse("m.toml", &impossible).unwrap_err().to_string();
         assert!(message.contains("tlb.l2") && message.contains("1537"), "{message}");

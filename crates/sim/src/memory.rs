@@ -4,15 +4,12 @@ mod faulty;
 mod host;
 mod options;
 
-use perforate_config::{Changes, ConfigError};
-use perforate_os::{
-    Ageing, Defrag, FaultMap, Fragmentation, IoGap, PerforationOptions, SegmentOptions,
-    SuperpageOptions, ZoneLayout,
-};
+use perforate_config::ConfigError;
+use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, IoGap, ZoneLayout};
 use perforate_types::PageSize;
 use serde::Serialize;
 
-use crate::{Background, MemorySnapshot, ModeSwitching, SimError};
+use crate::{Background, MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
 pub use faulty::FaultyFrames;
 pub use options::{Compaction, MemoryOptions};
 
@@ -24,14 +21,9 @@ pub struct MemoryState {
     pub memory_bytes: u64,
     /// Injected fragmentation, if any.
     pub fragmentation: Option<Fragmentation>,
-    /// Options for all schemes with perforated pages, over their own.
-    pub perforation: Option<Changes<PerforationOptions>>,
-    /// Options for all schemes with direct segments, likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub segment: Option<Changes<SegmentOptions>>,
-    /// Options for all schemes with gap-tolerant superpages, likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub superpages: Option<Changes<SuperpageOptions>>,
+    /// Options for all schemes of a mechanism, over their own.
+    #[serde(flatten)]
+    pub policies: PolicyOptions,
     /// The real machine's memory that it begins as, if it does.
     #[serde(rename = "memory_from", skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<MemorySnapshot>,
@@ -117,9 +109,7 @@ impl MemoryState {
         Self {
             memory_bytes: memory_bytes & !(PageSize::Size2M.bytes() - 1),
             fragmentation: None,
-            perforation: None,
-            segment: None,
-            superpages: None,
+            policies: PolicyOptions::default(),
             snapshot: None,
             past: Past::default(),
             background: Background::default(),
@@ -199,10 +189,12 @@ impl MemoryState {
             None if self.past.ageing.is_none() => format!("{memory} of memory, not fragmented"),
             None => format!("{memory} of memory"),
         };
-        let policy = self.perforation.as_ref().map(|options| format!("perforation: {options}"));
+        let policy =
+            self.policies.perforation.as_ref().map(|options| format!("perforation: {options}"));
         let phrases = std::iter::once(state).chain(self.past.describe());
-        let segment = self.segment.as_ref().map(|options| format!("segment: {options}"));
-        let superpages = self.superpages.as_ref().map(|options| format!("superpages: {options}"));
+        let segment = self.policies.segment.as_ref().map(|options| format!("segment: {options}"));
+        let superpages =
+            self.policies.superpages.as_ref().map(|options| format!("superpages: {options}"));
         let phrases = phrases.chain(self.background.describe()).chain(policy).chain(segment);
         let phrases = phrases.chain(superpages);
         phrases.collect::<Vec<_>>().join("; ")

@@ -13,6 +13,7 @@ use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::ProgramWork;
+use crate::placed::{Placed, host_alarms};
 use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
@@ -36,7 +37,7 @@ pub struct RunOptions {
     pub functional: bool,
     /// How the operating system is set up and checked.
     pub system: SystemOptions,
-    /// Instructions before measuring starts.
+    /// Instructions before measuring starts, those of a program's set-up apart.
     pub warmup: u64,
 }
 
@@ -48,6 +49,10 @@ pub struct Simulation {
     options: RunOptions,
     /// Instructions done, warm-up included.
     done: u64,
+    /// The phase up to which the program sets up what it works on, until it has begun.
+    setup_until: Option<&'static str>,
+    /// Instructions of the set-up.
+    setup: u64,
     /// Instructions done when measuring started.
     measured_from: Option<u64>,
     /// Virtual code line of the last fetch.
@@ -113,13 +118,15 @@ impl Simulation {
             machine: machine.clone(),
             options,
             done: 0,
+            setup_until: None,
+            setup: 0,
             measured_from: None,
             fetch_line: u64::MAX,
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
             memory: MemoryHistory::new(composition.host.map(|_| "guest")),
             host_memory: composition.host.map(|_| MemoryHistory::new(Some("host"))),
             alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
-            host_alarms: composition.host_alarms(memory),
+            host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
             has_segments: composition.own.segments,
@@ -133,9 +140,41 @@ impl Simulation {
         Self { stretches, ..self }
     }
 
+    /// Has the warm-up begin with this phase of the program. To be said before anything runs.
+    pub(crate) fn with_setup_until(self, phase: Option<&'static str>) -> Self {
+        Self { setup_until: phase, ..self }
+    }
+
     /// The operating system and translation hardware.
     pub fn system(&self) -> &System {
         &self.system
+    }
+
+    /// The same, to be changed between chunks.
+    pub fn system_mut(&mut self) -> &mut System {
+        &mut self.system
+    }
+
+    /// A core with empty caches runs from here on.
+    ///
+    /// # Errors
+    /// An impossible machine.
+    pub fn start_clock(&mut self) -> Result<(), SimError> {
+        self.core = Some(Core::new(&self.machine.timing(), self.system.mmu().slots())?);
+        Ok(())
+    }
+
+    /// No clock runs from here on.
+    pub fn stop_clock(&mut self) {
+        self.core = None;
+    }
+
+    /// What hardware and operating system count, and cycles, begin anew here.
+    pub fn reset_counts(&mut self) {
+        self.system.start_measuring();
+        if let Some(core) = &mut self.core {
+            core.start_measuring();
+        }
     }
 
     /// The operating system and translation hardware as the run left them.
@@ -157,11 +196,18 @@ impl Simulation {
         }
         self.system.at_instruction(self.done);
         let mut rest = Position::default();
-        if self.measured_from.is_none() {
-            let warmup = self.options.warmup.saturating_sub(self.done);
-            let warmup = chunk.instructions.len().min(warmup.try_into().unwrap_or(usize::MAX));
-            self.run_until(chunk, &mut rest, warmup)?;
-            if self.done >= self.options.warmup {
+        if let Some(phase) = self.setup_until
+            && let Some(start) = chunk.phase_start(phase)
+        {
+            self.run_until(chunk, &mut rest, start)?;
+            (self.setup_until, self.setup) = (None, self.done);
+        }
+        if self.measured_from.is_none() && self.setup_until.is_none() {
+            let warm_from = self.setup.saturating_add(self.options.warmup);
+            let warmup = usize::try_from(warm_from.saturating_sub(self.done));
+            let end = rest.instruction.saturating_add(warmup.unwrap_or(usize::MAX));
+            self.run_until(chunk, &mut rest, chunk.instructions.len().min(end))?;
+            if self.done >= warm_from {
                 self.start_measuring();
             }
         }
@@ -207,13 +253,10 @@ impl Simulation {
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
         self.stretches.start_measuring(self.done);
-        self.system.start_measuring();
+        self.reset_counts();
         self.memory.start_measuring(self.done, self.system.kernel());
         if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
             memory.start_measuring(self.done, host.kernel());
-        }
-        if let Some(core) = &mut self.core {
-            core.start_measuring();
         }
     }
 
@@ -306,8 +349,12 @@ impl Simulation {
         self.system.event(event)
     }
 
+    /// Fetches a line of code. At address 0 there is none: the trace leaves the code out.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
+        if ip.value() == 0 {
+            return Ok(());
+        }
         if let Some(found) = self.system.translate(AccessKind::Fetch, ip)? {
             model.fetch(found.physical, found.slot, self.system.steps());
         }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use perforate_trace::{Limited, Source, WORKLOADS, WorkloadSpec};
+use perforate_config::nearest;
+use perforate_trace::{Limited, Source, WORKLOADS, WorkloadSpec, bundled};
 
 use crate::sparse::Sparse;
 use crate::{MemoryState, SimError, host_memory};
@@ -58,8 +59,22 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
         return Ok(spec.source(seed, None));
     }
     if !perforate_trace::split_format(Path::new(name)).1.exists() {
-        let known = WORKLOADS.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ");
-        return Err(SimError::UnknownWorkload { name: name.into(), known });
+        return Err(SimError::UnknownWorkload { name: name.into(), hint: hint(name) });
     }
     Ok(perforate_trace::open(name)?)
+}
+
+/// What was meant by a name that there is not.
+fn hint(name: &str) -> String {
+    let traces = bundled::all();
+    let workloads = || WORKLOADS.iter().map(|workload| workload.name);
+    let known: Vec<&str> = workloads().chain(traces.iter().map(|(name, _)| &**name)).collect();
+    let name = name.split(':').next().unwrap_or_default();
+    match nearest(name, &known) {
+        Some(near) => format!("did you mean {near}?"),
+        None => {
+            let workloads = workloads().collect::<Vec<_>>().join(", ");
+            format!("workloads are {workloads}; a trace is given by its path")
+        }
+    }
 }

@@ -11,7 +11,7 @@ use perforate_types::{
     Action, Branch, Counters, Instruction, PhysicalAddress, Purpose, Steps, Unit, VirtualAddress,
 };
 
-const SLOTS: [usize; Unit::COUNT] = [96, 128, 1536, 28, 28, 16];
+const SLOTS: [usize; Unit::COUNT] = [96, 128, 1536, 28, 28, 16, 0, 0];
 const TABLES: u64 = 3 << 30;
 
 /// Numbers that look random, the same every time.

@@ -5,26 +5,10 @@ use perforate_types::{Counters, Purpose, Unit};
 use crate::branch::BranchPredictor;
 use crate::hierarchy::{CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin};
 use crate::pipeline::CoreStatistics;
-use crate::translation::{SHARES, Share, TranslationStatistics};
+use crate::translation::{SHARES, TranslationStatistics};
 
-/// Names of reads by purpose and of the other shares of translation time, in order of index.
-const SHARE_NAMES: [&str; SHARES] = [
-    "page",
-    "bitmap_read",
-    "walk_level4",
-    "walk_level3",
-    "walk_level2",
-    "walk_level1",
-    "shadow",
-    "hole",
-    "host_page",
-    "host_bitmap_read",
-    "host_walk_level4",
-    "host_walk_level3",
-    "host_walk_level2",
-    "host_walk_level1",
-    "host_shadow",
-    "host_hole",
+/// Names of the shares of translation time besides reads, in order of index.
+const SHARE_NAMES: [&str; SHARES - Purpose::COUNT] = [
     "l2_tlb",
     "bitmap_lookup",
     "walk_cache",
@@ -34,7 +18,21 @@ const SHARE_NAMES: [&str; SHARES] = [
     "walker_queue",
     "fill_wait",
 ];
-const _: () = assert!(Purpose::HostHole as usize == 15 && Share::FillWait as usize == 23);
+
+/// Name of the time of reads of this purpose; none for those that nothing is read for, or nothing
+/// that an access waits for.
+fn read_name(purpose: Purpose) -> Option<String> {
+    let (dimension, id) = match purpose.id().strip_prefix("host_") {
+        Some(id) => ("host_", id),
+        None => ("", purpose.id()),
+    };
+    match id {
+        "page" | "own_table" => None,
+        "bitmap" => Some(format!("{dimension}bitmap_read")),
+        level if level.starts_with("level") => Some(format!("{dimension}walk_{level}")),
+        _ => Some(format!("{dimension}{id}")),
+    }
+}
 
 const CACHE_NAMES: [(usize, &str); 4] = [(L1I, "l1i"), (L1D, "l1d"), (L2, "l2"), (LLC, "llc")];
 
@@ -104,8 +102,10 @@ pub(crate) fn translation(statistics: &TranslationStatistics, out: &mut Counters
     out.count("walk_cycles", statistics.walker_cycles);
     out.count("translations_beyond_l1_tlb", statistics.translations);
     out.count("translation_cycles", statistics.cycles);
-    for (name, cycles) in SHARE_NAMES.iter().zip(statistics.shares) {
-        if !["page", "host_page"].contains(name) {
+    let reads = Purpose::ALL.into_iter().map(read_name);
+    let names = reads.chain(SHARE_NAMES.into_iter().map(|name| Some(name.to_owned())));
+    for (name, cycles) in names.zip(statistics.shares) {
+        if let Some(name) = name {
             out.count(format!("translation_cycles_{name}"), cycles);
         }
     }

@@ -91,8 +91,7 @@ impl Occupancy {
         let is_walkers = |step: &Step| match step.action {
             Action::Read { .. } | Action::Check | Action::Select => true,
             Action::Hit { unit, .. } | Action::Miss { unit } => {
-                matches!(unit, Unit::WalkCache | Unit::HostWalkCache | Unit::NestedTlb)
-                    || step.purpose as usize >= Purpose::HostPage as usize
+                unit.is_walkers() || step.purpose.is_host()
             }
             Action::Fill { .. } => false,
         };
@@ -121,6 +120,9 @@ impl Translation {
         latencies[Unit::WalkCache as usize] = config.walk_cache_cycles.into();
         latencies[Unit::HostWalkCache as usize] = config.walk_cache_cycles.into();
         latencies[Unit::NestedTlb as usize] = config.nested_tlb_cycles.into();
+        // They are looked up together, so that neither is waited for alone.
+        latencies[Unit::BesideL2 as usize] = config.l2_tlb_cycles.into();
+        latencies[Unit::HostBesideL2 as usize] = config.l2_tlb_cycles.into();
         Self {
             slots: slots.map(|count| vec![Slot::default(); count]),
             walkers: Pool::new(config.walkers, read_cycles),
@@ -145,7 +147,11 @@ impl Translation {
         now: u64,
     ) -> u64 {
         if !steps.is_empty() {
-            return self.perform(memory, steps.as_slice(), now);
+            let done = self.perform(memory, steps.as_slice(), now);
+            if !steps.background().is_empty() {
+                self.perform_in_background(memory, steps.background(), done);
+            }
+            return done;
         }
         let arrival = self.slots[unit as usize][slot as usize].arrival(now);
         self.statistics.cycles += arrival - now;
@@ -189,6 +195,18 @@ impl Translation {
         self.statistics.translations += 1;
         self.statistics.cycles += now - start;
         now
+    }
+
+    /// Steps that no access waits for. They take part in the use of caches and memory, and what
+    /// they fill is usable when they are done; no walker of page tables is occupied.
+    #[inline(never)]
+    fn perform_in_background(&mut self, memory: &mut Hierarchy, list: &[Step], start: u64) {
+        let mut now = start;
+        for stage in list.chunk_by(|one, other| one.stage == other.stage) {
+            let done = stage.iter().map(|step| self.step(memory, *step, now).at).max();
+            now = done.unwrap_or(now);
+            self.fill(stage, now, now - start);
+        }
     }
 
     fn charge(&mut self, share: Share, cycles: u64) {

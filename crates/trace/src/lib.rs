@@ -6,6 +6,7 @@ mod convert;
 mod error;
 mod foreign;
 mod format;
+mod program;
 mod source;
 mod synthetic;
 
@@ -17,4 +18,6 @@ pub use foreign::{
 };
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
-pub use synthetic::{Parameter, ParameterKind, WORKLOADS, Workload, WorkloadSpec};
+pub use synthetic::{
+    ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
+};

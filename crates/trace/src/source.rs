@@ -26,6 +26,10 @@ pub struct SourceMetadata {
     pub has_dependencies: bool,
     /// Whether branches are marked as such.
     pub has_branches: bool,
+    /// The phase up to which the program sets up what it works on, if it says so: what comes before
+    /// is no part of a run's warm-up, and does not count against its length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup_until: Option<&'static str>,
     /// What the source does not know and what was assumed instead, one sentence each.
     pub assumptions: Vec<String>,
 }
@@ -93,10 +97,12 @@ impl<S: Source + ?Sized> Source for Box<S> {
 }
 
 /// The first `instructions` instructions of another source, with the events before and between
-/// them.
+/// them; a program's set-up comes before and does not count.
 pub struct Limited<S> {
     source: S,
     metadata: SourceMetadata,
+    /// The phase from which instructions count, until it has begun.
+    awaited: Option<&'static str>,
     remaining: u64,
 }
 
@@ -109,7 +115,8 @@ impl<S: Source> Limited<S> {
             None if metadata.format == crate::synthetic::FORMAT => Some(instructions),
             None => None,
         };
-        Self { source, metadata, remaining: instructions }
+        let awaited = metadata.setup_until;
+        Self { source, metadata, awaited, remaining: instructions }
     }
 }
 
@@ -124,12 +131,24 @@ impl<S: Source> Source for Limited<S> {
             return Ok(false);
         }
         let more = self.source.next_chunk(chunk)?;
-        truncate(chunk, usize::try_from(self.remaining).unwrap_or(usize::MAX));
-        self.remaining -= chunk.instructions.len() as u64;
+        let setup = match self.awaited {
+            None => 0,
+            Some(phase) => match chunk.phase_start(phase) {
+                None => return Ok(more),
+                Some(instructions) => instructions,
+            },
+        };
+        self.awaited = None;
+        let wanted = self.remaining.saturating_add(setup as u64);
+        truncate(chunk, usize::try_from(wanted).unwrap_or(usize::MAX));
+        self.remaining -= (chunk.instructions.len() - setup) as u64;
         Ok(more)
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        if self.awaited.is_some() {
+            return self.source.skip(instructions);
+        }
         let skipped = self.source.skip(instructions.min(self.remaining))?;
         self.remaining -= skipped;
         Ok(skipped)

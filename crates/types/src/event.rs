@@ -132,6 +132,13 @@ pub enum ProgramEvent {
         /// Their number.
         instructions: u64,
     },
+    /// The program begins another part of its work.
+    Phase {
+        /// What it calls that part.
+        name: String,
+        /// What it can tell of itself at this point, by name.
+        figures: Vec<(String, u64)>,
+    },
     /// The instructions that follow belong to this process and thread.
     Switch {
         /// Process that runs now.

@@ -121,6 +121,21 @@ impl Chunk {
         self.events.clear();
     }
 
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.instructions.is_empty() && self.events.is_empty()
+    }
+
+    /// The instruction before which the phase of this name begins, if it does.
+    pub fn phase_start(&self, phase: &str) -> Option<usize> {
+        let begins = |event: &ProgramEvent| match event {
+            ProgramEvent::Phase { name, .. } => name == phase,
+            _ => false,
+        };
+        let (at, _) = self.events.iter().find(|(_, event)| begins(event))?;
+        Some(*at as usize)
+    }
+
     /// Appends an instruction with its accesses.
     ///
     /// # Panics

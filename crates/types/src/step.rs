@@ -20,76 +20,98 @@ pub enum Unit {
     HostWalkCache,
     /// TLB of guest-physical addresses, where it is a structure of its own.
     NestedTlb,
+    /// A mechanism's own cache beside the second-level TLB; of the guest when virtualized.
+    BesideL2,
+    /// A mechanism's own cache of translations of guest-physical addresses.
+    HostBesideL2,
 }
 
 impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 8;
+
+    /// Whether the page walker looks it up, and is occupied while it does.
+    pub const fn is_walkers(self) -> bool {
+        !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)
+    }
 }
 
-/// What a step is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Purpose {
+/// The facts about purposes in one table: variant, id, label. Those of the second dimension follow
+/// in the same order.
+macro_rules! purposes {
+    ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $label:literal;)*) => {
+        /// The reason of a step.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Purpose {
+            $($(#[$doc])* $own,)*
+            $(
+                $(#[$doc])*
+                ///
+                /// Of the second dimension, guest-physical to physical addresses.
+                $host,
+            )*
+        }
+
+        impl Purpose {
+            /// All purposes, in order of their index.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$own,)* $(Self::$host,)*];
+            const OWN: usize = [$(Self::$own),*].len();
+            /// Number of purposes, for arrays indexed by `purpose as usize`.
+            pub const COUNT: usize = 2 * Self::OWN;
+
+            /// Name in counters.
+            pub const fn id(self) -> &'static str {
+                match self {
+                    $(Self::$own => $id,)*
+                    $(Self::$host => concat!("host_", $id),)*
+                }
+            }
+
+            /// The entry that is read, in words; the same for both dimensions.
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$own | Self::$host => $label,)*
+                }
+            }
+        }
+    };
+}
+
+purposes! {
     /// The page's translation.
-    Page,
+    Page, HostPage, "page", "entry";
     /// The hole bitmap (P-4 cases 3–6).
-    Bitmap,
+    Bitmap, HostBitmap, "bitmap", "bitmap line";
     /// A level-4 entry (PML4E).
-    Level4,
+    Level4, HostLevel4, "level4", "level-4 entry";
     /// A level-3 entry (PDPTE).
-    Level3,
+    Level3, HostLevel3, "level3", "level-3 entry";
     /// A level-2 entry (PDE).
-    Level2,
+    Level2, HostLevel2, "level2", "level-2 entry";
     /// A level-1 entry (PTE).
-    Level1,
+    Level1, HostLevel1, "level1", "level-1 entry";
     /// The shadow level-2 entry of a perforated page.
-    Shadow,
+    Shadow, HostShadow, "shadow", "shadow level-2 entry";
     /// The level-1 entry of a hole.
-    Hole,
-    /// The translation of a guest-physical address.
-    HostPage,
-    /// The host's hole bitmap.
-    HostBitmap,
-    /// A level-4 entry of the host.
-    HostLevel4,
-    /// A level-3 entry of the host.
-    HostLevel3,
-    /// A level-2 entry of the host.
-    HostLevel2,
-    /// A level-1 entry of the host.
-    HostLevel1,
-    /// The shadow level-2 entry of a perforated page of the host.
-    HostShadow,
-    /// The level-1 entry of a hole of the host.
-    HostHole,
+    Hole, HostHole, "hole", "hole's level-1 entry";
+    /// A table of a mechanism's own, from which its unit beside the second-level TLB is filled.
+    OwnTable, HostOwnTable, "own_table", "table";
 }
 
 impl Purpose {
-    /// Number of purposes, for arrays indexed by `purpose as usize`.
-    pub const COUNT: usize = 16;
-
     /// Whether it is about the second dimension, guest-physical to physical addresses.
     pub const fn is_host(self) -> bool {
-        self as usize >= Self::HostPage as usize
+        self as usize >= Self::OWN
     }
 
-    /// The same in the second dimension.
+    /// The same purpose in the second dimension.
     ///
     /// # Panics
     /// If it is about the second dimension already: there is no third.
     pub const fn of_host(self) -> Self {
-        match self {
-            Self::Page => Self::HostPage,
-            Self::Bitmap => Self::HostBitmap,
-            Self::Level4 => Self::HostLevel4,
-            Self::Level3 => Self::HostLevel3,
-            Self::Level2 => Self::HostLevel2,
-            Self::Level1 => Self::HostLevel1,
-            Self::Shadow => Self::HostShadow,
-            Self::Hole => Self::HostHole,
-            _ => panic!("there is no third dimension"),
-        }
+        assert!(!self.is_host(), "there is no third dimension");
+        Self::ALL[self as usize + Self::OWN]
     }
 }
 
@@ -148,6 +170,11 @@ pub struct Steps {
     counts_only: bool,
     /// Stage of the next step that starts when everything before it is done.
     next_stage: u8,
+    /// Steps that no access waits for.
+    background: Vec<Step>,
+    /// How many fills in the background are under way, one inside the other.
+    in_background: u8,
+    background_reads: u8,
     reads: [u8; Purpose::COUNT],
     checks: u8,
     gap_tolerant: GapTolerantSteps,
@@ -180,6 +207,8 @@ impl Steps {
     pub fn clear(&mut self) {
         self.list.clear();
         self.next_stage = 0;
+        self.background.clear();
+        self.background_reads = 0;
         self.reads = [0; Purpose::COUNT];
         self.checks = 0;
         self.gap_tolerant = GapTolerantSteps::default();
@@ -191,13 +220,35 @@ impl Steps {
         self.list.is_empty()
     }
 
-    /// The steps in order.
+    /// The steps that the access waits for, in order.
     #[inline]
     pub fn as_slice(&self) -> &[Step] {
         &self.list
     }
 
-    /// Reads of simulated memory, indexed by `purpose as usize`.
+    /// Until [`Self::end_background`], steps are such that no access waits for.
+    pub fn begin_background(&mut self) {
+        self.in_background += 1;
+    }
+
+    /// Ends what began last.
+    pub fn end_background(&mut self) {
+        self.in_background -= 1;
+    }
+
+    /// Steps that no access waits for, in order. They begin when all others are done.
+    #[inline]
+    pub fn background(&self) -> &[Step] {
+        &self.background
+    }
+
+    /// Reads in the background.
+    #[inline]
+    pub fn background_reads(&self) -> u8 {
+        self.background_reads
+    }
+
+    /// Reads of simulated memory that the access waits for, indexed by `purpose as usize`.
     #[inline]
     pub fn reads(&self) -> &[u8; Purpose::COUNT] {
         &self.reads
@@ -249,6 +300,9 @@ impl Steps {
 
     #[inline]
     fn add(&mut self, step: Step) {
+        if self.in_background > 0 {
+            return self.add_to_background(step);
+        }
         match step.action {
             Action::Read { .. } => self.reads[step.purpose as usize] += 1,
             Action::Check => self.checks += 1,
@@ -261,6 +315,15 @@ impl Steps {
         }
         if !self.counts_only {
             self.list.push(step);
+        }
+    }
+
+    #[cold]
+    fn add_to_background(&mut self, step: Step) {
+        let is_read = matches!(step.action, Action::Read { .. });
+        self.background_reads = self.background_reads.saturating_add(u8::from(is_read));
+        if !self.counts_only {
+            self.background.push(step);
         }
     }
 }

@@ -22,19 +22,21 @@ fn workloads() {
         ("", "no workload or file"),
         ("two\nlines", "two\\nlines"),
         ("\u{1b}[31mred", "\\u{1b}"),
-        ("random:foo=1", "expected size, others, writes, dependent"),
+        ("random:foo=1", "there are size, dependent, others, writes"),
         ("random:size", "size"),
-        ("random:size=0", "expected 4096 to"),
-        ("random:size=-1", "expected 4096 to"),
-        ("random:size=99999999999999999999", "expected 4096 to"),
-        ("random:size=16777216T", "expected 4096 to"),
+        ("random:size=0", "is 4K to 64T"),
+        ("random:size=-1", "expected a size"),
+        ("random:size=99999999999999999999", "expected a size"),
+        ("random:size=16777216T", "expected a size"),
         ("random:size=4K,size=4K", "twice"),
-        ("random:dependent=1", "without a value"),
+        ("random:dependent=maybe", "yes or no"),
+        ("stroe:keys=5", "did you mean store?"),
+        ("store:key=5", "did you mean keys?"),
         ("random:writes=nan", "a share"),
         ("random:writes=101%", "a share"),
-        ("zipf:exponent=-inf", "a number from 0 to 10"),
-        ("stride:stride=0", "8 to"),
-        ("chase:node=8K", "8 to 4096"),
+        ("zipf:exponent=-inf", "expected a number"),
+        ("stride:stride=0", "8B to"),
+        ("chase:node=8K", "8B to 4K"),
     ] {
         fails(&place, &[workload, "--memory", "4G"], 2, expected);
     }
@@ -68,10 +70,7 @@ fn pasts() {
     place.write("beyond.txt", b"99999999\n");
     place.write("words.txt", b"12\nfoo\n");
     for (option, expected) in [
-        (
-            "--age=years",
-            "--age: there is no \"years\"; there are preset, desktop-day, kernel-build",
-        ),
+        ("--age=years", "--age: there is no \"years\"; there are desktop-day, kernel-build"),
         ("--age=weeks,unusable=x", "--age: unusable: expected a share from 0% to 100%"),
         ("--faulty=uniform=200%", "--faulty: uniform: expected a share from 0% to 100%"),
         ("--faulty=nofile.txt", "a file with one frame number a line"),

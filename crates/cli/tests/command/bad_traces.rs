@@ -39,7 +39,8 @@ fn no_traces_at_all() {
     }
     place.fails(&["trace", "convert", "random", "-o", "x"], 2, "give --instructions");
     place.fails(&["trace", "convert", "missing", "-o", "x"], 1, "missing: ");
-    place.fails(&["trace", "convert", "random:x=1", "--instructions", "5", "-o", "x"], 2, "'x'");
+    let convert = ["trace", "convert", "random:x=1", "--instructions", "5", "-o", "x"];
+    place.fails(&convert, 2, "there is no \"x\"");
 }
 
 #[test]

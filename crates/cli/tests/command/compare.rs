@@ -38,7 +38,7 @@ fn every_result_says_what_it_is_and_what_it_was_made_from() {
     let schemes: Vec<&str> = results.iter().map(|one| one["scheme"].as_str().unwrap()).collect();
     assert_eq!(schemes, ["4k", "thp", "perforated", "ideal"]);
     for result in &results {
-        assert_eq!(result["workload"], "random:size=64M,others=3,writes=0");
+        assert_eq!(result["workload"], "random:size=64M,others=3,writes=0%");
         assert_eq!(result["machine"], "perforated-table2");
         assert_eq!(result["seed"], 7);
         assert_eq!(result["instructions"], 24_000, "a fifth of 30000 is warm-up, exactly");

@@ -8,7 +8,7 @@ fn every_list_alone_and_all_together() {
     let all = place.succeeds(&["list"]);
     for (what, words) in [
         ("schemes", &["perforated-naive", "ideal", "source: P §IV", "4k"][..]),
-        ("workloads", &["random", "others", "default: 2G", "Bundled traces"]),
+        ("workloads", &["random", "such as store:keys=", "[2G]", "Bundled traces"]),
         (
             "machines",
             &[
@@ -45,12 +45,24 @@ fn the_documented_options_are_those_there_are() {
     let place = Place::new();
     let lists = ["options", "ageing", "perforation", "segment", "superpages"];
     let listed = lists.map(|what| place.succeeds(&["list", what])).join("\n");
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+    assert_documented("options.md", &listed);
+}
+
+/// Likewise docs/workloads.md, without the bundled traces.
+#[test]
+fn the_documented_workloads_are_those_there_are() {
+    let list = Place::new().succeeds(&["list", "workloads"]);
+    assert_documented("workloads.md", list.split("\nBundled traces").next().unwrap());
+}
+
+/// The first block of text in a document is what the program says.
+fn assert_documented(name: &str, said: &str) {
+    let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(file).unwrap();
     let block = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
-    let expected = block.unwrap();
-    for (line, (listed, expected)) in (1..).zip(listed.lines().zip(expected.lines())) {
-        assert_eq!(listed, expected, "line {line} of the block in docs/options.md");
+    let block = block.unwrap();
+    for (line, (said, documented)) in (1..).zip(said.lines().zip(block.lines())) {
+        assert_eq!(said, documented, "line {line} of the block in docs/{name}");
     }
-    assert_eq!(listed.lines().count(), expected.lines().count());
+    assert_eq!(said.lines().count(), block.lines().count());
 }

@@ -99,7 +99,7 @@ fn the_smallest_machine_runs_every_scheme() {
         "--instructions",
         "30000",
     ]);
-    assert_eq!(json(&lines).len(), perforate_sim::scheme::ALL.len());
+    assert_eq!(json(&lines).len(), perforate_sim::scheme::all().count());
     let base = &json(&lines)[0]["counters"];
     assert_eq!(base["references_per_walk"], 4.0, "no walk caches: all four levels are read");
 }

@@ -138,11 +138,11 @@ fn contradictions_and_damage_are_explained() {
         place.run(&[&common, more].concat())
     };
     for (more, words) in [
-        (["--memory", "1G"], "--memory says 1G: choose one"),
-        (["--fragmentation", "portion=5%,holes=5%,clustered"], "--fragmentation says otherwise"),
-        (["--age", "weeks"], "--age says otherwise"),
-        (["--zones", "x86"], "--zones says otherwise"),
-        (["--faulty", "uniform=1%"], "--faulty says otherwise"),
+        (["--memory", "1G"], "memory says 1G: choose one"),
+        (["--fragmentation", "portion=5%,holes=5%,clustered"], "fragmentation says otherwise"),
+        (["--age", "weeks"], "age says otherwise"),
+        (["--zones", "x86"], "zones says otherwise"),
+        (["--faulty", "uniform=1%"], "faulty says otherwise"),
     ] {
         let outcome = run(&more);
         assert_eq!(outcome.code, Some(2), "{more:?}");

@@ -161,7 +161,7 @@ fn tables_and_page_show_intervals() {
     assert!(place.read("results/report.html").contains("25.000 ± 20.542"));
     let one = place.succeeds(&[&["run", "--scheme", "4k"][..], &arguments].concat());
     assert!(one.contains("whole program from 4 windows"), "{one}");
-    assert!(one.contains("25.0000 ± 20.5423\n"), "{one}");
+    assert!(one.contains("25.0000  ± 20.5423\n"), "{one}");
 }
 
 /// 40,000 instructions that each touch a page for the first time, then 160,000 that always load

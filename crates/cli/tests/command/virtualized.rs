@@ -84,7 +84,7 @@ fn wrong_use_is_one_line() {
         (&["--scheme", "shadow-4k"], "host"),
         (&["--scheme", "perforated+shadow-4k"], "perforated+shadow-4k: "),
         (&["--scheme", "4k+4k", "--host-memory", "512M"], "does not fit into a host"),
-        (&["--scheme", "4k+4k", "--host-memory", "x"], "host: --memory"),
+        (&["--scheme", "4k+4k", "--host-memory", "x"], "--host-memory: expected a size"),
         (&["--scheme", "segment", "--segment", "base=0x2000,limit=0x1000"], "less than base"),
         (&["--scheme", "segment", "--segment", "base=0x2000"], "base needs limit"),
         (&["--scheme", "4k+4k", "--host-segment", "colour=red"], "host: --segment"),

@@ -1,12 +1,14 @@
 //! Values with a unit: one type and one grammar for each.
 
 mod address;
+mod bounded_size;
 mod count;
 pub(crate) mod number;
 mod share;
 mod size;
 
 pub use address::Address;
+pub use bounded_size::BoundedSize;
 pub use count::Count;
 pub use share::Share;
 pub use size::Size;

@@ -120,8 +120,8 @@ mod tests {
         for (text, problem) in [
             ("gt-pde-8m", "no design \"gt-pde-8m\"; expected 2m, gt-pde-1m"),
             ("", "no design \"\""),
-            ("perforated:max-filter-bits=9", "max-filter-bits is 0 to 8"),
-            ("perforated:holes", "\"holes\" has no value"),
+            ("perforated:max-filter-bits=9", "max-filter-bits: is at most 8, not 9"),
+            ("perforated:holes", "holes: expected eager or lazy"),
         ] {
             let Err(message) = Design::parse(text) else { panic!("{text} is no design") };
             assert!(message.contains(problem), "{message}");

@@ -1,14 +1,17 @@
-//! Common parts of case studies: heaps and contents, random numbers that are the same for every subject, the
-//! events they send, and a closed form.
+//! Common parts of case studies: contents, what they do to a system and read from it, and a closed
+//! form.
 
-use perforate_config::{Share, Size};
-use perforate_os::ContentDistribution;
-use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
+use perforate_config::{Count, Share};
+use perforate_os::{ContentDistribution, KhugepagedConfig, Work};
+use perforate_sim::{Machine, SimError, System};
+use perforate_types::Counters;
 
 /// Bytes of a page, and pages of a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
-const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
+
+/// Memory of each program of P §III.A: two have 5.16 GB.
+pub const HEAP_BYTES: u64 = 2580 << 20;
 
 /// Default contents of the pages of two programs, but for the size of the pool: our choice, as
 /// neither paper says what pages held.
@@ -21,50 +24,43 @@ pub const CONTENTS: ContentDistribution = ContentDistribution {
     seed: 0,
 };
 
-/// A heap in 2MB regions, `least` to `most` bytes.
-pub fn heap_regions(heap: Size, (least, most): (u64, u64)) -> Result<u64, String> {
-    if !(least..=most).contains(&heap.bytes()) || !heap.bytes().is_multiple_of(REGION_BYTES) {
-        let (least, most) = (Size(least), Size(most));
-        return Err(format!("setting heap: is {least} to {most} in steps of 2M, not {heap}"));
-    }
-    Ok(heap.bytes() / REGION_BYTES)
-}
-
-/// The same numbers for every subject, from a seed (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    /// A number from 0 up to 1, evenly.
-    pub fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A whole number below `bound`, evenly.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        (self.fraction() * bound as f64) as u64
+/// Lets khugepaged scan everything until a scan changes nothing.
+pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimError> {
+    let knobs = KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..knobs };
+    system.change(|kernel, _| {
+        kernel.set_khugepaged(knobs);
+        Ok(())
+    })?;
+    loop {
+        let patched = system.kernel().work().subpages_patched;
+        let pass = system.change(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))?;
+        let promoted = pass.regions_collapsed + pass.regions_perforated;
+        if promoted == 0 && system.kernel().work().subpages_patched == patched {
+            return Ok(());
+        }
     }
 }
 
-/// Process `process` runs now.
-pub fn switch(process: u16) -> ProgramEvent {
-    ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
+/// What the operating system did since counts began takes so many cycles.
+pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
+    cycles(machine, &system.work())
 }
 
-/// Anonymous memory that is mapped in full at once.
-pub fn map_populated(start: u64, length: u64, shared: bool) -> ProgramEvent {
-    ProgramEvent::Map {
-        start: VirtualAddress::new(start),
-        length,
-        permissions: Permissions::READ_WRITE,
-        accessible: true,
-        backing: Backing::Anonymous,
-        shared,
-        populate: true,
-    }
+/// What work of the operating system takes, in cycles.
+pub fn cycles(machine: &Machine, work: &Work) -> u64 {
+    machine.operating_system.cycles(work, machine.core.frequency_ghz).total()
+}
+
+/// All counters of a system.
+pub fn counters(system: &System) -> Counters {
+    let mut counters = Counters::default();
+    system.record(1, &mut counters);
+    counters
+}
+
+/// The figure of this name.
+pub fn counter(counters: &Counters, name: &str) -> f64 {
+    counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
 /// How many of `places` different places `throws` even throws hit on average:
@@ -76,15 +72,6 @@ pub fn places_hit(places: f64, throws: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn heaps_have_bounds() {
-        let regions = |text: &str| heap_regions(text.parse().unwrap(), (2 << 20, 4 << 30));
-        assert_eq!((regions("64M"), regions("4G")), (Ok(32), Ok(2048)));
-        for wrong in ["3M", "0", "5G"] {
-            assert!(regions(wrong).unwrap_err().contains("heap: is 2M to 4G"), "{wrong}");
-        }
-    }
 
     /// Two throws on two places: one place half of the time, else both.
     #[test]

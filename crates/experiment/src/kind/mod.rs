@@ -10,7 +10,6 @@ mod request;
 mod same_page_merging;
 mod settings;
 mod simulation;
-mod timed_system;
 mod vm_page_sharing;
 
 use std::collections::BTreeMap;

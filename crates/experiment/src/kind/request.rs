@@ -153,7 +153,7 @@ fn scheme(subject: &str) -> Result<&'static Scheme, String> {
 }
 
 fn policy(subject: &str, memory: &MemoryState) -> Result<Box<dyn Policy>, String> {
-    (scheme(subject)?.policy)(memory).map_err(wrong)
+    (scheme(subject)?.policy)(&memory.policies).map_err(wrong)
 }
 
 fn kernel_config(memory: &MemoryState, seed: u64) -> KernelConfig {
@@ -212,7 +212,7 @@ mod tests {
         for (texts, subject, word) in [
             (vec![("request", "3M")], "thp", "whole 2MB pages"),
             (vec![("request", "13G")], "thp", "no more than memory"),
-            (vec![("age", "yesterday")], "thp", "no preset"),
+            (vec![("age", "yesterday")], "thp", "there is no \"yesterday\""),
             (vec![("defrag", "often")], "thp", "often"),
             (vec![("compaction", "some")], "thp", "some"),
             (vec![("perforation", "nonsense")], "thp", "nonsense"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use perforate_config::{ConfigError, Given, Key};
+use perforate_config::{Changes, ConfigError, Given, Key, Options};
 use perforate_sim::Machine;
 use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
@@ -32,10 +32,17 @@ impl Settings {
         self.given().read().map_err(wrong)
     }
 
-    /// All but those that change the machine file.
+    /// All but those that change the machine file. Those of a workload are a group: `store.keys` is
+    /// `keys` of the group `store`.
     pub fn given(&self) -> Given {
         let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
-        settings.map(|(key, text)| (key.as_str(), text.as_str())).collect()
+        let given = settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<Given>();
+        self.groups().fold(given, Given::grouped)
+    }
+
+    /// Names before the point of keys that have one.
+    fn groups(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|key| Some(key.split_once('.')?.0))
     }
 
     /// The machine of this name, with other values for some keys of its file.
@@ -48,9 +55,7 @@ impl Settings {
         });
         Machine::load_with(name, changed).map_err(|error| error.to_string())
     }
-}
 
-impl Settings {
     /// Contents of the files that these settings name, those of defaults included.
     ///
     /// # Errors
@@ -84,6 +89,19 @@ fn hash_of_file(path: &Path) -> Result<String, String> {
     Ok(format!("{:032x}", hash.digest128()))
 }
 
+/// These options with the changes of the setting `name`.
+///
+/// # Errors
+/// As [`Changes::over`].
+pub fn changed<T: Options>(
+    changes: Option<Changes<T>>,
+    options: T,
+    name: &str,
+) -> Result<T, String> {
+    let changed = changes.map(|changes| changes.over(&options));
+    changed.unwrap_or(Ok(options)).map_err(|error| wrong(error.under(name)))
+}
+
 /// An error as a setting's.
 pub fn wrong(error: ConfigError) -> String {
     format!("setting {error}")
@@ -95,8 +113,9 @@ pub fn wrong(error: ConfigError) -> String {
 /// There is not; with the nearest that there is.
 pub fn check_key(key: &str, known: &[Key]) -> Result<(), ConfigError> {
     let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-    let changes_machine = key.starts_with(MACHINE_KEYS) && names.contains(&"machine");
-    if changes_machine || names.contains(&key) {
+    // What is behind the point, whoever reads it checks.
+    let name = key.split_once('.').map_or(key, |(group, _)| group);
+    if names.contains(&name) {
         return Ok(());
     }
     Err(ConfigError::unknown_key(key, &names))

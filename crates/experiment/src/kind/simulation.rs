@@ -4,7 +4,7 @@ use std::path::Path;
 
 use perforate_config::{Key, keys};
 use perforate_sim::{
-    Comparison, Composition, MeasuringOptions, MemoryOptions, PlacementOptions, RunResult,
+    Comparison, Composition, MeasuringOptions, MemoryOptions, Placed, PlacementOptions, RunResult,
     SimError, compare_with,
 };
 use perforate_trace::{WorkloadSpec, bundled};
@@ -109,7 +109,8 @@ fn comparison(
         return Err(format!("setting workload: {workload:?} is no workload or trace"));
     }
     let machine = settings.machine(&placement.machine)?;
-    let schemes = subjects.iter().map(|name| Composition::find(name).map_err(text));
+    let schemes =
+        subjects.iter().map(|name| Composition::find(name).map_err(|error| text(error.into())));
     let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
     for scheme in &schemes {
         for scheme in std::iter::once(scheme.own).chain(scheme.host) {

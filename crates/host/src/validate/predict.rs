@@ -165,7 +165,7 @@ impl Predictor<'_> {
         let comparison = Comparison {
             workload,
             machine: self.machine.clone(),
-            schemes: Composition::list(&schemes.join(","))?,
+            schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
             memory: self.memory(bytes)?,
             seed: 1,
             functional: false,
@@ -206,10 +206,10 @@ impl Predictor<'_> {
 fn synthetic(row: &Row) -> String {
     let bytes = row.bytes;
     match row.benchmark {
-        Benchmark::Chase => format!("chase:size={bytes}"),
-        Benchmark::Random => format!("random:size={bytes}"),
-        Benchmark::Updates => format!("random:size={bytes},writes=50%"),
-        Benchmark::Sequential => format!("sequential:size={bytes}"),
+        Benchmark::Chase => format!("chase:size={bytes}B"),
+        Benchmark::Random => format!("random:size={bytes}B"),
+        Benchmark::Updates => format!("random:size={bytes}B,writes=50%"),
+        Benchmark::Sequential => format!("sequential:size={bytes}B"),
     }
 }
 

@@ -25,6 +25,7 @@ fn unit() -> Mmu {
             l1_instruction_2m: None,
             l2: geometry,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing: None,
             l2_2m: true,
         },

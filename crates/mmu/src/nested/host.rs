@@ -212,7 +212,7 @@ impl Host {
     ) {
         let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
         if let Some(unit) = self.dimension.beside_l2_mut() {
-            unit.fill(request, reach, &mut walker);
+            unit.fill_in_background(request, reach, &mut walker);
         }
     }
 

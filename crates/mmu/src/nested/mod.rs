@@ -139,7 +139,7 @@ impl Nested {
 
     fn fill_guest_unit(&mut self, request: WalkRequest, leaf: &Reach, walker: &mut Walker<'_>) {
         if let Some(unit) = self.guest.beside_l2_mut() {
-            unit.fill(request, leaf, &mut walker.above(&mut self.host));
+            unit.fill_in_background(request, leaf, &mut walker.above(&mut self.host));
         }
     }
 
@@ -305,6 +305,11 @@ impl Holes for Nested {
 
 /// The units of both at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
+    fn name(&self) -> &'static str {
+        let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
+        unit.map_or("unit", BesideL2::name)
+    }
+
     /// One of them alone translates nothing, but helps its own walks. They are filled by those.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
@@ -332,6 +337,10 @@ impl BesideL2 for Nested {
         let host = self.host.unit_finds(guest_frame(in_place))?;
         unit.look_up(space, page, purpose, steps);
         Some(intersect(&guest, in_place, &host))
+    }
+
+    fn slots(&self) -> usize {
+        self.guest.beside_l2().map_or(0, BesideL2::slots)
     }
 
     fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}

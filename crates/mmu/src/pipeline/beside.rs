@@ -33,7 +33,7 @@ impl Mmu {
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         if let Some(unit) = self.dimension.beside_l2_mut() {
-            unit.fill(request, reach, &mut walker);
+            unit.fill_in_background(request, reach, &mut walker);
         }
     }
 }

@@ -9,7 +9,7 @@ use perforate_types::{
     Steps, Unit, VirtualAddress, VirtualPage,
 };
 
-use crate::capability::{BesideCounters, BesideUse};
+use crate::capability::{BesideCounters, BesideL2, BesideUse};
 use crate::coalescing::Coalescing;
 use crate::counters::{self, MmuCounters};
 use crate::nested::{Host, entry_of, variant_of};
@@ -125,7 +125,11 @@ impl Mmu {
         let host = self.dimension.host();
         let host_caches = host.map_or(0, Host::cache_slots);
         let nested_tlb = host.map_or(0, Host::tlb_slots);
-        [data, instruction, self.l2.slots(), self.caches.slots(), host_caches, nested_tlb]
+        let host_unit = host.and_then(|host| host.dimension().beside_l2());
+        let [unit, host_unit] =
+            [self.dimension.beside_l2(), host_unit].map(|unit| unit.map_or(0, BesideL2::slots));
+        let (l2, caches) = (self.l2.slots(), self.caches.slots());
+        [data, instruction, l2, caches, host_caches, nested_tlb, unit, host_unit]
     }
 
     /// Translates an access of the running address space. `steps` is emptied first and then

@@ -172,6 +172,10 @@ impl Dimension for Segmented {
 /// Registers are no copies of entries: they change with the mapping and are neither filled nor
 /// invalidated.
 impl BesideL2 for Segmented {
+    fn name(&self) -> &'static str {
+        "direct segment"
+    }
+
     fn used(&self) -> BesideUse {
         BesideUse { looked_up: true, filled: false }
     }

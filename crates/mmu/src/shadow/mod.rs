@@ -159,6 +159,7 @@ mod tests {
                 l2: geometry,
                 l2_1g: None,
                 l2_2m: true,
+                beside_entries: 32,
                 l2_coalescing: None,
             },
             walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },

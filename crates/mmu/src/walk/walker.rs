@@ -81,6 +81,11 @@ impl<'a> Walker<'a> {
         self.steps.fell_on_padding();
     }
 
+    /// The unit of this dimension beside the second-level TLB.
+    pub fn unit_beside(&self) -> Unit {
+        if self.is_host { Unit::HostBesideL2 } else { Unit::BesideL2 }
+    }
+
     /// Notes what else was done, after everything before it. The purpose is that of the dimension
     /// itself, host or not.
     #[inline]

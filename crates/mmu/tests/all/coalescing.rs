@@ -31,6 +31,7 @@ fn config(l2_coalescing: Option<Coalescing>) -> MmuConfig {
             l2: TlbGeometry { entries: 64, ways: 4 },
             l2_2m: true,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },

@@ -35,6 +35,7 @@ fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[u
             l2: TlbGeometry { entries: 128, ways: 4 },
             l2_2m: true,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },

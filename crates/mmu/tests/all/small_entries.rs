@@ -32,6 +32,7 @@ fn unit(l2_2m: bool) -> Mmu {
             l2: TlbGeometry { entries: 512, ways: 4 },
             l2_2m,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },

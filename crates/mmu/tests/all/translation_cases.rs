@@ -34,6 +34,7 @@ fn config() -> MmuConfig {
             l2: TlbGeometry { entries: 1536, ways: 12 },
             l2_2m: true,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 },

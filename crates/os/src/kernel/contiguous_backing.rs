@@ -1,14 +1,15 @@
-//! Guest memory that a hypervisor backs with contiguous frames, so that a register can say where it
-//! lies (P §V: a guest's hole bitmaps).
+//! Memory that is backed with contiguous frames before it is touched: all of it, so that a register
+//! can say where it lies (P §V: a guest's hole bitmaps), or as much as there is in one piece.
 
 use std::ops::Range;
 
-use perforate_types::{Frame, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
-use super::Core;
 use super::compaction::Compaction;
+use super::{Context, Core, FirstTouch};
 use crate::OsError;
-use crate::space::{index_of, regions_of};
+use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
+use crate::space::{first_of, index_of, pages_of, region_of, regions_of};
 
 /// Maps pages where nothing is mapped yet to a run of contiguous frames; returns the first frame.
 pub(super) fn back(
@@ -34,4 +35,89 @@ pub(super) fn back(
         }
     }
     Ok(Frame::new(first))
+}
+
+/// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are contiguous
+/// frames for. See [`Context::back_in_advance`].
+pub(super) fn back_longest(
+    context: &mut Context<'_>,
+    id: SpaceId,
+    mut pages: Range<u64>,
+    (permissions, large): (Permissions, bool),
+    updates: &mut Vec<Update>,
+) -> Result<u64, OsError> {
+    let Context { core, compaction } = context;
+    let fragmented = regions_of(&pages).find(|&region| core.injected_holes(region).is_some());
+    if core.space(id)?.any_swapped(pages.clone()) {
+        return Ok(0);
+    }
+    pages.end = pages.end.min(fragmented.map_or(u64::MAX, first_of)).max(pages.start);
+    let Some(frames) = take_longest(core, compaction, &mut pages, updates) else { return Ok(0) };
+    core.ledger.clears = true;
+    let mut next = pages.start;
+    while next < pages.end {
+        let region = pages_of(region_of(next));
+        let frame = Frame::new(frames.start + (next - pages.start));
+        let whole = region.start == next && region.end <= pages.end;
+        let aligned = frame.number().is_multiple_of(HoleSet::SUBPAGES as u64);
+        let (space, mut effects) = core.parts(id, updates)?;
+        let (mapped, size, brought_in) = if large && whole && aligned {
+            let mapped = space.map_large(region_of(next), frame, permissions, &mut effects);
+            (mapped, HoleSet::SUBPAGES as u64, FirstTouch::Large)
+        } else {
+            let mapped = space.map_page(next, frame, permissions, &mut effects);
+            (mapped, 1, FirstTouch::Page)
+        };
+        if let Err(error) = mapped {
+            effects.memory.free_range(frame.number()..frames.end);
+            return Err(error);
+        }
+        effects.ledger.bring_in(brought_in);
+        next += size;
+    }
+    Ok(pages.end - pages.start)
+}
+
+/// Takes frames for `pages`, which is cut to what there is; none where memory is short.
+fn take_longest(
+    core: &mut Core,
+    compaction: &mut Compaction,
+    pages: &mut Range<u64>,
+    updates: &mut Vec<Update>,
+) -> Option<Range<u64>> {
+    if pages.is_empty() || core.free_frames() <= core.memory.high_watermark() {
+        return None;
+    }
+    let blocks = regions_of(pages);
+    if pages.end - pages.start < HoleSet::SUBPAGES as u64 {
+        return take_part_of_block(core, pages);
+    }
+    let mut wanted = blocks.end - blocks.start;
+    let mut run = compaction.take_run(core, wanted, 0, false, updates);
+    if let Err(OsError::NoContiguousMemory { longest_bytes, .. }) = run {
+        wanted = longest_bytes / FRAME_BYTES >> BLOCK_ORDER;
+        if wanted == 0 {
+            return take_part_of_block(core, pages);
+        }
+        run = compaction.take_run(core, wanted, 0, false, updates);
+    }
+    let run = run.ok()?;
+    pages.end = pages.end.min(first_of(blocks.start + wanted));
+    let first = run.first().number() + index_of(pages.start) as u64;
+    let frames = first..first + (pages.end - pages.start);
+    core.memory.free_range(run.frames().start..frames.start);
+    core.memory.free_range(frames.end..run.frames().end);
+    Some(frames)
+}
+
+/// Takes the largest part of a 2MB block that is of use and that there is.
+fn take_part_of_block(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
+    let wanted = pages.end - pages.start;
+    let enough = wanted.next_power_of_two().trailing_zeros().min(BLOCK_ORDER);
+    let order = (0..=enough).rev().find(|&order| core.memory.has_free(order))?;
+    let first = core.memory.allocate_pages(order).ok()?.number();
+    let frames = first..first + wanted.min(1 << order);
+    core.memory.free_range(frames.end..first + (1 << order));
+    pages.end = pages.start + (frames.end - frames.start);
+    Some(frames)
 }

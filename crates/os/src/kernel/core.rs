@@ -21,27 +21,27 @@ use crate::space::{
 use crate::{BlockUse, Fragmentation, OsError, OtherUse, Perforated, Policy};
 
 /// The state that every part of the kernel acts on.
-pub(super) struct Core {
+pub struct Core {
     /// The configuration of the kernel.
-    pub config: KernelConfig,
+    pub(super) config: KernelConfig,
     /// Which page sizes are wanted.
-    pub policy: Box<dyn Policy>,
+    pub(super) policy: Box<dyn Policy>,
     /// Physical memory.
-    pub memory: PhysicalMemory,
+    pub(super) memory: PhysicalMemory,
     /// Address spaces by number.
-    pub spaces: Vec<Option<Box<AddressSpace>>>,
+    pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
     /// Contents of pages.
-    pub contents: PageContents,
+    pub(super) contents: PageContents,
     /// Account of the work.
-    pub ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Faults by kind.
-    pub faults: FaultCounts,
+    pub(super) faults: FaultCounts,
     /// Memory use when most was mapped.
-    pub peak: Peak,
+    pub(super) peak: Peak,
     /// Frames of tables that belong to no address space.
-    pub own_tables: BTreeSet<Frame>,
+    pub(super) own_tables: BTreeSet<Frame>,
     /// Sub-pages punched up to the last operation that was concluded.
-    pub concluded_punches: u64,
+    pub(super) concluded_punches: u64,
 }
 
 impl Core {
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// All address spaces.
-    pub(super) fn live_spaces(&self) -> impl Iterator<Item = &AddressSpace> {
+    pub fn live_spaces(&self) -> impl Iterator<Item = &AddressSpace> {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 

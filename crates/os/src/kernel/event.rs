@@ -8,7 +8,7 @@ use super::first_touch::Context;
 use super::populate::{POPULATE_READ, POPULATE_WRITE, populate};
 use super::{Kernel, areas, processes, range, reclaim, remap};
 use crate::OsError;
-use crate::space::{Attributes, LargePageAdvice};
+use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
 
 impl Kernel {
     pub(super) fn handle(
@@ -37,34 +37,61 @@ impl Kernel {
                     large_pages: LargePageAdvice::None,
                 };
                 areas::map(core, id, pages.clone(), attributes, updates)?;
-                if populate { self.populate(id, pages, updates) } else { Ok(()) }
+                self.backers.note_areas(id, &pages);
+                if !populate {
+                    return Ok(());
+                }
+                self.work_in_advance(updates)?;
+                self.populate(id, pages, updates)
             }
             ProgramEvent::Unmap { start, length } => {
                 areas::unmap(core, id, areas::page_range(start, length)?, updates)
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                range::protect(core, id, pages, (permissions, accessible), updates)
+                range::protect(core, id, pages.clone(), (permissions, accessible), updates)?;
+                self.backers.note_areas(id, &pages);
+                Ok(())
             }
             ProgramEvent::Advise { start, length, advice } => {
                 self.advise(id, areas::page_range(start, length)?, advice, updates)
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
-                let from = areas::page_range(from, from_length)?;
-                remap::remap(core, id, from, areas::page_range(to, to_length)?, updates)
+                let (from, to) =
+                    (areas::page_range(from, from_length)?, areas::page_range(to, to_length)?);
+                remap::remap(core, id, from, to.clone(), updates)?;
+                self.backers.note_areas(id, &to);
+                Ok(())
             }
-            ProgramEvent::Brk { start, end } => areas::brk(core, id, start, end, updates),
+            ProgramEvent::Brk { start, end } => {
+                areas::brk(core, id, start, end, updates)?;
+                let length = end.value().saturating_sub(start.value());
+                self.backers.note_areas(id, &areas::page_range(start, length)?);
+                Ok(())
+            }
             ProgramEvent::Fork { child } => {
                 let others = (&mut self.reclaim, &mut self.backers);
-                self.processes.fork(core, others, id, child, updates)
+                self.processes.fork(core, others, id, child, updates)?;
+                let spaces = self.processes.space(child).into_iter().chain([id]);
+                spaces.for_each(|space| self.backers.note_areas(space, &ALL_PAGES));
+                Ok(())
             }
             ProgramEvent::Exec => processes::clear_space(core, id, updates),
             ProgramEvent::Exit { process } => {
                 self.processes.exit(core, &mut self.backers, process, updates)
             }
             ProgramEvent::Switch { process, .. } => self.processes.switch(core, process),
-            ProgramEvent::Gap { .. } => Ok(()),
+            ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
         }
+    }
+
+    /// Memory that is populated now does not wait for what mechanisms would do in advance.
+    fn work_in_advance(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        let Self { core, compaction, backers, .. } = self;
+        while backers.have_work() {
+            backers.proceed(&mut Context { core, compaction }, updates)?;
+        }
+        Ok(())
     }
 
     fn advise(

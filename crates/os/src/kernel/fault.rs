@@ -21,7 +21,10 @@ pub(super) fn serve(
     let area = match core.space(id)?.areas.find(page) {
         Some(area) => area,
         None => match areas::make(core, id, page, updates)? {
-            Some(area) => area,
+            Some(area) => {
+                backers.note_areas(id, &area.pages());
+                area
+            }
             None => return Ok(refuse(core)),
         },
     };

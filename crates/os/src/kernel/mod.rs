@@ -86,7 +86,7 @@ mod work;
 
 use perforate_types::{AccessKind, ProgramEvent, SpaceId, Update, VirtualPage};
 
-use self::core::Core;
+pub use self::core::Core;
 use crate::memory::PhysicalMemory;
 use crate::space::region_of;
 use crate::{AgeingOutcome, OsError, Perforated, Policy, ageing};
@@ -94,7 +94,8 @@ use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
 pub use defrag::Defrag;
-use first_touch::{Backers, Context};
+use first_touch::Backers;
+pub use first_touch::{Backed, Backer, Context, Touch};
 pub use hard_fault::HardFault;
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
@@ -223,6 +224,24 @@ impl Kernel {
         }
         demotion::conclude(&mut self.core, updates);
         result.map_err(|error| self.core.with_estimate(error))
+    }
+
+    /// Whether a mechanism has something to do in advance of touches.
+    pub fn has_work_in_advance(&self) -> bool {
+        self.backers.have_work()
+    }
+
+    /// Does a part of what mechanisms have to do in advance of touches. To be called after events
+    /// and faults, as long as there is work: the updates of large mappings are never all held at
+    /// once.
+    ///
+    /// # Errors
+    /// As [`Self::event`].
+    pub fn proceed(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
+        self.operation(updates, |kernel, updates| {
+            let Self { core, compaction, backers, .. } = kernel;
+            backers.proceed(&mut Context { core, compaction }, updates)
+        })
     }
 
     /// Does one operation: its shootdowns go out together at its end.

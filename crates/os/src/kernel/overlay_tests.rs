@@ -14,7 +14,7 @@ use perforate_types::{
 use super::{HoleContent, Kernel, KernelConfig, KsmConfig, TableFormat};
 use crate::memory::Recount;
 use crate::space::{
-    ALL_PAGES, AddressSpace, Departure, Effects, FrameVisitor, Overlay, OverlayMechanism, page_at,
+    ALL_PAGES, AddressSpace, Departure, Effects, Overlay, OverlayMechanism, page_at,
 };
 use crate::{BasePages, OsError, Perforated, PerforationOptions, Policy, Thp};
 
@@ -46,55 +46,12 @@ impl OverlayMechanism for Copies {
         copy.pages.retain(|page, _| !pages.contains(page));
         Ok(())
     }
-
-    fn touch(&self, _: &mut AddressSpace, _: u64, _: &mut Effects<'_>) -> Result<bool, OsError> {
-        Ok(false)
-    }
-
-    fn replace_frame(
-        &self,
-        _: &mut AddressSpace,
-        _: u64,
-        _: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        unreachable!("it keeps no page")
-    }
 }
 
 impl Overlay for Copy {
     fn mechanism(&self) -> &'static dyn OverlayMechanism {
         &Copies
     }
-
-    fn keeps(&self, _: u64) -> bool {
-        false
-    }
-
-    fn claims(&self, _: &Range<u64>) -> bool {
-        false
-    }
-
-    fn frame_of(&self, _: u64) -> Option<Frame> {
-        None
-    }
-
-    fn page_of(&self, _: Frame) -> Option<u64> {
-        None
-    }
-
-    fn translated_pages(&self) -> u64 {
-        0
-    }
-
-    fn idle_pages(&self) -> u64 {
-        0
-    }
-
-    fn is_in_registers(&self) -> bool {
-        false
-    }
-
-    fn visit_frames(&self, _: &AddressSpace, _: &mut dyn FrameVisitor) {}
 
     fn check(&self, space: &AddressSpace, _: &mut Recount) -> Result<(), String> {
         for (&page, &(frame, permissions)) in &self.pages {

@@ -51,6 +51,11 @@ impl Processes {
         Ok(())
     }
 
+    /// The address space of a process, if it lives.
+    pub(super) fn space(&self, process: ProcessId) -> Option<SpaceId> {
+        self.spaces.get(&process).copied()
+    }
+
     /// fork: the child starts with a copy of its parent's memory. Frames are shared, private
     /// ones read-only until a write copies them. Where memory runs out there is no child.
     pub(super) fn fork(

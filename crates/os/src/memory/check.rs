@@ -23,12 +23,12 @@ pub(crate) struct FrameUse {
 
 /// All that is in use, counted anew.
 #[derive(Default)]
-pub(crate) struct Recount {
+pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
     /// Who maps a block as a perforated page.
-    pub perforated: HashMap<u64, Vec<Place>>,
+    pub(crate) perforated: HashMap<u64, Vec<Place>>,
     /// Pages that refer to a slot of the swap space.
-    pub slots: BTreeMap<u64, u64>,
+    pub(crate) slots: BTreeMap<u64, u64>,
 }
 
 impl Recount {
@@ -52,7 +52,10 @@ impl Recount {
     }
 
     /// Something that is not a page has the frame, alone.
-    pub(crate) fn hold(&mut self, frame: Frame) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// If something else has it, too.
+    pub fn hold(&mut self, frame: Frame) -> Result<(), String> {
         match std::mem::replace(&mut self.of(frame).held, true) {
             true => Err(format!("{frame:?} is held twice")),
             false => Ok(()),

@@ -28,7 +28,8 @@ use perforate_types::{Frame, GapTolerance, HoleSet, PageSize, SpaceId, VirtualPa
 use crate::{OsError, SuperpageRule};
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
-pub(crate) use check::{Recount, expect};
+pub use check::Recount;
+pub(crate) use check::expect;
 pub(crate) use contiguous::{Run, WantedRun};
 pub(crate) use layout::FrameLayout;
 pub use layout::{IoGap, IoGapPreset};
@@ -209,6 +210,16 @@ impl PhysicalMemory {
         self.allocate(0, MigrateType::Movable)
     }
 
+    /// An aligned run of 2^order frames for pages of a program.
+    pub(crate) fn allocate_pages(&mut self, order: u32) -> Result<Frame, OsError> {
+        self.allocate(order, MigrateType::Movable)
+    }
+
+    /// Whether a run of 2^order frames is free.
+    pub(crate) fn has_free(&self, order: u32) -> bool {
+        (order..=Buddy::MAX_ORDER).any(|order| self.zones.free_blocks(order) > 0)
+    }
+
     /// An aligned run of 2^order frames for nodes of page tables.
     pub(crate) fn allocate_nodes(&mut self, order: u32) -> Result<Frame, OsError> {
         self.allocate(order, MigrateType::Unmovable)
@@ -216,7 +227,7 @@ impl PhysicalMemory {
 
     /// Whether a whole 2MB block is free.
     pub(crate) fn has_free_block(&self) -> bool {
-        (BLOCK_ORDER..=Buddy::MAX_ORDER).any(|order| self.zones.free_blocks(order) > 0)
+        self.has_free(BLOCK_ORDER)
     }
 
     /// Frames for a new gap-tolerant entry, if a slice or a pair of slices can be had.

@@ -21,6 +21,7 @@ use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::mechanism::Backer;
 pub use base_pages::BasePages;
 pub use gap_tolerant::{GapTolerant, SuperpageRule};
 pub use huge_1g::{Huge1G, HugePageRule};
@@ -86,6 +87,11 @@ pub trait Policy: Send {
     /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
     /// [`Perforated`], [`SegmentRule`], [`SuperpageRule`].
     fn rules(&self) -> Vec<&dyn Any> {
+        Vec::new()
+    }
+
+    /// The mechanisms of its own that map memory, asked before 2MB pages are thought of.
+    fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
     }
 

@@ -10,7 +10,7 @@ const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, us
 
 /// Attributes of every page of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attributes {
+pub struct Attributes {
     /// Accesses that the program may make, if it may make any.
     pub permissions: Permissions,
     /// Whether any access is allowed (false: PROT_NONE).
@@ -29,7 +29,7 @@ pub(crate) struct Attributes {
 /// two objects. An object has no frames: they live as long as somebody maps them, while Linux
 /// keeps those of a file or of shared anonymous memory in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SharedObject {
+pub struct SharedObject {
     /// Which.
     pub id: u64,
     /// The virtual page at which the object's page 0 lies, or would lie: an area may hold a later
@@ -46,7 +46,7 @@ impl SharedObject {
 
 /// A program's advice on large pages for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum LargePageAdvice {
+pub enum LargePageAdvice {
     /// Nothing.
     #[default]
     None,
@@ -74,12 +74,12 @@ impl Attributes {
     }
 
     /// Whether pages are private anonymous memory: what may be swapped and merged.
-    pub(crate) fn is_private_anonymous(&self) -> bool {
+    pub fn is_private_anonymous(&self) -> bool {
         !self.is_shared() && self.is_anonymous()
     }
 
     /// Whether the program asked for large pages (MADV_HUGEPAGE).
-    pub(crate) fn is_advised(&self) -> bool {
+    pub fn is_advised(&self) -> bool {
         self.large_pages == LargePageAdvice::Wanted
     }
 
@@ -98,7 +98,7 @@ impl Attributes {
     }
 
     /// Permissions as a page-table entry has them.
-    pub(crate) fn effective(&self) -> Permissions {
+    pub fn effective(&self) -> Permissions {
         effective(self.permissions, self.accessible)
     }
 
@@ -118,7 +118,7 @@ impl Attributes {
 
 /// An area: pages `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Area {
+pub struct Area {
     /// First page.
     pub start: u64,
     /// Page after the last.
@@ -129,7 +129,7 @@ pub(crate) struct Area {
 
 impl Area {
     /// Its pages.
-    pub(crate) fn pages(&self) -> Range<u64> {
+    pub fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
 

@@ -18,7 +18,7 @@ use crate::memory::{PhysicalMemory, Recount};
 
 /// The present translation of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Present {
+pub enum Present {
     /// By a 4KB page.
     Page(Frame, Permissions),
     /// As a part of an extent.
@@ -31,7 +31,7 @@ pub(crate) enum Present {
 
 impl Present {
     /// The frame it is translated to.
-    pub(crate) fn frame(self) -> Option<Frame> {
+    pub fn frame(self) -> Option<Frame> {
         match self {
             Self::Page(frame, _) | Self::InPlace(frame, _) | Self::Detached(frame, _) => {
                 Some(frame)
@@ -41,7 +41,7 @@ impl Present {
     }
 
     /// The accesses that the translation allows.
-    pub(crate) fn permissions(self) -> Permissions {
+    pub fn permissions(self) -> Permissions {
         match self {
             Self::Page(_, permissions)
             | Self::InPlace(_, permissions)

@@ -9,7 +9,7 @@ use crate::FrameClass;
 use crate::memory::PhysicalMemory;
 
 /// Hears of mapped frames.
-pub(crate) trait FrameVisitor {
+pub trait FrameVisitor {
     /// These frames of a 2MB block (frame `block` is its first).
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass);
     /// All frames of `blocks` 2MB blocks.

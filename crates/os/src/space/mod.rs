@@ -39,10 +39,13 @@ use perforate_types::{
 use crate::kernel::Ledger;
 use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
-pub(crate) use area::{Area, Areas, Attributes, LargePageAdvice, SharedObject, effective};
-pub(crate) use extent::{Extent, Mechanism, Part, Present, SharedBlock};
+pub use area::{Area, Attributes};
+pub(crate) use area::{Areas, LargePageAdvice, SharedObject, effective};
+pub use extent::Present;
+pub(crate) use extent::{Extent, Mechanism, Part, SharedBlock};
 pub(crate) use extents::{allowed, covers};
-pub(crate) use frames::{FrameVisitor, visit_run};
+pub use frames::FrameVisitor;
+pub(crate) use frames::visit_run;
 pub(crate) use huge::{Huge, HugePages};
 pub(crate) use large::Large;
 use number_map::NumberMap;
@@ -51,7 +54,7 @@ pub(crate) use numbers::{
     first_page, gigabyte_of, index_of, is_canonical, page_at, pages_of, pages_of_gigabyte,
     region_of, regions_of, subpages_of,
 };
-pub(crate) use overlay::{Departure, Overlay, OverlayMechanism};
+pub use overlay::{Departure, Overlay, OverlayMechanism};
 pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Mapping, Pages, Region};
@@ -60,13 +63,13 @@ pub(crate) use superpage::Superpage;
 use tables::Tables;
 
 /// The state that an operation acts on besides its address space.
-pub(crate) struct Effects<'a> {
+pub struct Effects<'a> {
     /// Frames.
-    pub memory: &'a mut PhysicalMemory,
+    pub(crate) memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
-    pub updates: &'a mut Vec<Update>,
+    pub(crate) updates: &'a mut Vec<Update>,
     /// Account of the work.
-    pub ledger: &'a mut Ledger,
+    pub(crate) ledger: &'a mut Ledger,
 }
 
 impl Effects<'_> {
@@ -83,11 +86,25 @@ impl Effects<'_> {
 
     /// Writes what a mechanism has besides or instead of ordinary tables. The mechanism counts the
     /// work itself.
-    pub(crate) fn format(&mut self, operation: impl Into<Update>) {
+    pub fn format(&mut self, operation: impl Into<Update>) {
         self.updates.push(operation.into());
     }
 
-    pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
+    /// A frame for a table of a mechanism's own.
+    ///
+    /// # Errors
+    /// If memory is out.
+    pub fn allocate_table(&mut self) -> Result<Frame, OsError> {
+        self.memory.allocate_nodes(0)
+    }
+
+    /// Gives back what [`Self::allocate_table`] gave.
+    pub fn free_table(&mut self, frame: Frame) {
+        self.memory.free(frame, 0);
+    }
+
+    /// Says which cached translations died.
+    pub fn shootdown(&mut self, shootdown: Shootdown) {
         self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
     }
@@ -139,16 +156,16 @@ impl Usage {
 pub(crate) type RegionPlace = (SpaceId, u64);
 
 /// One address space.
-pub(crate) struct AddressSpace {
+pub struct AddressSpace {
     id: SpaceId,
     /// The ranges that may be touched.
-    pub areas: Areas,
+    pub(crate) areas: Areas,
     /// End of the heap, in pages, once there is one.
-    pub heap_end: Option<u64>,
+    pub(crate) heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
-    pub touched: NumberMap<HoleSet>,
+    pub(crate) touched: NumberMap<HoleSet>,
     /// 2MB regions in which sub-pages were punched since somebody looked.
-    pub punched: Vec<u64>,
+    pub(crate) punched: Vec<u64>,
     tables: Tables,
     /// By address ÷ 2MB.
     regions: NumberMap<Region>,
@@ -185,6 +202,16 @@ impl AddressSpace {
         }
     }
 
+    /// Its number.
+    pub fn id(&self) -> SpaceId {
+        self.id
+    }
+
+    /// The ranges that may be touched, in order, cut to `pages`.
+    pub fn areas_within(&self, pages: Range<u64>) -> Vec<Area> {
+        self.areas.within(pages)
+    }
+
     /// Numbers of pages mapped, by kind.
     pub(crate) fn usage(&self) -> Usage {
         Usage { overlay_pages: self.overlay_pages(), ..self.usage }
@@ -198,11 +225,12 @@ impl AddressSpace {
 
     /// Frames of all table nodes.
     pub(crate) fn table_frames(&self) -> u64 {
-        self.tables.frames() + self.usage.leaf_nodes
+        let of_overlay = self.overlay().map_or(0, Overlay::table_frames);
+        self.tables.frames() + self.usage.leaf_nodes + of_overlay
     }
 
     /// How page tables translate `page`; `None` where nothing is mapped.
-    pub(crate) fn find(&self, page: u64) -> Option<Present> {
+    pub fn find(&self, page: u64) -> Option<Present> {
         self.look_up(page).0
     }
 

@@ -19,7 +19,7 @@ use crate::memory::Recount;
 
 /// The operation that pages leave an overlay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
+pub enum Departure {
     /// They are unmapped, and their contents dropped.
     Unmapped,
     /// Their contents move to other addresses (mremap).
@@ -33,34 +33,54 @@ pub(crate) enum Departure {
     Remapped,
 }
 
-/// State of the overlay of an address space.
-pub(crate) trait Overlay: Any + Send {
+/// State of the overlay of an address space. The default of every question is the answer of one that
+/// keeps nothing.
+pub trait Overlay: Any + Send {
     /// The mechanism that acts on it.
     fn mechanism(&self) -> &'static dyn OverlayMechanism;
 
     /// Whether it keeps the page.
-    fn keeps(&self, page: u64) -> bool;
+    fn keeps(&self, _page: u64) -> bool {
+        false
+    }
 
     /// Whether any of these pages is set aside for it: page tables make no large page there.
-    fn claims(&self, pages: &Range<u64>) -> bool;
+    fn claims(&self, _pages: &Range<u64>) -> bool {
+        false
+    }
 
     /// The frame that it translates a page without a table entry to.
-    fn frame_of(&self, page: u64) -> Option<Frame>;
+    fn frame_of(&self, _page: u64) -> Option<Frame> {
+        None
+    }
 
     /// The page that it keeps in this frame.
-    fn page_of(&self, frame: Frame) -> Option<u64>;
+    fn page_of(&self, _frame: Frame) -> Option<u64> {
+        None
+    }
 
     /// Pages that it translates and no table entry does.
-    fn translated_pages(&self) -> u64;
+    fn translated_pages(&self) -> u64 {
+        0
+    }
 
     /// Pages whose frames it keeps although nothing translates them.
-    fn idle_pages(&self) -> u64;
+    fn idle_pages(&self) -> u64 {
+        0
+    }
+
+    /// Frames of tables of its own, which count as page tables.
+    fn table_frames(&self) -> u64 {
+        0
+    }
 
     /// Whether the processor holds it in registers, which a context switch saves and loads.
-    fn is_in_registers(&self) -> bool;
+    fn is_in_registers(&self) -> bool {
+        false
+    }
 
     /// Tells of every frame that it keeps and no table entry maps.
-    fn visit_frames(&self, space: &AddressSpace, visitor: &mut dyn FrameVisitor);
+    fn visit_frames(&self, _space: &AddressSpace, _visitor: &mut dyn FrameVisitor) {}
 
     /// Adds what it keeps to `recount`, and checks that it agrees with page tables and areas.
     ///
@@ -76,7 +96,7 @@ pub(crate) trait Overlay: Any + Send {
 }
 
 /// Acts on the overlay of an address space, which has one of this mechanism.
-pub(crate) trait OverlayMechanism: Sync {
+pub trait OverlayMechanism: Sync {
     /// Makes sure that page tables alone translate those of `pages` of which `departure` asks that.
     /// Where it fails, all pages are still translated as they were.
     ///
@@ -97,10 +117,12 @@ pub(crate) trait OverlayMechanism: Sync {
     /// If memory for tables runs out.
     fn touch(
         &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<bool, OsError>;
+        _space: &mut AddressSpace,
+        _page: u64,
+        _effects: &mut Effects<'_>,
+    ) -> Result<bool, OsError> {
+        Ok(false)
+    }
 
     /// The frame of a page that the overlay keeps is failing: its data go to another. The failing
     /// frame is free then.
@@ -109,20 +131,22 @@ pub(crate) trait OverlayMechanism: Sync {
     /// If memory runs out.
     fn replace_frame(
         &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError>;
+        _space: &mut AddressSpace,
+        _page: u64,
+        _effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        unreachable!("it keeps no page")
+    }
 }
 
 impl AddressSpace {
     /// The overlay, if there is one.
-    pub(crate) fn overlay(&self) -> Option<&dyn Overlay> {
+    pub fn overlay(&self) -> Option<&dyn Overlay> {
         self.overlay.as_deref()
     }
 
     /// The overlay, for its mechanism.
-    pub(crate) fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
+    pub fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
         self.overlay.as_deref_mut()
     }
 
@@ -130,7 +154,7 @@ impl AddressSpace {
     ///
     /// # Panics
     /// If it has one.
-    pub(crate) fn set_overlay(&mut self, overlay: Box<dyn Overlay>) {
+    pub fn set_overlay(&mut self, overlay: Box<dyn Overlay>) {
         assert!(self.overlay.is_none(), "an address space has one overlay");
         self.overlay = Some(overlay);
     }

@@ -62,6 +62,7 @@ impl AddressSpace {
             | ProgramEvent::Exec
             | ProgramEvent::Exit { .. }
             | ProgramEvent::Gap { .. }
+            | ProgramEvent::Phase { .. }
             | ProgramEvent::Switch { .. } => {}
         }
     }

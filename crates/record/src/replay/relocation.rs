@@ -124,6 +124,7 @@ impl Relocation {
             | ProgramEvent::Exec
             | ProgramEvent::Exit { .. }
             | ProgramEvent::Gap { .. }
+            | ProgramEvent::Phase { .. }
             | ProgramEvent::Switch { .. } => copies.push(event.clone()),
         }
         copies

@@ -190,7 +190,9 @@ fn assert_accesses_are_mapped(trace: &Chunk) {
                     spaces.remove(&process.0);
                 }
                 ProgramEvent::Switch { process, .. } => current = process.0,
-                ProgramEvent::Advise { .. } | ProgramEvent::Gap { .. } => {}
+                ProgramEvent::Advise { .. }
+                | ProgramEvent::Gap { .. }
+                | ProgramEvent::Phase { .. } => {}
             }
         }
         let space = spaces.entry(current).or_default();

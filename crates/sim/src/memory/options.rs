@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::faulty::FaultyFrames;
 use super::{MemoryState, Past};
-use crate::{Background, Daemon, MemorySnapshot, ModeSwitching, SimError};
+use crate::{Background, Daemon, MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
 
 /// Room that is kept free from boot takes time for each 4MB of it.
 const MOST_ADDED_BYTES: u64 = 4 << 40;
@@ -128,9 +128,11 @@ impl MemoryOptions {
         let memory = MemoryState {
             memory_bytes,
             fragmentation,
-            perforation: self.perforation.clone(),
-            segment: self.segment.clone(),
-            superpages: self.superpages.clone(),
+            policies: PolicyOptions {
+                perforation: self.perforation.clone(),
+                segment: self.segment.clone(),
+                superpages: self.superpages.clone(),
+            },
             past: self.past()?,
             background: self.background()?,
             ..MemoryState::of(0)

@@ -2,12 +2,14 @@
 
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, Shadow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
+use perforate_schemes::Hardware;
 use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
+use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
-use crate::{Composition, Machine, MemoryState, SimError};
+use crate::{Composition, Machine, MemoryState, Scheme, SimError};
 
 /// What the hypervisor did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -168,52 +170,54 @@ impl System {
     }
 }
 
-impl Composition {
-    /// A hypervisor with its own memory, when virtualized.
-    pub(super) fn hypervisor(
-        &self,
-        guest: &Kernel,
-        memory: &MemoryState,
-        seed: u64,
-    ) -> Result<Option<Hypervisor>, OsError> {
-        let Some(host) = self.host else { return Ok(None) };
-        // The host's memory is another memory, fragmented in its own way.
-        let kernel = host.kernel(&memory.host(), !seed, false)?;
-        let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
-        Ok(Some(match host.shadow_paging {
-            true => hypervisor.with_shadow_paging(),
-            false => hypervisor,
-        }))
-    }
+/// A hypervisor with its own memory, when virtualized.
+pub(super) fn hypervisor(
+    composition: &Composition,
+    guest: &Kernel,
+    memory: &MemoryState,
+    seed: u64,
+) -> Result<Option<Hypervisor>, OsError> {
+    let Some(host) = composition.host else { return Ok(None) };
+    // The host's memory is another memory, fragmented in its own way.
+    let kernel = host.kernel(&memory.host(), !seed, false)?;
+    let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
+    Ok(Some(match host.shadow_paging {
+        true => hypervisor.with_shadow_paging(),
+        false => hypervisor,
+    }))
+}
 
-    /// The machine's part that translates, as the schemes have it.
-    pub(super) fn mmu(&self, machine: &Machine) -> MmuConfig {
-        let mut config = machine.mmu();
-        config.tlb.l2_coalescing = self.coalescing().or(config.tlb.l2_coalescing);
-        config
-    }
+/// The machine's part that translates, as the schemes have it.
+pub(super) fn mmu(composition: &Composition, machine: &Machine) -> MmuConfig {
+    let mut config = machine.mmu();
+    config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
+    config
+}
 
-    /// The page tables, those of the guest over those of the host when virtualized.
-    pub(super) fn dimension(
-        &self,
-        (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),
-        machine: &Machine,
-        check: bool,
-        connections: &mut Connections,
-    ) -> Box<dyn Dimension> {
-        let config = &machine.virtualization;
-        let own = (self.own.dimension)(kernel, self.own.variant, config);
-        let own = connections.tables(Side::Own, own);
-        let (Some(scheme), Some(hypervisor)) = (self.host, hypervisor) else { return own };
-        let host = (scheme.dimension)(hypervisor.kernel(), scheme.variant, config);
-        let host = connections.tables(Side::Host, host);
-        let mut host = Host::new(&machine.mmu(), host, hypervisor.space());
-        if check {
-            host.note_located();
-        }
-        if scheme.shadow_paging {
-            return Box::new(Shadow::new(own, host));
-        }
-        Box::new(Nested::new(own, host))
+/// The page tables, those of the guest over those of the host when virtualized.
+pub(super) fn dimension(
+    composition: &Composition,
+    (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),
+    machine: &Machine,
+    check: bool,
+    connections: &mut Connections,
+) -> Box<dyn Dimension> {
+    let virtualization = &machine.virtualization;
+    let made = |scheme: &Scheme, kernel| {
+        let (variant, tlb) = (scheme.variant, &machine.tlb);
+        (scheme.dimension)(&Hardware { kernel, variant, tlb, virtualization })
+    };
+    let own = made(composition.own, kernel);
+    let own = connections.tables(Side::Own, own);
+    let (Some(scheme), Some(hypervisor)) = (composition.host, hypervisor) else { return own };
+    let host = made(scheme, hypervisor.kernel());
+    let host = connections.tables(Side::Host, host);
+    let mut host = Host::new(&machine.mmu(), host, hypervisor.space());
+    if check {
+        host.note_located();
     }
+    if scheme.shadow_paging {
+        return Box::new(Shadow::new(own, host));
+    }
+    Box::new(Nested::new(own, host))
 }

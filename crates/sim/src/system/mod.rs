@@ -11,6 +11,7 @@ use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, Vi
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
+use crate::placed::Placed;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
@@ -62,6 +63,8 @@ pub struct System {
     /// What of the work since then other processors did.
     background: Work,
     pub(crate) host: HostAccount,
+    /// Tables of mechanisms that a guest's kernel has written and the host may not have backed.
+    written_tables: Vec<Frame>,
     /// Where tables of the guest were located in the last translation that was checked.
     located: Vec<(GuestFrame, Frame)>,
 }
@@ -106,11 +109,12 @@ impl System {
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
         let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
-        let hypervisor = composition.hypervisor(&kernel, memory, seed).map_err(failed)?;
+        let hypervisor = host::hypervisor(&composition, &kernel, memory, seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let sides = (&kernel, hypervisor.as_ref());
-        let dimension = composition.dimension(sides, machine, options.check, &mut connections);
-        let mmu = composition.mmu(machine);
+        let dimension =
+            host::dimension(&composition, sides, machine, options.check, &mut connections);
+        let mmu = host::mmu(&composition, machine);
         let mmu = Mmu::new(&mmu, connections.behind_tlbs(dimension)).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
@@ -133,11 +137,15 @@ impl System {
             host_memory,
             background: Work::default(),
             host: HostAccount::default(),
+            written_tables: Vec::new(),
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
         if composition.host.is_some_and(|host| !host.segments) {
             system.register_guest_bitmap()?;
+        }
+        while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
+            system.change_host(Hypervisor::proceed)?;
         }
         Ok(system)
     }
@@ -192,7 +200,7 @@ impl System {
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
         let (before, exits) = (self.kernel.work(), self.host.exits);
-        let result = self.change(act);
+        let result = self.change(act).and_then(|()| self.prepare());
         self.background += (self.kernel.work() - before).apart_from_shootdowns();
         self.host.background_exits += self.host.exits - exits;
         result
@@ -250,6 +258,11 @@ impl System {
                 })?;
             }
             self.connections.deliver(Side::Own, update, &mut self.mmu);
+            if self.hypervisor.is_some()
+                && let Update::Format(operation) = update
+            {
+                self.written_tables.extend(operation.table());
+            }
             if shadows {
                 self.follow_guest(index);
             }
@@ -335,6 +348,7 @@ impl System {
         let space = self.kernel.current();
         let page = address.page();
         let outcome = self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
+        self.prepare()?;
         self.refused += u64::from(outcome == FaultOutcome::Segfault);
         Ok(outcome == FaultOutcome::Mapped)
     }

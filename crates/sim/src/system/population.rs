@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use perforate_os::SegmentRule;
+use perforate_os::{Kernel, OsError, SegmentRule};
 use perforate_types::{
     Advice, PageSize, ProgramEvent, TableOperation, Truth, Update, VirtualAddress,
 };
@@ -29,6 +29,24 @@ impl System {
     /// Out of memory, simulated or of the host, or a change that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
+        self.hear(event)?;
+        self.prepare()
+    }
+
+    /// Has the operating system do what it has to do in advance of touches, and the host back tables
+    /// of mechanisms that the guest's kernel has written.
+    pub(super) fn prepare(&mut self) -> Result<(), SimError> {
+        while self.kernel.has_work_in_advance() {
+            self.populating(|kernel, updates| kernel.proceed(updates))?;
+        }
+        while let Some(frame) = self.written_tables.pop() {
+            let run = frame.number()..frame.number() + 1;
+            self.change_host(|host, updates| host.back(run, updates))?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         match event {
             ProgramEvent::Map { start, length, populate: true, .. } if *length > PIECE_BYTES => {
                 let mut unpopulated = event.clone();
@@ -36,6 +54,7 @@ impl System {
                     *populate = false;
                 }
                 self.change(|kernel, updates| kernel.event(&unpopulated, updates))?;
+                self.prepare()?;
                 self.populate_in_pieces(*start, *length)
             }
             ProgramEvent::Map { populate: true, .. } => self.populating_event(event),
@@ -89,9 +108,17 @@ impl System {
     }
 
     fn populating_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
-        self.change(|kernel, updates| kernel.event(event, updates))?;
-        if self.hypervisor.is_none() {
-            return Ok(());
+        self.populating(|kernel, updates| kernel.event(event, updates))
+    }
+
+    /// Lets `act` bring memory in, and the host back what the guest's kernel writes.
+    fn populating<T>(
+        &mut self,
+        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
+    ) -> Result<T, SimError> {
+        let outcome = self.change(act)?;
+        if self.hypervisor.is_none() || self.updates.is_empty() {
+            return Ok(outcome);
         }
         let mut written = Vec::new();
         self.updates.iter().for_each(|update| note_written(update, &mut written));
@@ -103,7 +130,7 @@ impl System {
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }
         }
-        Ok(())
+        Ok(outcome)
     }
 }
 

@@ -172,8 +172,7 @@ fn eight_entries_share_a_line() {
 #[test]
 fn a_dependent_chase_costs_the_sum_of_its_latencies() {
     for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
-        let mut given =
-            comparison(&format!("chase:size={size},node=4096,others=0"), scheme, "none");
+        let mut given = comparison(&format!("chase:size={size},node=4K,others=0"), scheme, "none");
         given.functional = false;
         given.workload.instructions = Some(200_000);
         given.warmup = Some(50_000);
@@ -314,7 +313,7 @@ fn a_million_accesses_agree_with_the_oracle() {
             given.machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
         }
         let results = run(&given);
-        assert_eq!(results.len(), scheme::ALL.len());
+        assert_eq!(results.len(), scheme::all().count());
         for result in &results {
             assert_eq!(counter(result, "l1_tlb_accesses"), 250_000);
             assert_eq!(counter(result, "accesses_refused"), 0);

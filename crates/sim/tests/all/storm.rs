@@ -57,14 +57,18 @@ fn every_scheme_agrees_with_the_oracle_in_a_long_storm() {
 fn check_every_scheme(storms: u64) {
     let seeds = seeds(storms);
     let mut events = 0;
-    for scheme in scheme::ALL {
+    for scheme in scheme::all() {
         for &seed in &seeds {
             run(scheme, seed, None)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
             events += number("STORM_EVENTS", EVENTS);
         }
     }
-    eprintln!("{events} events, {} storms of each of {} schemes", seeds.len(), scheme::ALL.len());
+    eprintln!(
+        "{events} events, {} storms of each of {} schemes",
+        seeds.len(),
+        scheme::all().count()
+    );
 }
 
 /// The same over memory that begins as a snapshot says.
@@ -74,10 +78,10 @@ fn every_scheme_agrees_with_the_oracle_on_occupied_memory() {
 }
 
 fn check_occupied_memory(storms: u64) {
-    for scheme in scheme::ALL {
+    for scheme in scheme::all() {
         for seed in seeds(storms) {
             let _replay = Replay { scheme: scheme.name.into(), seed };
-            let mut storm = Storm::over((*scheme).into(), seed, Some(occupied(seed)), None);
+            let mut storm = Storm::over(scheme.into(), seed, Some(occupied(seed)), None);
             let kernel = storm.system.kernel();
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
             rage(&mut storm, seed)

@@ -79,7 +79,7 @@ fn accesses_are_counted_by_structure() {
     steps.beside(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot: 0 });
     machine.load(DATA, 0, 1, 0, &steps);
     let accesses = machine.core.translation_accesses();
-    let [data, instruction, l2, walk_cache, host_walk_cache, nested] = accesses.units;
+    let [data, instruction, l2, walk_cache, host_walk_cache, nested, ..] = accesses.units;
     assert_eq!((data, instruction, l2, nested), (1, 0, 1, 2));
     assert_eq!((walk_cache, host_walk_cache), (1, 0));
     assert_eq!(accesses.segment_checks, 1);
@@ -260,4 +260,28 @@ proptest! {
         prop_assert_eq!(sum, machine.counter("translation_cycles"));
         prop_assert!(machine.core.cycles() > 0);
     }
+}
+
+/// A walk of one read, then three reads of a table that fill another unit.
+#[test]
+fn nothing_waits_for_steps_in_the_background() {
+    let mut machine = warmed(&config());
+    let mut steps = walk(&[TABLES], 0);
+    steps.begin_background();
+    for line in TABLES + 1..TABLES + 4 {
+        steps.then(Purpose::OwnTable, Action::Read { address: PhysicalAddress::new(line * 64) });
+    }
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::BesideL2, slot: 0 });
+    steps.end_background();
+    machine.load(DATA, 0, 1, 0, &steps);
+    assert_eq!(machine.core.cycles(), L1 + L1, "the walk and the load");
+    assert_eq!(machine.counter("walk_cycles"), L1);
+    assert_eq!(machine.counter("translation_cycles"), L1);
+    assert_eq!(machine.counter("walker_reads_from_l1d"), 4);
+    // The fill takes three reads. The next load looks the entry up before the walk has ended, so
+    // that the fill counts from then on.
+    let mut hit = Steps::new();
+    hit.then(Purpose::Page, Action::Hit { unit: Unit::BesideL2, slot: 0 });
+    machine.load(DATA, 0, 2, 1, &hit);
+    assert_eq!(machine.core.cycles(), 3 * L1 + L1);
 }

@@ -59,6 +59,7 @@ impl TraceReader {
             has_events: metadata.has_events,
             has_dependencies: metadata.has_dependencies,
             has_branches: metadata.has_branches,
+            setup_until: None,
             assumptions: metadata.assumptions.clone(),
         };
         Ok(Self {

@@ -7,9 +7,9 @@
 use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
 
 /// First address of the code, where non-relocatable x86-64 programs start.
-pub(super) const CODE_START: u64 = 0x40_0000;
+pub(crate) const CODE_START: u64 = 0x40_0000;
 
-pub(super) const INSTRUCTION_BYTES: u8 = 4;
+pub(crate) const INSTRUCTION_BYTES: u8 = 4;
 const UNROLLED: usize = 64;
 
 const GENERATOR: Register = 1;

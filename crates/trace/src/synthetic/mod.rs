@@ -1,23 +1,30 @@
-//! Synthetic workloads: endless, over one data region.
+//! Synthetic workloads.
 //!
-//! Some are loops over a pattern of addresses, in constant memory; others run an algorithm on
-//! contents of their own ([`algorithm`]). [`WORKLOADS`] is the one list of them; parsing, help and
-//! errors derive from it. A new workload is a [`Pattern`] or an algorithm, and an entry there.
+//! Some are loops over a pattern of addresses, in constant memory ([`loops`]); others are programs
+//! that run on contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing,
+//! help and errors derive from it. A new workload is a pattern or a program that is [`Registered`],
+//! and a line there.
 
-mod algorithm;
 mod body;
 mod churn;
+mod loops;
 mod patterns;
+mod programs;
 mod random;
 mod registry;
-mod source;
+pub(crate) mod source;
 mod spec;
 mod zipf;
 
 use std::ops::Range;
 
-pub use registry::{Parameter, ParameterKind, WORKLOADS, Workload};
+pub(crate) use body::{CODE_START, INSTRUCTION_BYTES};
+pub use programs::{ForkCase, ForkOptions, ReadersOptions, StoreOptions};
+pub(crate) use registry::Registered;
+pub use registry::{WORKLOADS, Workload};
+pub(crate) use source::PAGE_BYTES;
 pub use spec::WorkloadSpec;
+pub(crate) use spec::text_of;
 
 /// [`crate::SourceMetadata::format`] of synthetic workloads.
 pub(crate) const FORMAT: &str = "synthetic";

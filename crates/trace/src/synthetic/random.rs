@@ -10,6 +10,15 @@ impl Random {
         Self(seed)
     }
 
+    /// A stream of its own for each `purpose` and `item`.
+    pub(super) fn keyed(seed: u64, purpose: u64, item: u64) -> Self {
+        let mut random = Self(seed);
+        for part in [purpose, item] {
+            random.0 = random.next() ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        random
+    }
+
     #[inline]
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -22,6 +31,18 @@ impl Random {
     #[inline]
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         scale(self.next(), bound)
+    }
+
+    /// A number from 0 up to 1, evenly.
+    #[inline]
+    pub(super) fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number below `bound`, each as likely as the others to within `bound` ÷ 2⁵³.
+    #[inline]
+    pub(super) fn evenly(&mut self, bound: u64) -> u64 {
+        (self.fraction() * bound as f64) as u64
     }
 }
 

@@ -10,16 +10,29 @@ use perforate_types::{
 use super::body::{self, CODE_START};
 use super::patterns::WORD_BYTES;
 use super::random::Random;
-use super::spec::WorkloadSpec;
 use super::{FORMAT, Pattern};
 use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
 /// Bytes of a page, the least that is mapped.
-pub(super) const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// The data region ends at or below this address, where Linux puts large mappings.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
+
+/// What all loops have, whatever their pattern.
+pub(super) struct Loop {
+    /// The text that names the workload.
+    pub(super) name: String,
+    /// Bytes of data.
+    pub(super) size_bytes: u64,
+    /// Other instructions per access.
+    pub(super) others: usize,
+    /// Share of the accesses that write.
+    pub(super) writes: f64,
+    /// Whether the address of an access depends on what the one before loaded.
+    pub(super) dependent: bool,
+}
 
 /// An endless loop over one data region.
 pub(super) struct Synthetic<P> {
@@ -38,26 +51,20 @@ pub(super) struct Synthetic<P> {
 }
 
 impl<P: Pattern> Synthetic<P> {
-    pub(super) fn boxed(
-        pattern: P,
-        spec: &WorkloadSpec,
-        dependent: bool,
-        seed: u64,
-    ) -> Box<dyn Source> {
-        let size_bytes = spec.size("size");
-        let data_start = data_start(size_bytes);
-        let body = body::instructions(spec.size("others") as usize, dependent);
+    pub(super) fn boxed(pattern: P, common: Loop, seed: u64) -> Box<dyn Source> {
+        let data_start = data_start(common.size_bytes);
+        let body = body::instructions(common.others, common.dependent);
         let code_bytes = body.iter().map(|instruction| u64::from(instruction.length)).sum();
         Box::new(Self {
-            metadata: metadata(spec),
+            metadata: metadata(common.name),
             pattern,
             accesses_per_body: body.iter().filter(|instruction| instruction.accesses > 0).count(),
             body,
             progress: 0,
             data_start,
-            write_threshold: (spec.number("writes") * 2f64.powi(64)) as u128,
+            write_threshold: (common.writes * 2f64.powi(64)) as u128,
             write_random: Random::new(!seed),
-            events: maps(data_start, size_bytes, code_bytes),
+            events: maps(data_start, common.size_bytes, code_bytes),
         })
     }
 
@@ -115,19 +122,20 @@ impl<P> Synthetic<P> {
 }
 
 /// Where the data region of so many bytes begins.
-pub(super) fn data_start(size_bytes: u64) -> u64 {
+pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }
 
 /// An endless source that can tell everything.
-pub(super) fn metadata(spec: &WorkloadSpec) -> SourceMetadata {
+pub(crate) fn metadata(name: String) -> SourceMetadata {
     SourceMetadata {
-        name: spec.to_string(),
+        name,
         format: FORMAT,
         instructions: None,
         has_events: true,
         has_dependencies: true,
         has_branches: true,
+        setup_until: None,
         assumptions: Vec::new(),
     }
 }
@@ -151,7 +159,7 @@ fn map(
 }
 
 /// The data, all present from the start, and the code.
-pub(super) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
+pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
         map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
         map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),

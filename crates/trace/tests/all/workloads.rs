@@ -1,19 +1,23 @@
 //! Synthetic workloads: what they promise, and how their parameters are parsed.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::common::{append, read_all};
-use perforate_trace::{ParameterKind, Source, WORKLOADS, Workload, WorkloadSpec};
+use perforate_trace::{Source, WORKLOADS, Workload, WorkloadSpec};
 use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 
 fn run(spec: &str, seed: u64, instructions: u64) -> Chunk {
     read_all(&mut *WorkloadSpec::parse(spec).unwrap().source(seed, Some(instructions))).0
 }
 
-/// Workloads that run an algorithm, and have no `others`.
+fn has(workload: &Workload, option: &str) -> bool {
+    workload.options().iter().any(|one| one.name == option)
+}
+
+/// Workloads that run an algorithm on data of a given size, and have no `others`.
 fn algorithms() -> impl Iterator<Item = &'static Workload> {
-    let others = |workload: &&Workload| workload.parameters.iter().any(|one| one.name == "others");
-    WORKLOADS.iter().filter(move |workload| !others(workload))
+    WORKLOADS.iter().filter(|workload| has(workload, "size") && !has(workload, "others"))
 }
 
 fn error_of(spec: &str) -> String {
@@ -22,9 +26,8 @@ fn error_of(spec: &str) -> String {
 
 #[test]
 fn every_workload_keeps_to_its_map_and_its_mix() {
-    let algorithms: Vec<_> = algorithms().map(|workload| workload.name).collect();
-    let is_pattern = |name| name != "churn" && !algorithms.contains(&name);
-    for workload in WORKLOADS.iter().filter(|workload| is_pattern(workload.name)) {
+    let is_pattern = |workload: &&Workload| workload.name != "churn" && has(workload, "others");
+    for workload in WORKLOADS.iter().filter(is_pattern) {
         let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
         assert_eq!(chunk.instructions.len(), 100_001);
         // Three others per access: four instructions in a round.
@@ -50,27 +53,21 @@ fn every_workload_keeps_to_its_map_and_its_mix() {
     }
 }
 
-/// Blocks follow each other as machine code does: an instruction that is no taken branch is
-/// followed by the one after it in memory, and a direct branch has one target. All code is run.
-fn assert_control_flow(name: &str, chunk: &Chunk, code: &Range<u64>) {
-    let place = |one: &Instruction| (one.ip.value() - code.start) as usize / 4;
-    let length = chunk.instructions.iter().map(place).max().unwrap() + 1;
-    assert!(length as u64 * 4 <= code.end - code.start);
-    let (mut run, mut targets) = (vec![false; length], vec![None; length]);
-    for pair in chunk.instructions.windows(2) {
-        let (at, next) = (place(&pair[0]), place(&pair[1]));
-        run[at] = true;
-        match pair[0].branch {
-            Branch::Return => {}
-            _ if pair[0].taken => {
-                assert_eq!(*targets[at].get_or_insert(next), next, "{name}: target of {at}");
-            }
-            Branch::None | Branch::Conditional => assert_eq!(next, at + 1, "{name}"),
-            other => panic!("{name}: {other:?} at {at} is not taken"),
-        }
+/// An address has always the same instruction, whatever registers it works with, and all of a loop
+/// lies on few lines of the cache.
+fn assert_is_code(name: &str, chunk: &Chunk, code: &Range<u64>) {
+    let mut known: BTreeMap<u64, Instruction> = BTreeMap::new();
+    for one in &chunk.instructions {
+        assert!(code.contains(&one.ip.value()), "{name}");
+        let Instruction { ip, accesses, length, branch, operation, .. } = *one;
+        let shape =
+            Instruction { ip, accesses, length, branch, operation, ..Instruction::default() };
+        assert_eq!(*known.entry(ip.value()).or_insert(shape), shape, "{name}");
     }
-    let never: Vec<usize> = (0..length).filter(|&at| !run[at]).collect();
-    assert!(never.is_empty(), "{name}: never run: {never:?}");
+    let addresses: Vec<u64> = known.into_keys().collect();
+    assert_eq!(addresses[0], code.start, "{name}");
+    let follows = |pair: &[u64]| pair[1] == pair[0] + 4 || pair[1] == (pair[0] / 64 + 1) * 64;
+    assert!(addresses.windows(2).all(follows), "{name}: no gaps but before aligned loops");
 }
 
 #[test]
@@ -86,7 +83,7 @@ fn algorithms_run_machine_code_on_memory_that_is_all_there() {
         assert!(length <= 1 << 20 && length > 900 << 10, "{name}: {length}");
         let data = start.value()..start.value() + length;
         let ProgramEvent::Map { start, length: bytes, .. } = *code else { panic!("code") };
-        assert_control_flow(name, &chunk, &(start.value()..start.value() + bytes));
+        assert_is_code(name, &chunk, &(start.value()..start.value() + bytes));
         let mut accesses = chunk.accesses.iter();
         let mut touched = vec![false; length as usize / 4096];
         for instruction in &chunk.instructions {
@@ -127,6 +124,80 @@ fn algorithms_depend_on_nothing_but_their_seed() {
             expected.accesses[expected.accesses.len() - rest.accesses.len()..]
         );
     }
+}
+
+/// The set-up of a store is delivered, and does not count.
+#[test]
+fn limits_count_from_the_end_of_the_setup() {
+    let spec = WorkloadSpec::parse("store:keys=500,value=4K").unwrap();
+    let mut source = spec.source(1, Some(20_000));
+    assert_eq!(source.metadata().setup_until, Some("reads"));
+    let (mut before, mut after, mut chunk) = (0, None, Chunk::default());
+    while source.next_chunk(&mut chunk).unwrap() {
+        let count = chunk.instructions.len();
+        match (&mut after, chunk.phase_start("reads")) {
+            (None, None) => before += count,
+            (None, Some(start)) => after = Some(count - start),
+            (Some(after), _) => *after += count,
+        }
+    }
+    assert!(before > 500 * 4, "{before}");
+    assert_eq!(after, Some(20_000));
+}
+
+#[test]
+fn a_fork_happens_once_and_everybody_reads_in_turns() {
+    let chunk = run("fork:heap=4M,written=10%,reads=1000", 1, 1_000_000);
+    let forks = |event: &ProgramEvent| matches!(event, ProgramEvent::Fork { .. });
+    assert_eq!(chunk.events.iter().filter(|(_, event)| forks(event)).count(), 1);
+    let writes = chunk.accesses.iter().filter(|one| one.kind == AccessKind::Write).count();
+    // 1024 pages; 1,500 reads of both, and twice of the parent alone.
+    assert_eq!((writes, chunk.accesses.len() - writes), (102, 4 * 1500));
+    let phases: Vec<&str> = chunk.events.iter().filter_map(|(_, event)| phase_of(event)).collect();
+    assert_eq!(
+        phases,
+        [
+            "fork",
+            "switch",
+            "changes",
+            "shared-warm-up",
+            "shared-warm-up",
+            "shared-parent",
+            "shared-child",
+            "switch",
+            "exit",
+            "alone-warm-up",
+            "alone-parent",
+            "mended-warm-up",
+            "mended-parent",
+        ]
+    );
+    let protects = run("fork:heap=4M,written=10%,reads=10,case=c", 1, 1_000_000);
+    let is_protect = |event: &ProgramEvent| matches!(event, ProgramEvent::Protect { .. });
+    assert_eq!(protects.events.iter().filter(|(_, event)| is_protect(event)).count(), 102);
+}
+
+fn phase_of(event: &ProgramEvent) -> Option<&str> {
+    match event {
+        ProgramEvent::Phase { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+#[test]
+fn readers_repeat_their_rounds() {
+    let spec = "readers:heap=4M,processes=2,touch,reads=40,warmup=20,slice=10";
+    // 2048 pages are written; a round is 120 reads. Each has three other instructions.
+    let chunk = run(spec, 1, 4 * 240);
+    let reads = &chunk.accesses[2048..];
+    assert_eq!((reads.len(), &reads[..120]), (240, &reads[120..]));
+    let switches = |event: &ProgramEvent| matches!(event, ProgramEvent::Switch { .. });
+    let switches = chunk.events.iter().filter(|(_, event)| switches(event)).count();
+    assert_eq!(switches, 2 + 4 * 6);
+    let single = run("readers:heap=4M,processes=1", 1, 4000);
+    let [(0, map), (0, phase)] = &single.events[..] else { panic!("{:?}", single.events) };
+    assert!(matches!(map, ProgramEvent::Map { length: 0x40_0000, populate: true, .. }));
+    assert_eq!(phase_of(phase), Some("uniform-warm-up"));
 }
 
 #[test]
@@ -198,7 +269,7 @@ fn uniform_random_covers_everything_evenly() {
 
 #[test]
 fn a_terabyte_needs_no_memory_and_skipping_is_exact() {
-    for name in ["chase:size=1T", "zipf:size=64T,item=8", "random:size=1T,others=0"] {
+    for name in ["chase:size=1T", "zipf:size=64T,item=8B", "random:size=1T,others=0"] {
         let spec = WorkloadSpec::parse(name).unwrap();
         let expected = run(name, 3, 60_000);
         let mut source = spec.source(3, Some(60_000));
@@ -229,17 +300,21 @@ fn without_a_limit_a_workload_never_ends() {
 
 #[test]
 fn a_workload_prints_as_text_that_parses_to_the_same() {
-    let spec = WorkloadSpec::parse("random:dependent,others=4,size=4g").unwrap();
-    assert_eq!(spec.to_string(), "random:size=4g,others=4,writes=0,dependent");
-    assert_eq!(WorkloadSpec::parse(&spec.to_string()).unwrap().to_string(), spec.to_string());
+    let parsed = |text: &str| WorkloadSpec::parse(text).unwrap();
+    let spec = parsed("random:dependent,others=4,size=4g");
+    assert_eq!(spec.to_string(), "random:size=4G,dependent,others=4,writes=0%");
+    assert_eq!(parsed(&spec.to_string()).to_string(), spec.to_string());
     for workload in WORKLOADS {
-        let spec = WorkloadSpec::parse(workload.name).unwrap();
+        let spec = parsed(workload.name);
+        assert_eq!(parsed(&spec.to_string()).to_string(), spec.to_string());
+        assert!(workload.example.starts_with(&format!("{}:", workload.name)));
+        assert_ne!(parsed(workload.example).to_string(), spec.to_string());
         let source = spec.source(0, Some(5));
         assert_eq!(source.metadata().name, spec.to_string());
         assert_eq!(source.metadata().instructions, Some(5));
-        for parameter in workload.parameters {
-            assert!(!parameter.help.is_empty());
-            assert_eq!(parameter.default.is_empty(), parameter.kind == ParameterKind::Flag);
+        for option in workload.options() {
+            assert!(!option.help.is_empty() && !option.form.is_empty(), "{option:?}");
+            assert!(!option.default.is_empty(), "{option:?}");
         }
     }
     assert!(WorkloadSpec::is_workload("random:nonsense") && !WorkloadSpec::is_workload("a.trace"));
@@ -248,33 +323,35 @@ fn a_workload_prints_as_text_that_parses_to_the_same() {
 #[test]
 fn wrong_text_gets_one_clear_line() {
     for (spec, expected) in [
-        (
-            "ramdom",
-            "no such workload; expected random, sequential, stride, zipf, chase, churn, gups",
-        ),
-        ("random:sise=4G", "unknown parameter 'sise'; expected size, others, writes, dependent"),
-        ("random:size=0", "size=0; expected 4096 to"),
-        ("random:size=-1", "size=-1; expected"),
-        ("random:size=99999999T", "size=99999999T; expected"),
-        ("random:size=17000000T", "size=17000000T; expected"),
-        ("random:size=65T", "size=65T; expected"),
-        ("random:size=4Q", "size=4Q; expected"),
-        ("random:size", "parameter 'size' has no value; expected"),
-        ("random:size=1G,size=2G", "parameter 'size' is given twice"),
-        ("random:dependent=yes", "dependent=yes; expected the name alone"),
-        ("random:others=1001", "others=1001; expected a whole number from 0 to 1000"),
-        ("random:writes=101%", "writes=101%; expected a share"),
-        ("random:writes=nan", "writes=nan; expected a share"),
-        ("random:,", "unknown parameter ''"),
-        ("stride:stride=0", "stride=0; expected 8 to"),
-        ("zipf:exponent=11", "exponent=11; expected"),
-        ("chase:node=1", "node=1; expected 8 to 4096"),
-        ("gups:instructions=10", "instructions=10; expected a whole number from 11 to 1000"),
-        ("spmv:columns=0", "columns=0; expected a whole number from 1 to 8"),
-        ("dict:batch=0", "batch=0; expected a whole number from 1 to"),
-        ("mst:size=4K", "size=4K; expected 1048576 to 68719476736 bytes"),
-        ("rmat-bfs:size=1T", "size=1T; expected 1048576 to"),
-        ("bfs", "no such workload; expected random"),
+        ("ramdom", "there is no \"ramdom\"; did you mean random?"),
+        ("random:sise=4G", "there is no \"sise\"; did you mean size?"),
+        ("random:colour=4", "there is no \"colour\"; there are size, dependent, others, writes"),
+        ("random:size=0", "size: is 4K to 64T, not 0"),
+        ("random:size=64", "size: 64 has no unit: 64M or 64G?"),
+        ("random:size=-1", "size: expected a size such as 64M or 4G, not \"-1\""),
+        ("random:size=99999999T", "size: expected a size"),
+        ("random:size=65T", "size: is 4K to 64T, not 65T"),
+        ("random:size=4Q", "size: expected a size"),
+        ("random:size", "size: has no value; write size=…"),
+        ("random:size=1G,size=2G", "size is given twice"),
+        ("random:dependent=maybe", "dependent: expected yes or no, not \"maybe\""),
+        ("random:others=1001", "others: is at most 1000, not 1001"),
+        ("random:writes=101%", "writes: expected a share from 0% to 100%"),
+        ("random:writes=nan", "writes: expected a share"),
+        ("random:,", "there is no \"\"; there are size"),
+        ("stride:stride=0", "stride: is 8B to 64T"),
+        ("zipf:exponent=11", "exponent: expected a number from 0 to 10, not 11"),
+        ("chase:node=1B", "node: is 8B to 4K, not 1B"),
+        ("gups:instructions=10", "instructions: is at least 11, not 10"),
+        ("spmv:columns=0", "columns: is at least 1, not 0"),
+        ("dict:batch=0", "batch: is at least 1, not 0"),
+        ("store:keys=17M", "keys: is at most 16000000, not 17000000"),
+        ("store:keys=1.5", "keys: expected a whole number"),
+        ("fork:case=d", "case: expected a, b or c, not \"d\""),
+        ("readers:processes=0", "processes: is at least 1, not 0"),
+        ("mst:size=4K", "size: is 1M to 64G, not 4K"),
+        ("rmat-bfs:size=1T", "size: is 1M to 64G, not 1T"),
+        ("breadth", "there is no \"breadth\"; there are random, sequential, stride, zipf, chase"),
     ] {
         let text = error_of(spec);
         assert!(text.starts_with(&format!("workload '{spec}': ")), "{text}");

@@ -12,7 +12,7 @@ mod table;
 use std::any::Any;
 use std::fmt::Debug;
 
-use crate::PageRun;
+use crate::{Frame, PageRun};
 pub use perforated::{HOLE_BRANCH, PerforatedOperation};
 pub use segment::SegmentOperation;
 pub use superpage::SuperpageOperation;
@@ -23,6 +23,12 @@ pub trait FormatOperation: PlainData {
     /// The pages whose translation it may change. None where it only adds or removes nodes that map
     /// nothing.
     fn pages(&self) -> PageRun;
+
+    /// The frame of a table of the mechanism's own that it writes to, if it does. In a virtual
+    /// machine the host backs it when the guest's kernel writes.
+    fn table(&self) -> Option<Frame> {
+        None
+    }
 }
 
 /// What every operation can do because it is plain data; implemented for all that can be cloned and

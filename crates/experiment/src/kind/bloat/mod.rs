@@ -1,68 +1,30 @@
 //! What large pages waste in a key-value store, and what perforated pages save of it (P Table I,
 //! §III.B; P-C2 and P-C3).
 //!
-//! `store.rs` is a store in the manner of Redis on `allocator.rs`, an allocator in the manner of
-//! jemalloc; both are data structures that run, and what they do to memory is simulated. Nothing
-//! is fitted to the paper's figures. Choices of ours, where the paper says no more than Redis,
-//! 4 million keys, objects of 16KB, a million random reads:
-//!
-//! - the allocator has the rules of jemalloc 5 as Redis builds it (quantum 8 bytes, four classes a
-//!   doubling, slabs below 16KB; larger objects have an extent one page longer than their class
-//!   and begin at a random cache line of its first page); one arena, no thread cache; the shortest
-//!   free extent first; records of 128 bytes for each extent in use and 8 for each of its end pages
-//! - mappings are of 2MB at first, each one size class longer than the last, downwards
-//! - a key has 24 bytes of entry, 18 of name, 16 of object, and the value with 6 bytes of header
-//!   and end; the table doubles when there is a key for each slot, all moved at once
-//! - a read looks at slot, chain, entries and names on the way, object and value, and copies the
-//!   value to one place; code, stack, sockets and the kernel are left out
-//! - deleted keys are drawn evenly; then all free extents are given back (MADV_DONTNEED) at once
-//! - where reads are timed, look-ups wait for each other and values are copied 32 bytes at a time
+//! The program is the workload `store`; nothing in it is fitted to the paper's figures, which says
+//! no more of it than Redis, 4 million keys, objects of 16KB, a million random reads.
 
-mod allocator;
-mod extents;
-mod process;
-mod program;
-mod records;
-mod size_class;
-mod store;
-mod study;
 #[cfg(test)]
 mod tests;
-mod touched;
 
-use perforate_config::{Count, Key, Share, Size, keys};
+use perforate_config::{Changes, Count, Key, keys};
 use perforate_os::KhugepagedConfig;
-use perforate_sim::{Machine, Scheme};
+use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
+use perforate_trace::StoreOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::case_study::{counter, counters, promote, system_cycles};
+use super::settings::changed;
 use super::{Kind, Measurement, Settings, each};
-use study::Study;
-
-/// Most keys: state of the store and of six pages each must fit the host.
-const MOST_KEYS: u64 = 16_000_000;
-/// Longest value; each page of a value is one access of each read.
-const LONGEST_VALUE_BYTES: u64 = 1 << 20;
-const MOST_READS: u64 = 1_000_000_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BloatSettings {
-    /// Keys of the store; the paper: 4M.
-    keys: Count<1, MOST_KEYS>,
-    /// Bytes of a value, 1M at most.
-    value_bytes: Size,
-    /// A page more for each object of 16KB or more, as jemalloc has it unless built otherwise, as
-    /// for Redis since 2023.
-    padding: bool,
-    /// Keys left after deleting at random, over 0%.
-    live: Share,
+    /// Options of the workload store; page-reads is 200k and reads is 5k where nothing is said.
+    store: Option<Changes<StoreOptions>>,
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
     khugepaged: Option<KhugepagedConfig>,
-    /// Random reads that are counted, after a tenth as many; the paper: 1M.
-    reads: Count<1, MOST_READS>,
-    /// Reads that are timed after these; 0: none.
-    timed_reads: Count<0, MOST_READS>,
     /// Machine, by name or file.
     machine: String,
     /// Compare every translation with the oracle.
@@ -71,17 +33,7 @@ struct BloatSettings {
 
 impl Default for BloatSettings {
     fn default() -> Self {
-        Self {
-            keys: Count::new(500_000),
-            value_bytes: Size(16 << 10),
-            padding: true,
-            live: Share::WHOLE,
-            khugepaged: None,
-            reads: Count::new(200_000),
-            timed_reads: Count::new(5_000),
-            machine: Machine::DEFAULT.into(),
-            check: false,
-        }
+        Self { store: None, khugepaged: None, machine: Machine::DEFAULT.into(), check: false }
     }
 }
 
@@ -107,14 +59,11 @@ impl Kind for Bloat {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        let own: BloatSettings = settings.read()?;
-        settings.machine(&own.machine)?;
-        own.study().map(|_| ())
+        Study::read(settings).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        let own = settings.read::<BloatSettings>();
-        own.and_then(|own| own.study()).map_or(0.0, |study| study.cost())
+        Study::read(settings).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -124,37 +73,128 @@ impl Kind for Bloat {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let own: BloatSettings = settings.read()?;
-        let (study, machine) = (own.study()?, settings.machine(&own.machine)?);
-        each(subjects, progress, |subject, progress| {
+        let study = Study::read(settings)?;
+        each(subjects, progress, |subject, _| {
             let measured = Scheme::find(subject)
-                .and_then(|scheme| study.run(&machine, scheme, seed, progress));
+                .map_err(SimError::from)
+                .and_then(|scheme| study.run(scheme, seed));
             measured.map_err(|error| error.to_string())
         })
     }
 }
 
-impl BloatSettings {
-    fn study(&self) -> Result<Study, String> {
-        let Self { keys, value_bytes, padding, live, check, .. } = *self;
-        if !(1..=LONGEST_VALUE_BYTES).contains(&value_bytes.bytes()) {
-            return Err(format!("setting value-bytes: is 1B to 1M, not {value_bytes}"));
+/// The settings, read.
+struct Study {
+    machine: Machine,
+    store: StoreOptions,
+    khugepaged: Option<KhugepagedConfig>,
+    check: bool,
+}
+
+impl Study {
+    fn read(settings: &Settings) -> Result<Self, String> {
+        let own: BloatSettings = settings.read()?;
+        let (page_reads, reads) = (Count::new(200_000), Count::new(5_000));
+        let store = StoreOptions { page_reads, reads, ..StoreOptions::default() };
+        let store = changed(own.store, store, "store")?;
+        if store.page_reads.get() == 0 {
+            return Err("setting store: page-reads are what is counted; take at least 1".into());
         }
-        if live == Share::NONE {
-            return Err("setting live: is more than 0%".into());
-        }
-        let keys = keys.get();
-        // It scans everything in one pass.
-        let pages_to_scan = Count::new(u64::MAX);
-        Ok(Study {
-            keys,
-            value_bytes: value_bytes.bytes(),
-            padding,
-            live_keys: ((keys as f64 * live.value()).round() as u64).max(1),
-            khugepaged: self.khugepaged.map(|knobs| KhugepagedConfig { pages_to_scan, ..knobs }),
-            reads: self.reads.get(),
-            timed_reads: self.timed_reads.get(),
-            check,
+        Ok(Self {
+            machine: settings.machine(&own.machine)?,
+            store,
+            khugepaged: own.khugepaged,
+            check: own.check,
         })
+    }
+
+    /// How long it takes, in simulated instructions.
+    fn cost(&self) -> f64 {
+        let store = &self.store;
+        let value_bytes = store.value.bytes();
+        let [keys, page_reads, reads] =
+            [store.keys.get(), store.page_reads.get(), store.reads.get()].map(|count| count as f64);
+        let pages = (value_bytes / 4096 + 1) as f64;
+        pages * (20.0 * keys + 8.0 * page_reads) + reads * value_bytes as f64 / 16.0
+    }
+
+    /// One store under one scheme: filled, thinned out, read at random.
+    fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
+        let memory = MemoryState::of(self.store.memory_bytes());
+        let options = (self.store.reads.get() > 0, self.check);
+        let place = (&self.machine, &memory);
+        let mut run = PhasedRun::new(place, scheme, &self.store.workload(), seed, options)?;
+        let mut figures = Measurement::new();
+        self.fill(&mut run, &mut figures)?;
+        let thinned_out = run.run_until("page-reads-warm-up")?;
+        if let Some(knobs) = self.khugepaged {
+            run.simulation.reset_counts();
+            promote(run.simulation.system_mut(), knobs)?;
+            let cycles = system_cycles(&self.machine, run.simulation.system());
+            figures.insert("promoting_operating_system_cycles".into(), cycles as f64);
+        }
+        for name in ["live_keys", "requested_bytes", "touched_bytes"] {
+            figures.insert(name.into(), thinned_out.figures[name] as f64);
+        }
+        let memory = counters(run.simulation.system());
+        for name in ["mapped_bytes", "reserved_bytes", "page_table_bytes"] {
+            figures.insert(name.into(), counter(&memory, name));
+        }
+        self.count_reads(&mut run, &mut figures)?;
+        self.time_reads(&mut run, &mut figures)?;
+        Ok(figures)
+    }
+
+    fn fill(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        let filled = run.run_until("deletions")?;
+        let system = run.simulation.system();
+        for (name, value) in [
+            ("first_touches", filled.figures["first_touches"]),
+            ("filling_shootdown_batches", system.work().shootdown_batches),
+            ("filling_operating_system_cycles", system_cycles(&self.machine, system)),
+        ] {
+            figures.insert(name.into(), value as f64);
+        }
+        Ok(())
+    }
+
+    fn count_reads(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        run.run_until("page-reads")?;
+        run.simulation.reset_counts();
+        run.run_until("reads-warm-up")?;
+        let counters = counters(run.simulation.system());
+        for (name, source) in [
+            ("l2_tlb_misses", "l2_tlb_misses"),
+            ("walks", "walks"),
+            ("bitmap_reads", "bitmap_misses"),
+        ] {
+            figures.insert(name.into(), counter(&counters, source));
+        }
+        figures.insert("reads".into(), self.store.page_reads.get() as f64);
+        Ok(())
+    }
+
+    fn time_reads(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
+        if self.store.reads.get() == 0 {
+            return Ok(());
+        }
+        run.simulation.start_clock()?;
+        run.run_until("reads")?;
+        run.simulation.reset_counts();
+        let before = run.simulation.instructions();
+        run.next_phase()?;
+        let reads = self.store.reads.get() as f64;
+        let instructions = (run.simulation.instructions() - before) as f64;
+        let cycles = run.simulation.cycles().expect("the clock runs") as f64 / reads;
+        let system_cycles = system_cycles(&self.machine, run.simulation.system()) as f64;
+        for (name, value) in [
+            ("instructions_per_request", instructions / reads),
+            ("cycles_per_request", cycles),
+            ("operating_system_cycles_per_request", system_cycles / reads),
+            ("requests_per_second", self.machine.core.frequency_ghz * 1e9 / cycles),
+        ] {
+            figures.insert(name.into(), value);
+        }
+        Ok(())
     }
 }

@@ -12,8 +12,6 @@ use perforate_types::{
     AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
 };
 
-use crate::kind::case_study::Random;
-
 /// Seed of workload and memory, whatever the seed of the faulty frames is.
 const SEED: u64 = 1;
 /// What the host has besides the guest's memory, for its tables and for pages that escaped. So
@@ -197,4 +195,19 @@ pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec
         chosen.insert(frames.start + random.below(all));
     }
     Ok(chosen.into_iter().collect())
+}
+
+/// Evenly distributed numbers from a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    /// A whole number below `bound`.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let fraction = ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+        (fraction * bound as f64) as u64
+    }
 }

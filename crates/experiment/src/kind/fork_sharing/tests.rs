@@ -1,6 +1,8 @@
 //! A small heap: what must hold exactly does, and closed forms agree within sampling error. Every
 //! translation is compared with the oracle.
 
+use perforate_trace::ForkCase;
+
 use super::*;
 
 const REGIONS: u64 = 32;
@@ -14,72 +16,75 @@ const PERFORATED: Contender = ("perforated", None);
 /// first place either.
 const DEMOTING: Contender = ("perforated", Some("max-hole-share=25%,demote-above=25%"));
 
-fn run(case: Case, changes: u64, reads: u64, contender: Contender, seed: u64) -> Figures {
-    let machine = Machine::load(Machine::DEFAULT).unwrap();
+fn run(case: &str, changes: u64, reads: u64, contender: Contender, seed: u64) -> Measurement {
     let (name, perforation) = contender;
-    let perforation = perforation.map(|text| text.parse().unwrap());
-    let setup = Setup {
-        machine: &machine,
-        case,
-        regions: REGIONS,
-        changes,
-        reads,
-        perforation: perforation.as_ref(),
-        check: true,
-    };
+    // A little more than the share, as it is rounded to pages.
+    let written = format!("{}%", changes as f64 * 100.0 / PAGES as f64);
+    let reads = reads.to_string();
+    let mut texts = vec![
+        ("fork.heap", "64M"),
+        ("fork.case", case),
+        ("fork.written", &*written),
+        ("fork.reads", &*reads),
+        ("check", "true"),
+    ];
+    texts.extend(perforation.map(|options| ("perforation", options)));
+    let setup = Setup::read(&settings(&texts)).unwrap();
+    assert_eq!((setup.fork.regions(), setup.fork.changes()), (REGIONS, changes));
     study::run(&setup, Scheme::find(name).unwrap(), seed)
-        .unwrap_or_else(|error| panic!("{name}, {case:?}, {changes} changes, seed {seed}: {error}"))
+        .unwrap_or_else(|error| panic!("{name}, {case}, {changes} changes, seed {seed}: {error}"))
 }
 
-fn small(case: Case, changes: u64, contender: Contender) -> Figures {
+fn small(case: &str, changes: u64, contender: Contender) -> Measurement {
     run(case, changes, 2000, contender, 1)
 }
 
 /// Large pages take one entry each to fork, 4KB pages 512, in each of the two tables.
 #[test]
 fn fork_costs_an_entry_a_page() {
-    let work = |contender| small(Case::ParentWrites, 1, contender).fork.work;
+    let figures = |contender| small("a", 1, contender);
     for (contender, entries) in [(BASE, PAGES), (THP, REGIONS), (PERFORATED, REGIONS)] {
-        let work = work(contender);
-        assert_eq!((work.pages_mapped, work.pages_protected), (entries, entries));
-        assert_eq!((work.frames_copied, work.large_pages_split), (0, 0));
+        let figures = figures(contender);
+        assert_eq!(figures["fork_entries_added_and_protected"], (2 * entries) as f64);
+        let changed = (figures["fork_frames_copied"], figures["fork_large_pages_split"]);
+        assert_eq!(changed, (0.0, 0.0));
     }
     // A root, a level-3 and a level-2 node, with its shadow where there is one.
-    assert_eq!(work(BASE).frames_zeroed_tables, 3 + REGIONS);
-    assert_eq!(work(THP).frames_zeroed_tables, 3);
-    assert_eq!(work(PERFORATED).frames_zeroed_tables, 4);
+    let nodes = |contender| figures(contender)["fork_table_frames_cleared"];
+    assert_eq!(nodes(BASE), (3 + REGIONS) as f64);
+    assert_eq!((nodes(THP), nodes(PERFORATED)), (3.0, 4.0));
 }
 
 #[test]
 fn a_write_copies_its_page_and_only_thp_splits() {
-    for case in [Case::ParentWrites, Case::ChildWrites] {
+    let all = (2 * REGIONS) as f64;
+    for case in ["a", "b"] {
         for changes in [1, 20, 500, 4000] {
             let [base, thp, perforated] =
                 [BASE, THP, PERFORATED].map(|contender| small(case, changes, contender));
+            let changed = base["pages_changed"];
             for figures in [&base, &thp, &perforated] {
-                let work = figures.changes.work;
-                assert_eq!(work.frames_copied, figures.pages_changed, "{case:?} {changes}");
-                assert_eq!(work.faults_copy_on_write, figures.pages_changed);
-                assert_eq!(work.shootdown_batches, figures.pages_changed);
-                assert_eq!(figures.pages_changed, base.pages_changed);
+                assert_eq!(figures["pages_changed"], changed);
+                assert_eq!(figures["changes_frames_copied"], changed, "{case} {changes}");
+                assert_eq!(figures["changes_shootdown_batches"], changed);
             }
-            let regions = thp.regions_changed;
-            assert_eq!(thp.changes.work.large_pages_split, regions);
-            assert_eq!(thp.shared.large_pages, 2 * REGIONS - regions);
-            assert_eq!(thp.shared.base_pages, regions * REGION_PAGES);
-            assert_eq!(perforated.changes.work.large_pages_split, 0);
-            assert_eq!(perforated.changes.work.subpages_punched, perforated.pages_changed);
-            assert_eq!(perforated.shared.holes, perforated.pages_changed);
-            assert_eq!(perforated.shared.perforated_pages, regions);
-            assert_eq!(perforated.shared.large_pages, 2 * REGIONS - regions);
-            assert_eq!(perforated.shared.base_pages, 0);
+            let regions = thp["regions_changed"];
+            assert_eq!(thp["changes_large_pages_split"], regions);
+            assert_eq!(thp["shared_large_pages"], all - regions);
+            assert_eq!(thp["shared_base_pages"], regions * REGION_PAGES as f64);
+            assert_eq!(perforated["changes_large_pages_split"], 0.0);
+            assert_eq!(perforated["changes_subpages_punched"], changed);
+            assert_eq!(perforated["shared_holes"], changed);
+            assert_eq!(perforated["shared_perforated_pages"], regions);
+            assert_eq!(perforated["shared_large_pages"], all - regions);
+            assert_eq!(perforated["shared_base_pages"], 0.0);
             // Beyond the heap there are copies and tables, and nothing else.
             for figures in [base, thp, perforated] {
-                let shared = figures.shared;
-                let copies_bytes = figures.pages_changed * 4096;
-                assert_eq!(shared.beyond_heap_bytes, shared.table_bytes + copies_bytes);
+                let tables = figures["shared_page_table_bytes"];
+                assert_eq!(figures["shared_beyond_heap_bytes"], tables + changed * 4096.0);
                 // The writer's copies took the place of what went with the child.
-                assert_eq!(figures.alone.beyond_heap_bytes, figures.alone.table_bytes);
+                let alone = figures["alone_beyond_heap_bytes"];
+                assert_eq!(alone, figures["alone_page_table_bytes"]);
             }
         }
     }
@@ -87,20 +92,20 @@ fn a_write_copies_its_page_and_only_thp_splits() {
 
 #[test]
 fn khugepaged_copies_regions_or_patches_pages() {
-    let changes = 500;
     let [base, thp, perforated] =
-        [BASE, THP, PERFORATED].map(|contender| small(Case::ParentWrites, changes, contender));
-    assert_eq!(base.khugepaged.work, Default::default());
-    let work = thp.khugepaged.work;
-    assert_eq!(work.frames_migrated, thp.regions_changed * REGION_PAGES);
-    assert_eq!((work.frames_copied, work.subpages_patched), (0, 0));
-    let work = perforated.khugepaged.work;
-    assert_eq!(work.subpages_patched, perforated.pages_changed);
-    assert_eq!((work.frames_copied, work.frames_migrated), (perforated.pages_changed, 0));
+        [BASE, THP, PERFORATED].map(|contender| small("a", 500, contender));
+    assert_eq!(base["khugepaged_os_cycles"], 0.0);
+    let migrated = thp["regions_changed"] * REGION_PAGES as f64;
+    assert_eq!(thp["khugepaged_frames_migrated"], migrated);
+    assert_eq!(thp["khugepaged_frames_copied"] + thp["khugepaged_subpages_patched"], 0.0);
+    let changed = perforated["pages_changed"];
+    assert_eq!(perforated["khugepaged_subpages_patched"], changed);
+    assert_eq!(perforated["khugepaged_frames_copied"], changed);
+    assert_eq!(perforated["khugepaged_frames_migrated"], 0.0);
     for figures in [thp, perforated] {
-        assert_eq!(figures.mended.large_pages, REGIONS);
-        assert_eq!(figures.mended.perforated_pages + figures.mended.base_pages, 0);
-        assert_eq!(figures.parent_mended.walks_per_1000, 0.0);
+        assert_eq!(figures["mended_large_pages"], REGIONS as f64);
+        assert_eq!(figures["mended_perforated_pages"] + figures["mended_base_pages"], 0.0);
+        assert_eq!(figures["mended_parent_walks_per_1000_reads"], 0.0);
     }
 }
 
@@ -108,10 +113,10 @@ fn khugepaged_copies_regions_or_patches_pages() {
 #[test]
 fn the_childs_writes_leave_the_parent_whole() {
     for contender in [THP, PERFORATED, DEMOTING] {
-        let figures = small(Case::ChildWrites, 500, contender);
-        assert_eq!(figures.alone.large_pages, REGIONS);
-        assert_eq!(figures.alone.perforated_pages + figures.alone.base_pages, 0);
-        assert_eq!(figures.parent.misses_per_1000, 0.0);
+        let figures = small("b", 500, contender);
+        assert_eq!(figures["alone_large_pages"], REGIONS as f64);
+        assert_eq!(figures["alone_perforated_pages"] + figures["alone_base_pages"], 0.0);
+        assert_eq!(figures["shared_parent_l2_misses_per_1000_reads"], 0.0);
     }
 }
 
@@ -119,18 +124,17 @@ fn the_childs_writes_leave_the_parent_whole() {
 #[test]
 fn permissions_of_a_part_copy_nothing() {
     for changes in [1, 500] {
-        let [thp, perforated] =
-            [THP, PERFORATED].map(|contender| small(Case::ChildProtects, changes, contender));
+        let [thp, perforated] = [THP, PERFORATED].map(|contender| small("c", changes, contender));
         for figures in [&thp, &perforated] {
-            assert_eq!(figures.changes.work.frames_copied, 0);
-            let shared = figures.shared;
-            assert_eq!(shared.beyond_heap_bytes, shared.table_bytes);
-            assert_eq!(figures.alone.large_pages, REGIONS);
+            assert_eq!(figures["changes_frames_copied"], 0.0);
+            let tables = figures["shared_page_table_bytes"];
+            assert_eq!(figures["shared_beyond_heap_bytes"], tables);
+            assert_eq!(figures["alone_large_pages"], REGIONS as f64);
         }
-        assert_eq!(thp.changes.work.large_pages_split, thp.regions_changed);
-        assert_eq!(perforated.changes.work.large_pages_split, 0);
-        assert_eq!(perforated.shared.holes, perforated.pages_changed);
-        assert_eq!(perforated.shared.perforated_pages, perforated.regions_changed);
+        assert_eq!(thp["changes_large_pages_split"], thp["regions_changed"]);
+        assert_eq!(perforated["changes_large_pages_split"], 0.0);
+        assert_eq!(perforated["shared_holes"], perforated["pages_changed"]);
+        assert_eq!(perforated["shared_perforated_pages"], perforated["regions_changed"]);
     }
 }
 
@@ -139,16 +143,18 @@ fn permissions_of_a_part_copy_nothing() {
 fn pages_that_are_too_holey_are_given_up() {
     let changes = PAGES * 4 / 10;
     let expected = expected::regions_above(REGIONS, changes, REGION_PAGES / 4);
-    let figures = small(Case::ParentWrites, changes, DEMOTING);
-    let given_up = figures.changes.work.large_pages_split as f64;
+    let figures = small("a", changes, DEMOTING);
+    let given_up = figures["changes_large_pages_split"];
     assert!((given_up - expected).abs() <= 1.0, "{given_up} of {expected}");
-    assert_eq!(figures.changes.work.frames_copied, figures.pages_changed);
-    assert!(figures.changes.work.subpages_punched < figures.pages_changed);
-    assert_eq!(figures.mended.large_pages, REGIONS);
+    assert_eq!(figures["changes_frames_copied"], figures["pages_changed"]);
+    assert!(figures["changes_subpages_punched"] < figures["pages_changed"]);
+    assert_eq!(figures["mended_large_pages"], REGIONS as f64);
     // Where a quarter is not reached, it is as if there were no limit.
     let [limited, unlimited] =
-        [DEMOTING, PERFORATED].map(|contender| small(Case::ParentWrites, PAGES / 10, contender));
-    assert_eq!(limited.changes, unlimited.changes);
+        [DEMOTING, PERFORATED].map(|contender| small("a", PAGES / 10, contender));
+    for (name, value) in limited.iter().filter(|(name, _)| name.starts_with("changes_")) {
+        assert_eq!(unlimited[name], *value, "{name}");
+    }
 }
 
 /// Means over seeds against closed forms. The spread of places hit is below the square root of
@@ -157,15 +163,13 @@ fn pages_that_are_too_holey_are_given_up() {
 fn places_hit_agree_with_the_closed_forms() {
     const SEEDS: u64 = 20;
     for changes in [20, 50, 500] {
-        let figures: Vec<Figures> =
-            (1..=SEEDS).map(|seed| run(Case::ParentWrites, changes, 1, THP, seed)).collect();
-        let mean = |figure: fn(&Figures) -> u64| {
-            figures.iter().map(|figures| figure(figures) as f64).sum::<f64>() / SEEDS as f64
-        };
-        for (got, places) in [
-            (mean(|figures| figures.changes.work.frames_copied), PAGES),
-            (mean(|figures| figures.changes.work.large_pages_split), REGIONS),
-        ] {
+        let figures: Vec<Measurement> =
+            (1..=SEEDS).map(|seed| run("a", changes, 1, THP, seed)).collect();
+        let mean =
+            |name: &str| figures.iter().map(|figures| figures[name]).sum::<f64>() / SEEDS as f64;
+        for (got, places) in
+            [(mean("changes_frames_copied"), PAGES), (mean("changes_large_pages_split"), REGIONS)]
+        {
             let expected = places_hit(places as f64, changes as f64);
             let tolerance = 1.5 * (expected / SEEDS as f64).sqrt();
             assert!((got - expected).abs() < tolerance, "{changes}: {got}, not {expected}");
@@ -178,13 +182,13 @@ fn walks_agree_with_the_closed_form() {
     const READS: u64 = 40_000;
     let entries = Machine::load(Machine::DEFAULT).unwrap().tlb.l2.entries as u64;
     for (contender, changes) in [(BASE, 1), (THP, 1), (THP, 20), (THP, 500)] {
-        let figures = run(Case::ParentWrites, changes, READS, contender, 3);
+        let figures = run("a", changes, READS, contender, 3);
         let split = match contender {
-            BASE => REGIONS,
-            _ => figures.regions_changed,
+            BASE => REGIONS as f64,
+            _ => figures["regions_changed"],
         };
-        let expected = expected::walks_per_1000(REGIONS, split as f64, entries);
-        let got = figures.parent_alone.walks_per_1000;
+        let expected = expected::walks_per_1000(REGIONS, split, entries);
+        let got = figures["alone_parent_walks_per_1000_reads"];
         // Three standard deviations of a share, and the first level's 64 pages of 4KB besides.
         let share = expected / 1000.0;
         let sampling = 3000.0 * (share * (1.0 - share) / READS as f64).sqrt();
@@ -213,7 +217,8 @@ fn settings(texts: &[(&str, &str)]) -> Settings {
 
 #[test]
 fn figures_have_names_and_do_not_depend_on_company() {
-    let texts = [("heap", "16M"), ("written", "1%"), ("reads", "1000"), ("case", "b")];
+    let texts =
+        [("fork.heap", "16M"), ("fork.written", "1%"), ("fork.reads", "1000"), ("fork.case", "b")];
     let settings = settings(&texts);
     let both = ["thp".to_string(), "perforated".to_string()];
     let measure =
@@ -234,21 +239,21 @@ fn figures_have_names_and_do_not_depend_on_company() {
 
 #[test]
 fn settings_are_read() {
-    let read = |texts: &[(&str, &str)]| Choice::read(&settings(texts));
-    let choice = read(&[("heap", "64M"), ("written", "2.5%"), ("case", "c")]).unwrap();
-    assert_eq!((choice.regions, choice.changes()), (32, 410));
-    assert_eq!(choice.case, Case::ChildProtects);
-    assert_eq!(read(&[("heap", "2M"), ("written", "0.01%")]).unwrap().changes(), 1);
+    let read = |texts: &[(&str, &str)]| Setup::read(&settings(texts)).unwrap().fork;
+    let texts = [("fork.heap", "64M"), ("fork.written", "2.5%"), ("fork.case", "c")];
+    let fork = read(&texts);
+    assert_eq!((fork.regions(), fork.changes()), (32, 410));
+    assert_eq!(fork.case, ForkCase::ChildProtects);
+    assert_eq!(read(&[("fork.heap", "2M"), ("fork.written", "0.01%")]).changes(), 1);
     for (key, text, word) in [
-        ("heap", "3M", "steps of 2M"),
-        ("heap", "128G", "2M to 64G"),
-        ("written", "0%", "more than 0%"),
-        ("written", "101%", "to 100%"),
-        ("written", "NaN%", "written"),
-        ("written", "5", "expected a share"),
-        ("case", "d", "expected a, b or c"),
-        ("reads", "0", "at least 1"),
-        ("reads", "x", "whole number"),
+        ("fork.heap", "1M", "heap: is 2M to 64G"),
+        ("fork.heap", "128G", "2M to 64G"),
+        ("fork.written", "101%", "to 100%"),
+        ("fork.written", "5", "expected a share"),
+        ("fork.writen", "5%", "did you mean written?"),
+        ("fork.case", "d", "expected a, b or c"),
+        ("fork.reads", "0", "at least 1"),
+        ("fork.reads", "x", "whole number"),
         ("check", "perhaps", "check"),
         ("perforation", "nonsense", "nonsense"),
         ("machine", "abacus", "abacus"),

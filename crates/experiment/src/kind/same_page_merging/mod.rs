@@ -10,36 +10,30 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{ConfigError, Count, Key, Share, Size, keys};
+use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryOptions, Scheme};
+use perforate_sim::{Machine, MemoryOptions, Scheme, SimError};
+use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, heap_regions};
-use super::settings::wrong;
+use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::settings::{changed, wrong};
 use super::{Kind, Measurement, Settings, each};
 use study::Study;
-
-type Reads<const LEAST: u64> = Count<LEAST, 1_000_000_000>;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct MergingSettings {
-    /// Memory of each process, whole 2MB pages; the paper: 2580M.
-    heap: Size,
+    /// Options of the workload readers; heap is 2580M where nothing is said: the paper's machines have
+    /// 5.16 GB together.
+    readers: Option<Changes<ReadersOptions>>,
     /// Physical memory.
     memory: Size,
     /// Contents of the pages, without distinct and seed.
     contents: ContentDistribution,
     /// Pages that have each content of the pool, on average.
     takers: Count<1, 1_000_000>,
-    /// Reads that are counted, of each pattern, before and after.
-    reads: Reads<1>,
-    /// Reads before each of these.
-    warmup: Reads<0>,
-    /// Reads of one process before the other runs.
-    slice: Reads<1>,
     /// Time the reads.
     timing: bool,
     /// Machine, by name or file.
@@ -51,13 +45,10 @@ struct MergingSettings {
 impl Default for MergingSettings {
     fn default() -> Self {
         Self {
-            heap: Size(2580 << 20),
+            readers: None,
             memory: Size(8 << 30),
             contents: CONTENTS,
             takers: Count::new(2),
-            reads: Count::new(500_000),
-            warmup: Count::new(200_000),
-            slice: Count::new(10_000),
             timing: true,
             machine: Machine::DEFAULT.into(),
             check: false,
@@ -87,14 +78,11 @@ impl Kind for SamePageMerging {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         Scheme::find(subject).map_err(|error| error.to_string())?;
-        let own: MergingSettings = settings.read()?;
-        settings.machine(&own.machine)?;
-        own.study(1).map(|_| ())
+        Study::read(settings, 1).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        let own = settings.read::<MergingSettings>();
-        own.and_then(|own| own.study(0)).map_or(0.0, |study| study.cost())
+        Study::read(settings, 0).map_or(0.0, |study| study.cost())
     }
 
     fn measure(
@@ -104,40 +92,41 @@ impl Kind for SamePageMerging {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let own: MergingSettings = settings.read()?;
-        let (study, machine) = (own.study(seed)?, settings.machine(&own.machine)?);
+        let study = Study::read(settings, seed)?;
         each(subjects, progress, |subject, progress| {
-            let measured =
-                Scheme::find(subject).and_then(|scheme| study.run(&machine, scheme, progress));
+            let measured = Scheme::find(subject)
+                .map_err(SimError::from)
+                .and_then(|scheme| study.run(scheme, progress));
             measured.map_err(|error| error.to_string())
         })
     }
 }
 
-impl MergingSettings {
-    fn study(&self, seed: u64) -> Result<Study, String> {
-        let heap_regions = heap_regions(self.heap, (2 << 20, 64 << 30))?;
-        let memory = Some(self.memory);
-        let memory = MemoryOptions { memory, ..MemoryOptions::default() }.resolve();
-        Ok(Study {
-            heap_regions,
-            memory: memory.map_err(|error| error.to_string())?,
-            contents: contents(self.contents, heap_regions, self.takers.get(), seed)?,
-            reads: self.reads.get(),
-            warmup: self.warmup.get(),
-            slice: self.slice.get(),
-            timed: self.timing,
-            check: self.check,
+impl Study {
+    fn read(settings: &Settings, seed: u64) -> Result<Self, String> {
+        let own: MergingSettings = settings.read()?;
+        let readers =
+            ReadersOptions { heap: BoundedSize::new(HEAP_BYTES), ..ReadersOptions::default() };
+        let readers = changed(own.readers, readers, "readers")?;
+        let memory = MemoryOptions { memory: Some(own.memory), ..MemoryOptions::default() };
+        let pages = readers.processes.get() * readers.pages();
+        Ok(Self {
+            machine: settings.machine(&own.machine)?,
+            memory: memory.resolve().map_err(|error| error.to_string())?,
+            contents: contents(own.contents, pages, own.takers.get(), seed)?,
+            readers,
+            timed: own.timing,
+            check: own.check,
             seed,
         })
     }
 }
 
-/// The distribution, with a pool of which each content has so many takers among the pages of both
+/// The distribution, with a pool of which each content has so many takers among the pages of all
 /// heaps.
 fn contents(
     draft: ContentDistribution,
-    heap_regions: u64,
+    pages: u64,
     takers: u64,
     seed: u64,
 ) -> Result<ContentDistribution, String> {
@@ -146,10 +135,9 @@ fn contents(
         let problem = "the pool follows from takers and the seed from the run";
         return Err(of_contents(ConfigError::new(problem)));
     }
-    let pages = (2 * heap_regions * 512) as f64;
     let distinct = match draft.duplicate {
         Share::NONE => 0,
-        share => ((share.value() * pages) as u64 / takers).max(1),
+        share => ((share.value() * pages as f64) as u64 / takers).max(1),
     };
     let contents = ContentDistribution { distinct, seed, ..draft };
     contents.check().map(|()| contents).map_err(of_contents)

@@ -9,11 +9,11 @@ fn settings(texts: &[(&str, &str)]) -> Settings {
 /// Two heaps of 64MB, read a little, checked.
 fn small(more: &[(&str, &str)]) -> Settings {
     let mut all = settings(&[
-        ("heap", "64M"),
+        ("readers.heap", "64M"),
         ("memory", "512M"),
-        ("reads", "20k"),
-        ("warmup", "5k"),
-        ("slice", "1k"),
+        ("readers.reads", "20k"),
+        ("readers.warmup", "5k"),
+        ("readers.slice", "1k"),
         ("check", "true"),
     ]);
     all.0.extend(settings(more).0);
@@ -86,11 +86,11 @@ fn the_same_alone_and_together() {
 /// 16 % of 2,641,920 pages, two takers of each content.
 #[test]
 fn the_pool_follows_from_the_takers() {
-    let study = MergingSettings::default().study(7).unwrap();
+    let study = Study::read(&Settings::default(), 7).unwrap();
     assert_eq!(study.contents.distinct, 2 * 1290 * 512 * 16 / 100 / 2);
     assert_eq!((study.contents.seed, study.contents.run), (7, 16));
     let zeros = perforate_config::read("zero=5%").unwrap();
-    let none = contents(zeros, 1, 2, 1).unwrap();
+    let none = contents(zeros, 512, 2, 1).unwrap();
     assert_eq!((none.distinct, none.duplicate), (0, Share::NONE));
 }
 
@@ -98,14 +98,14 @@ fn the_pool_follows_from_the_takers() {
 fn settings_are_checked() {
     assert_eq!(SamePageMerging.check(&Settings::default(), "perforated"), Ok(()));
     for (texts, subject, word) in [
-        ([("heap", "3M")], "thp", "heap"),
+        ([("readers.heap", "1M")], "thp", "heap"),
         ([("takers", "0")], "thp", "at least 1"),
         ([("contents", "zero=200%")], "thp", "contents"),
         ([("contents", "zero=2%,distinct=5")], "thp", "takers"),
         ([("timing", "some")], "thp", "timing"),
         ([("machine", "none")], "thp", "none"),
-        ([("slice", "0")], "thp", "slice"),
-        ([("reads", "5")], "2m", "2m"),
+        ([("readers.slice", "0")], "thp", "slice"),
+        ([("readers.reads", "5")], "2m", "2m"),
     ] {
         let problem = SamePageMerging.check(&settings(&texts), subject).unwrap_err();
         assert!(problem.contains(word) && !problem.contains('\n'), "{problem}");

@@ -9,32 +9,31 @@ mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Count, Key, Share, Size, keys};
+use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::Machine;
+use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, REGION_PAGES, heap_regions};
-use super::settings::wrong;
+use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::settings::{changed, wrong};
 use super::{Kind, Measurement, Settings, each};
-use study::{Figures, Setup, composition};
+use study::{Figures, composition};
 
-const HEAP_BYTES: (u64, u64) = (64 << 20, 64 << 30);
-
+/// Pages of 64M: segments are not made for less.
+const LEAST_PAGES: u64 = 64 << 20 >> 12;
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct SharingSettings {
-    /// Memory that the program of each machine uses, whole 2MB pages from 64M to 64G; the default is
-    /// that of P §III.A.
-    heap: Size,
+    /// Options of the workload readers, a single one; where nothing is said heap is 2580M, as in
+    /// P §III.A, touch is yes, and reads and warmup are 1M.
+    readers: Option<Changes<ReadersOptions>>,
     /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
     /// that draw from it: a content has two takers on average.
     contents: ContentDistribution,
     /// Scheme of both guests.
     guest: String,
-    /// Reads counted of the first machine's program, as many before them warm up.
-    reads: Count<1, 1_000_000_000>,
     /// A machine's name or file.
     machine: String,
     /// Compare every translation with the oracle.
@@ -44,10 +43,9 @@ struct SharingSettings {
 impl Default for SharingSettings {
     fn default() -> Self {
         Self {
-            heap: Size(2580 << 20),
+            readers: None,
             contents: CONTENTS,
             guest: "thp".into(),
-            reads: Count::new(1_000_000),
             machine: Machine::DEFAULT.into(),
             check: false,
         }
@@ -75,13 +73,13 @@ impl Kind for VmPageSharing {
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Choice::read(settings)?.check_host(subject)
+        Setup::read(settings)?.check_host(subject)
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
         // Two patterns, before and after, each with a warm-up; pages are written and scanned.
-        Choice::read(settings).map_or(0.0, |choice| {
-            choice.reads as f64 * 8.0 + (choice.regions * REGION_PAGES) as f64 * 10.0
+        Setup::read(settings).map_or(0.0, |setup| {
+            setup.readers.reads.get() as f64 * 8.0 + setup.readers.pages() as f64 * 10.0
         })
     }
 
@@ -92,34 +90,45 @@ impl Kind for VmPageSharing {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let choice = Choice::read(settings)?;
+        let setup = Setup::read(settings)?;
         each(subjects, progress, |host, _| {
-            let figures = study::run(&choice.setup(), host, seed);
+            let figures = study::run(&setup, host, seed);
             figures.map(|figures| named(&figures)).map_err(|error| format!("{host}: {error}"))
         })
     }
 }
 
-/// The settings, read.
-struct Choice {
+/// The settings, read: what all runs have in common.
+struct Setup {
     machine: Machine,
+    /// Scheme of both guests.
     guest: String,
-    regions: u64,
-    reads: u64,
+    /// The program of each machine.
+    readers: ReadersOptions,
     contents: ContentDistribution,
     check: bool,
 }
 
-impl Choice {
+impl Setup {
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: SharingSettings = settings.read()?;
-        let regions = heap_regions(own.heap, HEAP_BYTES)?;
+        let readers = ReadersOptions {
+            heap: BoundedSize::new(HEAP_BYTES),
+            processes: Count::new(1),
+            touch: true,
+            reads: Count::new(1_000_000),
+            warmup: Count::new(1_000_000),
+            ..ReadersOptions::default()
+        };
+        let readers = changed(own.readers, readers, "readers")?;
+        if readers.processes.get() != 1 || readers.pages() < LEAST_PAGES {
+            return Err("each machine runs one reader with a heap of 64M or more".into());
+        }
         Ok(Self {
             machine: settings.machine(&own.machine)?,
             guest: own.guest,
-            regions,
-            reads: own.reads.get(),
-            contents: contents(own.contents, regions)?,
+            readers,
+            contents: contents(own.contents, readers.pages())?,
             check: own.check,
         })
     }
@@ -138,22 +147,11 @@ impl Choice {
         }
         Ok(())
     }
-
-    fn setup(&self) -> Setup<'_> {
-        Setup {
-            machine: &self.machine,
-            guest: &self.guest,
-            regions: self.regions,
-            reads: self.reads,
-            check: self.check,
-            contents: self.contents,
-        }
-    }
 }
 
-/// What pages hold, for heaps of so many regions in each machine.
-fn contents(given: ContentDistribution, regions: u64) -> Result<ContentDistribution, String> {
-    let pages = (2 * regions * REGION_PAGES) as f64;
+/// What pages hold, for heaps of so many pages in each machine.
+fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistribution, String> {
+    let pages = (2 * heap_pages) as f64;
     let distinct = match given.duplicate {
         Share::NONE => given.distinct,
         _ if given.distinct > 0 => given.distinct,

@@ -2,33 +2,19 @@
 
 use perforate_config::Count;
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, KsmConfig, OsError};
-use perforate_sim::{Composition, Machine, MemoryState, SimError, System, SystemOptions};
+use perforate_sim::{Composition, MemoryState, PhasedRun, SimError, System};
 use perforate_types::{
-    AccessKind, Counters, ProgramEvent, SpaceId, TableOperation, Truth, Update, VirtualAddress,
-    VirtualPage,
+    AccessKind, Chunk, Counters, ProgramEvent, SpaceId, TableOperation, Truth, Update, VirtualPage,
 };
 
+use super::Setup;
 use super::expected::saved_pages;
-use crate::kind::case_study::{PAGE_BYTES, REGION_PAGES, Random, map_populated};
+use crate::kind::case_study::{PAGE_BYTES, counter, counters};
 
-const HEAP_START: u64 = 0x7f00_0000_0000;
 /// Guest memory besides the heap: tables, and what is left over. Whole large pages.
 const GUEST_EXTRA_MB: u64 = 64;
 /// The same of the host, for both machines.
 const HOST_EXTRA_MB: u64 = 512;
-
-/// What all runs have in common.
-pub struct Setup<'a> {
-    pub machine: &'a Machine,
-    /// Scheme of both guests.
-    pub guest: &'a str,
-    /// 2MB regions that each machine's program uses.
-    pub regions: u64,
-    /// Reads counted; as many before them warm the TLBs up.
-    pub reads: u64,
-    pub check: bool,
-    pub contents: ContentDistribution,
-}
 
 /// Figures of one host with one seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,58 +35,31 @@ pub struct Figures {
     pub skewed: [f64; 2],
 }
 
-/// Which pages are read.
-#[derive(Clone, Copy)]
-enum Pattern {
-    Uniform,
-    Skewed,
-}
-
-impl Pattern {
-    fn next(self, pages: u64, random: &mut Random) -> u64 {
-        match self {
-            Self::Uniform => random.below(pages),
-            Self::Skewed => {
-                let rank = (pages as f64).powf(random.fraction()) as u64 % pages;
-                // A prime that does not divide the number of pages takes each rank elsewhere.
-                rank * 2_654_435_761 % pages
-            }
-        }
-    }
-}
-
 /// Runs both machines over a host of this scheme.
 ///
 /// # Errors
 /// Out of memory, or a disagreement with the oracle.
-pub fn run(setup: &Setup<'_>, host: &str, seed: u64) -> Result<Figures, SimError> {
-    let mut system = start(setup, host, seed)?;
-    let misses = |system: &mut System| -> Result<[f64; 2], SimError> {
-        Ok([
-            walks_per_1000(setup, system, Pattern::Uniform, seed)?,
-            walks_per_1000(setup, system, Pattern::Skewed, seed)?,
-        ])
-    };
-    let before = host_counters(&system);
-    let misses_before = misses(&mut system)?;
-    merge(&mut system)?;
-    let after = host_counters(&system);
-    let misses_after = misses(&mut system)?;
-    let get = |counters: &Counters, name: &str| counters.get(name).expect("a counter");
-    let change = |name: &str| get(&after, name) - get(&before, name);
-    let pages = host_kernel(&system).mapped_bytes() / PAGE_BYTES;
+pub fn run(setup: &Setup, host: &str, seed: u64) -> Result<Figures, SimError> {
+    let mut run = start(setup, host, seed)?;
+    let before = host_counters(run.simulation.system());
+    let walks_before = walks_per_1000(setup, &mut run)?;
+    merge(run.simulation.system_mut())?;
+    let after = host_counters(run.simulation.system());
+    let walks_after = walks_per_1000(setup, &mut run)?;
+    let change = |name: &str| counter(&after, name) - counter(&before, name);
+    let pages = host_kernel(run.simulation.system()).mapped_bytes() / PAGE_BYTES;
     let tables = change("page_table_bytes") / PAGE_BYTES as f64;
     Ok(Figures {
         pages: pages as f64,
         saved: change("free_bytes") / PAGE_BYTES as f64 + tables,
         tables,
         closed: saved_pages(&setup.contents, pages),
-        large: get(&before, "large_pages"),
+        large: counter(&before, "large_pages"),
         // Where all memory is in segments, the scanner finds no page and counts nothing.
         split: after.get("ksm_large_pages_split").unwrap_or(0.0),
         punched: change("perforated_pages"),
-        uniform: [misses_before[0], misses_after[0]],
-        skewed: [misses_before[1], misses_after[1]],
+        uniform: [walks_before[0], walks_after[0]],
+        skewed: [walks_before[1], walks_after[1]],
     })
 }
 
@@ -114,52 +73,60 @@ fn host_counters(system: &System) -> Counters {
     counters
 }
 
-/// Both machines with their heaps filled.
-pub fn start(setup: &Setup<'_>, host: &str, seed: u64) -> Result<System, SimError> {
-    let guest_mb = setup.regions * 2 + GUEST_EXTRA_MB;
+/// Both machines with their heaps filled, before the first machine's program reads.
+pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
+    let guest_mb = (setup.readers.pages() * PAGE_BYTES >> 20) + GUEST_EXTRA_MB;
     let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
     let memory =
         MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
-    let options = SystemOptions { check: setup.check, implicit_maps: false, counts_only: true };
-    let pair = composition(setup.guest, host)?;
-    let mut system = System::new(setup.machine, pair, &memory, seed, options)?;
+    let pair = composition(&setup.guest, host)?;
+    let place = (&setup.machine, &memory);
+    let mut run =
+        PhasedRun::new(place, pair, &setup.readers.workload(), seed, (false, setup.check))?;
     let contents = ContentDistribution { seed, ..setup.contents };
-    system.change_host(|hypervisor, _| {
+    run.simulation.system_mut().change_host(|hypervisor, _| {
         let kernel = hypervisor.kernel_mut();
         kernel.set_content_distribution(contents)?;
         let pages_to_scan = Count::new(u64::MAX);
         kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
         Ok(())
     })?;
-    let heap = map_populated(HEAP_START, setup.regions * REGION_PAGES * PAGE_BYTES, false);
-    system.event(&heap)?;
-    for page in 0..setup.regions * REGION_PAGES {
-        system.translate(AccessKind::Write, VirtualAddress::new(HEAP_START + page * PAGE_BYTES))?;
-    }
+    run.run_until("uniform-warm-up")?;
     let config = KernelConfig::new(guest_mb << 20);
-    system.change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, (pair.own.policy)(&memory)?)?;
-        second_machine(hypervisor, guest, &heap, updates)
+    let maps = maps(setup, seed)?;
+    run.simulation.system_mut().change_host(|hypervisor, updates| {
+        let guest = Kernel::new(config, (pair.own.policy)(&memory.policies)?)?;
+        second_machine(hypervisor, guest, &maps, updates)
     })?;
-    Ok(system)
+    Ok(run)
+}
+
+/// What the program asks of its operating system before it reads.
+fn maps(setup: &Setup, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
+    let mut source = setup.readers.workload().source(seed, None);
+    let (mut maps, mut chunk) = (Vec::new(), Chunk::default());
+    while source.next_chunk(&mut chunk)? && chunk.phase_start("uniform-warm-up").is_none() {
+        maps.extend(chunk.events.drain(..).map(|(_, event)| event));
+    }
+    Ok(maps)
 }
 
 /// The scheme of both guests over the host's.
 pub fn composition(guest: &str, host: &str) -> Result<Composition, SimError> {
-    Composition::find(&format!("{guest}+{host}"))
+    Ok(Composition::find(&format!("{guest}+{host}"))?)
 }
 
-/// Another virtual machine, whose guest's kernel maps `heap` and touches what it got for it. No
-/// hardware translates for it here.
+/// Another virtual machine, whose guest's kernel maps what its program asks for and touches what it
+/// got for it. No hardware translates for it here.
 fn second_machine(
     hypervisor: &mut Hypervisor,
     mut guest: Kernel,
-    heap: &ProgramEvent,
+    maps: &[ProgramEvent],
     updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let space = hypervisor.add_machine(&guest.memory_slots())?;
     let mut guest_updates = Vec::new();
-    guest.event(heap, &mut guest_updates)?;
+    maps.iter().try_for_each(|map| guest.event(map, &mut guest_updates))?;
     for update in guest_updates {
         let (frame, pages) = match update {
             Update::Truth(Truth::Map { run, frame, .. }) => (frame, run.pages),
@@ -200,27 +167,15 @@ pub fn merge(system: &mut System) -> Result<(), SimError> {
     }
 }
 
-/// Walks per 1000 of the reads that are counted.
-fn walks_per_1000(
-    setup: &Setup<'_>,
-    system: &mut System,
-    pattern: Pattern,
-    seed: u64,
-) -> Result<f64, SimError> {
-    let walks = |system: &System| {
-        let mut counters = Counters::default();
-        system.record(1, &mut counters);
-        counters.get("walks").expect("a counter")
-    };
-    let pages = setup.regions * REGION_PAGES;
-    let mut random = Random(seed);
-    let mut at_start = 0.0;
-    for read in 0..2 * setup.reads {
-        if read == setup.reads {
-            at_start = walks(system);
-        }
-        let page = pattern.next(pages, &mut random);
-        system.translate(AccessKind::Read, VirtualAddress::new(HEAP_START + page * PAGE_BYTES))?;
+/// Walks per 1000 of the counted reads of the round that begins here, in both patterns.
+fn walks_per_1000(setup: &Setup, run: &mut PhasedRun) -> Result<[f64; 2], SimError> {
+    let mut walks = [0.0; 2];
+    for (walks, pattern) in walks.iter_mut().zip(["uniform", "skewed"]) {
+        run.run_until(pattern)?;
+        run.simulation.reset_counts();
+        run.next_phase()?;
+        let count = counter(&counters(run.simulation.system()), "walks");
+        *walks = count / setup.readers.reads.get() as f64 * 1000.0;
     }
-    Ok((walks(system) - at_start) / setup.reads as f64 * 1000.0)
+    Ok(walks)
 }

@@ -6,22 +6,28 @@ use perforate_types::{SpaceId, VirtualPage};
 
 use super::*;
 
-fn setup<'a>(machine: &'a Machine, contents: &str) -> Setup<'a> {
-    let contents = perforate_config::read(contents).unwrap();
-    Setup { machine, guest: "thp", regions: 40, reads: 5_000, check: true, contents }
+/// Heaps of 80MB, 5000 reads, checked.
+fn setup(contents: &str) -> Setup {
+    let texts = [
+        ("contents", contents),
+        ("readers.heap", "80M"),
+        ("readers.reads", "5k"),
+        ("readers.warmup", "5k"),
+        ("check", "true"),
+    ];
+    Setup::read(&settings(&texts)).unwrap()
 }
 
 /// What is left of each content is one frame for every 256 pages of it, counted page by page.
 #[test]
 fn pages_of_both_machines_share_one_frame_for_each_content() {
-    let machine = Machine::load(Machine::DEFAULT).unwrap();
-    let setup = setup(&machine, "zero=5%,duplicate=20%,distinct=3000");
+    let setup = setup("zero=5%,duplicate=20%,distinct=3000");
     for host in ["4k", "thp", "perforated"] {
-        let mut system = study::start(&setup, host, 3).unwrap();
-        let kernel = system.hypervisor().unwrap().kernel();
+        let mut run = study::start(&setup, host, 3).unwrap();
+        let kernel = run.simulation.system().hypervisor().unwrap().kernel();
         let mut counts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
         for machine in 0..2u16 {
-            for page in 0..(40 + 32) * REGION_PAGES {
+            for page in 0..(40 + 32) * 512 {
                 if let Some(content) = kernel.content(SpaceId(machine), VirtualPage::new(page)) {
                     counts.entry(content).or_default()[usize::from(machine)] += 1;
                 }
@@ -37,17 +43,16 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
             system.hypervisor().unwrap().kernel().counters(&mut counters);
             (counters.get("free_bytes").unwrap() + counters.get("page_table_bytes").unwrap()) as u64
         };
-        let before = usage(&system);
-        study::merge(&mut system).unwrap();
-        assert_eq!((usage(&system) - before) / 4096, saved, "{host}");
+        let before = usage(run.simulation.system());
+        study::merge(run.simulation.system_mut()).unwrap();
+        assert_eq!((usage(run.simulation.system()) - before) / 4096, saved, "{host}");
     }
 }
 
 /// The draws of both machines agree with the closed form, and nothing in a segment is merged.
 #[test]
 fn savings_agree_with_the_closed_form_outside_segments() {
-    let machine = Machine::load(Machine::DEFAULT).unwrap();
-    let setup = setup(&machine, "zero=5%,duplicate=20%,distinct=4000");
+    let setup = setup("zero=5%,duplicate=20%,distinct=4000");
     for host in ["4k", "thp", "perforated"] {
         let figures = study::run(&setup, host, 1).unwrap();
         // 43,000 pages, 15 % saved: the deviation is about 1 % of that.
@@ -70,7 +75,12 @@ fn settings(texts: &[(&str, &str)]) -> Settings {
 
 #[test]
 fn figures_have_names_and_do_not_depend_on_company() {
-    let texts = [("heap", "64M"), ("reads", "1000"), ("contents", "zero=5%,duplicate=20%")];
+    let texts = [
+        ("readers.heap", "64M"),
+        ("readers.reads", "1000"),
+        ("readers.warmup", "1000"),
+        ("contents", "zero=5%,duplicate=20%"),
+    ];
     let settings = settings(&texts);
     let hosts = ["thp".to_string(), "segment".to_string()];
     let measure =
@@ -93,16 +103,16 @@ fn figures_have_names_and_do_not_depend_on_company() {
 #[test]
 fn settings_are_checked() {
     let check = |key, text, host| VmPageSharing.check(&settings(&[(key, text)]), host);
-    assert_eq!(check("heap", "64M", "segment"), Ok(()));
+    assert_eq!(check("readers.heap", "64M", "segment"), Ok(()));
     for (key, text, host, word) in [
-        ("heap", "3M", "thp", "steps of 2M"),
-        ("heap", "32M", "thp", "64M to 64G"),
-        ("reads", "0", "thp", "at least 1"),
+        ("readers.heap", "32M", "thp", "64M or more"),
+        ("readers.processes", "2", "thp", "one reader"),
+        ("readers.reads", "0", "thp", "at least 1"),
         ("contents", "zero=200%", "thp", "200%"),
         ("guest", "nonsense", "thp", "nonsense"),
         ("guest", "perforated", "thp", "take 4k or thp"),
-        ("heap", "64M", "nonsense", "nonsense"),
-        ("heap", "64M", "shadow-4k", "shadow-4k"),
+        ("readers.heap", "64M", "nonsense", "nonsense"),
+        ("readers.heap", "64M", "shadow-4k", "shadow-4k"),
     ] {
         let problem = check(key, text, host).unwrap_err();
         assert!(problem.contains(word) && !problem.contains('\n'), "{key}={text}: {problem}");
@@ -112,7 +122,7 @@ fn settings_are_checked() {
 /// A pool that is named stays; one that is not is half as large as the pages that draw from it.
 #[test]
 fn pools_have_a_size() {
-    let pool = |text| contents(perforate_config::read(text).unwrap(), 32).unwrap().distinct;
+    let pool = |text| contents(perforate_config::read(text).unwrap(), 32 * 512).unwrap().distinct;
     assert_eq!(pool("duplicate=50%,distinct=7"), 7);
     // 2 machines of 16,384 pages.
     assert_eq!(pool("duplicate=50%"), 8192);

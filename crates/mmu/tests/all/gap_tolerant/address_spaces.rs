@@ -71,6 +71,7 @@ pub fn config(level2_entries: usize) -> MmuConfig {
             l2: geometry(64),
             l2_2m: true,
             l2_1g: None,
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: WalkCacheConfig {

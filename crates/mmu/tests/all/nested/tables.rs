@@ -60,6 +60,7 @@ pub fn config() -> MmuConfig {
             l2: TlbGeometry { entries: 1536, ways: 12 },
             l2_2m: true,
             l2_1g: Some(TlbGeometry { entries: 16, ways: 4 }),
+            beside_entries: 32,
             l2_coalescing: None,
         },
         walk_cache: none,
@@ -241,6 +242,7 @@ pub fn story(steps: &Steps) -> Vec<String> {
         Unit::WalkCache => "walk cache",
         Unit::HostWalkCache => "host walk cache",
         Unit::L1DataTlb | Unit::L1InstructionTlb => "l1",
+        Unit::BesideL2 | Unit::HostBesideL2 => "unit",
     };
     let what = |purpose: Purpose| match purpose {
         Purpose::Page | Purpose::Hole => "",

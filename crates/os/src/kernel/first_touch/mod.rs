@@ -9,6 +9,7 @@ mod huge;
 mod injected;
 
 use std::any::Any;
+use std::ops::Range;
 
 use perforate_types::{Counters, Permissions, SpaceId, Update};
 
@@ -16,24 +17,24 @@ use super::compaction::Compaction;
 use super::segment::Segments;
 use super::sharing::SharedMemory;
 use super::superpage::Superpages;
-use super::{Core, KernelConfig, single_page};
-use crate::space::{Area, region_of};
+use super::{Core, KernelConfig, contiguous_backing, single_page};
+use crate::space::{AddressSpace, Area, Effects, region_of};
 use crate::{HugePageRule, OsError, Policy};
 use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
 
 /// The state that backers act on besides their own.
-pub(super) struct Context<'a> {
+pub struct Context<'a> {
     /// Memory and address spaces.
-    pub core: &'a mut Core,
+    pub(super) core: &'a mut Core,
     /// Makes contiguous memory.
-    pub compaction: &'a mut Compaction,
+    pub(super) compaction: &'a mut Compaction,
 }
 
 /// The first touch of a page where nothing is mapped.
 #[derive(Clone, Copy)]
-pub(super) struct Touch {
+pub struct Touch {
     /// The address space.
     pub space: SpaceId,
     /// The page.
@@ -44,12 +45,12 @@ pub(super) struct Touch {
 
 impl Touch {
     /// Permissions of its area.
-    pub(super) fn permissions(&self) -> Permissions {
+    pub fn permissions(&self) -> Permissions {
         self.area.attributes.effective()
     }
 
     /// Its 2MB region.
-    pub(super) fn region(&self) -> u64 {
+    pub fn region(&self) -> u64 {
         region_of(self.page)
     }
 
@@ -62,15 +63,15 @@ impl Touch {
 
 /// Answer of a backer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Backed {
+pub enum Backed {
     /// The page is mapped.
     Yes,
     /// Nothing was mapped; the next backer is asked.
     No,
 }
 
-/// A mechanism that maps memory at first touches.
-pub(super) trait Backer: Any + Send {
+/// A mechanism that maps memory, at first touches or in advance.
+pub trait Backer: Any + Send {
     /// Maps the page, and what else it maps with it, if it can.
     ///
     /// # Errors
@@ -82,11 +83,69 @@ pub(super) trait Backer: Any + Send {
         updates: &mut Vec<Update>,
     ) -> Result<Backed, OsError>;
 
+    /// Areas in these pages were made, moved there, grew or got other permissions.
+    fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
+
+    /// Whether it has something to do in advance of touches.
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    /// Does a part of what it has to do in advance of touches.
+    ///
+    /// # Errors
+    /// If there is no such address space.
+    fn proceed(
+        &mut self,
+        _context: &mut Context<'_>,
+        _updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        Ok(())
+    }
+
     /// The address space is gone; its number may be used again.
     fn forget(&mut self, _space: SpaceId) {}
 
     /// Writes its figures.
     fn counters(&self, _core: &Core, _out: &mut Counters) {}
+}
+
+impl Context<'_> {
+    /// An address space.
+    ///
+    /// # Errors
+    /// If there is no such address space.
+    pub fn space(&self, id: SpaceId) -> Result<&AddressSpace, OsError> {
+        self.core.space(id)
+    }
+
+    /// An address space to be changed, and what is changed with it.
+    ///
+    /// # Errors
+    /// If there is no such address space.
+    pub fn parts<'a>(
+        &'a mut self,
+        id: SpaceId,
+        updates: &'a mut Vec<Update>,
+    ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
+        self.core.parts(id, updates)
+    }
+
+    /// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are
+    /// contiguous frames for; returns how many. With `large`, by 2MB pages where they can be. None
+    /// where memory is short, or injected fragmentation covers the first.
+    ///
+    /// # Errors
+    /// If memory for tables runs out, or there is no such address space.
+    pub fn back_in_advance(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        (permissions, large): (Permissions, bool),
+        updates: &mut Vec<Update>,
+    ) -> Result<u64, OsError> {
+        contiguous_backing::back_longest(self, id, pages, (permissions, large), updates)
+    }
 }
 
 /// All backers, in the order in which they are asked.
@@ -102,6 +161,7 @@ impl Backers {
             Box::new(Segments::new(policy)),
             Box::new(Superpages::new(config, policy)),
         ];
+        list.extend(policy.backers());
         // Level-2 entries are either gap-tolerant or map 2MB pages (G §3.7).
         if config.tables.gap_tolerance.is_none() {
             if policy.rule::<HugePageRule>().is_some() {
@@ -131,6 +191,26 @@ impl Backers {
             }
         }
         unreachable!("the last backer maps the page or memory is out")
+    }
+
+    /// Areas in these pages were made, moved there, grew or got other permissions.
+    pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
+        self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
+    }
+
+    /// Whether there is something to do in advance of touches.
+    pub(super) fn have_work(&self) -> bool {
+        self.list.iter().any(|backer| backer.has_work())
+    }
+
+    /// Does a part of what is to be done in advance of touches.
+    pub(super) fn proceed(
+        &mut self,
+        context: &mut Context<'_>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let working = self.list.iter_mut().find(|backer| backer.has_work());
+        working.map_or(Ok(()), |backer| backer.proceed(context, updates))
     }
 
     /// The address space is gone.

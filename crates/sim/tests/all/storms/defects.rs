@@ -8,7 +8,8 @@ use std::ops::Range;
 use perforate_mmu::{Dimension, Mmu, PerforatedRadix};
 use perforate_sim::{Side, Wiring};
 use perforate_types::{
-    FormatOperation, SegmentOperation, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
+    FormatOperation, Frame, SegmentOperation, Shootdown, SpaceId, TableOperation, Update,
+    VirtualPage,
 };
 
 use super::tampered::Tampered;
@@ -48,6 +49,8 @@ pub enum Defect {
     WrongPrefixSum,
     /// The second superpage of a pair is sought in the slice of the first.
     IgnoreOffsetB,
+    /// A frame of a mechanism's own table keeps what was first written to it.
+    KeepStaleOwnTable,
 }
 
 /// The defects, and the schemes and pairs in which each must be caught.
@@ -100,6 +103,7 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
         ],
     ),
     (Defect::IgnoreOffsetB, &["p-gt-pde-4m", "p-gt-pde-2m", "p-gt-pde-2m+4k", "4k+p-gt-pde-4m"]),
+    (Defect::KeepStaleOwnTable, &["range", "range+4k", "4k+range", "range+range"]),
 ];
 
 /// Connections with a defect.
@@ -108,11 +112,14 @@ pub struct Defective {
     segments: HashMap<(Side, SpaceId), Range<u64>>,
     /// Pages that paging was never told of.
     dropped: HashSet<(Side, SpaceId, VirtualPage)>,
+    /// Frames of mechanisms' own tables that were written.
+    written: HashSet<(Side, Frame)>,
 }
 
 impl Defective {
     pub fn new(defect: Defect) -> Box<Self> {
-        Box::new(Self { defect, segments: HashMap::new(), dropped: HashSet::new() })
+        let (segments, dropped, written) = (HashMap::new(), HashSet::new(), HashSet::new());
+        Box::new(Self { defect, segments, dropped, written })
     }
 
     /// Whether an operation is lost: one that maps inside a segment, and what is done later to a
@@ -150,6 +157,9 @@ impl Defective {
                 matches!(operation.downcast_ref(), Some(SegmentOperation::Escape { .. }))
             }
             Defect::DropPagingInSegment => self.loses(side, operation),
+            Defect::KeepStaleOwnTable => {
+                operation.table().is_some_and(|frame| !self.written.insert((side, frame)))
+            }
             Defect::KeepShadowEntries if side == Side::Shadow => keeps_shadow_entry(operation, mmu),
             _ => false,
         }

@@ -87,7 +87,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(config: &TimingConfig) -> Self {
-        Self { core: Core::new(config, [64, 64, 64, 16, 16, 16]).unwrap() }
+        Self { core: Core::new(config, [64, 64, 64, 16, 16, 16, 4, 4]).unwrap() }
     }
 
     pub fn run(&mut self, instruction: Instruction) {

@@ -1,0 +1,90 @@
+//! Sizes in bytes within a range.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Size;
+use crate::ConfigError;
+
+/// A [`Size`] from `LEAST` to `MOST` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct BoundedSize<const LEAST: u64, const MOST: u64>(u64);
+
+impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
+    /// A size that is known to be in the range.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub const fn new(bytes: u64) -> Self {
+        assert!(LEAST <= bytes && bytes <= MOST);
+        Self(bytes)
+    }
+
+    /// So many bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> FromStr for BoundedSize<LEAST, MOST> {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let size: Size = text.parse()?;
+        match size.bytes() {
+            bytes if (LEAST..=MOST).contains(&bytes) => Ok(Self(bytes)),
+            _ => {
+                let (least, most) = (Size(LEAST), Size(MOST));
+                Err(ConfigError::new(format!("is {least} to {most}, not {size}")))
+            }
+        }
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> fmt::Display for BoundedSize<LEAST, MOST> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Size(self.0).fmt(f)
+    }
+}
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for BoundedSize<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::deserialize(deserializer, "a size such as 64M or 4G")
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> JsonSchema for BoundedSize<LEAST, MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("SizeFrom{LEAST}To{MOST}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "number"], "format": "size", "minimum": LEAST, "maximum": MOST,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        type Item = BoundedSize<8, 4096>;
+        assert_eq!("4K".parse(), Ok(Item::new(4096)));
+        assert_eq!(Item::new(64).to_string(), "64B");
+        let problem = |text: &str| text.parse::<Item>().unwrap_err().to_string();
+        assert_eq!(problem("5K"), "is 8B to 4K, not 5K");
+        assert_eq!(problem("0"), "is 8B to 4K, not 0");
+        assert_eq!(problem("64"), "64 has no unit: 64M or 64G?");
+    }
+}

@@ -1,0 +1,34 @@
+//! TLB coalescing (G §5.7): 4KB pages, and entries of the second-level TLB that hold runs of them.
+
+use perforate_mmu::{Coalescing, CoalescingForm};
+
+use crate::Scheme;
+use crate::pages::BASE_PAGES;
+
+/// The schemes, by the size of their windows.
+pub(crate) const SCHEMES: &[&Scheme] = &[&COALESCED_4, &COALESCED_8, &COALESCED_32];
+
+/// Runs in windows of 4 pages, as CoLT has them at least.
+const COALESCED_4: Scheme = Scheme {
+    name: "4k-colt-4",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
+    source: "G §5.7; CoLT-SA, Pham et al., MICRO 2012",
+    coalescing: Some(Coalescing { pages: 4, form: CoalescingForm::Runs }),
+    ..BASE_PAGES
+};
+
+/// Runs in windows of 8 pages: a cache line of level-1 entries.
+const COALESCED_8: Scheme = Scheme {
+    name: "4k-colt-8",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
+    coalescing: Some(Coalescing { pages: 8, form: CoalescingForm::Runs }),
+    ..COALESCED_4
+};
+
+/// Runs in windows of 32 pages: what G takes as the most that coalescing can do.
+const COALESCED_32: Scheme = Scheme {
+    name: "4k-colt-32",
+    summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",
+    coalescing: Some(Coalescing { pages: 32, form: CoalescingForm::Runs }),
+    ..COALESCED_4
+};

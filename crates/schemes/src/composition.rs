@@ -1,0 +1,212 @@
+//! What translates in one run: a scheme by itself, or a guest's scheme over a host's.
+
+use perforate_mmu::Coalescing;
+
+use crate::{Scheme, SchemeError, all, hosts_only};
+
+/// A scheme of a native run, or the two of a virtualized run. Any scheme may lie over any other,
+/// but for what [`Self::obstacle`] says.
+#[derive(Clone, Copy)]
+pub struct Composition {
+    /// The scheme of whoever runs the program: the guest, when virtualized.
+    pub own: &'static Scheme,
+    /// The host's, when virtualized.
+    pub host: Option<&'static Scheme>,
+}
+
+impl From<&'static Scheme> for Composition {
+    fn from(own: &'static Scheme) -> Self {
+        Self { own, host: None }
+    }
+}
+
+impl Composition {
+    /// The scheme of this name, or the pair of schemes named `GUEST+HOST`.
+    ///
+    /// # Errors
+    /// Names of no scheme, or a pair that cannot be.
+    pub fn find(name: &str) -> Result<Self, SchemeError> {
+        let Some((own, host)) = name.split_once('+') else {
+            return Ok(native(name.trim())?.into());
+        };
+        let (own, host) = (native(own.trim())?, Scheme::find_for_host(host.trim())?);
+        match Self::obstacle(own, host) {
+            None => Ok(Self { own, host: Some(host) }),
+            Some(why) => Err(SchemeError::ImpossiblePair { name: name.trim().into(), why }),
+        }
+    }
+
+    /// Reads a comma-separated list of names and pairs, or `all` for all native schemes. Repeated
+    /// names count once.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn list(names: &str) -> Result<Vec<Self>, SchemeError> {
+        if names.trim() == "all" {
+            return Ok(all().map(Into::into).collect());
+        }
+        let mut found: Vec<Self> = Vec::new();
+        for name in names.split(',') {
+            let composition = Self::find(name)?;
+            if !found.iter().any(|known| known.name() == composition.name()) {
+                found.push(composition);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every guest over every host, and the pairs left out with the reason.
+    ///
+    /// # Errors
+    /// Names of no scheme, or no pair that is possible.
+    pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SchemeError> {
+        let guests = schemes(guests, false, native)?;
+        let hosts = schemes(hosts, true, Scheme::find_for_host)?;
+        let mut pairs = Vec::new();
+        let mut left_out: Vec<(&'static str, Vec<String>)> = Vec::new();
+        for own in guests {
+            for &host in &hosts {
+                let name = format!("{}+{}", own.name, host.name);
+                match Self::obstacle(own, host) {
+                    None => pairs.push(Self { own, host: Some(host) }),
+                    Some(why) if pairs.is_empty() && left_out.is_empty() && hosts.len() == 1 => {
+                        return Err(SchemeError::ImpossiblePair { name, why });
+                    }
+                    Some(why) => match left_out.iter_mut().find(|(known, _)| *known == why) {
+                        Some((_, names)) => names.push(name),
+                        None => left_out.push((why, vec![name])),
+                    },
+                }
+            }
+        }
+        let line = |(why, names): (&str, Vec<String>)| format!("no {}: {why}", names.join(", "));
+        Ok((pairs, left_out.into_iter().map(line).collect()))
+    }
+
+    /// Why one scheme cannot lie over another.
+    pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
+        if let Some(why) = guest.not_shadowed.filter(|_| host.shadow_paging) {
+            return Some(why);
+        }
+        let differ =
+            guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
+        if differ {
+            return Some(
+                "guest and host share one TLB, which treats perforated pages in one way: choose \
+                 the same variant (naive, on-demand, or the filtered others) for both",
+            );
+        }
+        let coalesce_differently =
+            guest.coalescing.zip(host.coalescing).is_some_and(|(guest, host)| guest != host);
+        coalesce_differently.then_some(
+            "guest and host share one TLB, which coalesces pages in one way: ask for the same \
+             number of pages for both, or for one only",
+        )
+    }
+
+    /// `SCHEME` or `GUEST+HOST`.
+    pub fn name(&self) -> String {
+        match self.host {
+            None => self.own.name.into(),
+            Some(host) => format!("{}+{}", self.own.name, host.name),
+        }
+    }
+
+    /// How the second-level TLB coalesces, if either scheme says so.
+    pub fn coalescing(&self) -> Option<Coalescing> {
+        self.own.coalescing.or_else(|| self.host?.coalescing)
+    }
+}
+
+/// A scheme that can translate for a program by itself, natively or in a guest.
+fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
+    if hosts_only().any(|scheme| scheme.name == name) {
+        let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k";
+        return Err(SchemeError::ImpossiblePair { name: name.into(), why });
+    }
+    Scheme::find(name)
+}
+
+/// The schemes of these names; `all` are all that any program can have, and for hosts those that
+/// only they have.
+fn schemes(
+    names: &str,
+    for_hosts: bool,
+    find: fn(&str) -> Result<&'static Scheme, SchemeError>,
+) -> Result<Vec<&'static Scheme>, SchemeError> {
+    if names.trim() == "all" {
+        let more = hosts_only().filter(|_| for_hosts);
+        return Ok(all().chain(more).collect());
+    }
+    names.split(',').map(|name| find(name.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_pairs() {
+        assert_eq!(Composition::list("4k,thp,4k").unwrap().len(), 2);
+        assert_eq!(Composition::list("all").unwrap().len(), all().count());
+        let names = |list: Vec<Composition>| -> Vec<String> {
+            list.iter().map(Composition::name).collect()
+        };
+        assert_eq!(names(Composition::list("thp, 4k+thp").unwrap()), ["thp", "4k+thp"]);
+        let (pairs, left_out) = Composition::pairs("4k,perforated", "thp,perforated").unwrap();
+        assert_eq!(
+            names(pairs),
+            ["4k+thp", "4k+perforated", "perforated+thp", "perforated+perforated"]
+        );
+        assert!(left_out.is_empty());
+        let message = Composition::list("4k,2mb").err().unwrap().to_string();
+        assert!(message.contains("2mb") && message.contains("perforated-naive"));
+        let message = Composition::find("4k+2mb").err().unwrap().to_string();
+        assert!(message.contains("no scheme \"2mb\""), "{message}");
+    }
+
+    #[test]
+    fn one_tlb_has_one_variant() {
+        let message = Composition::find("perforated-naive+perforated").err().unwrap().to_string();
+        assert!(message.contains("perforated-naive+perforated: guest and host share one TLB"));
+        for pair in ["perforated-naive+thp", "thp+perforated-on-demand"] {
+            assert!(
+                Composition::find(pair).is_ok(),
+                "{pair}: only one of them has perforated pages"
+            );
+        }
+        let (pairs, left_out) = Composition::pairs("all", "all").unwrap();
+        let hosts = all().count() + hosts_only().count();
+        let left_out_pairs = left_out.iter().map(|line| line.matches('+').count());
+        assert_eq!(pairs.len() + left_out_pairs.sum::<usize>(), all().count() * hosts);
+        let left_out =
+            |pair: &str| left_out.iter().any(|line| line.starts_with(&format!("no {pair}, ")));
+        assert!(left_out("perforated-naive+perforated-on-demand"));
+        assert!(left_out("4k-colt-4+4k-colt-8"));
+    }
+
+    #[test]
+    fn one_tlb_coalesces_in_one_way() {
+        let message = Composition::find("4k-colt-8+4k-colt-32").err().unwrap().to_string();
+        assert!(message.contains("4k-colt-8+4k-colt-32: guest and host share one TLB"));
+        for name in ["4k-colt-8", "4k-colt-8+thp", "thp+4k-colt-8", "4k-colt-8+4k-colt-8"] {
+            let found = Composition::find(name).unwrap().coalescing();
+            assert_eq!(found.map(|found| found.pages), Some(8), "{name}");
+        }
+        assert_eq!(Composition::find("4k+thp").unwrap().coalescing(), None);
+    }
+
+    #[test]
+    fn shadow_paging_is_for_hosts_of_ordinary_guests() {
+        for name in ["shadow-4k", "shadow-thp+4k"] {
+            let message = Composition::find(name).err().unwrap().to_string();
+            assert!(message.contains("for hosts only; give it a guest"), "{message}");
+        }
+        let message = Composition::find("perforated+shadow-thp").err().unwrap().to_string();
+        assert!(message.contains("perforated+shadow-thp: a shadow table holds ordinary pages"));
+        for guest in ["4k", "thp", "thp-madvise", "1g", "ideal"] {
+            let pair = Composition::find(&format!("{guest}+shadow-thp")).unwrap();
+            assert!(pair.host.unwrap().shadow_paging && !pair.own.shadow_paging);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Gap-tolerant superpages (G), in the modes of its Table 3.
+
+use perforate_config::ConfigError;
+use perforate_mmu::{Dimension, GapTolerantRadix};
+use perforate_os::{GapTolerant, Policy, SuperpageOptions};
+use perforate_types::GapTolerance;
+
+use crate::pages::BASE_PAGES;
+use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+
+/// The schemes, single entries first.
+pub(crate) const SCHEMES: &[&Scheme] =
+    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M];
+
+/// Page tables with gap-tolerant entries beside those of 4KB pages.
+fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
+    Box::new(GapTolerantRadix::new(mode))
+}
+
+fn gap_tolerant(options: &PolicyOptions) -> Result<Box<dyn Policy>, ConfigError> {
+    let (changes, own) = (options.superpages.as_ref(), SuperpageOptions::DEFAULT);
+    with_changes("superpages", changes, own, GapTolerant::new)
+}
+
+/// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
+const SINGLE_4M: Scheme = Scheme {
+    name: "gt-pde-4m",
+    summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
+    source: "G §3.3, Table 3: GT-PDE-4MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_4M),
+    not_shadowed: Some(
+        "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB entries, and \
+         nothing of the guest's scheme would be left",
+    ),
+    policy: gap_tolerant,
+    dimension: gap_tolerant_radix,
+    ..BASE_PAGES
+};
+
+/// Superpages of 2MB in B-blocks of 64KB; page directories of 8KB.
+const SINGLE_2M: Scheme = Scheme {
+    name: "gt-pde-2m",
+    summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
+    source: "G §3.4, Table 3: GT-PDE-2MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_2M),
+    ..SINGLE_4M
+};
+
+/// Superpages of 1MB in B-blocks of 32KB; page directories of 16KB.
+const SINGLE_1M: Scheme = Scheme {
+    name: "gt-pde-1m",
+    summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
+    source: "G §3.4, Table 3: GT-PDE-1MB",
+    gap_tolerance: Some(GapTolerance::SINGLE_1M),
+    ..SINGLE_4M
+};
+
+/// Pairs of 2MB in one entry; page directories keep their size.
+const PAIRED_4M: Scheme = Scheme {
+    name: "p-gt-pde-4m",
+    summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
+    source: "G §3.6, Table 3: P-GT-PDE-4MB",
+    gap_tolerance: Some(GapTolerance::PAIRED_4M),
+    ..SINGLE_4M
+};
+
+/// Pairs of 1MB in one entry; page directories of 8KB.
+const PAIRED_2M: Scheme = Scheme {
+    name: "p-gt-pde-2m",
+    summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
+    source: "G §3.6, Table 3: P-GT-PDE-2MB",
+    gap_tolerance: Some(GapTolerance::PAIRED_2M),
+    ..SINGLE_4M
+};

@@ -1,0 +1,222 @@
+//! The schemes. Each folder is one mechanism: what its operating-system half does, what its hardware
+//! half does, and the schemes that are made of them.
+//!
+//! A scheme is an operating-system policy with a dimension behind the one TLB pipeline. To add one,
+//! write a folder and name its list in [`GROUPS`]; the command line, `perforate list`, the oracle
+//! tests and the reports take it from there.
+
+mod coalescing;
+mod composition;
+mod error;
+mod gap_tolerant;
+pub mod pages;
+mod perforated;
+mod range;
+mod segment;
+mod shadow;
+
+use perforate_config::{Changes, ConfigError, Options};
+use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
+use perforate_os::{Kernel, PerforationOptions, Policy, SegmentOptions, SuperpageOptions};
+use perforate_types::GapTolerance;
+use serde::Serialize;
+
+pub use composition::Composition;
+pub use error::SchemeError;
+
+/// The schemes of every mechanism, in the order in which reports show them.
+const GROUPS: &[&[&Scheme]] = &[
+    pages::BASE,
+    coalescing::SCHEMES,
+    pages::LARGE,
+    perforated::SCHEMES,
+    gap_tolerant::SCHEMES,
+    segment::SCHEMES,
+    range::SCHEMES,
+    pages::IDEAL,
+    shadow::SCHEMES,
+];
+
+/// Every scheme that a program can have by itself, in the order in which reports show them.
+pub fn all() -> impl Iterator<Item = &'static Scheme> + Clone {
+    registered().filter(|scheme| !scheme.shadow_paging)
+}
+
+/// Schemes that only a host can have, under a guest with one of [`all`].
+pub fn hosts_only() -> impl Iterator<Item = &'static Scheme> + Clone {
+    registered().filter(|scheme| scheme.shadow_paging)
+}
+
+fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
+    GROUPS.iter().copied().flatten().copied()
+}
+
+/// The schemes compared where none are named.
+pub const DEFAULT: &str = "4k,thp,perforated,ideal";
+
+/// What tables and units beside the second-level TLB are made from.
+pub struct Hardware<'a> {
+    /// The kernel whose tables they are.
+    pub kernel: &'a Kernel,
+    /// How the second-level TLB treats perforated pages.
+    pub variant: PerforatedVariant,
+    /// The machine's TLBs.
+    pub tlb: &'a TlbConfig,
+    /// The machine's hardware for virtualization.
+    pub virtualization: &'a VirtualizationConfig,
+}
+
+/// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
+/// win over a scheme's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PolicyOptions {
+    /// Perforated pages.
+    pub perforation: Option<Changes<PerforationOptions>>,
+    /// Direct segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Changes<SegmentOptions>>,
+    /// Gap-tolerant superpages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superpages: Option<Changes<SuperpageOptions>>,
+}
+
+/// Makes the page tables, and what translates beside them.
+pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
+
+/// Makes a policy of the operating system: a scheme's options, with those given over them.
+pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>;
+
+/// One scheme: what the operating system maps, and what the hardware translates with.
+pub struct Scheme {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub summary: &'static str,
+    /// Paper and section it comes from, or the system it models.
+    pub source: &'static str,
+    /// Whether it runs on unfragmented memory whatever is asked for.
+    pub ideal_memory: bool,
+    /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
+    /// hardware walk two dimensions.
+    pub shadow_paging: bool,
+    /// Why no hypervisor can keep shadow tables of a guest with it, where that is so.
+    pub not_shadowed: Option<&'static str>,
+    /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
+    pub shadow_directories: bool,
+    /// Mode of gap-tolerant entries in page directories, if there are any (G §3.7).
+    pub gap_tolerance: Option<GapTolerance>,
+    /// How the second-level TLB treats perforated pages.
+    pub variant: PerforatedVariant,
+    /// How the second-level TLB coalesces 4KB pages; none: as the machine file says.
+    pub coalescing: Option<Coalescing>,
+    /// Whether its hardware has direct segments.
+    pub segments: bool,
+    /// The operating system's policy.
+    pub policy: MakePolicy,
+    /// The page tables.
+    pub dimension: MakeDimension,
+}
+
+impl Scheme {
+    /// The scheme of this name.
+    ///
+    /// # Errors
+    /// [`SchemeError::Unknown`] with the names there are.
+    pub fn find(name: &str) -> Result<&'static Self, SchemeError> {
+        Self::find_among(all(), name)
+    }
+
+    /// The scheme of this name, which may be one for hosts only.
+    ///
+    /// # Errors
+    /// [`SchemeError::Unknown`] with the names there are.
+    pub fn find_for_host(name: &str) -> Result<&'static Self, SchemeError> {
+        Self::find_among(registered(), name)
+    }
+
+    fn find_among(
+        mut schemes: impl Iterator<Item = &'static Self> + Clone,
+        name: &str,
+    ) -> Result<&'static Self, SchemeError> {
+        let known = schemes.clone();
+        schemes.find(|scheme| scheme.name == name).ok_or_else(|| {
+            let known = known.map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
+            SchemeError::Unknown { name: name.into(), known }
+        })
+    }
+
+    /// Name and options of the policy, as results keep them.
+    pub fn describe_policy(&self, options: &PolicyOptions) -> String {
+        let policy = (self.policy)(options);
+        policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
+    }
+}
+
+/// A policy with a scheme's own options, and those that `changes` of the option `key` say instead.
+fn with_changes<T: Options, P: Policy + 'static>(
+    key: &str,
+    changes: Option<&Changes<T>>,
+    own: T,
+    make: fn(T) -> Result<P, ConfigError>,
+) -> Result<Box<dyn Policy>, ConfigError> {
+    let options = match changes {
+        Some(changes) => changes.over(&own),
+        None => Ok(own),
+    };
+    let policy = options.and_then(make).map_err(|error| error.under(key))?;
+    Ok(Box::new(policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_exist() {
+        let all: Vec<_> = registered().collect();
+        for (index, scheme) in all.iter().enumerate() {
+            assert!(all[index + 1..].iter().all(|other| other.name != scheme.name));
+            assert!(!scheme.summary.is_empty() && !scheme.source.is_empty());
+        }
+        assert_eq!(Composition::list(DEFAULT).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn options_of_a_run_win_over_those_of_a_scheme() {
+        let perforation = perforate_config::read("holes=lazy,max-hole-share=50%").unwrap();
+        let segment = perforate_config::read("escapes=4").unwrap();
+        let options = PolicyOptions { perforation, segment, ..PolicyOptions::default() };
+        for (name, plain, changed) in [
+            ("thp", "thp", "thp"),
+            (
+                "perforated-selective",
+                "perforated:max-hole-share=25%,max-filter-bits=4",
+                "perforated:max-hole-share=50%,max-filter-bits=4,holes=lazy",
+            ),
+            ("perforated", "perforated", "perforated:max-hole-share=50%,holes=lazy"),
+            (
+                "perforated-lazy",
+                "perforated:holes=lazy",
+                "perforated:max-hole-share=50%,holes=lazy",
+            ),
+            ("segment-thp", "segment:pages=2m", "segment:pages=2m,escapes=4"),
+            ("gt-pde-4m", "gap-tolerant", "gap-tolerant"),
+        ] {
+            let scheme = Scheme::find(name).unwrap();
+            assert_eq!(scheme.describe_policy(&PolicyOptions::default()), plain);
+            assert_eq!(scheme.describe_policy(&options), changed);
+        }
+    }
+
+    #[test]
+    fn options_that_only_together_make_no_sense_are_refused() {
+        let perforation = perforate_config::read("demote-above=10%").unwrap();
+        let options = PolicyOptions { perforation, ..PolicyOptions::default() };
+        let error = (Scheme::find("perforated-selective").unwrap().policy)(&options).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "perforation: demote-above=10% is less than max-hole-share=25%: pages could be made \
+             that are to be demoted"
+        );
+    }
+}

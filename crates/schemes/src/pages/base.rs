@@ -1,0 +1,24 @@
+//! 4KB pages only: the base of every comparison.
+
+use perforate_mmu::PerforatedVariant;
+use perforate_os::BasePages;
+
+use super::radix;
+use crate::Scheme;
+
+/// x86-64 with 4KB pages everywhere.
+pub const BASE_PAGES: Scheme = Scheme {
+    name: "4k",
+    summary: "4KB pages only",
+    source: "x86-64, Linux with transparent_hugepage=never",
+    ideal_memory: false,
+    shadow_paging: false,
+    not_shadowed: None,
+    shadow_directories: false,
+    gap_tolerance: None,
+    variant: PerforatedVariant::Filtered,
+    coalescing: None,
+    segments: false,
+    policy: |_| Ok(Box::new(BasePages)),
+    dimension: radix,
+};

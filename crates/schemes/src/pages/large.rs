@@ -1,0 +1,42 @@
+//! Conventional large pages: where the block is whole, and 4KB pages elsewhere.
+
+use perforate_mmu::PerforatedVariant;
+use perforate_os::{Huge1G, Thp};
+
+use super::radix;
+use crate::Scheme;
+
+/// 2MB pages at first touch wherever a whole block backs them.
+pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
+    name: "thp",
+    summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
+    source: "Linux with transparent_hugepage=always",
+    ideal_memory: false,
+    shadow_paging: false,
+    not_shadowed: None,
+    shadow_directories: false,
+    gap_tolerance: None,
+    variant: PerforatedVariant::Filtered,
+    coalescing: None,
+    segments: false,
+    policy: |_| Ok(Box::new(Thp::new("thp"))),
+    dimension: radix,
+};
+
+/// 2MB pages only where the program asked for them.
+pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
+    name: "thp-madvise",
+    summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
+    source: "Linux with transparent_hugepage=madvise",
+    policy: |_| Ok(Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") })),
+    ..TRANSPARENT_LARGE_PAGES
+};
+
+/// 1GB pages where contiguous memory can be had, else as `thp`.
+pub(crate) const HUGE_PAGES: Scheme = Scheme {
+    name: "1g",
+    summary: "1GB pages where 1GB is contiguous, else as thp",
+    source: "x86-64, Linux hugetlbfs with 1GB pages",
+    policy: |_| Ok(Box::new(Huge1G)),
+    ..TRANSPARENT_LARGE_PAGES
+};

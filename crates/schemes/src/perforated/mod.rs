@@ -1,0 +1,97 @@
+//! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
+
+use perforate_config::ConfigError;
+use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant};
+use perforate_os::{BlockCreation, HoleAllocation, Perforated, PerforationOptions, Policy};
+
+use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+
+/// The schemes, those that the proposal is compared with first.
+pub(crate) const SCHEMES: &[&Scheme] =
+    &[&NAIVE, &ON_DEMAND, &SELECTIVE, &LAZY, &RESERVE, &PERFORATED];
+
+/// Page tables with shadow directories and hole bitmaps.
+fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let bitmaps = hardware.kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
+    Box::new(PerforatedRadix::new(bitmaps, hardware.variant))
+}
+
+fn perforated(
+    options: &PolicyOptions,
+    own: PerforationOptions,
+) -> Result<Box<dyn Policy>, ConfigError> {
+    with_changes("perforation", options.perforation.as_ref(), own, Perforated::new)
+}
+
+/// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
+/// becomes a perforated page, as in the paper's evaluation (§VII.B).
+const PERFORATED: Scheme = Scheme {
+    name: "perforated",
+    summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
+    source: "P §IV",
+    ideal_memory: false,
+    shadow_paging: false,
+    not_shadowed: Some(
+        "a shadow table holds ordinary pages: all around the holes of a perforated guest page would \
+         be 4KB entries, and nothing of the guest's scheme would be left",
+    ),
+    shadow_directories: true,
+    gap_tolerance: None,
+    variant: PerforatedVariant::Filtered,
+    coalescing: None,
+    segments: false,
+    policy: |options| perforated(options, PerforationOptions::DEFAULT),
+    dimension: perforated_radix,
+};
+
+/// All 16 bitmap entries come with the page.
+const NAIVE: Scheme = Scheme {
+    name: "perforated-naive",
+    summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
+    source: "P §IV.C, Fig. 3 top",
+    variant: PerforatedVariant::Naive,
+    ..PERFORATED
+};
+
+/// Bitmap entries on demand, without the filter.
+const ON_DEMAND: Scheme = Scheme {
+    name: "perforated-on-demand",
+    summary: "perforated pages, bitmap entries on demand, no filter",
+    source: "P §IV.C, Fig. 3 middle",
+    variant: PerforatedVariant::OnDemand,
+    ..PERFORATED
+};
+
+/// Only blocks with less than 25 % holes in at most 4 of 8 regions are perforated (P §III.C).
+const SELECTIVE: Scheme = Scheme {
+    name: "perforated-selective",
+    summary: "perforated pages where < 25 % are holes in at most 4 of 8 regions",
+    source: "P §III.C",
+    policy: |options| perforated(options, PerforationOptions::SELECTIVE),
+    ..PERFORATED
+};
+
+/// Frames for holes are found when they are first touched (P §VI).
+const LAZY: Scheme = Scheme {
+    name: "perforated-lazy",
+    summary: "perforated pages whose holes get a frame at the first touch",
+    source: "P §VI",
+    policy: |options| {
+        let holes = HoleAllocation::Lazy;
+        perforated(options, PerforationOptions { holes, ..PerforationOptions::DEFAULT })
+    },
+    ..PERFORATED
+};
+
+/// Blocks are reserved whole, sub-pages mapped as they are touched: no bloat, more shootdowns
+/// (P §VI).
+const RESERVE: Scheme = Scheme {
+    name: "perforated-reserve",
+    summary: "perforated pages that reserve a block and map what is touched (no bloat)",
+    source: "P §VI",
+    policy: |options| {
+        let create = BlockCreation::Reserve;
+        perforated(options, PerforationOptions { create, ..PerforationOptions::DEFAULT })
+    },
+    ..PERFORATED
+};

@@ -1,0 +1,185 @@
+//! The hardware half: page tables, with a range table and a range TLB beside them.
+
+use std::any::TypeId;
+
+use perforate_mmu::{
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark, Radix, Reach,
+    TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+};
+use perforate_types::{
+    Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit, VirtualPage,
+};
+
+use super::table::{RangeEntry, RangeOperation, search};
+use super::tlb::RangeTlb;
+use crate::Hardware;
+
+/// Page tables with ranges beside them.
+pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
+}
+
+/// Page tables with a range table for each address space, and the range TLB.
+pub(super) struct Ranged {
+    paging: Box<dyn Dimension>,
+    /// What the range tables hold; page tables are kept by `paging`.
+    memory: TableMemory,
+    /// Roots of the range tables, by address space: the operating system saves and restores them.
+    roots: Vec<Option<Frame>>,
+    tlb: RangeTlb,
+    fills: u64,
+    searches: u64,
+}
+
+impl Ranged {
+    /// Ranges over `paging`, none of them known.
+    pub(super) fn new(paging: Box<dyn Dimension>, entries: usize) -> Self {
+        let (memory, tlb) = (TableMemory::new(), RangeTlb::new(entries));
+        Self { paging, memory, roots: Vec::new(), tlb, fills: 0, searches: 0 }
+    }
+
+    fn write(&mut self, operation: &RangeOperation) {
+        match operation {
+            RangeOperation::Root { space, root } => {
+                let index = usize::from(space.0);
+                if self.roots.len() <= index {
+                    self.roots.resize(index + 1, None);
+                }
+                self.roots[index] = *root;
+            }
+            RangeOperation::Node { frame, words, .. } => {
+                for (index, &word) in (0..).zip(words) {
+                    self.memory.set_word(frame.address().add(8 * index), word);
+                }
+            }
+            RangeOperation::Clear { frame, .. } => self.memory.clear_frame(*frame),
+        }
+    }
+}
+
+/// The 4KB page of a range. Stores find the dirty bit in page tables, as before the first one.
+fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
+    let frame = range.frame.add(page.number() - range.start);
+    Reach::of_page(frame, allow::of_leaf(range.permissions, false))
+}
+
+impl Dimension for Ranged {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => self.paging.apply(operation),
+        }
+    }
+
+    /// In a guest or a host alone, the range TLB spares its own walk: natively it was asked before.
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        let WalkRequest { space, page, write, .. } = request;
+        let Some((slot, range)) = self.tlb.find(space, page) else {
+            return self.paging.walk(request, walker);
+        };
+        self.tlb.touch(slot);
+        let unit = walker.unit_beside();
+        walker.note(Purpose::Page, Action::Hit { unit, slot });
+        let mut reach = reach(&range, page);
+        if write && range.permissions.write {
+            self.paging.mark(space, page, Mark::Dirty);
+            reach.allows |= allow::DIRTY;
+        }
+        Ok(reach)
+    }
+
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.paging.look_at(space, page)
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        self.paging.mark(space, page, mark);
+    }
+
+    fn memory(&self) -> &TableMemory {
+        self.paging.memory()
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            _ => self.paging.capability(wanted),
+        }
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        match wanted {
+            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
+            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            _ => self.paging.capability_mut(wanted),
+        }
+    }
+}
+
+impl BesideL2 for Ranged {
+    fn name(&self) -> &'static str {
+        "range TLB"
+    }
+
+    fn used(&self) -> BesideUse {
+        BesideUse { looked_up: true, filled: true }
+    }
+
+    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let (_, range) = self.tlb.find(space, page)?;
+        Some(reach(&range, page))
+    }
+
+    fn look_up(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        purpose: Purpose,
+        steps: &mut Steps,
+    ) -> Option<Reach> {
+        let unit = if purpose.is_host() { Unit::HostBesideL2 } else { Unit::BesideL2 };
+        let Some((slot, range)) = self.tlb.find(space, page) else {
+            steps.then(purpose, Action::Miss { unit });
+            return None;
+        };
+        self.tlb.touch(slot);
+        steps.then(purpose, Action::Hit { unit, slot });
+        Some(reach(&range, page))
+    }
+
+    fn slots(&self) -> usize {
+        self.tlb.slots()
+    }
+
+    /// Searches the range table. One of a guest that its host has not backed yet is left alone.
+    fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
+        let WalkRequest { space, page, .. } = request;
+        let Some(root) = self.roots.get(usize::from(space.0)).copied().flatten() else { return };
+        self.searches += 1;
+        let Ok(Some(range)) = search(&self.memory, root, page, walker) else { return };
+        let unit = walker.unit_beside();
+        if let Some(slot) = self.tlb.fill(space, range) {
+            walker.note(Purpose::Page, Action::Fill { unit, slot });
+            self.fills += 1;
+        }
+    }
+
+    fn invalidate(&mut self, shootdown: Shootdown) {
+        self.tlb.invalidate(shootdown);
+    }
+
+    fn flush(&mut self) {
+        self.tlb.flush();
+    }
+
+    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+        out.count("range_translations", counted.translations);
+        out.count("range_tlb_fills", self.fills);
+        out.count("range_table_searches", self.searches);
+    }
+
+    fn reset_counters(&mut self) {
+        (self.fills, self.searches) = (0, 0);
+    }
+}

@@ -1,0 +1,329 @@
+//! The operating-system half: eager paging, and the ranges of an address space.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use perforate_os::mechanism::{
+    AddressSpace, Area, Backed, Backer, Context, Core, Departure, Effects, Overlay,
+    OverlayMechanism, Recount, Touch,
+};
+use perforate_os::{BlockUse, OsError, Policy};
+use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update};
+
+use super::table::{RangeEntry, RangeOperation, nodes};
+
+/// Pages that are backed at once, 1GB: so many updates are held in memory at a time.
+const PIECE_PAGES: u64 = 1 << 18;
+/// Pages of a 2MB region.
+const REGION_PAGES: u64 = 512;
+/// Least pages of a range.
+const LEAST_PAGES: u64 = 2;
+
+/// The policy: 4KB pages, backed in advance.
+pub(super) struct EagerPaging;
+
+impl Policy for EagerPaging {
+    fn name(&self) -> &'static str {
+        "range"
+    }
+
+    fn backers(&self) -> Vec<Box<dyn Backer>> {
+        vec![Box::new(EagerBacker::default())]
+    }
+
+    fn use_block(&self, _: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
+}
+
+/// Backs areas when they are made, and finds the ranges in them.
+#[derive(Default)]
+struct EagerBacker {
+    /// Pages that changed and were not looked at yet.
+    waiting: VecDeque<(SpaceId, Range<u64>)>,
+    pages_backed: u64,
+}
+
+impl Backer for EagerBacker {
+    /// What could not be backed in advance is touched as everywhere.
+    fn back(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Touch,
+        _: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        Ok(Backed::No)
+    }
+
+    fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
+        self.waiting.push_back((space, pages.clone()));
+    }
+
+    fn has_work(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn proceed(
+        &mut self,
+        context: &mut Context<'_>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let Some((id, pages)) = self.waiting.pop_front() else { return Ok(()) };
+        let areas = context.space(id)?.areas_within(pages.clone());
+        let Some(area) = areas.into_iter().find(suits) else { return Ok(()) };
+        let piece = area.start..area.end.min(area.start + PIECE_PAGES);
+        if piece.end < pages.end {
+            self.waiting.push_front((id, piece.end..pages.end));
+        }
+        match self.back_piece(context, id, &area, piece.clone(), updates) {
+            // The rest comes when it is touched, like all memory of other policies.
+            Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let (space, mut effects) = context.parts(id, updates)?;
+        add_ranges(space, piece, &mut effects);
+        Ok(())
+    }
+
+    fn forget(&mut self, space: SpaceId) {
+        self.waiting.retain(|(waiting, _)| *waiting != space);
+    }
+
+    fn counters(&self, core: &Core, out: &mut Counters) {
+        let tables = || core.live_spaces().filter_map(ranges_of);
+        out.count("ranges", tables().map(|ranges| ranges.entries.len() as u64).sum());
+        out.count("range_pages", tables().map(Ranges::pages).sum());
+        out.count(
+            "range_table_bytes",
+            tables().map(|ranges| ranges.nodes.len() as u64 * 4096).sum(),
+        );
+        out.count("pages_backed_in_advance", self.pages_backed);
+    }
+}
+
+/// Whether an area is backed in advance: private anonymous memory that may be read.
+fn suits(area: &Area) -> bool {
+    let attributes = &area.attributes;
+    attributes.is_private_anonymous() && attributes.effective().allow(AccessKind::Read)
+}
+
+impl EagerBacker {
+    /// Backs what is not mapped of a piece of an area.
+    fn back_piece(
+        &mut self,
+        context: &mut Context<'_>,
+        id: SpaceId,
+        area: &Area,
+        piece: Range<u64>,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        let how = (area.attributes.effective(), area.attributes.is_advised());
+        let mut next = piece.start;
+        while next < piece.end {
+            let space = context.space(id)?;
+            let is_mapped = |page: &u64| space.find(*page).is_some();
+            if is_mapped(&next) {
+                next += 1;
+                continue;
+            }
+            let end = (next..piece.end).find(is_mapped).unwrap_or(piece.end);
+            let backed = context.back_in_advance(id, next..end, how, updates)?;
+            self.pages_backed += backed;
+            next = match backed {
+                0 => (next / REGION_PAGES + 1) * REGION_PAGES,
+                _ => next + backed,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// The ranges of an address space, and the nodes that hold them in memory.
+#[derive(Default)]
+pub(super) struct Ranges {
+    /// By first page.
+    entries: BTreeMap<u64, RangeEntry>,
+    /// Frames and words of the nodes, the root first.
+    nodes: Vec<(Frame, Box<[u64]>)>,
+}
+
+fn ranges_of(space: &AddressSpace) -> Option<&Ranges> {
+    space.overlay()?.as_any().downcast_ref()
+}
+
+fn ranges_mut(space: &mut AddressSpace) -> Option<&mut Ranges> {
+    space.overlay_mut()?.as_any_mut().downcast_mut()
+}
+
+/// Adds the ranges that page tables have in `pages`.
+fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects<'_>) {
+    let found = find_ranges(space, pages);
+    if found.is_empty() {
+        return;
+    }
+    if space.overlay().is_none() {
+        space.set_overlay(Box::new(Ranges::default()));
+    }
+    let id = space.id();
+    if let Some(ranges) = ranges_mut(space) {
+        found.into_iter().for_each(|range| ranges.add(range));
+        ranges.write(id, effects);
+    }
+}
+
+/// The ranges of these pages.
+fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
+    let mut found: Vec<RangeEntry> = Vec::new();
+    for page in pages {
+        let Some(present) = space.find(page) else { continue };
+        let Some(frame) = present.frame() else { continue };
+        let permissions = present.permissions();
+        let one = RangeEntry { start: page, end: page + 1, frame, permissions };
+        match found.last_mut() {
+            Some(last) if last.goes_on_in(&one) => last.end = one.end,
+            _ => found.push(one),
+        }
+    }
+    found.retain(|range| range.end - range.start >= LEAST_PAGES);
+    found
+}
+
+impl Ranges {
+    fn pages(&self) -> u64 {
+        self.entries.values().map(|range| range.end - range.start).sum()
+    }
+
+    /// Adds a range, in the place of what was known of its pages, as one with its neighbours where
+    /// it goes on from them.
+    fn add(&mut self, mut range: RangeEntry) {
+        self.remove(&range.pages());
+        if let Some((&start, before)) = self.entries.range(..range.start).next_back()
+            && before.goes_on_in(&range)
+        {
+            (range.start, range.frame) = (before.start, before.frame);
+            self.entries.remove(&start);
+        }
+        if let Some(&after) = self.entries.get(&range.end)
+            && range.goes_on_in(&after)
+        {
+            self.entries.remove(&after.start);
+            range.end = after.end;
+        }
+        self.entries.insert(range.start, range);
+    }
+
+    /// Takes pages out of their ranges; returns whether any were in one.
+    fn remove(&mut self, pages: &Range<u64>) -> bool {
+        let before = self.entries.range(..pages.start).next_back().map(|(&start, _)| start);
+        let inside = self.entries.range(pages.clone()).map(|(&start, _)| start);
+        let starts: Vec<u64> = before.into_iter().chain(inside).collect();
+        let mut is_changed = false;
+        for start in starts {
+            let range = self.entries[&start];
+            if range.end <= pages.start {
+                continue;
+            }
+            is_changed = true;
+            self.entries.remove(&start);
+            for left in [range.start..pages.start, pages.end..range.end] {
+                if left.start < left.end {
+                    let part = range.part(left);
+                    self.entries.insert(part.start, part);
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// Writes the nodes that changed. Where there is no memory for another node there are no ranges
+    /// any more: page tables say everything that they said.
+    fn write(&mut self, space: SpaceId, effects: &mut Effects<'_>) {
+        let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
+        let mut tree = nodes(&entries);
+        let root = self.nodes.first().map(|node| node.0);
+        while self.nodes.len() < tree.len() {
+            match effects.allocate_table() {
+                Ok(frame) => self.nodes.push((frame, Box::default())),
+                Err(_) => {
+                    self.entries.clear();
+                    tree.clear();
+                }
+            }
+        }
+        let frames: Vec<Frame> = self.nodes.iter().map(|node| node.0).collect();
+        for (node, (frame, words)) in tree.iter().zip(&mut self.nodes) {
+            let now = node.words(&frames);
+            if *words != now {
+                words.clone_from(&now);
+                effects.format(RangeOperation::Node { space, frame: *frame, words: now });
+            }
+        }
+        let new_root = frames.first().copied().filter(|_| !tree.is_empty());
+        if new_root != root {
+            effects.format(RangeOperation::Root { space, root: new_root });
+        }
+        for (frame, _) in self.nodes.drain(tree.len()..) {
+            effects.format(RangeOperation::Clear { space, frame });
+            effects.free_table(frame);
+        }
+    }
+}
+
+/// Acts on the ranges of an address space.
+struct RangeMechanism;
+
+impl OverlayMechanism for RangeMechanism {
+    /// Whatever happens to pages, they leave their ranges first.
+    fn leave(
+        &self,
+        space: &mut AddressSpace,
+        pages: &Range<u64>,
+        _: Departure,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let id = space.id();
+        let Some(ranges) = ranges_mut(space) else { return Ok(()) };
+        if ranges.remove(pages) {
+            ranges.write(id, effects);
+        }
+        Ok(())
+    }
+}
+
+impl Overlay for Ranges {
+    fn mechanism(&self) -> &'static dyn OverlayMechanism {
+        &RangeMechanism
+    }
+
+    fn table_frames(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
+    fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String> {
+        for range in self.entries.values() {
+            for page in range.pages() {
+                let frame = range.frame.add(page - range.start);
+                let found = space.find(page).map(|found| (found.frame(), found.permissions()));
+                if found != Some((Some(frame), range.permissions)) {
+                    return Err(format!("page {page:#x} of a range is mapped as {found:?}"));
+                }
+            }
+        }
+        let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
+        let frames: Vec<Frame> = self.nodes.iter().map(|node| node.0).collect();
+        let words: Vec<_> = nodes(&entries).iter().map(|node| node.words(&frames)).collect();
+        if !words.iter().eq(self.nodes.iter().map(|node| &node.1)) {
+            return Err("the range table does not hold the ranges".into());
+        }
+        frames.into_iter().try_for_each(|frame| recount.hold(frame))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

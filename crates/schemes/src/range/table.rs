@@ -1,0 +1,235 @@
+//! The range table: a B-tree of ranges in simulated memory (RMM §4.2).
+//!
+//! A node is a frame. It holds at most 124 ranges, sorted, of three words each (first page, page
+//! after the last, and what a page-table entry of the first page would say), and between them the
+//! frames of 125 nodes below. Word 0 is the number of ranges, and whether there are nodes below.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use perforate_mmu::{TableMemory, WalkFault, Walker};
+use perforate_types::{
+    FormatOperation, Frame, PageRun, PageSize, PageTableEntry, Permissions, PhysicalAddress,
+    Purpose, SpaceId, Update, VirtualPage,
+};
+
+/// Ranges of a node.
+const MOST_RANGES: usize = 124;
+/// First word of the frames of nodes below.
+const BELOW: usize = 1 + 3 * MOST_RANGES;
+/// Bit of word 0: there are nodes below.
+const HAS_BELOW: u64 = 1 << 16;
+/// Bytes of a cache line, which is what the walker reads.
+const LINE_BYTES: u64 = 64;
+
+/// A run of pages with consecutive frames and equal permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RangeEntry {
+    /// First page.
+    pub start: u64,
+    /// Page after the last.
+    pub end: u64,
+    /// Frame of the first page.
+    pub frame: Frame,
+    /// What is allowed.
+    pub permissions: Permissions,
+}
+
+impl RangeEntry {
+    /// Its pages.
+    pub(super) fn pages(&self) -> Range<u64> {
+        self.start..self.end
+    }
+
+    /// The part of it in these pages, which overlap it.
+    pub(super) fn part(&self, pages: Range<u64>) -> Self {
+        let (start, end) = (self.start.max(pages.start), self.end.min(pages.end));
+        Self { start, end, frame: self.frame.add(start - self.start), ..*self }
+    }
+
+    /// Whether `next` goes on where it ends.
+    pub(super) fn goes_on_in(&self, next: &Self) -> bool {
+        let frame = self.frame.add(self.end - self.start);
+        (self.end, frame, self.permissions) == (next.start, next.frame, next.permissions)
+    }
+
+    fn words(&self) -> [u64; 3] {
+        let entry = PageTableEntry::leaf(self.frame, PageSize::Size4K, self.permissions);
+        [self.start, self.end, entry.bits()]
+    }
+}
+
+/// An operation on the range table of an address space, or on the register that leads to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RangeOperation {
+    /// The register of the address space holds this root from now on (RMM: CR-RT).
+    Root {
+        /// Address space.
+        space: SpaceId,
+        /// Frame of the root; none: there are no ranges.
+        root: Option<Frame>,
+    },
+    /// The words of a node are these from now on.
+    Node {
+        /// Address space.
+        space: SpaceId,
+        /// Where it lies.
+        frame: Frame,
+        /// The words, from the first on; what follows is not used.
+        words: Box<[u64]>,
+    },
+    /// A frame is no node any more.
+    Clear {
+        /// Address space.
+        space: SpaceId,
+        /// Where it lay.
+        frame: Frame,
+    },
+}
+
+impl FormatOperation for RangeOperation {
+    /// None: ranges repeat what page tables say.
+    fn pages(&self) -> PageRun {
+        let (Self::Root { space, .. } | Self::Node { space, .. } | Self::Clear { space, .. }) =
+            self;
+        PageRun::new(*space, VirtualPage::new(0), 0)
+    }
+
+    fn table(&self) -> Option<Frame> {
+        if let Self::Node { frame, .. } = self { Some(*frame) } else { None }
+    }
+}
+
+impl From<RangeOperation> for Update {
+    fn from(operation: RangeOperation) -> Self {
+        Self::Format(Box::new(operation))
+    }
+}
+
+/// A node before it has a frame: its ranges, and the numbers of the nodes below.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    ranges: Vec<RangeEntry>,
+    below: Vec<usize>,
+}
+
+impl Node {
+    /// Its words, with node *n* in frame `frames[n]`.
+    pub(super) fn words(&self, frames: &[Frame]) -> Box<[u64]> {
+        let has_below = if self.below.is_empty() { 0 } else { HAS_BELOW };
+        let mut words = vec![self.ranges.len() as u64 | has_below];
+        words.extend(self.ranges.iter().flat_map(RangeEntry::words));
+        if has_below != 0 {
+            words.resize(BELOW, 0);
+            words.extend(self.below.iter().map(|&number| frames[number].number()));
+        }
+        words.into()
+    }
+}
+
+/// The nodes of a B-tree of as few levels as can be that holds these ranges, the root first.
+pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    if !ranges.is_empty() {
+        let levels = (0..).find(|&levels| capacity(levels) >= ranges.len());
+        add(ranges, levels.expect("a tree may have any height"), &mut nodes);
+    }
+    nodes
+}
+
+/// Ranges that a tree with so many levels below its root can hold.
+fn capacity(levels: u32) -> usize {
+    (0..levels).fold(MOST_RANGES, |below, _| MOST_RANGES + (MOST_RANGES + 1) * below)
+}
+
+/// Adds a tree, and returns the number of its root.
+fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
+    let number = nodes.len();
+    nodes.push(Node { ranges: Vec::new(), below: Vec::new() });
+    if levels == 0 {
+        nodes[number].ranges = ranges.to_vec();
+        return number;
+    }
+    // Between two trees below there is one range; the trees share the others evenly.
+    let trees = (ranges.len() + 1).div_ceil(capacity(levels - 1) + 1).max(2);
+    let mut rest = ranges;
+    for tree in 0..trees {
+        let size = (rest.len() + 1).div_ceil(trees - tree) - 1;
+        let below = add(&rest[..size], levels - 1, nodes);
+        nodes[number].below.push(below);
+        if let Some((between, after)) = rest[size..].split_first() {
+            nodes[number].ranges.push(*between);
+            rest = after;
+        }
+    }
+    number
+}
+
+/// Finds the range that holds `page`, as the hardware does: by halves in each node, line by line.
+///
+/// # Errors
+/// [`WalkFault`] where a node of a guest has no memory of its host.
+pub(super) fn search(
+    memory: &TableMemory,
+    root: Frame,
+    page: VirtualPage,
+    walker: &mut Walker<'_>,
+) -> Result<Option<RangeEntry>, WalkFault> {
+    let mut frame = root;
+    loop {
+        let located = walker.locate(frame)?.located;
+        let mut reader = Reader { memory, frame, located, line: None, walker };
+        let header = reader.word(0);
+        let (mut low, mut high) = (0, (header & (HAS_BELOW - 1)) as usize);
+        while low < high {
+            let middle = (low + high) / 2;
+            match reader.compare(middle, page) {
+                Ordering::Less => high = middle,
+                Ordering::Equal => return Ok(Some(reader.range(middle))),
+                Ordering::Greater => low = middle + 1,
+            }
+        }
+        if header & HAS_BELOW == 0 {
+            return Ok(None);
+        }
+        frame = Frame::new(reader.word(BELOW + low));
+    }
+}
+
+/// Reads words of one node; the walker keeps the line that it has read last.
+struct Reader<'a, 'b> {
+    memory: &'a TableMemory,
+    frame: Frame,
+    located: Frame,
+    line: Option<u64>,
+    walker: &'a mut Walker<'b>,
+}
+
+impl Reader<'_, '_> {
+    fn word(&mut self, index: usize) -> u64 {
+        let offset = 8 * index as u64;
+        let line = offset - offset % LINE_BYTES;
+        if self.line.replace(line) != Some(line) {
+            let address: PhysicalAddress = self.located.address().add(line);
+            self.walker.read(Purpose::OwnTable, address);
+        }
+        self.memory.word(self.frame.address().add(offset))
+    }
+
+    /// Where the page lies: before range `index`, in it, or after it.
+    fn compare(&mut self, index: usize, page: VirtualPage) -> Ordering {
+        if page.number() < self.word(1 + 3 * index) {
+            Ordering::Less
+        } else if page.number() < self.word(2 + 3 * index) {
+            Ordering::Equal
+        } else {
+            Ordering::Greater
+        }
+    }
+
+    fn range(&mut self, index: usize) -> RangeEntry {
+        let [start, end, bits] = [1, 2, 3].map(|word| self.word(word + 3 * index));
+        let entry = PageTableEntry::from_bits(bits);
+        RangeEntry { start, end, frame: entry.frame(), permissions: entry.permissions() }
+    }
+}

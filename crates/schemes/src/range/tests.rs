@@ -1,0 +1,298 @@
+//! Ranges worked by hand: eager paging, the range table, the range TLB.
+
+use perforate_mmu::{
+    Case, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+};
+use perforate_os::{Kernel, KernelConfig};
+use perforate_types::{
+    AccessKind, Action, Advice, Backing, Counters, Frame, PageSize, Permissions, PhysicalAddress,
+    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
+    VirtualPage,
+};
+
+use super::dimension::Ranged;
+use super::kernel::EagerPaging;
+use super::table::{RangeEntry, RangeOperation, nodes};
+
+const MB: u64 = 1 << 20;
+/// Where the program's memory begins, 1GB.
+const BASE: u64 = 1 << 30;
+const FIRST: u64 = BASE >> 12;
+
+/// Large TLBs, no walk caches.
+fn config(range_tlb_entries: usize) -> MmuConfig {
+    let l1 = TlbGeometry { entries: 64, ways: 4 };
+    MmuConfig {
+        tlb: TlbConfig {
+            tagged: true,
+            l1_data_4k: l1,
+            l1_data_2m: None,
+            l1_data_1g: None,
+            l1_instruction_4k: l1,
+            l1_instruction_2m: None,
+            l2: TlbGeometry { entries: 1536, ways: 12 },
+            l2_2m: true,
+            l2_1g: None,
+            beside_entries: range_tlb_entries,
+            l2_coalescing: None,
+        },
+        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },
+        virtualization: VirtualizationConfig::default(),
+    }
+}
+
+fn hardware(range_tlb_entries: usize) -> Mmu {
+    let ranged = Ranged::new(Box::new(Radix::new()), range_tlb_entries);
+    Mmu::new(&config(range_tlb_entries), Box::new(ranged)).expect("a unit")
+}
+
+/// A kernel with eager paging, and the hardware that it tells of everything.
+struct System {
+    kernel: Kernel,
+    mmu: Mmu,
+    steps: Steps,
+}
+
+impl System {
+    fn new(memory_bytes: u64) -> Self {
+        let kernel = Kernel::new(KernelConfig::new(memory_bytes), Box::new(EagerPaging));
+        let mut system =
+            Self { kernel: kernel.expect("a kernel"), mmu: hardware(32), steps: Steps::new() };
+        system.mmu.switch(system.kernel.current());
+        system
+    }
+
+    fn tell(&mut self, updates: &mut Vec<Update>) {
+        updates.drain(..).for_each(|update| self.mmu.apply(&update));
+    }
+
+    /// An event, and all the work in advance that follows it.
+    fn event(&mut self, event: &ProgramEvent) {
+        let mut updates = Vec::new();
+        self.kernel.event(event, &mut updates).expect("the event is right");
+        self.tell(&mut updates);
+        while self.kernel.has_work_in_advance() {
+            self.kernel.proceed(&mut updates).expect("the space is there");
+            self.tell(&mut updates);
+        }
+        self.kernel.check_invariants().expect("ranges say what page tables say");
+    }
+
+    fn map(&mut self, start: u64, length: u64) {
+        self.event(&ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        });
+    }
+
+    fn fault(&mut self, page: u64, kind: AccessKind) {
+        let mut updates = Vec::new();
+        let space = self.kernel.current();
+        let page = VirtualPage::new(page);
+        self.kernel.fault(space, page, kind, &mut updates).expect("there is memory");
+        self.tell(&mut updates);
+        self.kernel.check_invariants().expect("ranges say what page tables say");
+    }
+
+    /// How a load from a page is translated, and whether a walk had to find it; none where the page
+    /// is not mapped.
+    fn load(&mut self, page: u64) -> Option<(Case, bool)> {
+        let address = VirtualPage::new(page).address();
+        let found = self.mmu.translate(AccessKind::Read, address, &mut self.steps).ok()?;
+        let table = self.mmu.dimension().look_at(self.kernel.current(), address.page());
+        let frame = table.expect("page tables have it").frame_of(address.page());
+        assert_eq!(found.physical, frame.address(), "page {page:#x}");
+        Some((found.case, found.walked))
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        let mut counters = Counters::default();
+        self.kernel.counters(&mut counters);
+        counters.get(name).expect(name) as u64
+    }
+}
+
+const RANGE_TLB: Option<(Case, bool)> = Some((Case::Beside, false));
+const WALK: Option<(Case, bool)> = Some((Case::Regular, true));
+
+#[test]
+fn a_mapping_is_backed_at_once_and_is_one_range() {
+    let mut system = System::new(64 * MB);
+    system.map(BASE, 8 * MB);
+    let figures = ["ranges", "range_pages", "range_table_bytes", "pages_backed_in_advance"];
+    assert_eq!(figures.map(|name| system.counter(name)), [1, 2048, 4096, 2048]);
+    // The first load: nothing beside the second level, a walk of four levels; then, in the
+    // background, the one line of the root with the only range.
+    assert_eq!(system.load(FIRST + 5), WALK);
+    let misses = |unit| Action::Miss { unit };
+    let steps = system.steps.as_slice();
+    assert_eq!(steps[0].action, misses(Unit::BesideL2));
+    assert_eq!((steps[1].action, steps[1].stage), (misses(Unit::L2Tlb), steps[0].stage));
+    assert_eq!(system.steps.reads()[Purpose::Level4 as usize..=Purpose::Level1 as usize], [1; 4]);
+    let background: Vec<_> = system.steps.background().iter().map(|step| step.action).collect();
+    assert!(matches!(background[0], Action::Read { .. }), "{background:?}");
+    assert_eq!(background[1..], [Action::Fill { unit: Unit::BesideL2, slot: 0 }]);
+    // Any other page needs no walk.
+    for page in [6, 700, 2047] {
+        assert_eq!(system.load(FIRST + page), RANGE_TLB);
+        let hit = Action::Hit { unit: Unit::BesideL2, slot: 0 };
+        assert_eq!(system.steps.as_slice()[0].action, hit);
+        assert!(system.steps.reads().iter().all(|&reads| reads == 0));
+    }
+}
+
+#[test]
+fn what_goes_on_is_one_range_and_what_differs_is_not() {
+    let mut system = System::new(64 * MB);
+    // The heap grows twice; frames may or may not go on, but pages are in ranges all the same.
+    for end in [MB, 2 * MB] {
+        let (start, end) = (VirtualAddress::new(BASE), VirtualAddress::new(BASE + end));
+        system.event(&ProgramEvent::Brk { start, end });
+    }
+    assert_eq!(system.counter("range_pages"), 512);
+    let before = system.counter("ranges");
+    system.event(&ProgramEvent::Protect {
+        start: VirtualAddress::new(BASE + 16 * 4096),
+        length: 4 * 4096,
+        permissions: Permissions::READ,
+        accessible: true,
+    });
+    // Before it, what is protected, after it.
+    assert_eq!((system.counter("ranges"), system.counter("range_pages")), (before + 2, 512));
+}
+
+#[test]
+fn a_page_leaves_its_range() {
+    let mut system = System::new(64 * MB);
+    system.map(BASE, 4 * MB);
+    assert_eq!((system.load(FIRST), system.load(FIRST + 1)), (WALK, RANGE_TLB));
+    let start = VirtualAddress::new(BASE + 100 * 4096);
+    system.event(&ProgramEvent::Advise { start, length: 4096, advice: Advice::DontNeed });
+    assert_eq!((system.counter("ranges"), system.counter("range_pages")), (2, 1023));
+    assert_eq!(system.load(FIRST + 100), None, "the range TLB forgot the range with the page");
+    // Both parts are found anew in the range table.
+    assert_eq!((system.load(FIRST + 2), system.load(FIRST + 3)), (WALK, RANGE_TLB));
+    assert_eq!((system.load(FIRST + 101), system.load(FIRST + 102)), (WALK, RANGE_TLB));
+    // The page comes back when it is touched, outside all ranges.
+    system.fault(FIRST + 100, AccessKind::Read);
+    assert_eq!(system.load(FIRST + 100), WALK);
+    assert_eq!(system.counter("range_pages"), 1023);
+}
+
+#[test]
+fn a_fork_leaves_ranges_that_may_be_read() {
+    let mut system = System::new(64 * MB);
+    system.map(BASE, 2 * MB);
+    system.event(&ProgramEvent::Fork { child: ProcessId(1) });
+    assert_eq!((system.counter("ranges"), system.counter("range_pages")), (2, 1024));
+    assert_eq!((system.load(FIRST), system.load(FIRST + 1)), (WALK, RANGE_TLB));
+    system.fault(FIRST + 7, AccessKind::Write);
+    assert_eq!(system.counter("range_pages"), 1023, "the copy is the writer's");
+    system.event(&ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(system.counter("range_pages"), 511);
+}
+
+#[test]
+fn memory_that_is_short_is_backed_by_touches() {
+    let mut system = System::new(32 * MB);
+    system.map(BASE, 256 * MB);
+    let backed = system.counter("pages_backed_in_advance");
+    assert!((1000..32 * MB / 4096).contains(&backed), "{backed}");
+    system.event(&ProgramEvent::Unmap { start: VirtualAddress::new(BASE), length: 256 * MB });
+    let left = ["ranges", "range_table_bytes"].map(|name| system.counter(name));
+    assert_eq!(left, [0, 0]);
+}
+
+/// Pairs of pages, each pair in frames of its own.
+fn pairs(count: u64) -> Vec<RangeEntry> {
+    let permissions = Permissions::READ_WRITE;
+    let pair = |index| RangeEntry {
+        start: FIRST + 2 * index,
+        end: FIRST + 2 * index + 2,
+        frame: Frame::new(0x1000 + 4 * index),
+        permissions,
+    };
+    (0..count).map(pair).collect()
+}
+
+#[test]
+fn the_table_has_as_few_levels_as_can_be() {
+    for (ranges, expected) in [
+        (0, 0),
+        (124, 1),
+        // A root with one range, over two.
+        (125, 3),
+        (249, 3),
+        (250, 4),
+        // A full tree of two levels: 124 + 125 × 124.
+        (15_624, 126),
+        // A root over two trees of two levels, each with 63 nodes below its own.
+        (15_625, 1 + 2 * 64),
+    ] {
+        assert_eq!(nodes(&pairs(ranges)).len(), expected, "{ranges}");
+    }
+}
+
+/// 256 ranges in three nodes below the root, of 85, 85 and 84; the root has two.
+#[test]
+fn the_hardware_finds_every_range_of_a_table_with_two_levels() {
+    let space = SpaceId(0);
+    let frames: Vec<Frame> = (0..4).map(|number| Frame::new(0x500 + number)).collect();
+    let ranges = pairs(256);
+    let tree = nodes(&ranges);
+    assert_eq!(tree.len(), 4);
+    let mut mmu = hardware(1);
+    mmu.switch(space);
+    for (level, frame) in [(4, 0x10), (3, 0x11), (2, 0x12), (1, 0x13)] {
+        let (page, frame) = (VirtualPage::new(FIRST), Frame::new(frame));
+        mmu.apply(&TableOperation::AddNode { space, level, page, frame, branch: 0 }.into());
+    }
+    for range in &ranges {
+        for page in range.pages() {
+            let frame = range.frame.add(page - range.start);
+            let (page, permissions) = (VirtualPage::new(page), range.permissions);
+            let size = PageSize::Size4K;
+            mmu.apply(&TableOperation::Map { space, page, size, frame, permissions }.into());
+        }
+    }
+    for (node, &frame) in tree.iter().zip(&frames) {
+        mmu.apply(&RangeOperation::Node { space, frame, words: node.words(&frames) }.into());
+    }
+    mmu.apply(&RangeOperation::Root { space, root: Some(frames[0]) }.into());
+    let mut steps = Steps::new();
+    for range in &ranges {
+        let cases = range.pages().map(|page| {
+            let address = VirtualPage::new(page).address();
+            let found = mmu.translate(AccessKind::Read, address, &mut steps).expect("mapped");
+            assert_eq!(found.physical, range.frame.add(page - range.start).address());
+            if page == FIRST {
+                assert_eq!(reads(&steps), lines_to_the_first_range());
+            }
+            found.case
+        });
+        assert_eq!(cases.collect::<Vec<_>>(), [Case::Regular, Case::Beside], "{range:?}");
+    }
+}
+
+/// Of the root the line with its number of ranges and both of them, and that of word 373, the first
+/// node below. There the number of ranges, then by halves ranges 42 (word 127), 21 (64), 10 (31),
+/// 5 (16), and in line 0 again ranges 2, 1 and 0.
+fn lines_to_the_first_range() -> Vec<u64> {
+    let (root, node) = (0x50_0000, 0x50_1000);
+    let line = |word: u64| word / 8 * 64;
+    let below = [0, 127, 64, 31, 16, 7].map(|word| node + line(word));
+    [root, root + line(373)].into_iter().chain(below).collect()
+}
+
+fn reads(steps: &Steps) -> Vec<u64> {
+    let read = |action| match action {
+        Action::Read { address } => Some(PhysicalAddress::value(address)),
+        _ => None,
+    };
+    steps.background().iter().filter_map(|step| read(step.action)).collect()
+}

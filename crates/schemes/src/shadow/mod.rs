@@ -1,0 +1,27 @@
+//! Shadow paging, the rival of nested paging: only hosts have it.
+//!
+//! The host has the pages of an ordinary scheme and keeps shadow tables of them for its guest.
+
+use crate::Scheme;
+use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
+
+/// The schemes, which only hosts can have.
+pub(crate) const SCHEMES: &[&Scheme] = &[&SHADOW_BASE_PAGES, &SHADOW_LARGE_PAGES];
+
+/// Shadow paging over 4KB pages of the host.
+const SHADOW_BASE_PAGES: Scheme = Scheme {
+    name: "shadow-4k",
+    summary: "for hosts only: shadow paging, 4KB pages; walks of one dimension, exits for updates",
+    source: "D §II.A, §IX.D",
+    shadow_paging: true,
+    ..BASE_PAGES
+};
+
+/// Shadow paging over 2MB pages of the host.
+const SHADOW_LARGE_PAGES: Scheme = Scheme {
+    name: "shadow-thp",
+    summary: "for hosts only: shadow paging, 2MB pages where the block is whole",
+    source: "D §II.A, §IX.D",
+    shadow_paging: true,
+    ..TRANSPARENT_LARGE_PAGES
+};

@@ -1,0 +1,85 @@
+//! A run of a program that announces phases, one phase after the other.
+
+use std::collections::BTreeMap;
+
+use perforate_trace::{Source, WorkloadSpec};
+use perforate_types::{Chunk, ProgramEvent};
+
+use crate::simulation::RunOptions;
+use crate::system::SystemOptions;
+use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
+
+/// The beginning of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What the program calls it.
+    pub name: String,
+    /// What the program can tell of itself at this point.
+    pub figures: BTreeMap<String, u64>,
+}
+
+/// A simulation with its program. Between phases clocks can be started and counts be taken.
+pub struct PhasedRun {
+    /// The simulation.
+    pub simulation: Simulation,
+    source: Box<dyn Source>,
+    /// What runs next: the beginning of a phase, or nothing before the first.
+    chunk: Chunk,
+}
+
+impl PhasedRun {
+    /// A workload that has not begun, on an empty memory; no clock runs. Without `timed` none ever
+    /// can, and translations are faster.
+    ///
+    /// # Errors
+    /// An impossible machine, or a memory too small for the kernel's own tables or the workload's
+    /// data.
+    pub fn new(
+        (machine, memory): (&Machine, &MemoryState),
+        composition: impl Into<Composition>,
+        workload: &WorkloadSpec,
+        seed: u64,
+        (timed, check): (bool, bool),
+    ) -> Result<Self, SimError> {
+        host_memory::check_workload(workload)?;
+        let system = SystemOptions { check, implicit_maps: false, counts_only: !timed };
+        let options = RunOptions { functional: true, system, warmup: u64::MAX };
+        let simulation = Simulation::new(machine, composition, memory, seed, options)?;
+        let source = workload.source(seed, None);
+        Ok(Self { simulation, source, chunk: Chunk::default() })
+    }
+
+    /// Runs to the beginning of the next phase; `None` at the program's end.
+    ///
+    /// # Errors
+    /// Out of memory, or a disagreement with the oracle.
+    pub fn next_phase(&mut self) -> Result<Option<Phase>, SimError> {
+        loop {
+            self.simulation.run(&self.chunk)?;
+            if !self.source.next_chunk(&mut self.chunk)? {
+                return Ok(None);
+            }
+            if let Some((0, ProgramEvent::Phase { name, figures })) = self.chunk.events.first() {
+                let figures = figures.iter().cloned().collect();
+                return Ok(Some(Phase { name: name.clone(), figures }));
+            }
+        }
+    }
+
+    /// Runs to the beginning of the phase of this name.
+    ///
+    /// # Errors
+    /// As [`Self::next_phase`].
+    ///
+    /// # Panics
+    /// If the program ends before it.
+    pub fn run_until(&mut self, name: &str) -> Result<Phase, SimError> {
+        loop {
+            let phase = self.next_phase()?;
+            let phase = phase.unwrap_or_else(|| panic!("the program has no phase {name:?}"));
+            if phase.name == name {
+                return Ok(phase);
+            }
+        }
+    }
+}

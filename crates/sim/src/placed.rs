@@ -1,0 +1,122 @@
+//! A scheme on a machine and in a memory.
+
+use perforate_config::ConfigError;
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, SuperpageRule, TableFormat};
+use perforate_schemes::{Composition, Scheme};
+use perforate_types::{ControlError, GapTolerance, PageSize};
+
+use crate::background::Alarms;
+use crate::memory::Past;
+use crate::snapshot::MemorySnapshot;
+use crate::{Background, Machine, MemoryState, SimError};
+
+/// What a scheme is on a machine and in a memory.
+pub trait Placed {
+    /// Checks that the machine's TLBs can hold what this scheme puts into them.
+    ///
+    /// # Errors
+    /// [`SimError::NoLargeEntries`]: holes are looked up behind a 2MB-grained entry of the second
+    /// level (P §IV.C), so without such entries every access to a perforated page would walk.
+    fn check_machine(&self, machine: &Machine) -> Result<(), SimError>;
+
+    /// Checks that its superpages can be had in this memory: their mode and where slices may lie.
+    ///
+    /// # Errors
+    /// What would be right.
+    fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
+
+    /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,
+    /// touching what was never mapped maps it, for traces without map events.
+    fn kernel(
+        &self,
+        memory: &MemoryState,
+        seed: u64,
+        implicit_maps: bool,
+    ) -> Result<Kernel, OsError>;
+
+    /// The mode of gap-tolerant entries, with the comparison's own options.
+    fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError>;
+
+    /// The kernel threads it runs with. An ideal scheme must not lose its large pages to merging.
+    fn background(&self, memory: &MemoryState) -> Background;
+}
+
+impl Placed for Scheme {
+    fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
+        if self.shadow_directories && !machine.tlb.l2_2m {
+            let (scheme, machine) = (self.name.into(), machine.name.clone());
+            return Err(SimError::NoLargeEntries { scheme, machine });
+        }
+        Ok(())
+    }
+
+    fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError> {
+        let Some(mode) = self.mode(memory)? else { return Ok(()) };
+        let policy = (self.policy)(&memory.policies)?;
+        let frames = memory.address_bytes() / PageSize::Size4K.bytes();
+        let checked =
+            policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
+        checked.map_err(|error| ConfigError::new(error.to_string()).under("superpages"))
+    }
+
+    fn kernel(
+        &self,
+        memory: &MemoryState,
+        seed: u64,
+        implicit_maps: bool,
+    ) -> Result<Kernel, OsError> {
+        let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
+        let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
+        let policy = (self.policy)(&memory.policies)?;
+        let config = KernelConfig {
+            memory_bytes: memory.memory_bytes,
+            fragmentation,
+            seed,
+            tables: TableFormat {
+                shadow_directories: self.shadow_directories,
+                gap_tolerance: self.mode(memory)?,
+            },
+            implicit_maps,
+            zones: past.zones,
+            faulty: past.faulty,
+            ageing: past.ageing,
+            defrag: past.defrag,
+            swap_bytes: memory.past.swap_bytes,
+            compacted: past.compacted,
+            io_gap: memory.past.io_gap,
+            hot_add_bytes: memory.past.hot_add_bytes,
+            snapshot: memory
+                .snapshot
+                .as_ref()
+                .filter(|_| !self.ideal_memory)
+                .map(MemorySnapshot::shared),
+        };
+        let mut kernel = Kernel::new(config, policy)?;
+        self.background(memory).set_up(&mut kernel)?;
+        Ok(kernel)
+    }
+
+    fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
+        let Some(mode) = self.gap_tolerance else { return Ok(None) };
+        let policy = (self.policy)(&memory.policies)?;
+        let wanted = policy.rule::<SuperpageRule>().map_or(Ok(mode), |rule| rule.mode(mode));
+        let wrong = |error: ControlError| ConfigError::new(error.to_string()).under("superpages");
+        wanted.map(Some).map_err(wrong)
+    }
+
+    fn background(&self, memory: &MemoryState) -> Background {
+        let background = memory.background.clone();
+        if self.ideal_memory {
+            return Background { ksm: None, contents: None, ..background };
+        }
+        background
+    }
+}
+
+/// When the kernel threads of a composition's host wake.
+pub(crate) fn host_alarms(composition: &Composition, memory: &MemoryState) -> Alarms {
+    let memory = memory.host();
+    let background = composition.host.map(|host| host.background(&memory));
+    let defrag = if composition.host.is_some() { memory.past.defrag } else { Defrag::Never };
+    Alarms::new(&background.unwrap_or_default(), defrag)
+}

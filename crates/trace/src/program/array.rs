@@ -1,0 +1,164 @@
+//! Arrays of a traced program.
+//!
+//! A [`Place`] knows where elements lie and nothing of their values: for values that can be
+//! computed whenever they are read. An [`Array`] keeps its values in host memory, in whatever type
+//! holds them; what the program's elements take is the place's affair.
+
+use super::tracer::Tracer;
+use super::value::Value;
+use crate::synthetic::PAGE_BYTES;
+
+/// Bytes that the loop which fills an array writes at once: an SSE register.
+const VECTOR_BYTES: u64 = 16;
+
+/// The memory of the program, handed out array by array, each on pages of its own.
+pub(crate) struct Space {
+    start: u64,
+    end: u64,
+}
+
+impl Space {
+    pub(crate) fn new(start: u64) -> Self {
+        Self { start, end: start }
+    }
+
+    pub(crate) fn place(&mut self, count: u64, element_bytes: u64) -> Place {
+        let start = self.end;
+        self.end += (count * element_bytes).next_multiple_of(PAGE_BYTES);
+        Place { start, element_bytes, count }
+    }
+
+    pub(crate) fn array<T>(&mut self, values: Vec<T>, element_bytes: u64) -> Array<T> {
+        Array { place: self.place(values.len() as u64, element_bytes), values }
+    }
+
+    /// Bytes handed out.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// Where the elements of an array lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    start: u64,
+    element_bytes: u64,
+    count: u64,
+}
+
+impl Place {
+    fn address(&self, index: u64) -> u64 {
+        debug_assert!(index < self.count);
+        self.start + index * self.element_bytes
+    }
+
+    /// Loads an element, whose contents the caller has computed.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        contents: T,
+    ) -> Value<T> {
+        let address = self.address((*index).into());
+        t.load(address, self.element_bytes, index, contents)
+    }
+
+    /// Stores a whole element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        value: Value<T>,
+    ) {
+        let address = self.address((*index).into());
+        t.store(address, self.element_bytes, (value, index));
+    }
+
+    /// Loads the field of an element at `offset`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load_field<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        (offset, bytes): (u64, u64),
+        contents: T,
+    ) -> Value<T> {
+        debug_assert!(offset + bytes <= self.element_bytes);
+        t.load(self.address((*index).into()) + offset, bytes, index, contents)
+    }
+
+    /// Stores the field of an element at `offset`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store_field<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        (offset, bytes): (u64, u64),
+        value: Value<T>,
+    ) {
+        debug_assert!(offset + bytes <= self.element_bytes);
+        t.store(self.address((*index).into()) + offset, bytes, (value, index));
+    }
+}
+
+/// An array with its contents.
+pub(crate) struct Array<T> {
+    place: Place,
+    values: Vec<T>,
+}
+
+impl<T: Copy> Array<T> {
+    /// Loads an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
+        self.place.load(t, index, self.values[(*index).into() as usize])
+    }
+
+    /// Stores an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store(
+        &mut self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        value: Value<T>,
+    ) {
+        self.place.store(t, index, value);
+        self.values[(*index).into() as usize] = *value;
+    }
+
+    /// Fills the array: a loop that stores a vector at a time.
+    pub(crate) async fn fill(&mut self, t: &mut Tracer, value: impl Fn(usize) -> T) {
+        let bytes = self.place.count * self.place.element_bytes;
+        let mut offset = Value::constant(0);
+        loop {
+            let vector = VECTOR_BYTES.min(bytes - *offset);
+            t.store(self.place.start + *offset, vector, offset);
+            offset = t.integer(offset, *offset + vector);
+            if !t.branch(*offset < bytes, offset) {
+                break;
+            }
+            t.pause().await;
+        }
+        for (index, element) in self.values.iter_mut().enumerate() {
+            *element = value(index);
+        }
+    }
+
+    /// The contents, without an access of the program.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// As [`Self::values`], to be changed.
+    pub(crate) fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+}

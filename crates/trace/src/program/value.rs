@@ -1,0 +1,68 @@
+//! Numbers of a traced program, with the registers that hold them.
+
+use std::ops::Deref;
+
+use perforate_types::Register;
+
+/// A number, and the register that holds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value<T> {
+    number: T,
+    register: Register,
+}
+
+impl<T> Value<T> {
+    #[inline]
+    pub(super) fn new(number: T, register: Register) -> Self {
+        Self { number, register }
+    }
+
+    /// A number that no instruction waits for: part of the code, or long computed.
+    #[inline]
+    pub(crate) fn constant(number: T) -> Self {
+        Self { number, register: 0 }
+    }
+
+    /// Another number from the same register: a part of it, or what an addressing mode computes
+    /// without an instruction.
+    #[inline]
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Value<U> {
+        Value { number: change(self.number), register: self.register }
+    }
+}
+
+impl<T> Deref for Value<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.number
+    }
+}
+
+/// What an instruction reads: up to two values.
+pub(crate) trait Operands {
+    /// The registers that hold them; 0 fills unused places.
+    fn registers(&self) -> [Register; 4];
+}
+
+impl Operands for () {
+    #[inline]
+    fn registers(&self) -> [Register; 4] {
+        [0; 4]
+    }
+}
+
+impl<T> Operands for Value<T> {
+    #[inline]
+    fn registers(&self) -> [Register; 4] {
+        [self.register, 0, 0, 0]
+    }
+}
+
+impl<T, U> Operands for (Value<T>, Value<U>) {
+    #[inline]
+    fn registers(&self) -> [Register; 4] {
+        [self.0.register, self.1.register, 0, 0]
+    }
+}

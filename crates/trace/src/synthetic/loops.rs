@@ -1,0 +1,189 @@
+//! Workloads that are loops over a pattern of addresses, in constant memory.
+
+use perforate_config::{BoundedSize, ConfigError, Count, Share};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::churn::Churn;
+use super::patterns::{Chase, Popular, Stride, Uniform};
+use super::registry::Registered;
+use super::source::{Loop, Synthetic};
+use super::spec::text_of;
+use crate::Source;
+
+const MOST_BYTES: u64 = 64 << 40;
+
+/// Options of a loop: its own, and those that all loops have.
+macro_rules! options {
+    ($name:ident: $size:expr; $($(#[$help:meta])* $key:ident: $type:ty = $default:expr,)*) => {
+        #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        pub(super) struct $name {
+            /// Bytes of data; paper P: 2G.
+            size: BoundedSize<4096, MOST_BYTES>,
+            $($(#[$help])* $key: $type,)*
+            /// Other instructions per memory access; the papers leave it open.
+            others: Count<0, 1000>,
+            /// Share of the accesses that write.
+            writes: Share,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    size: BoundedSize::new($size),
+                    $($key: $default,)*
+                    others: Count::new(3),
+                    writes: Share::NONE,
+                }
+            }
+        }
+
+        impl $name {
+            /// What a workload of type `W` does between its accesses.
+            fn common<W: Registered<Options = Self>>(&self) -> Loop {
+                Loop {
+                    name: text_of::<W>(self),
+                    size_bytes: self.size.bytes(),
+                    others: self.others.get() as usize,
+                    writes: self.writes.value(),
+                    dependent: false,
+                }
+            }
+        }
+    };
+}
+
+options! { RandomOptions: 2 << 30;
+    /// Each address depends on the value loaded before.
+    dependent: bool = false,
+}
+
+/// Random words.
+pub(super) struct Random;
+
+impl Registered for Random {
+    const NAME: &'static str = "random";
+    const SUMMARY: &'static str = "uniformly random words, as GUPS (paper P's random access)";
+    const EXAMPLE: &'static str = "random:size=4G,writes=10%";
+    type Options = RandomOptions;
+
+    fn source(options: &RandomOptions, seed: u64) -> Box<dyn Source> {
+        let common = Loop { dependent: options.dependent, ..options.common::<Self>() };
+        Synthetic::boxed(Uniform::new(options.size.bytes(), seed), common, seed)
+    }
+}
+
+options! { SequentialOptions: 2 << 30; }
+
+/// Word after word.
+pub(super) struct Sequential;
+
+impl Registered for Sequential {
+    const NAME: &'static str = "sequential";
+    const SUMMARY: &'static str = "word after word, over and over";
+    const EXAMPLE: &'static str = "sequential:size=256M,others=0";
+    type Options = SequentialOptions;
+
+    fn source(options: &SequentialOptions, seed: u64) -> Box<dyn Source> {
+        let words = Stride::new(options.size.bytes(), 8);
+        Synthetic::boxed(words, options.common::<Self>(), seed)
+    }
+}
+
+options! { StrideOptions: 2 << 30;
+    /// Bytes from access to access.
+    stride: BoundedSize<8, MOST_BYTES> = BoundedSize::new(4096),
+}
+
+/// Words at equal distances.
+pub(super) struct Strided;
+
+impl Registered for Strided {
+    const NAME: &'static str = "stride";
+    const SUMMARY: &'static str = "one word every so many bytes, over and over";
+    const EXAMPLE: &'static str = "stride:size=1G,stride=64B";
+    type Options = StrideOptions;
+
+    fn source(options: &StrideOptions, seed: u64) -> Box<dyn Source> {
+        let words = Stride::new(options.size.bytes(), options.stride.bytes());
+        Synthetic::boxed(words, options.common::<Self>(), seed)
+    }
+}
+
+options! { ZipfOptions: 2 << 30;
+    /// The item of rank r has probability proportional to r^-exponent, 0 to 10.
+    exponent: f64 = 0.99,
+    /// Bytes per item; an access reads its first word.
+    item: BoundedSize<8, 4096> = BoundedSize::new(64),
+}
+
+/// Popular and rare items.
+pub(super) struct Zipf;
+
+impl Registered for Zipf {
+    const NAME: &'static str = "zipf";
+    const SUMMARY: &'static str = "few popular items, many rare ones, scattered over the data";
+    const EXAMPLE: &'static str = "zipf:size=4G,exponent=0.8,item=1K";
+    type Options = ZipfOptions;
+
+    fn check(options: &ZipfOptions) -> Result<(), ConfigError> {
+        if (0.0..=10.0).contains(&options.exponent) {
+            return Ok(());
+        }
+        let problem = format!("expected a number from 0 to 10, not {}", options.exponent);
+        Err(ConfigError::new(problem).under("exponent"))
+    }
+
+    fn source(options: &ZipfOptions, seed: u64) -> Box<dyn Source> {
+        let (size_bytes, item_bytes) = (options.size.bytes(), options.item.bytes());
+        let items = Popular::new(size_bytes, item_bytes, options.exponent, seed);
+        Synthetic::boxed(items, options.common::<Self>(), seed)
+    }
+}
+
+options! { ChaseOptions: 2 << 30;
+    /// Bytes per node.
+    node: BoundedSize<8, 4096> = BoundedSize::new(64),
+}
+
+/// A linked list.
+pub(super) struct Chased;
+
+impl Registered for Chased {
+    const NAME: &'static str = "chase";
+    const SUMMARY: &'static str =
+        "a linked list through all nodes in random order; every load waits for the last";
+    const EXAMPLE: &'static str = "chase:size=1G,node=4K";
+    type Options = ChaseOptions;
+
+    fn source(options: &ChaseOptions, seed: u64) -> Box<dyn Source> {
+        let common = Loop { dependent: true, ..options.common::<Self>() };
+        let nodes = Chase::new(options.size.bytes(), options.node.bytes(), seed);
+        Synthetic::boxed(nodes, common, seed)
+    }
+}
+
+options! { ChurnOptions: 256 << 20;
+    /// Bytes that are unmapped and mapped anew at once.
+    piece: BoundedSize<4096, MOST_BYTES> = BoundedSize::new(64 << 10),
+    /// Random accesses from one piece to the next; a piece is filled besides.
+    between: Count<0, 1_000_000_000> = Count::new(20_000),
+}
+
+/// Memory that comes and goes.
+pub(super) struct Churned;
+
+impl Registered for Churned {
+    const NAME: &'static str = "churn";
+    const SUMMARY: &'static str =
+        "random words; a piece of the data is unmapped, mapped anew and filled ever again";
+    const EXAMPLE: &'static str = "churn:size=1G,piece=2M,between=100k";
+    type Options = ChurnOptions;
+
+    fn source(options: &ChurnOptions, seed: u64) -> Box<dyn Source> {
+        let (size_bytes, piece_bytes) = (options.size.bytes(), options.piece.bytes());
+        let pieces = Churn::new(size_bytes, piece_bytes, options.between.get(), seed);
+        Synthetic::boxed(pieces, options.common::<Self>(), seed)
+    }
+}

@@ -1,0 +1,94 @@
+//! GUPS: the RandomAccess benchmark of the HPC Challenge.
+
+use perforate_config::{BoundedSize, Count};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Algorithm, Data, DataSize};
+use crate::Source;
+use crate::program::{Place, Running, Space, Tracer, Value};
+use crate::synthetic::random::Random;
+use crate::synthetic::registry::Registered;
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::synthetic) struct GupsOptions {
+    /// Bytes of the table, rounded down to a power of two; paper G: 4G.
+    size: DataSize,
+    /// Instructions per update (paper G, Table 5: 17.9 reads per 1000).
+    instructions: Count<UPDATE_INSTRUCTIONS, 1000>,
+}
+
+impl Default for GupsOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30), instructions: Count::new(56) }
+    }
+}
+
+impl Data for GupsOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+}
+
+/// The sequence is of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.
+const POLYNOMIAL: u64 = 7;
+/// Bytes of a word of the table.
+const WORD_BYTES: u64 = 8;
+/// Instructions of an update: eight that make it and three of the loop.
+const UPDATE_INSTRUCTIONS: u64 = 11;
+
+/// Every update reads and writes the word that a pseudo-random number chooses. What the table
+/// holds is of no consequence, so nothing is kept of it.
+pub(in crate::synthetic) struct Gups {
+    table: Place,
+    mask: u64,
+    first: u64,
+    /// Instructions between updates.
+    work: u32,
+}
+
+impl Registered for Gups {
+    const NAME: &'static str = "gups";
+    const SUMMARY: &'static str =
+        "GUPS: updates of random words of a table (HPCC RandomAccess; paper G)";
+    const EXAMPLE: &'static str = "gups:size=4G";
+    type Options = GupsOptions;
+
+    fn source(options: &GupsOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
+impl Algorithm for Gups {
+    fn new(options: &GupsOptions, seed: u64, space: &mut Space) -> Self {
+        let words = 1 << (options.data_bytes() / WORD_BYTES).ilog2();
+        Self {
+            table: space.place(words, WORD_BYTES),
+            mask: words - 1,
+            // Zero would be followed by zeros for ever.
+            first: Random::new(seed).next() | 1,
+            work: (options.instructions.get() - UPDATE_INSTRUCTIONS) as u32,
+        }
+    }
+
+    async fn repeat(&mut self, t: &mut Tracer) {
+        let mut random = Value::constant(self.first);
+        let mut updates = Value::constant(());
+        loop {
+            // Multiplies a polynomial by x.
+            let shifted = t.integer(random, *random << 1);
+            let sign = t.integer(random, *random >> 63);
+            let sign = t.integer(sign, *sign * POLYNOMIAL);
+            random = t.integer((shifted, sign), *shifted ^ *sign);
+            let index = t.integer(random, *random & self.mask);
+            let word = self.table.load(t, index, ());
+            let word = t.integer((word, random), ());
+            self.table.store(t, index, word);
+            t.compute(self.work, 4);
+            updates = t.integer(updates, ());
+            t.branch(true, updates);
+            t.pause().await;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A maximal independent set of an undirected R-MAT graph: greedy, vertices in random order.
+
+use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
+use super::rmat::Rmat;
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::Source;
+use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::synthetic::random::{Permutation, Random};
+use crate::synthetic::registry::Registered;
+
+const UNDECIDED: u8 = 0;
+const IN: u8 = 1;
+const OUT: u8 = 2;
+
+pub(in crate::synthetic) struct IndependentSet {
+    pub(super) graph: Graph,
+    pub(super) flags: Array<u8>,
+    /// Vertices in random order, computed.
+    order: Place,
+    permutation: Permutation,
+}
+
+impl Registered for IndependentSet {
+    const NAME: &'static str = "mis";
+    const SUMMARY: &'static str =
+        "maximal independent set of an undirected R-MAT graph (paper G's MIS, with 7.3G)";
+    const EXAMPLE: &'static str = "mis:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes()
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
+impl Algorithm for IndependentSet {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
+        let vertex_bytes = OFFSET_BYTES + VERTEX_BYTES + 1;
+        let bytes = options.data_bytes() - SLACK_BYTES;
+        let rmat = Rmat::filling(bytes, vertex_bytes, 2 * VERTEX_BYTES, seed);
+        let graph = Graph::undirected(&rmat, space);
+        let vertices = graph.vertices();
+        Self {
+            graph,
+            flags: space.array(vec![UNDECIDED; vertices as usize], 1),
+            order: space.place(vertices, VERTEX_BYTES),
+            permutation: Permutation::new(vertices, &mut Random::new(!seed)),
+        }
+    }
+
+    async fn repeat(&mut self, t: &mut Tracer) {
+        loop {
+            self.find(t).await;
+            self.flags.fill(t, |_| UNDECIDED).await;
+            t.jump();
+        }
+    }
+}
+
+impl IndependentSet {
+    pub(super) async fn find(&mut self, t: &mut Tracer) {
+        let mut cursor = t.integer((), 0_u64);
+        loop {
+            let vertex = self.order.load(t, cursor, self.permutation.apply(*cursor) as u32);
+            cursor = t.integer(cursor, *cursor + 1);
+            let flag = self.flags.load(t, vertex);
+            if !t.branch(*flag != UNDECIDED, flag) {
+                self.join(t, vertex);
+            }
+            t.pause().await;
+            if !t.branch(*cursor < self.graph.vertices(), cursor) {
+                break;
+            }
+        }
+    }
+
+    /// A vertex is in the set, and so its neighbours are not.
+    fn join(&mut self, t: &mut Tracer, vertex: Value<u32>) {
+        self.flags.store(t, vertex, Value::constant(IN));
+        let (mut edge, end) = self.graph.load_range(t, vertex);
+        let mut is_done = t.branch(*edge == *end, (edge, end));
+        while !is_done {
+            let neighbour = self.graph.neighbours.load(t, edge);
+            edge = t.integer(edge, *edge + 1);
+            let flag = self.flags.load(t, neighbour);
+            if !t.branch(*flag != UNDECIDED, flag) {
+                self.flags.store(t, neighbour, Value::constant(OUT));
+            }
+            is_done = !t.branch(*edge < *end, (edge, end));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Processes that read their heaps, round after round: of use where something changes memory in
+//! between, such as merging of equal pages or page sharing of virtual machines.
+//!
+//! A round is reads of any page evenly, and reads skewed as 1/rank; each round is the same. Reads do
+//! not wait for each other. Code, branches and their mispredictions are left out.
+
+use perforate_config::{BoundedSize, Count};
+use perforate_types::ProcessId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::heap::{Heap, HeapSize, OTHERS, switch};
+use crate::Source;
+use crate::program::{Program, Running, Tracer};
+use crate::synthetic::random::Random;
+use crate::synthetic::registry::Registered;
+use crate::synthetic::spec::WorkloadSpec;
+
+const MOST_READS: u64 = 1_000_000_000;
+
+/// Options of the workload `readers`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadersOptions {
+    /// Bytes of each heap, rounded down to whole 2MB pages.
+    pub heap: HeapSize,
+    /// Processes, each with a heap.
+    pub processes: Count<1, 1024>,
+    /// Each page is written once before the first read.
+    pub touch: bool,
+    /// Reads in one pattern before the next, all processes together.
+    pub reads: Count<1, MOST_READS>,
+    /// Reads before each of these.
+    pub warmup: Count<0, MOST_READS>,
+    /// Reads of one process before the next runs.
+    pub slice: Count<1, MOST_READS>,
+}
+
+impl Default for ReadersOptions {
+    fn default() -> Self {
+        Self {
+            heap: BoundedSize::new(1 << 30),
+            processes: Count::new(2),
+            touch: false,
+            reads: Count::new(500_000),
+            warmup: Count::new(200_000),
+            slice: Count::new(10_000),
+        }
+    }
+}
+
+impl ReadersOptions {
+    /// The workload with these options.
+    pub fn workload(self) -> WorkloadSpec {
+        WorkloadSpec::of::<Readers>(self)
+    }
+
+    /// 4KB pages of each heap.
+    pub fn pages(&self) -> u64 {
+        Heap::new(self.heap).pages
+    }
+}
+
+/// Which pages are read.
+#[derive(Clone, Copy)]
+enum Pattern {
+    /// Any page of the heap, evenly.
+    Uniform,
+    /// The page of rank r with probability proportional to 1/r; ranks lie anywhere.
+    Skewed,
+}
+
+impl Pattern {
+    /// The page of a heap of `pages` that is read next.
+    fn next_page(self, random: &mut Random, pages: u64) -> u64 {
+        match self {
+            Self::Uniform => random.evenly(pages),
+            Self::Skewed => {
+                let rank = (pages as f64).powf(random.fraction()) as u64 % pages;
+                // A prime that does not divide the number of pages takes each rank elsewhere.
+                rank * 2_654_435_761 % pages
+            }
+        }
+    }
+}
+
+/// Bytes of an access.
+const WORD_BYTES: u64 = 8;
+
+pub(in crate::synthetic) struct Readers {
+    options: ReadersOptions,
+    heap: Heap,
+    seed: u64,
+}
+
+impl Registered for Readers {
+    const NAME: &'static str = "readers";
+    const SUMMARY: &'static str =
+        "processes that read their heaps in turns, evenly and skewed (for --ksm; paper P)";
+    const EXAMPLE: &'static str = "readers:heap=256M,processes=4";
+    type Options = ReadersOptions;
+
+    fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {
+        Running::boxed::<Self>(options, seed)
+    }
+}
+
+impl Program for Readers {
+    const SETUP_UNTIL: Option<&'static str> = Some("uniform-warm-up");
+
+    fn start(&options: &ReadersOptions, seed: u64, t: &mut Tracer) -> Self {
+        t.leave_code_out();
+        Self { options, heap: Heap::new(options.heap), seed }
+    }
+
+    async fn run(&mut self, t: &mut Tracer) {
+        for process in 0..self.options.processes.get() {
+            self.switch(process as u16, t);
+            t.event(self.heap.map(false));
+            if self.options.touch {
+                self.touch(t).await;
+            }
+        }
+        loop {
+            self.read("uniform", Pattern::Uniform, t).await;
+            self.read("skewed", Pattern::Skewed, t).await;
+        }
+    }
+}
+
+impl Readers {
+    /// A process runs now. A single one always does.
+    fn switch(&self, process: u16, t: &mut Tracer) {
+        if self.options.processes.get() > 1 {
+            t.event(switch(ProcessId(process)));
+        }
+    }
+
+    async fn touch(&self, t: &mut Tracer) {
+        for page in 0..self.heap.pages {
+            t.compute(OTHERS, 1);
+            t.store(self.heap.page(page), WORD_BYTES, ());
+            t.pause().await;
+        }
+    }
+
+    async fn read(&self, name: &str, pattern: Pattern, t: &mut Tracer) {
+        let ReadersOptions { processes, reads, warmup, slice, .. } = self.options;
+        let (reads, warmup, slice) = (reads.get(), warmup.get(), slice.get());
+        let mut random = Random::new(self.seed);
+        t.begin_phase(&format!("{name}-warm-up"), &[]).await;
+        for read in 0..warmup + reads {
+            if read == warmup {
+                t.begin_phase(name, &[]).await;
+            }
+            if read % slice == 0 {
+                self.switch((read / slice % processes.get()) as u16, t);
+            }
+            let page = pattern.next_page(&mut random, self.heap.pages);
+            t.compute(OTHERS, 1);
+            t.load(self.heap.page(page), WORD_BYTES, (), ());
+            t.pause().await;
+        }
+    }
+}

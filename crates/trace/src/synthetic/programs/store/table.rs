@@ -1,0 +1,260 @@
+//! A key-value store in the manner of Redis: a chained hash table that doubles, and for each key
+//! an entry, a name, an object header and a value, each with a place of its own in the heap.
+
+use super::allocator::Allocator;
+use super::process::Process;
+use crate::synthetic::random::Random;
+
+/// Bytes of a table slot: one pointer.
+const SLOT_BYTES: u64 = 8;
+/// Slots of the first table.
+const FIRST_SLOTS: u64 = 4;
+/// Bytes of an entry: pointers to name, object and next entry.
+const ENTRY_BYTES: u64 = 24;
+/// Bytes of a name: `key:` and twelve digits, one byte of header, one at the end.
+const NAME_BYTES: u64 = 18;
+/// Bytes of an object's header.
+const OBJECT_BYTES: u64 = 16;
+/// No entry.
+const NONE: u32 = u32::MAX;
+/// Makes the hash function differ from seed to seed.
+const HASH_PURPOSE: u64 = 0x6861_7368;
+
+/// Where the parts of one key lie.
+#[derive(Clone, Copy)]
+struct Record {
+    entry: u64,
+    name: u64,
+    object: u64,
+    value: u64,
+}
+
+/// The hash table proper.
+struct Table {
+    address: u64,
+    /// First key of each chain.
+    chains: Vec<u32>,
+}
+
+/// A store and the heap it lives in.
+pub(super) struct Store {
+    allocator: Allocator,
+    hash_seed: u64,
+    /// Bytes of a value with its header.
+    value_bytes: u64,
+    table: Table,
+    records: Vec<Record>,
+    /// Next key in the chain, by key.
+    next: Vec<u32>,
+    /// Keys that are there, in no order.
+    live: Vec<u32>,
+    /// Where a reply is put together; the same place for each.
+    reply: u64,
+}
+
+impl Store {
+    /// An empty store for values of `value_bytes`; for `padding` see [`Allocator::new`].
+    pub(super) fn new(
+        process: &mut Process<'_>,
+        value_bytes: u64,
+        padding: bool,
+        seed: u64,
+    ) -> Self {
+        let mut allocator = Allocator::new(seed, padding);
+        let value_bytes = with_header(value_bytes);
+        let table = Table::new(process, &mut allocator, FIRST_SLOTS);
+        let reply = allocator.allocate(process, value_bytes).address;
+        Self {
+            allocator,
+            hash_seed: seed,
+            value_bytes,
+            table,
+            records: Vec::new(),
+            next: Vec::new(),
+            live: Vec::new(),
+            reply,
+        }
+    }
+
+    /// Number of keys that are there.
+    pub(super) fn live_keys(&self) -> u64 {
+        self.live.len() as u64
+    }
+
+    /// Bytes of the parts of all keys that are there, and of the table: what the program asked for.
+    pub(super) fn requested_bytes(&self) -> u64 {
+        let each = ENTRY_BYTES + NAME_BYTES + OBJECT_BYTES + self.value_bytes;
+        self.live_keys() * each + self.table.bytes()
+    }
+
+    /// First byte and length of everything the store holds now.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> Vec<(u64, u64)> {
+        let mut places =
+            vec![(self.table.address, self.table.bytes()), (self.reply, self.value_bytes)];
+        for &key in &self.live {
+            let Record { entry, name, object, value } = self.records[key as usize];
+            places.extend([(entry, ENTRY_BYTES), (name, NAME_BYTES)]);
+            places.extend([(object, OBJECT_BYTES), (value, self.value_bytes)]);
+        }
+        places.sort_unstable();
+        places
+    }
+
+    /// Writes a new key.
+    pub(super) async fn insert(&mut self, process: &mut Process<'_>) {
+        let key = self.records.len() as u32;
+        // The request's value and its header exist before the table is looked at.
+        let object = self.write(process, OBJECT_BYTES);
+        let value = self.write(process, self.value_bytes);
+        let found = self.find(process, key);
+        assert!(!found, "a new key");
+        self.grow_if_full(process).await;
+        let name = self.write(process, NAME_BYTES);
+        let entry = self.write(process, ENTRY_BYTES);
+        self.records.push(Record { entry, name, object, value });
+        self.next.push(NONE);
+        self.live.push(key);
+        self.link(process, key)
+    }
+
+    /// Reads a random key that is there: the table, the chain, the object, the value, and the
+    /// reply that is written.
+    pub(super) fn read(&self, process: &mut Process<'_>, random: &mut Random) {
+        let key = self.live[random.below(self.live_keys()) as usize];
+        let found = self.find(process, key);
+        assert!(found, "a key that is there");
+        let record = self.records[key as usize];
+        process.read(record.object);
+        process.copy(record.value, self.reply, self.value_bytes)
+    }
+
+    /// Deletes random keys until `keep` are left, then gives free memory back.
+    pub(super) async fn delete_until(
+        &mut self,
+        process: &mut Process<'_>,
+        keep: u64,
+        random: &mut Random,
+    ) {
+        while self.live_keys() > keep {
+            let place = random.below(self.live_keys()) as usize;
+            let key = self.live.swap_remove(place);
+            self.unlink(process, key);
+            let record = self.records[key as usize];
+            for (address, bytes) in [
+                (record.name, NAME_BYTES),
+                (record.value, self.value_bytes),
+                (record.object, OBJECT_BYTES),
+                (record.entry, ENTRY_BYTES),
+            ] {
+                self.allocator.free(process, address, bytes);
+            }
+            process.tracer.pause().await;
+        }
+        self.allocator.purge(process).await;
+    }
+
+    /// A new place for `bytes`, all written.
+    fn write(&mut self, process: &mut Process<'_>, bytes: u64) -> u64 {
+        let address = self.allocator.allocate(process, bytes).address;
+        process.write_all(address, bytes);
+        address
+    }
+
+    fn slot(&self, key: u32) -> usize {
+        let hash = Random::keyed(self.hash_seed, HASH_PURPOSE, key.into()).next();
+        (hash & (self.table.chains.len() as u64 - 1)) as usize
+    }
+
+    /// Walks the chain to `key`; entries and names on the way are read.
+    fn find(&self, process: &mut Process<'_>, key: u32) -> bool {
+        let slot = self.slot(key);
+        process.read(self.table.slot_address(slot));
+        let mut at = self.table.chains[slot];
+        while at != NONE {
+            let record = self.records[at as usize];
+            process.read(record.entry);
+            process.read(record.name);
+            if at == key {
+                return true;
+            }
+            at = self.next[at as usize];
+        }
+        false
+    }
+
+    /// Puts `key` first in its chain.
+    fn link(&mut self, process: &mut Process<'_>, key: u32) {
+        let slot = self.slot(key);
+        process.write(self.records[key as usize].entry);
+        process.write(self.table.slot_address(slot));
+        self.next[key as usize] = std::mem::replace(&mut self.table.chains[slot], key);
+    }
+
+    fn unlink(&mut self, process: &mut Process<'_>, key: u32) {
+        let found = self.find(process, key);
+        assert!(found, "a key that is there");
+        let slot = self.slot(key);
+        let after = self.next[key as usize];
+        let mut at = self.table.chains[slot];
+        if at == key {
+            self.table.chains[slot] = after;
+            return process.write(self.table.slot_address(slot));
+        }
+        while self.next[at as usize] != key {
+            at = self.next[at as usize];
+        }
+        self.next[at as usize] = after;
+        process.write(self.records[at as usize].entry)
+    }
+
+    /// Moves everything to a table twice as long when there is a key for each slot.
+    async fn grow_if_full(&mut self, process: &mut Process<'_>) {
+        let slots = self.table.chains.len() as u64;
+        if self.live_keys() < slots {
+            return;
+        }
+        let new = Table::new(process, &mut self.allocator, 2 * slots);
+        let old = std::mem::replace(&mut self.table, new);
+        process.read_all(old.address, old.bytes());
+        for first in &old.chains {
+            let mut key = *first;
+            while key != NONE {
+                let after = self.next[key as usize];
+                self.link(process, key);
+                key = after;
+            }
+            process.tracer.pause().await;
+        }
+        self.allocator.free(process, old.address, old.bytes())
+    }
+}
+
+impl Table {
+    /// An empty table; its slots are zero without being written, where fresh memory is.
+    fn new(process: &mut Process<'_>, allocator: &mut Allocator, slots: u64) -> Self {
+        let table = allocator.allocate(process, slots * SLOT_BYTES);
+        if !table.is_zero {
+            process.write_all(table.address, slots * SLOT_BYTES);
+        }
+        Self { address: table.address, chains: vec![NONE; slots as usize] }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.chains.len() as u64 * SLOT_BYTES
+    }
+
+    fn slot_address(&self, slot: usize) -> u64 {
+        self.address + slot as u64 * SLOT_BYTES
+    }
+}
+
+/// Bytes of a string with its header and the byte at its end, as Redis keeps it.
+fn with_header(bytes: u64) -> u64 {
+    let header_bytes = match bytes {
+        0..0x100 => 3,
+        0x100..0x1_0000 => 5,
+        _ => 9,
+    };
+    header_bytes + bytes + 1
+}
