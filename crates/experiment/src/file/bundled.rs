@@ -54,6 +54,7 @@ pub const FILES: &[(&str, &str)] = files![
     "segments/filter-size",
     "segments/shadow",
     "segments/page-sharing",
+    "ranges/overhead",
     "all-schemes",
     "all-schemes-virtual",
 ];
