@@ -7,7 +7,7 @@ use crate::document::{
 use perforate_report::{ReportOptions, RunResult, html, read_results};
 use roxmltree::{Document, Node};
 
-const SAMPLE: &str = include_str!("data/sample.jsonl");
+const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 fn options() -> ReportOptions {
     ReportOptions { title: "Sample".into(), command: "perforate compare random".into() }

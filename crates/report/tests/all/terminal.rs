@@ -4,7 +4,7 @@ use perforate_report::{read_results, table};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-const SAMPLE: &str = include_str!("data/sample.jsonl");
+const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 #[test]
 fn the_table_fits_and_lines_up() {

@@ -50,7 +50,7 @@ fn odd_runs() -> String {
 
 /// Pages with every form of chart and table.
 fn own_pages() -> Vec<(String, String)> {
-    let runs = read_results(include_str!("../data/sample.jsonl")).unwrap();
+    let runs = read_results(include_str!("../../data/sample.jsonl")).unwrap();
     let pairs = read_results(&records::pairs()).unwrap();
     let odd = read_results(&odd_runs()).unwrap();
     let experiments = read_experiments(&records::all()).unwrap();
