@@ -176,7 +176,7 @@ fn text(case: &Case, prediction: &Prediction) -> String {
         .iter()
         .flat_map(|&(heading, is_measured)| {
             let rows = prediction.rows.iter().filter(move |row| row.is_measured == is_measured);
-            std::iter::once((heading, None)).chain(rows.map(|row| (&row.design[..], Some(row))))
+            std::iter::once((heading, None)).chain(rows.map(|row| (row.design, Some(row))))
         })
         .collect();
     let name = |row: &(&str, Option<&Row>)| match row.1 {

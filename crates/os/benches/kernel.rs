@@ -56,7 +56,7 @@ fn compaction() {
     let ageing = Some(AgeingPreset::KernelBuild.into());
     let mut kernel = boot(KernelConfig { ageing, ..KernelConfig::new(16 * GB) });
     let longest = [false, true].map(|compacts| kernel.longest_run_bytes(compacts));
-    let bytes = longest[1] / 4 & !4095;
+    let bytes = (longest[1] / 4) & !4095;
     map(&mut kernel, bytes, false);
     let mut is_made = false;
     let seconds = timed(|| is_made = kernel.create_segment(SPACE, &mut Vec::new()).is_ok());

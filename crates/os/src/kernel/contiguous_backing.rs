@@ -95,7 +95,7 @@ fn take_longest(
     let mut wanted = blocks.end - blocks.start;
     let mut run = compaction.take_run(core, wanted, 0, false, updates);
     if let Err(OsError::NoContiguousMemory { longest_bytes, .. }) = run {
-        wanted = longest_bytes / FRAME_BYTES >> BLOCK_ORDER;
+        wanted = (longest_bytes / FRAME_BYTES) >> BLOCK_ORDER;
         if wanted == 0 {
             return take_part_of_block(core, pages);
         }

@@ -58,7 +58,8 @@ impl SegmentOptions {
 
     fn bounds(&self) -> Result<Option<(u64, u64)>, ConfigError> {
         for (key, address) in [("base", self.base), ("limit", self.limit)] {
-            let is_page = |address: &Address| address.0 % 4096 == 0 && address.0 <= 1 << 47;
+            let is_page =
+                |address: &Address| address.0.is_multiple_of(4096) && address.0 <= 1 << 47;
             if let Some(address) = address.filter(|address| !is_page(address)) {
                 let expected = "expected the address of a page such as 0x7f0000200000";
                 return Err(ConfigError::new(format!("{expected}, not {address}")).under(key));

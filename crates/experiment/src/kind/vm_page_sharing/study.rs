@@ -75,7 +75,7 @@ fn host_counters(system: &System) -> Counters {
 
 /// Both machines with their heaps filled, before the first machine's program reads.
 pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
-    let guest_mb = (setup.readers.pages() * PAGE_BYTES >> 20) + GUEST_EXTRA_MB;
+    let guest_mb = ((setup.readers.pages() * PAGE_BYTES) >> 20) + GUEST_EXTRA_MB;
     let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
     let memory =
         MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
