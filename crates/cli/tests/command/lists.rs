@@ -55,6 +55,12 @@ fn the_documented_workloads_are_those_there_are() {
     assert_documented("workloads.md", list.split("\nBundled traces").next().unwrap());
 }
 
+/// Likewise docs/schemes.md.
+#[test]
+fn the_documented_schemes_are_those_there_are() {
+    assert_documented("schemes.md", &Place::new().succeeds(&["list", "schemes"]));
+}
+
 /// The first block of text in a document is what the program says.
 fn assert_documented(name: &str, said: &str) {
     let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -87,9 +87,12 @@ fn wrong_use_is_one_line() {
         (&["--scheme", "4k+4k", "--host-memory", "x"], "--host-memory: expected a size"),
         (&["--scheme", "segment", "--segment", "base=0x2000,limit=0x1000"], "less than base"),
         (&["--scheme", "segment", "--segment", "base=0x2000"], "base needs limit"),
-        (&["--scheme", "4k+4k", "--host-segment", "colour=red"], "host: --segment"),
-        (&["--modes", "large"], "--modes is big-memory or compute"),
-        (&["--io-gap", "wide"], "--io-gap is none, pc or reclaimed"),
+        (&["--scheme", "4k+4k", "--host-segment", "colour=red"], "--host-segment: there is no"),
+        (
+            &["--modes", "large"],
+            "--modes: there is no \"large\"; there are application, big-memory",
+        ),
+        (&["--io-gap", "wide"], "--io-gap: expected pc or reclaimed"),
         (&["--hot-add", "99999999T"], "--hot-add"),
     ] {
         place.fails(&short(arguments), 2, expected);
