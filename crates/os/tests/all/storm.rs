@@ -1,5 +1,7 @@
 //! Random events under every policy: the oracle accepts every change, the order of updates holds,
 //! and all memory is accounted for.
+//!
+//! The long form: `PROPTEST_CASES=1000 cargo test --release -p perforate-os --test all storm`.
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
@@ -411,8 +413,13 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_account();
 }
 
+/// Storms of each policy: few, unless `PROPTEST_CASES` says otherwise.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(16, |cases| cases.parse().expect("a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn base_pages(actions in prop::collection::vec(action(), 1..80)) {
