@@ -411,8 +411,14 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_account();
 }
 
+/// Storms of each kind: `PROPTEST_CASES=200` makes the long form.
+fn cases() -> u32 {
+    let given = std::env::var("PROPTEST_CASES").ok();
+    given.and_then(|cases| cases.parse().ok()).unwrap_or(24)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn base_pages(actions in prop::collection::vec(action(), 1..80)) {
