@@ -76,7 +76,7 @@ mod tests {
         let text = "weeks,unusable=90%,free=25%";
         assert_eq!(read::<Ageing>(text).unwrap().to_string(), text);
         for (text, problem) in [
-            ("years", "there is no \"years\"; there are preset, desktop-day, kernel-build, weeks"),
+            ("years", "there is no \"years\"; there are desktop-day, kernel-build, preset, weeks"),
             ("weeks,unusable=2", "unusable: expected a share from 0% to 100%, not \"2\""),
             ("weeks,unsable=2%", "there is no \"unsable\"; did you mean unusable?"),
             ("weeks,free=1%,free=2%", "free is given twice"),

@@ -250,7 +250,7 @@ mod tests {
             (segment("min=0M"), "min: is more than 0"),
             (segment("pages=1g"), "pages: expected 4k or 2m, not \"1g\""),
             (segment("escape=4"), "there is no \"escape\"; did you mean escapes?"),
-            (perforated("holes"), "holes: has no value; write holes=…"),
+            (perforated("holes"), "holes: expected eager or lazy, not \"holes\""),
             (perforated("holes=soon"), "holes: expected eager or lazy, not \"soon\""),
             (perforated("max-filter-bits=9"), "max-filter-bits: is at most 8, not 9"),
             (perforated("create=later"), "create: expected whole or reserve, not \"later\""),

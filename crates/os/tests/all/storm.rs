@@ -1,7 +1,5 @@
 //! Random events under every policy: the oracle accepts every change, the order of updates holds,
 //! and all memory is accounted for.
-//!
-//! The long form: `PROPTEST_CASES=1000 cargo test --release -p perforate-os --test all storm`.
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
@@ -413,9 +411,10 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_account();
 }
 
-/// Storms of each policy: few, unless `PROPTEST_CASES` says otherwise.
+/// Storms of each kind: `PROPTEST_CASES=200` makes the long form.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").map_or(16, |cases| cases.parse().expect("a number"))
+    let given = std::env::var("PROPTEST_CASES").ok();
+    given.and_then(|cases| cases.parse().ok()).unwrap_or(24)
 }
 
 proptest! {

@@ -5,10 +5,12 @@ use perforate_os::{BasePages, GapTolerant, Huge1G, Perforated, Policy, SegmentPo
 use serde::de::DeserializeOwned;
 
 pub fn policy(text: &str) -> Box<dyn Policy> {
-    let (name, options) = text.split_once(':').unwrap_or((text, "default"));
+    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let options = if options.is_empty() { "default" } else { options };
     match name {
         "base-pages" => Box::new(BasePages),
         "thp" => Box::new(Thp::new("thp")),
+        "ideal" => Box::new(Thp::new("ideal")),
         "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
         "huge-1g" => Box::new(Huge1G),
         "perforated" => made(options, Perforated::new),
