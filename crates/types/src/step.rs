@@ -30,6 +30,11 @@ impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
+    /// A mechanism's own cache beside the second-level TLB, of the dimension that `purpose` is about.
+    pub const fn beside_l2(purpose: Purpose) -> Self {
+        if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
+    }
+
     /// Whether the page walker looks it up, and is occupied while it does.
     pub const fn is_walkers(self) -> bool {
         !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)

@@ -83,7 +83,7 @@ impl<'a> Walker<'a> {
 
     /// The unit of this dimension beside the second-level TLB.
     pub fn unit_beside(&self) -> Unit {
-        if self.is_host { Unit::HostBesideL2 } else { Unit::BesideL2 }
+        Unit::beside_l2(self.purpose(Purpose::Page))
     }
 
     /// Notes what else was done, after everything before it. The purpose is that of the dimension

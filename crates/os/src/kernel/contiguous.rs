@@ -2,13 +2,14 @@
 //! (Linux: `alloc_contig_range`).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Update};
 
 use super::compaction::Compaction;
 use super::{Core, migration};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner, Run, WantedRun};
-use crate::space::{Departure, RegionPlace, pages_of};
+use crate::space::{Departure, RegionPlace, index_of, pages_of};
 use crate::{OsError, OtherUse};
 
 /// Frames of a 2MB block.
@@ -176,6 +177,26 @@ impl Compaction {
         self.counts.frames_migrated += BLOCK_FRAMES;
         true
     }
+}
+
+/// The frames of a run that pages get, congruent with them modulo 2MB; what lies around them in the
+/// run is free again.
+pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
+    let first = run.first().number() + index_of(pages.start) as u64;
+    let frames = first..first + (pages.end - pages.start);
+    free_good_frames(core, run.frames().start..frames.start);
+    free_good_frames(core, frames.end..run.frames().end);
+    frames
+}
+
+/// Gives back frames that nobody has, but for faulty ones.
+pub(super) fn free_good_frames(core: &mut Core, frames: Range<u64>) {
+    let mut start = frames.start;
+    for faulty in core.memory.retired_within(&frames) {
+        core.memory.free_range(start..faulty.number());
+        start = faulty.number() + 1;
+    }
+    core.memory.free_range(start..frames.end);
 }
 
 /// The longest run of contiguous memory that is free or, with `compacts`, can be made free by

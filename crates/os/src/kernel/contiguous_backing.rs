@@ -6,10 +6,11 @@ use std::ops::Range;
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::compaction::Compaction;
+use super::contiguous::keep_for;
 use super::{Context, Core, FirstTouch};
 use crate::OsError;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
-use crate::space::{first_of, index_of, pages_of, region_of, regions_of};
+use crate::space::{first_of, pages_of, region_of, regions_of};
 
 /// Maps pages where nothing is mapped yet to a run of contiguous frames; returns the first frame.
 pub(super) fn back(
@@ -22,10 +23,7 @@ pub(super) fn back(
 ) -> Result<Frame, OsError> {
     let blocks = regions_of(&pages);
     let run = compaction.take_run(core, blocks.end - blocks.start, 0, false, updates)?;
-    let first = run.first().number() + index_of(pages.start) as u64;
-    let frames = first..first + (pages.end - pages.start);
-    core.memory.free_range(run.frames().start..frames.start);
-    core.memory.free_range(frames.end..run.frames().end);
+    let frames = keep_for(core, &run, &pages);
     let (space, mut effects) = core.parts(id, updates)?;
     for (page, frame) in pages.zip(frames.clone()) {
         let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
@@ -34,7 +32,7 @@ pub(super) fn back(
             return Err(error);
         }
     }
-    Ok(Frame::new(first))
+    Ok(Frame::new(frames.start))
 }
 
 /// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are contiguous
@@ -103,11 +101,7 @@ fn take_longest(
     }
     let run = run.ok()?;
     pages.end = pages.end.min(first_of(blocks.start + wanted));
-    let first = run.first().number() + index_of(pages.start) as u64;
-    let frames = first..first + (pages.end - pages.start);
-    core.memory.free_range(run.frames().start..frames.start);
-    core.memory.free_range(frames.end..run.frames().end);
-    Some(frames)
+    Some(keep_for(core, &run, pages))
 }
 
 /// Takes the largest part of a 2MB block that is of use and that there is.

@@ -207,7 +207,7 @@ impl PhysicalMemory {
 
     /// A frame for a page of a program.
     pub(crate) fn allocate_page(&mut self) -> Result<Frame, OsError> {
-        self.allocate(0, MigrateType::Movable)
+        self.allocate_pages(0)
     }
 
     /// An aligned run of 2^order frames for pages of a program.

@@ -138,7 +138,7 @@ impl BesideL2 for Ranged {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let unit = if purpose.is_host() { Unit::HostBesideL2 } else { Unit::BesideL2 };
+        let unit = Unit::beside_l2(purpose);
         let Some((slot, range)) = self.tlb.find(space, page) else {
             steps.then(purpose, Action::Miss { unit });
             return None;

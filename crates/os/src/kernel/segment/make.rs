@@ -6,10 +6,11 @@ use std::ops::Range;
 use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
 use super::{MissingRun, SegmentState, Segments, with_segment};
+use crate::kernel::contiguous::{free_good_frames, keep_for};
 use crate::kernel::first_touch::{Context, Touch};
 use crate::kernel::{Core, FirstTouch};
 use crate::memory::FRAME_BYTES;
-use crate::space::{ALL_PAGES, Area, Segment, index_of, regions_of};
+use crate::space::{ALL_PAGES, Area, Segment, regions_of};
 use crate::{OsError, SegmentRule};
 
 impl Segments {
@@ -90,10 +91,8 @@ impl Segments {
         }
         let wanted = blocks.end - blocks.start;
         let run = compaction.take_run(core, wanted, rule.faulty_pages, rule.compacts, updates)?;
-        let frame = run.first().add(index_of(pages.start) as u64);
-        let frames = frame.number()..frame.number() + length;
-        free_good_frames(core, run.frames().start..frames.start);
-        free_good_frames(core, frames.end..run.frames().end);
+        let frames = keep_for(core, &run, &pages);
+        let frame = Frame::new(frames.start);
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
         let faulty = core.memory.retired_within(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
@@ -143,16 +142,6 @@ pub(in crate::kernel) fn frames_wanted(
 ) -> Option<u64> {
     let blocks = regions_of(&largest_area(core, space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
-}
-
-/// Gives back frames that nobody has, but for faulty ones.
-fn free_good_frames(core: &mut Core, frames: Range<u64>) {
-    let mut start = frames.start;
-    for faulty in core.memory.retired_within(&frames) {
-        core.memory.free_range(start..faulty.number());
-        start = faulty.number() + 1;
-    }
-    core.memory.free_range(start..frames.end);
 }
 
 /// The pages of an area that a segment may hold, if it may: private anonymous memory that can be
