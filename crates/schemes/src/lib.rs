@@ -12,17 +12,18 @@ mod gap_tolerant;
 pub mod pages;
 mod perforated;
 mod range;
-mod segment;
+pub mod segment;
 mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
-use perforate_os::{Kernel, PerforationOptions, Policy, SegmentOptions, SuperpageOptions};
-use perforate_types::GapTolerance;
+use perforate_os::{Kernel, PerforationOptions, Policy, SuperpageOptions};
+use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
 
 pub use composition::Composition;
 pub use error::SchemeError;
+use segment::SegmentOptions;
 
 /// The schemes of every mechanism, in the order in which reports show them.
 const GROUPS: &[&[&Scheme]] = &[
@@ -36,6 +37,18 @@ const GROUPS: &[&[&Scheme]] = &[
     pages::IDEAL,
     shadow::SCHEMES,
 ];
+
+/// Figures of one mechanism that every result has, by mechanism.
+const FIGURES: &[&[&str]] = &[&segment::KERNEL_COUNTERS];
+
+/// Sets figures of mechanisms that a run has not to 0: every result has the same figures.
+pub fn complete(out: &mut Counters) {
+    for name in FIGURES.iter().copied().flatten().copied() {
+        if out.get(name).is_none() {
+            out.count(name, 0);
+        }
+    }
+}
 
 /// Every scheme that a program can have by itself, in the order in which reports show them.
 pub fn all() -> impl Iterator<Item = &'static Scheme> + Clone {

@@ -28,7 +28,7 @@
 //! - `demotion`: perforated pages with too many holes become 4KB pages.
 //! - `reservation`: reserved frames are given up.
 //! - `superpage`: gap-tolerant superpages.
-//! - `contiguous`, `segment`: runs of any length, and the direct segments in them.
+//! - `contiguous`: runs of any length.
 //! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
 //!
 //! Beside the programs:
@@ -76,7 +76,6 @@ mod range;
 mod reclaim;
 mod remap;
 mod reservation;
-mod segment;
 mod sharing;
 mod single_page;
 mod subpage;
@@ -93,6 +92,7 @@ use crate::{AgeingOutcome, OsError, Perforated, Policy, ageing};
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
+pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
 pub use first_touch::{Backed, Backer, Context, Touch};
@@ -104,12 +104,11 @@ pub use ksm::{KsmConfig, KsmPass};
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 use reclaim::Reclaim;
-pub use segment::SegmentState;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
 pub use subpage::HoleContent;
-pub use work::Work;
-pub(crate) use work::{FirstTouch, Ledger};
+pub(crate) use work::Ledger;
+pub use work::{FirstTouch, Work};
 
 /// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,8 +28,7 @@ use perforate_types::{Frame, GapTolerance, HoleSet, PageSize, SpaceId, VirtualPa
 use crate::{OsError, SuperpageRule};
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
-pub use check::Recount;
-pub(crate) use check::expect;
+pub use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
 pub(crate) use layout::FrameLayout;
 pub use layout::{IoGap, IoGapPreset};

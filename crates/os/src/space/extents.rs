@@ -9,7 +9,7 @@ use super::{AddressSpace, Attributes, Effects, first_of, region_of};
 use crate::OsError;
 
 /// Whether `pages` has all of `part`.
-pub(crate) fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
+pub fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
     pages.start <= part.start && part.end <= pages.end
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
 
 impl AddressSpace {
     /// Whether an extent of 2MB maps the region.
-    pub(crate) fn has_extent(&self, number: u64) -> bool {
+    pub fn has_extent(&self, number: u64) -> bool {
         self.regions.get(&number).is_some_and(|region| region.mapping.extent().is_some())
     }
 

@@ -10,11 +10,7 @@ use crate::OsError;
 
 impl AddressSpace {
     /// Makes sure that `page` has a level-1 node; its region is not mapped by a 2MB page.
-    pub(crate) fn open_pages(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    pub fn open_pages(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let number = region_of(page);
         if self.regions.contains_key(&number) {
             return Ok(());
@@ -42,7 +38,7 @@ impl AddressSpace {
     }
 
     /// Maps a 4KB page where nothing is mapped.
-    pub(crate) fn map_page(
+    pub fn map_page(
         &mut self,
         page: u64,
         frame: Frame,
@@ -56,7 +52,7 @@ impl AddressSpace {
 
     /// Writes the entry of a 4KB page without saying that it is mapped, because it was so before by
     /// other means.
-    pub(super) fn write_page(
+    pub fn write_page(
         &mut self,
         page: u64,
         frame: Frame,
@@ -81,7 +77,7 @@ impl AddressSpace {
     }
 
     /// Maps a 4KB page to another frame; the reference to the one it had is now the caller's.
-    pub(crate) fn remap_page(
+    pub fn remap_page(
         &mut self,
         page: u64,
         frame: Frame,

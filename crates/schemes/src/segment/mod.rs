@@ -1,12 +1,28 @@
 //! Direct segments (D): native, and over or under another dimension the three modes of virtualized
 //! direct segments.
+//!
+//! - `kernel`: when segments are made, and what becomes of one as its pages change.
+//! - `policy`, `options`: conditions for a segment. `mode_policy`: which side of a virtual machine
+//!   gets one when (D Table III).
+
+mod kernel;
+mod mode_policy;
+mod options;
+mod policy;
 
 use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, Radix, Segmented};
-use perforate_os::{Policy, SegmentOptions, SegmentPolicy, SmallPages};
+use perforate_os::{Policy, SmallPages};
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub(crate) use kernel::KERNEL_COUNTERS;
+pub use kernel::{DirectSegments, SegmentState};
+pub use mode_policy::{
+    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
+};
+pub use options::SegmentOptions;
+pub use policy::{SegmentPolicy, SegmentRule};
 
 /// The schemes.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE];

@@ -3,9 +3,9 @@
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
     Ageing, ContentDistribution, Defrag, Fragmentation, GapTolerant, IoGapPreset, KhugepagedConfig,
-    KsmConfig, Perforated, PerforationOptions, SegmentOptions, SegmentPolicy, SuperpageOptions,
-    ZoneLayout,
+    KsmConfig, Perforated, PerforationOptions, SuperpageOptions, ZoneLayout,
 };
+use perforate_schemes::segment::{SegmentOptions, SegmentPolicy};
 use perforate_types::PageSize;
 use schemars::JsonSchema;
 use serde::Deserialize;

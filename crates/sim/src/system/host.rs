@@ -3,6 +3,7 @@
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, Shadow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_schemes::Hardware;
+use perforate_schemes::segment::DirectSegments;
 use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
@@ -76,6 +77,7 @@ impl System {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
         hypervisor.kernel().counters(&mut host);
+        perforate_schemes::complete(&mut host);
         for name in NAMES {
             let value = host.get(name).expect("every kernel counts it");
             out.count(format!("host_{name}"), value as u64);

@@ -397,6 +397,7 @@ impl System {
             out.count("shadow_entries", shadow.entries() as u64);
         }
         out.count("accesses_refused", self.refused);
+        perforate_schemes::complete(out);
         self.record_host(out);
     }
 }

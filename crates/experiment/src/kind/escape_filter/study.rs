@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::{FaultMap, SegmentState};
+use perforate_os::FaultMap;
+use perforate_schemes::segment::{DirectSegments, SegmentState};
 use perforate_sim::{
     Composition, Machine, MemoryState, Past, RunOptions, SimError, Simulation, SystemOptions,
     Workload, open_workload,

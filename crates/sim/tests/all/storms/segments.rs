@@ -1,6 +1,7 @@
 //! What happens to direct segments.
 
-use perforate_os::{Kernel, SegmentRule};
+use perforate_os::Kernel;
+use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_sim::Scheme;
 use perforate_types::{SpaceId, Update, VirtualPage};
 
