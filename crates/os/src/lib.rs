@@ -21,7 +21,6 @@ pub mod mechanism;
 mod memory;
 mod memory_map;
 mod occupancy;
-mod pairing;
 mod policy;
 mod random;
 mod shadow;
@@ -46,11 +45,10 @@ pub use occupancy::{
     BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
     PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
-pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockCreation, BlockUse, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
-    Perforated, PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice,
-    PromotionRule, SmallPages, SuperpageOptions, SuperpageRule, Thp, described,
+    BasePages, BlockCreation, BlockUse, HoleAllocation, Huge1G, HugePageRule, Perforated,
+    PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice, PromotionRule,
+    SmallPages, Thp, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

@@ -8,7 +8,7 @@
 mod coalescing;
 mod composition;
 mod error;
-mod gap_tolerant;
+pub mod gap_tolerant;
 pub mod pages;
 mod perforated;
 mod range;
@@ -17,12 +17,13 @@ mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
-use perforate_os::{Kernel, PerforationOptions, Policy, SuperpageOptions};
+use perforate_os::{Kernel, PerforationOptions, Policy};
 use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
 
 pub use composition::Composition;
 pub use error::SchemeError;
+use gap_tolerant::SuperpageOptions;
 use segment::SegmentOptions;
 
 /// The schemes of every mechanism, in the order in which reports show them.
@@ -39,7 +40,7 @@ const GROUPS: &[&[&Scheme]] = &[
 ];
 
 /// Figures of one mechanism that every result has, by mechanism.
-const FIGURES: &[&[&str]] = &[&segment::KERNEL_COUNTERS];
+const FIGURES: &[&[&str]] = &[&gap_tolerant::KERNEL_COUNTERS, &segment::KERNEL_COUNTERS];
 
 /// Sets figures of mechanisms that a run has not to 0: every result has the same figures.
 pub fn complete(out: &mut Counters) {

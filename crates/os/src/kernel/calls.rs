@@ -15,7 +15,7 @@ use super::{
     contiguous, contiguous_backing, counters, demotion, hard_fault, invariants, memory_map,
     sharing, subpage,
 };
-use crate::memory::FRAME_BYTES;
+use crate::memory::{FRAME_BYTES, FreeIndex};
 use crate::space::{AddressSpace, Effects};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
@@ -170,12 +170,6 @@ impl Kernel {
         contiguous::longest_run_bytes(&mut self.core, compacts)
     }
 
-    /// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks
-    /// whose frames are all free (G §3.6); none where no superpages are made.
-    pub fn availability_vectors(&self) -> &[u64] {
-        self.core.memory.zones().slices().map_or(&[], |slices| slices.vectors())
-    }
-
     /// The object that a page of shared memory belongs to, and its place there; `None` for private
     /// memory and where there is no area.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
@@ -278,6 +272,11 @@ impl Kernel {
     /// If there is no such address space.
     pub fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
         self.core.space(space)
+    }
+
+    /// What a mechanism keeps about free memory, if it is of this type.
+    pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
+        self.core.memory.free_index()
     }
 
     /// A mechanism acts on an address space, as one operation.

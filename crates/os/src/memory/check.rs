@@ -100,7 +100,7 @@ impl PhysicalMemory {
             self.zones.free_in_pageblock(Frame::new(number << BLOCK_ORDER)).count() as u64
         });
         expect("free frames", self.zones.free_frames(), blocks.sum())?;
-        self.zones.check_slices()?;
+        self.zones.check_index()?;
         self.swap.check(&recount.slots)?;
         self.check_perforated(recount.perforated)
     }

@@ -20,7 +20,6 @@ mod promote;
 mod reclaimed;
 mod region;
 mod reservation;
-mod superpage;
 mod tables;
 mod truth;
 mod vacate;
@@ -39,10 +38,8 @@ use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use area::{Area, Attributes};
 pub(crate) use area::{Areas, LargePageAdvice, SharedObject, effective};
-pub use extent::Present;
-pub(crate) use extent::{Extent, Mechanism, Part, SharedBlock};
-pub(crate) use extents::allowed;
-pub use extents::covers;
+pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
+pub use extents::{allowed, covers};
 pub use frames::{FrameVisitor, visit_run};
 pub(crate) use huge::{Huge, HugePages};
 pub use large::Large;
@@ -58,13 +55,12 @@ pub use overlay::{Departure, Overlay, OverlayMechanism};
 pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Mapping, Pages, Region};
-pub(crate) use superpage::Superpage;
 use tables::Tables;
 
 /// The state that an operation acts on besides its address space.
 pub struct Effects<'a> {
     /// Frames.
-    pub(crate) memory: &'a mut PhysicalMemory,
+    pub memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
     pub(crate) updates: &'a mut Vec<Update>,
     /// Account of the work.
@@ -102,35 +98,6 @@ impl Effects<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// A 4KB frame for data.
-    ///
-    /// # Errors
-    /// If memory is out.
-    pub fn allocate_page(&mut self) -> Result<Frame, OsError> {
-        self.memory.allocate_page()
-    }
-
-    /// Frames that nobody has any more are free.
-    pub fn free_frames(&mut self, frames: Range<u64>) {
-        self.memory.free_range(frames);
-    }
-
-    /// Records that a page maps this frame by an entry of its own, and nobody else does: it can be
-    /// moved, merged and reclaimed.
-    pub fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
-        self.memory.set_owner(frame, space, page);
-    }
-
-    /// Records that a frame stays where it is.
-    pub fn forget_owner(&mut self, frame: Frame) {
-        self.memory.forget_owner(frame);
-    }
-
-    /// Records that these frames of a 2MB block stay where they are.
-    pub fn forget_owners(&mut self, block: Frame, frames: &HoleSet) {
-        self.memory.forget_owners(block, frames);
-    }
-
     /// The account of the work, for what a mechanism does besides writing tables.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
@@ -160,7 +127,7 @@ impl Effects<'_> {
 
 /// Numbers of pages mapped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// 4KB pages.
     pub pages: u64,
     /// Ordinary 2MB pages.
@@ -177,17 +144,17 @@ pub(crate) struct Usage {
     pub reserved: u64,
     /// Frames of level-1 nodes of both kinds.
     pub leaf_nodes: u64,
-    /// Pages of gap-tolerant superpages.
-    pub superpage_pages: u64,
+    /// Pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+    pub wide_pages: u64,
     /// Pages that an overlay translates and no table entry.
     pub overlay_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by an overlay, a gap-tolerant entry or one of 2MB or more.
+    /// Pages translated by an overlay or an extent.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.overlay_pages
-            + self.superpage_pages
+            + self.wide_pages
             + (self.large_pages + self.perforated_pages) * REGION_PAGES
             + self.huge_pages * GIGABYTE_PAGES
             - self.holes_allocated

@@ -4,7 +4,8 @@ use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, Vir
 
 use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Mapping, PAGES, Pages, Region, index_of, leaf, pages_of, region_of,
+    AddressSpace, Effects, Mapping, PAGES, Pages, Region, first_of, index_of, leaf, pages_of,
+    region_of,
 };
 use crate::OsError;
 
@@ -23,6 +24,26 @@ impl AddressSpace {
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
+    }
+
+    /// Opens a region with these 4KB pages, which were mapped before by other means. `node` is a frame
+    /// from [`Effects::allocate_table`].
+    pub fn open_region(
+        &mut self,
+        number: u64,
+        node: Frame,
+        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
+        effects: &mut Effects<'_>,
+    ) {
+        self.usage.leaf_nodes += 1;
+        self.add_leaf_node(number, node, PAGES, effects);
+        self.tables.attach_region(first_of(number));
+        let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
+        self.regions.insert(number, Region { mapping, fragment: None });
+        for (page, frame, permissions) in pages {
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
+        }
+        self.close_pages_if_empty(number, effects);
     }
 
     /// Drops the level-1 node of the region if it maps nothing.

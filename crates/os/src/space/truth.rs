@@ -26,7 +26,7 @@ impl AddressSpace {
     }
 
     /// These pages have other permissions.
-    pub(super) fn tell_protected(
+    pub fn tell_protected(
         &self,
         (page, pages): (u64, u64),
         permissions: Permissions,

@@ -1,12 +1,23 @@
 //! Gap-tolerant superpages (G), in the modes of its Table 3.
+//!
+//! - `kernel`: which slices of memory superpages are made of, when, and what becomes of them.
+//! - `policy`, `options`: conditions for the slices.
+
+mod kernel;
+mod options;
+mod policy;
 
 use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, GapTolerantRadix};
-use perforate_os::{GapTolerant, Policy, SuperpageOptions};
+use perforate_os::Policy;
 use perforate_types::GapTolerance;
 
 use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub(crate) use kernel::KERNEL_COUNTERS;
+pub use kernel::{ChunkPairing, SlicePair, availability_vectors, lowest_blocks};
+pub use options::SuperpageOptions;
+pub use policy::{GapTolerant, SuperpageRule};
 
 /// The schemes, single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =

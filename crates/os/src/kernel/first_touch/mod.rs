@@ -15,11 +15,10 @@ use perforate_types::{Counters, Frame, Permissions, SpaceId, Update};
 
 use super::compaction::Compaction;
 use super::sharing::SharedMemory;
-use super::superpage::Superpages;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
-use crate::memory::FRAME_BYTES;
-use crate::space::{AddressSpace, Area, Effects, region_of, regions_of};
-use crate::{HugePageRule, OsError, Policy};
+use crate::memory::{FRAME_BYTES, PhysicalMemory};
+use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
+use crate::{HugePageRule, OsError, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
@@ -131,6 +130,34 @@ impl Context<'_> {
         self.core.parts(id, updates)
     }
 
+    /// Physical memory.
+    pub fn memory(&mut self) -> &mut PhysicalMemory {
+        &mut self.core.memory
+    }
+
+    /// The format of the page tables.
+    pub fn tables(&self) -> TableFormat {
+        self.core.config.tables
+    }
+
+    /// Whether more than 4KB may be mapped as one in an area, as far as the program's advice and the
+    /// policy are concerned.
+    pub fn wants_large(&self, attributes: &Attributes) -> bool {
+        self.core.wants_large(attributes)
+    }
+
+    /// Whether fragmentation is injected.
+    pub fn is_fragmented(&self) -> bool {
+        self.core.config.fragmentation.is_some()
+    }
+
+    /// Injected fragmentation is drawn for these physical 2MB blocks, by number, each once.
+    pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
+        let Some(fragmentation) = self.core.config.fragmentation else { return };
+        let seed = self.core.config.seed;
+        self.core.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
+    }
+
     /// Takes contiguous frames for `pages`, congruent with them modulo 2MB, that nobody has, and at
     /// most so many of them faulty. With `compacts`, what is movable goes elsewhere if there is no
     /// free run.
@@ -202,8 +229,7 @@ pub(super) struct Backers {
 impl Backers {
     /// The backers that policy and page tables call for.
     pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
-        let mut list: Vec<Box<dyn Backer>> =
-            vec![Box::new(SharedMemory), Box::new(Superpages::new(config, policy))];
+        let mut list: Vec<Box<dyn Backer>> = vec![Box::new(SharedMemory)];
         list.extend(policy.backers());
         // Level-2 entries are either gap-tolerant or map 2MB pages (G §3.7).
         if config.tables.gap_tolerance.is_none() {

@@ -45,7 +45,7 @@ impl OverlayMechanism for SegmentMechanism {
             }
             Departure::Unmapped => {
                 for frames in record::end(space, effects) {
-                    effects.free_frames(frames);
+                    effects.memory.free_range(frames);
                 }
                 Ok(())
             }
@@ -79,10 +79,10 @@ impl OverlayMechanism for SegmentMechanism {
         page: u64,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let to = effects.allocate_page()?;
+        let to = effects.memory.allocate_page()?;
         let escaped = record::escape_to(space, page, to, effects);
         let free = *escaped.as_ref().unwrap_or(&to);
-        effects.free_frames(free.number()..free.number() + 1);
+        effects.memory.free(free, 0);
         escaped?;
         effects.migrated(1);
         Ok(())

@@ -157,7 +157,7 @@ pub(super) fn end(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Vec<Ra
     space.take_overlay();
     let entries = space.own_entries(&segment.pages()).into_iter();
     for (page, frame) in entries.filter(|(page, _)| segment.translates(page.number())) {
-        effects.set_owner(frame, space.id(), page);
+        effects.memory.set_owner(frame, space.id(), page);
     }
     held.iter().map(|pages| segment.frames_of(pages)).collect()
 }
@@ -195,7 +195,7 @@ pub(super) fn page_in_place(
     } else {
         space.map_page(page, frame, permissions, effects)?;
     }
-    effects.forget_owner(frame);
+    effects.memory.forget_owner(frame);
     segment_mut(space).paged += 1;
     Ok(())
 }
@@ -266,7 +266,7 @@ fn open_for_escape(
     let number = region_of(page);
     if space.has_extent(number) {
         let large = space.split_large(number, &HoleSet::FULL, effects)?;
-        effects.forget_owners(large.block, &HoleSet::FULL);
+        effects.memory.forget_owners(large.block, &HoleSet::FULL);
     }
     space.open_pages(page, effects)
 }
@@ -285,7 +285,7 @@ pub(super) fn escape_in_place(
     }
     for &page in pages {
         let frame = note_escape(space, page, true, effects);
-        effects.set_owner(frame, space.id(), VirtualPage::new(page));
+        effects.memory.set_owner(frame, space.id(), VirtualPage::new(page));
     }
     shoot_down_escape(space, effects);
     Ok(())
