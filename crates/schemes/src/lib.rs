@@ -10,20 +10,21 @@ mod composition;
 mod error;
 pub mod gap_tolerant;
 pub mod pages;
-mod perforated;
+pub mod perforated;
 mod range;
 pub mod segment;
 mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
-use perforate_os::{Kernel, PerforationOptions, Policy};
+use perforate_os::{Kernel, Policy};
 use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
 
 pub use composition::Composition;
 pub use error::SchemeError;
 use gap_tolerant::SuperpageOptions;
+use perforated::PerforationOptions;
 use segment::SegmentOptions;
 
 /// The schemes of every mechanism, in the order in which reports show them.

@@ -1,10 +1,19 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
+//!
+//! - `kernel`: what becomes of a page as sub-pages are punched out of it and patched.
+//! - `policy`, `options`: which blocks become such pages, and when their holes get frames.
+
+mod kernel;
+mod options;
+mod policy;
 
 use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant};
-use perforate_os::{BlockCreation, HoleAllocation, Perforated, PerforationOptions, Policy};
+use perforate_os::{HoleAllocation, Policy};
 
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub use options::{BlockCreation, PerforationOptions};
+pub use policy::Perforated;
 
 /// The schemes, those that the proposal is compared with first.
 pub(crate) const SCHEMES: &[&Scheme] =
