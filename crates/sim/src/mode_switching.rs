@@ -2,6 +2,7 @@
 
 use perforate_config::Count;
 use perforate_os::{Application, Fragmented, ModePlan, ModePolicy, SegmentRule};
+use perforate_schemes::segment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +50,8 @@ impl ModeSwitching {
     /// Whether a composition can have the segments: both sides for a big-memory program, else the
     /// host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
-        let host = composition.host.is_some_and(|host| host.segments);
-        host && (!self.big_memory || composition.own.segments)
+        let host = composition.host.is_some_and(segment::is_used_by);
+        host && (!self.big_memory || segment::is_used_by(composition.own))
     }
 }
 

@@ -1,12 +1,25 @@
 //! Gap-tolerant superpages (G), in the modes of its Table 3.
+//!
+//! - `dimension`: page tables with gap-tolerant entries: operations, and the tables as an operating
+//!   system reads them. `walk`: the walk.
+//! - `layout`: where entries lie in a page directory. `entry`: the 16 bytes of an entry.
+//! - `decode`: finding a B-block with prefix sums.
+
+mod decode;
+mod dimension;
+mod entry;
+mod layout;
+mod walk;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, GapTolerantRadix};
+use perforate_mmu::Dimension;
 use perforate_os::{GapTolerant, Policy, SuperpageOptions};
 use perforate_types::GapTolerance;
 
 use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub use dimension::{GapTolerantRadix, Superpage};
+pub use entry::{GapTolerantEntry, added_storage_bytes};
 
 /// The schemes, single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =

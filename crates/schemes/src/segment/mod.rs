@@ -1,19 +1,34 @@
 //! Direct segments (D): native, and over or under another dimension the three modes of virtualized
 //! direct segments.
+//!
+//! - `dimension`: page tables with the registers of segments beside them.
+//! - `escape_filter`: the filter of the pages that escape a segment.
+
+mod dimension;
+mod escape_filter;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, Radix, Segmented};
-use perforate_os::{Policy, SegmentOptions, SegmentPolicy, SmallPages};
+use perforate_mmu::{Dimension, Radix};
+use perforate_os::{Policy, SegmentOptions, SegmentPolicy, SegmentRule, SmallPages};
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub(crate) use dimension::COUNTERS;
+pub use dimension::Segmented;
+pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
 
 /// The schemes.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE];
 
 /// Ordinary page tables with a direct segment for each address space.
 fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
-    Box::new(Segmented::new(Box::new(Radix::new()), hardware.virtualization))
+    Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
+}
+
+/// Whether a scheme has direct segments: its policy has a rule for them.
+pub fn is_used_by(scheme: &Scheme) -> bool {
+    let policy = (scheme.policy)(&PolicyOptions::default());
+    policy.is_ok_and(|policy| policy.rule::<SegmentRule>().is_some())
 }
 
 fn segment(options: &PolicyOptions, own: SegmentOptions) -> Result<Box<dyn Policy>, ConfigError> {
@@ -26,7 +41,6 @@ const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
     source: "D §II.B, §III; 4k+segment is VMM Direct, segment+4k Guest, segment+segment Dual",
-    segments: true,
     not_shadowed: Some(
         "a direct segment is no page table that a hypervisor could shadow: registers lead the guest \
          past the shadow tables",

@@ -2,13 +2,14 @@
 
 use perforate_os::{Kernel, SegmentRule};
 use perforate_sim::Scheme;
+use perforate_sim::scheme::segment;
 use perforate_types::{SpaceId, Update, VirtualPage};
 
 use super::Random;
 
 /// Whether a scheme's page tables have segments beside them.
 pub fn has_segments(scheme: &Scheme) -> bool {
-    scheme.segments
+    segment::is_used_by(scheme)
 }
 
 /// Whether the hardware may take a page for escaped that is not: its filter holds some that are. Such

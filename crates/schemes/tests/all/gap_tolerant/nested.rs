@@ -6,9 +6,9 @@
 //! whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
-    VirtualizationConfig,
+    Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry, VirtualizationConfig,
 };
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
     SuperpageOperation, TableOperation, Update, VirtualPage,
