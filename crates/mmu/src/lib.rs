@@ -3,9 +3,11 @@
 //!
 //! [`Mmu::translate`] is the one translation loop; what differs between schemes is the
 //! [`Dimension`] behind it. Ordinary page tables ([`Radix`]) are here, and two dimensions as one
-//! ([`Nested`]); those of mechanisms stand elsewhere, made of [`radix`] and [`Around`]. The operating system's [`perforate_types::FormatOperation`]s become
-//! entries written to simulated physical memory, and walks read those entries: no translation
-//! comes from anywhere else. Nothing here has a clock; costs are [`perforate_types::Steps`].
+//! ([`Nested`]); those of mechanisms stand elsewhere, made of [`radix`] and [`Around`].
+//!
+//! The operating system's [`perforate_types::FormatOperation`]s become entries written to simulated
+//! physical memory, and walks read those entries: no translation comes from anywhere else. Nothing
+//! here has a clock; costs are [`perforate_types::Steps`].
 
 mod around;
 mod capability;

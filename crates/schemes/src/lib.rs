@@ -43,7 +43,7 @@ const FIGURES: &[&[&str]] = &[&segment::COUNTERS];
 
 /// Sets figures of mechanisms that the hardware has not to 0: every result has the same figures.
 pub fn complete(out: &mut Counters) {
-    for name in FIGURES.iter().copied().flatten().copied() {
+    for &name in FIGURES.iter().copied().flatten() {
         if out.get(name).is_none() {
             out.count(name, 0);
         }

@@ -383,7 +383,8 @@ pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
     dimension.holes().map(Holes::bitmap_loading).unwrap_or_default()
 }
 
-/// Whether hardware that loads bitmaps in this way asks the bitmap about a sub-page of a page with this filter.
+/// Whether hardware that loads bitmaps in this way asks the bitmap about a sub-page of a page with
+/// this filter.
 pub(super) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
     match loading {
         BitmapLoading::Filtered => filter >> (index / 64) & 1 != 0,
