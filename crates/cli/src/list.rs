@@ -4,8 +4,10 @@ use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
 use perforate_os::{
     AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
-    PerforationOptions, SegmentOptions, SuperpageOptions,
+    PerforationOptions,
 };
+use perforate_schemes::gap_tolerant::SuperpageOptions;
+use perforate_schemes::segment::SegmentOptions;
 use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
 use perforate_trace::WORKLOADS;
 

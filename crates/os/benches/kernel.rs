@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use perforate_os::{AgeingPreset, BasePages, Kernel, KernelConfig};
+use perforate_schemes::segment::DirectSegments;
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, SpaceId, VirtualAddress};
 
 const GB: u64 = 1 << 30;

@@ -20,9 +20,7 @@ mod kernel;
 pub mod mechanism;
 mod memory;
 mod memory_map;
-mod mode_policy;
 mod occupancy;
-mod pairing;
 mod policy;
 mod random;
 mod shadow;
@@ -37,26 +35,20 @@ pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat,
-    Work,
+    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work,
 };
 pub use memory::{
     Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
 };
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
-pub use mode_policy::{
-    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
-};
 pub use occupancy::{
     BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
     PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
-pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 pub use policy::{
-    BasePages, BlockCreation, BlockUse, GapTolerant, HoleAllocation, Huge1G, HugePageRule,
-    Perforated, PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice,
-    PromotionRule, SegmentOptions, SegmentPolicy, SegmentRule, SmallPages, SuperpageOptions,
-    SuperpageRule, Thp,
+    BasePages, BlockCreation, BlockUse, HoleAllocation, Huge1G, HugePageRule, Perforated,
+    PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice, PromotionRule,
+    SmallPages, Thp, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

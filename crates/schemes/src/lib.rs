@@ -17,13 +17,14 @@ pub mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
-use perforate_os::{Kernel, PerforationOptions, Policy, SegmentOptions, SuperpageOptions};
+use perforate_os::{Kernel, PerforationOptions, Policy};
 use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
 
 pub use composition::Composition;
 pub use error::SchemeError;
-use segment::EscapeFilterConfig;
+use gap_tolerant::SuperpageOptions;
+use segment::{EscapeFilterConfig, SegmentOptions};
 
 /// The schemes of every mechanism, in the order in which reports show them.
 const GROUPS: &[&[&Scheme]] = &[
@@ -38,10 +39,11 @@ const GROUPS: &[&[&Scheme]] = &[
     shadow::SCHEMES,
 ];
 
-/// Figures that only the hardware of one mechanism records and that every result has, by mechanism.
-const FIGURES: &[&[&str]] = &[&segment::COUNTERS];
+/// Figures of one mechanism that every result has, by mechanism.
+const FIGURES: &[&[&str]] =
+    &[&gap_tolerant::KERNEL_COUNTERS, &segment::KERNEL_COUNTERS, &segment::COUNTERS];
 
-/// Sets figures of mechanisms that the hardware has not to 0: every result has the same figures.
+/// Sets figures of mechanisms that a run has not to 0: every result has the same figures.
 pub fn complete(out: &mut Counters) {
     for &name in FIGURES.iter().copied().flatten() {
         if out.get(name).is_none() {

@@ -1,8 +1,9 @@
 //! Direct segments that come while the program runs (D §IV, Table III).
 
 use perforate_config::Count;
-use perforate_os::{Application, Fragmented, ModePlan, ModePolicy, SegmentRule};
-use perforate_schemes::segment;
+use perforate_schemes::segment::{
+    self, Application, Fragmented, ModePlan, ModePolicy, SegmentRule,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! A scheme on a machine and in a memory.
 
 use perforate_config::ConfigError;
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, SuperpageRule, TableFormat};
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, TableFormat};
+use perforate_schemes::gap_tolerant::SuperpageRule;
 use perforate_schemes::{Composition, Scheme};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 

@@ -4,7 +4,8 @@
 //! two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). Of a perforated page it
 //! is what is translated in place.
 
-use perforate_os::{BlockUse, ChunkPairing, Perforated, Policy, Random};
+use perforate_os::{BlockUse, Perforated, Policy, Random};
+use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS};
 
 use super::{Bernoulli, Binomial, Contiguity, Design, Estimate, Sampling};

@@ -4,7 +4,8 @@
 //! --bench pairing`.
 
 use perforate_config::{Key, Share, Size, keys};
-use perforate_os::{ChunkPairing, Random};
+use perforate_os::Random;
+use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_types::{CHUNK_FRAMES, GapTolerance};
 use schemars::JsonSchema;
 use serde::Deserialize;

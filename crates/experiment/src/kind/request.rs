@@ -8,7 +8,7 @@ use perforate_config::{Changes, ConfigError, Key, Size, keys};
 use perforate_os::{
     Ageing, AgeingPreset, Defrag, KernelConfig, PerforationOptions, Policy, ZoneLayout,
 };
-use perforate_sim::scheme::segment;
+use perforate_schemes::segment;
 use perforate_sim::{
     Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Request, Scheme, SimError,
 };

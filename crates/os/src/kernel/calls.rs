@@ -8,18 +8,18 @@ use perforate_types::{
     VirtualPage,
 };
 
-use super::first_touch::Context;
+use super::first_touch::{Backer, Context};
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
-    KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat, Work, balloon,
-    contents, contiguous, contiguous_backing, counters, demotion, hard_fault, invariants,
-    memory_map, segment, sharing, subpage,
+    KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work, balloon, contents,
+    contiguous, contiguous_backing, counters, demotion, hard_fault, invariants, memory_map,
+    sharing, subpage,
 };
-use crate::memory::FRAME_BYTES;
+use crate::memory::{FRAME_BYTES, FreeIndex};
 use crate::space::{AddressSpace, Effects};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
-    SegmentRule, Zones,
+    Policy, Zones,
 };
 
 /// Configuration.
@@ -170,12 +170,6 @@ impl Kernel {
         contiguous::longest_run_bytes(&mut self.core, compacts)
     }
 
-    /// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks
-    /// whose frames are all free (G §3.6); none where no superpages are made.
-    pub fn availability_vectors(&self) -> &[u64] {
-        self.core.memory.zones().slices().map_or(&[], |slices| slices.vectors())
-    }
-
     /// The object that a page of shared memory belongs to, and its place there; `None` for private
     /// memory and where there is no area.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
@@ -270,119 +264,53 @@ impl Kernel {
     }
 }
 
-/// Direct segments.
+/// Mechanisms that stand outside this crate.
 impl Kernel {
-    /// The segment of an address space, whether its registers are set or cleared.
-    pub fn segment(&self, space: SpaceId) -> Option<SegmentState> {
-        self.core.space(space).ok().and_then(AddressSpace::segment).map(SegmentState::from)
-    }
-
-    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
-    pub fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64> {
-        segment::frames_wanted(&self.core, space, rule)
-    }
-
-    /// Makes a segment of the largest private anonymous area that may be written, in the background:
-    /// what is in it already is copied into the run, and what is in the way of the run elsewhere.
-    /// The policy says what is asked of it, or [`SegmentRule::default`].
+    /// An address space.
     ///
     /// # Errors
-    /// If there is a segment already, no area is large enough, there is no contiguous memory and
-    /// none can be made, or memory for tables runs out.
-    pub fn create_segment(
+    /// If there is no such address space.
+    pub fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
+        self.core.space(space)
+    }
+
+    /// What a mechanism keeps about free memory, if it is of this type.
+    pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
+        self.core.memory.free_index()
+    }
+
+    /// A mechanism acts on an address space, as one operation.
+    ///
+    /// # Errors
+    /// If there is no such address space, or as `act` says.
+    pub fn change_space<T>(
         &mut self,
         space: SpaceId,
         updates: &mut Vec<Update>,
-    ) -> Result<SegmentState, OsError> {
-        let rule = self.backers.segments().background_rule();
-        self.create_segment_with(space, rule, updates)
+        act: impl FnOnce(&mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        self.operation(updates, |kernel, updates| {
+            let (space, mut effects) = kernel.core.parts(space, updates)?;
+            act(space, &mut effects)
+        })
     }
 
-    /// As [`Self::create_segment`], whatever the policy asks of segments.
+    /// A backer acts without a touch, as one operation. A kernel whose policy has no backer of this
+    /// type gets one.
     ///
     /// # Errors
-    /// As there.
-    pub fn create_segment_with(
+    /// As `act` says.
+    pub fn with_backer<B: Backer, T>(
         &mut self,
-        space: SpaceId,
-        rule: SegmentRule,
+        make: impl FnOnce(&dyn Policy) -> B,
         updates: &mut Vec<Update>,
-    ) -> Result<SegmentState, OsError> {
+        act: impl FnOnce(&mut B, &mut Context<'_>, &mut Vec<Update>) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
         self.operation(updates, |kernel, updates| {
             let Self { core, compaction, backers, .. } = kernel;
-            let mut context = Context { core, compaction };
-            backers.segments().create_largest(&mut context, space, rule, updates)
+            let backer = backers.find_or_add(|| make(core.policy.as_ref()));
+            act(backer, &mut Context { core, compaction }, updates)
         })
-    }
-
-    /// Sets the registers of a segment again; pages that escaped do so again.
-    ///
-    /// # Errors
-    /// If there is no segment.
-    pub fn enable_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.switch_segment(space, updates, AddressSpace::activate_segment)
-    }
-
-    /// Clears the registers of a segment (BASE = LIMIT). Its memory stays where it is, and faults
-    /// map it in place: 2MB where policy and alignment allow, else 4KB.
-    ///
-    /// # Errors
-    /// If there is no segment.
-    pub fn disable_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.switch_segment(space, updates, AddressSpace::deactivate_segment)
-    }
-
-    fn switch_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-        switch: fn(&mut AddressSpace, &mut Effects<'_>),
-    ) -> Result<(), OsError> {
-        segment::with_segment(&self.core, space)?;
-        let (found, mut effects) = self.core.parts(space, updates)?;
-        switch(found, &mut effects);
-        self.core.ledger.send();
-        Ok(())
-    }
-
-    /// Makes ordinary pages of all pages of a segment, where they are, and forgets it.
-    ///
-    /// # Errors
-    /// If there is no segment, or memory for tables runs out; the segment stays then.
-    pub fn dissolve_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        segment::with_segment(&self.core, space)?;
-        self.operation(updates, |kernel, updates| {
-            let (found, mut effects) = kernel.core.parts(space, updates)?;
-            found.dissolve_segment(&mut effects)
-        })
-    }
-
-    /// A page escapes its segment and is an ordinary 4KB page from then on, at the frame it has:
-    /// for policies that want to treat single pages otherwise (D §V).
-    ///
-    /// # Errors
-    /// If no segment translates the page, or memory for tables runs out.
-    pub fn escape_page(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let escaped = segment::escape_in_place(&mut self.core, space, page, updates);
-        self.core.ledger.send();
-        escaped.map_err(|error| self.core.with_estimate(error))
     }
 }
 

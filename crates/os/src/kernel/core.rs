@@ -151,6 +151,11 @@ impl Core {
         })
     }
 
+    /// Physical memory.
+    pub fn memory(&self) -> &PhysicalMemory {
+        &self.memory
+    }
+
     /// Free memory, in frames.
     pub(super) fn free_frames(&self) -> u64 {
         self.memory.zones().free_frames()

@@ -96,6 +96,11 @@ pub(super) fn write(
 }
 
 impl Core {
+    /// Extents that moved since one of their frames failed.
+    pub fn extents_relocated(&self) -> u64 {
+        self.faults.extents_relocated
+    }
+
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
     /// excluded), when most was mapped.
     pub(super) fn large_page_coverage(&self) -> f64 {
@@ -129,7 +134,7 @@ impl Core {
     }
 
     /// Pages mapped in all address spaces, by kind.
-    pub(super) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
             pages: sum.pages + usage.pages,
             large_pages: sum.large_pages + usage.large_pages,
@@ -139,7 +144,7 @@ impl Core {
             holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
             reserved: sum.reserved + usage.reserved,
             leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
-            superpage_pages: sum.superpage_pages + usage.superpage_pages,
+            wide_pages: sum.wide_pages + usage.wide_pages,
             overlay_pages: sum.overlay_pages + usage.overlay_pages,
         })
     }

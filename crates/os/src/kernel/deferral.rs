@@ -4,9 +4,9 @@
 /// `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
 const MOST_DEFERRED_SHIFT: u32 = 6;
 
-/// When to search again.
+/// When to search again for what was not found: ever more rarely.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Deferral {
+pub struct Deferral {
     /// Searches in vain since the last that found something, at most [`MOST_DEFERRED_SHIFT`].
     failures: u32,
     /// Searches still to be left out.
@@ -15,20 +15,20 @@ pub(super) struct Deferral {
 
 impl Deferral {
     /// Whether to search now; one that is left out is counted.
-    pub(super) fn is_due(&mut self) -> bool {
+    pub fn is_due(&mut self) -> bool {
         let due = self.deferred == 0;
         self.deferred = self.deferred.saturating_sub(1);
         due
     }
 
     /// Nothing was found.
-    pub(super) fn failed(&mut self) {
+    pub fn failed(&mut self) {
         self.failures = (self.failures + 1).min(MOST_DEFERRED_SHIFT);
         self.deferred = (1 << self.failures) - 1;
     }
 
     /// Something was found, or there is reason to hope.
-    pub(super) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         *self = Self::default();
     }
 }

@@ -27,8 +27,7 @@
 //! - `patching`: holes go back in place.
 //! - `demotion`: perforated pages with too many holes become 4KB pages.
 //! - `reservation`: reserved frames are given up.
-//! - `superpage`: gap-tolerant superpages.
-//! - `contiguous`, `segment`: runs of any length, and the direct segments in them.
+//! - `contiguous`: runs of any length.
 //! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
 //!
 //! Beside the programs:
@@ -76,11 +75,9 @@ mod range;
 mod reclaim;
 mod remap;
 mod reservation;
-mod segment;
 mod sharing;
 mod single_page;
 mod subpage;
-mod superpage;
 mod swap;
 mod work;
 
@@ -93,6 +90,7 @@ use crate::{AgeingOutcome, OsError, Perforated, Policy, ageing};
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
+pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
 pub use first_touch::{Backed, Backer, Context, Touch};
@@ -104,12 +102,11 @@ pub use ksm::{KsmConfig, KsmPass};
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 use reclaim::Reclaim;
-pub use segment::SegmentState;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
 pub use subpage::HoleContent;
-pub use work::Work;
-pub(crate) use work::{FirstTouch, Ledger};
+pub(crate) use work::Ledger;
+pub use work::{FirstTouch, Work};
 
 /// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,11 +143,16 @@ impl Kernel {
     /// A machine that has just booted, with one empty process, number 0.
     ///
     /// # Errors
-    /// If the memory is too small or too large, or the policy perforates and the tables have no
-    /// shadow directories.
+    /// If the memory is too small or too large, or policy and page tables do not fit.
     pub fn new(config: KernelConfig, policy: Box<dyn Policy>) -> Result<Self, OsError> {
         if policy.rule::<Perforated>().is_some() && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
+        }
+        if let Some(mode) = config.tables.gap_tolerance
+            && policy.maps_large()
+        {
+            let (policy, mode) = (policy.name(), mode.label());
+            return Err(OsError::LargePagesWithGapTolerance { policy, mode });
         }
         let (memory, aged) = boot_memory(&config, policy.as_ref())?;
         let backers = Backers::new(&config, policy.as_ref());
@@ -270,7 +272,10 @@ fn boot_memory(
             PhysicalMemory::with_layout(bytes, with_bitmap, zones, config.layout())?
         }
     };
-    superpage::prepare(&mut memory, config, policy)?;
+    let is_injected = config.fragmentation.is_some();
+    if let Some(index) = policy.free_index(config.tables, memory.end_frame(), is_injected)? {
+        memory.set_free_index(index);
+    }
     if let Some(faulty) = &config.faulty {
         memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
     }

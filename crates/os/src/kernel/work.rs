@@ -160,7 +160,7 @@ impl Work {
 
 /// The kind of memory that a first touch brought in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FirstTouch {
+pub enum FirstTouch {
     /// A 4KB page.
     #[default]
     Page,
@@ -175,8 +175,8 @@ pub(crate) enum FirstTouch {
         /// Their pages.
         pages: u64,
     },
-    /// A direct segment.
-    Segment {
+    /// A run of contiguous memory, of which an overlay translates more than the page touched.
+    Run {
         /// Its pages that begin cleared.
         cleared: u64,
     },
@@ -278,7 +278,7 @@ impl Ledger {
             FirstTouch::Superpage { pages } => {
                 self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
             }
-            FirstTouch::Segment { cleared: pages } => {
+            FirstTouch::Run { cleared: pages } => {
                 self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
                 self.done.frames_zeroed_4k += cleared * (pages % BLOCK_PAGES);
             }
@@ -306,7 +306,7 @@ impl Ledger {
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,
             FirstTouch::Superpage { .. } => self.done.faults_superpage += 1,
-            FirstTouch::Segment { .. } => self.done.faults_segment += 1,
+            FirstTouch::Run { .. } => self.done.faults_segment += 1,
             FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
         }
     }

@@ -40,7 +40,7 @@ impl Recount {
     }
 
     /// A page maps the frame, by an entry of its own or in place in a larger page.
-    pub(crate) fn map(&mut self, frame: Frame, entry: Option<Place>) {
+    pub fn map(&mut self, frame: Frame, entry: Option<Place>) {
         let known = self.of(frame);
         known.mappings += 1;
         known.entry = known.entry.or(entry);
@@ -100,7 +100,7 @@ impl PhysicalMemory {
             self.zones.free_in_pageblock(Frame::new(number << BLOCK_ORDER)).count() as u64
         });
         expect("free frames", self.zones.free_frames(), blocks.sum())?;
-        self.zones.check_slices()?;
+        self.zones.check_index()?;
         self.swap.check(&recount.slots)?;
         self.check_perforated(recount.perforated)
     }
@@ -154,7 +154,7 @@ impl PhysicalMemory {
 }
 
 /// An error if what was counted anew is not what is recorded.
-pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(
+pub fn expect<T: PartialEq + std::fmt::Debug>(
     name: &str,
     recorded: T,
     counted: T,

@@ -215,7 +215,7 @@ impl PhysicalMemory {
     }
 
     /// Gives back frames that one owner had and that have no record, however many.
-    pub(crate) fn free_range(&mut self, frames: Range<u64>) {
+    pub fn free_range(&mut self, frames: Range<u64>) {
         let mut start = frames.start;
         while start < frames.end {
             let left = frames.end - start;

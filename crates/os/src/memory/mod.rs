@@ -5,32 +5,31 @@ mod block;
 mod buddy;
 mod check;
 mod contiguous;
+mod free_index;
 mod layout;
 mod migrate_type;
 mod number_set;
 mod others;
 mod owners;
 mod pageblock;
-mod pairs;
 mod pressure;
 mod references;
 mod residents;
 mod runs;
-mod slices;
 mod swap;
 mod zones;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use perforate_types::{Frame, GapTolerance, HoleSet, PageSize, SpaceId, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId, VirtualPage};
 
-use crate::{OsError, SuperpageRule};
+use crate::OsError;
 pub(crate) use block::BlockContents;
 pub use buddy::Buddy;
-pub use check::Recount;
-pub(crate) use check::expect;
+pub use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
+pub use free_index::FreeIndex;
 pub(crate) use layout::FrameLayout;
 pub use layout::{IoGap, IoGapPreset};
 pub use migrate_type::MigrateType;
@@ -42,7 +41,6 @@ pub use pressure::Pressure;
 use pressure::Watermarks;
 use references::References;
 use residents::Residents;
-pub(crate) use slices::Selected;
 pub(crate) use swap::Swap;
 pub use zones::{Zone, ZoneLayout, Zones};
 
@@ -61,7 +59,7 @@ pub(crate) struct Fragment {
 }
 
 /// Physical memory with its reference counts.
-pub(crate) struct PhysicalMemory {
+pub struct PhysicalMemory {
     memory_bytes: u64,
     /// Frames with memory, in order.
     present: Vec<Range<u64>>,
@@ -206,7 +204,7 @@ impl PhysicalMemory {
     }
 
     /// A frame for a page of a program.
-    pub(crate) fn allocate_page(&mut self) -> Result<Frame, OsError> {
+    pub fn allocate_page(&mut self) -> Result<Frame, OsError> {
         self.allocate_pages(0)
     }
 
@@ -230,23 +228,48 @@ impl PhysicalMemory {
         self.has_free(BLOCK_ORDER)
     }
 
-    /// Frames for a new gap-tolerant entry, if a slice or a pair of slices can be had.
-    pub(crate) fn allocate_superpage(&mut self) -> Option<Selected> {
-        self.zones.allocate_superpage()
+    /// From now on keeps this index of free memory, which knows of none yet.
+    pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
+        self.zones.set_index(index);
     }
 
-    /// From now on keeps which slices superpages can be made of. Where fragmentation is injected,
-    /// slices are used after it has been drawn for them ([`Self::draw_slices`]).
-    pub(crate) fn track_slices(&mut self, mode: GapTolerance, rule: &SuperpageRule, drawn: bool) {
-        self.zones.track_slices(mode, self.end_frame, rule, drawn);
+    /// The index of free memory, if it is of this type.
+    pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
+        self.zones.index()?.as_any().downcast_ref()
     }
 
-    /// Draws injected fragmentation for slices until it has been drawn for so many frames.
-    pub(crate) fn draw_slices(&mut self, frames: u64, holes: impl Fn(u64) -> Option<HoleSet>) {
-        while self.zones.slices().is_some_and(|slices| slices.drawn_frames() < frames) {
-            let Some(taken) = self.zones.draw_slices(&holes) else { return };
-            self.foreign_frames += taken.iter().map(|(_, holes)| holes.count() as u64).sum::<u64>();
-            self.drawn_holes.extend(taken);
+    /// The index of free memory, if it is of this type.
+    pub fn free_index_mut<T: FreeIndex>(&mut self) -> Option<&mut T> {
+        self.zones.index_mut()?.as_any_mut().downcast_mut()
+    }
+
+    /// Frames of the zones, in the order in which memory is taken from them: highest first.
+    pub fn zone_frames(&self) -> impl Iterator<Item = Range<u64>> {
+        self.zones.iter().rev().map(|zone| zone.buddy.range())
+    }
+
+    /// Takes these frames, which are all free.
+    pub fn take_range(&mut self, frames: Range<u64>) {
+        self.zones.take_range(frames);
+    }
+
+    /// Injected fragmentation gives the free frames among these holes of 2MB blocks, by number, to
+    /// others for good.
+    pub(crate) fn inject_holes(
+        &mut self,
+        blocks: Range<u64>,
+        holes: impl Fn(u64) -> Option<HoleSet>,
+    ) {
+        let end = self.zone_frames().next().map_or(0, |frames| frames.end) >> BLOCK_ORDER;
+        for number in blocks.start..blocks.end.min(end) {
+            let block = Frame::new(number << BLOCK_ORDER);
+            let holes = holes(number).unwrap_or(HoleSet::EMPTY);
+            let taken: HoleSet =
+                holes.iter().filter(|&index| self.zones.take(block.add(index as u64))).collect();
+            if !taken.is_empty() {
+                self.foreign_frames += taken.count() as u64;
+                self.drawn_holes.push((block, taken));
+            }
         }
     }
 
@@ -295,7 +318,7 @@ impl PhysicalMemory {
     }
 
     /// Gives back a run that only one owner had, such as a table node.
-    pub(crate) fn free(&mut self, frame: Frame, order: u32) {
+    pub fn free(&mut self, frame: Frame, order: u32) {
         self.owners.clear(frame, 1 << order);
         self.zones.free(frame, order);
     }
@@ -314,7 +337,7 @@ impl PhysicalMemory {
     }
 
     /// One more mapping of `frame`.
-    pub(crate) fn share(&mut self, frame: Frame) {
+    pub fn share(&mut self, frame: Frame) {
         self.references.add(frame);
     }
 
@@ -333,7 +356,7 @@ impl PhysicalMemory {
     }
 
     /// Whether more than one mapping uses `frame`.
-    pub(crate) fn is_shared(&self, frame: Frame) -> bool {
+    pub fn is_shared(&self, frame: Frame) -> bool {
         self.references.is_shared(frame)
     }
 
@@ -344,7 +367,7 @@ impl PhysicalMemory {
     }
 
     /// One mapping of `frame` less; the last one frees it.
-    pub(crate) fn release(&mut self, frame: Frame) {
+    pub fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
             self.free(frame, 0);
         } else if !self.references.is_shared(frame) {

@@ -172,17 +172,17 @@ impl PhysicalMemory {
     }
 
     /// `page` of `space` maps this frame by an entry of its own.
-    pub(crate) fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
+    pub fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
         self.owners.set(frame, Owner::Page(space, page));
     }
 
     /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
-    pub(crate) fn forget_owner(&mut self, frame: Frame) {
+    pub fn forget_owner(&mut self, frame: Frame) {
         self.owners.clear(frame, 1);
     }
 
     /// As [`Self::forget_owner`], of these frames of a block that have one mapping.
-    pub(crate) fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
+    pub fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
         if self.owners.recorded(block) > 0 {
             for index in subpages.iter() {
                 let frame = block.add(index as u64);

@@ -1,15 +1,15 @@
 //! Zones: ranges of physical memory with free lists of their own.
 
 use perforate_config::Size;
-use perforate_types::{Frame, GapTolerance, HoleSet};
+use perforate_types::{Frame, HoleSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::FreeIndex;
 use super::buddy::Buddy;
 use super::migrate_type::MigrateType;
-use super::slices::{Selected, Slices};
 use super::{BLOCK_ORDER, FRAME_BYTES};
-use crate::{SuperpageRule, ZoneRange};
+use crate::ZoneRange;
 
 /// How memory is divided into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -115,12 +115,11 @@ pub struct Zone {
 
 /// The free frames of a machine, by zone. An allocation tries the highest zone first, as Linux
 /// does for memory of programs.
-#[derive(Clone, Debug)]
 pub struct Zones {
     /// Lowest first; without gaps.
     zones: Vec<Zone>,
-    /// What is kept for gap-tolerant superpages.
-    slices: Option<Slices>,
+    /// What a mechanism keeps about free memory.
+    index: Option<Box<dyn FreeIndex>>,
     /// How often frames were given back.
     releases: u64,
 }
@@ -140,7 +139,7 @@ impl Zones {
         if start < frames || zones.is_empty() {
             zones.push(Zone { name: "Normal", buddy: Buddy::over(start..frames) });
         }
-        Self { zones, slices: None, releases: 0 }
+        Self { zones, index: None, releases: 0 }
     }
 
     /// Zones with these frames, all free.
@@ -149,7 +148,7 @@ impl Zones {
             let buddy = Buddy::over(zone.frames.clone());
             Zone { name: zone.name, buddy }
         };
-        Self { zones: ranges.iter().map(zone).collect(), slices: None, releases: 0 }
+        Self { zones: ranges.iter().map(zone).collect(), index: None, releases: 0 }
     }
 
     /// From now on this 2MB block, of which nothing is free, is for contents of this type.
@@ -260,105 +259,64 @@ impl Zones {
         was_free
     }
 
-    /// From now on keeps which slices superpages of this mode can be made of, in memory up to frame
-    /// `end`.
-    pub(crate) fn track_slices(
-        &mut self,
-        mode: GapTolerance,
-        end: u64,
-        rule: &SuperpageRule,
-        is_drawn: bool,
-    ) {
-        let mut slices = Slices::new(mode, end, rule, is_drawn);
-        let order = mode.block_order();
+    /// From now on keeps this index, which knows of no free memory yet.
+    pub(crate) fn set_index(&mut self, mut index: Box<dyn FreeIndex>) {
+        let order = index.block_order();
         for zone in &self.zones {
             for (first, frames) in zone.buddy.free_runs() {
-                slices.freed(first.number() >> order..(first.number() + frames) >> order);
+                index.freed(first.number() >> order..(first.number() + frames) >> order);
             }
             for (first, free) in zone.buddy.partly_free() {
                 let blocks = first.number() >> order..(first.number() >> order) + (512 >> order);
                 let usable = |block: &u64| is_block_in(&free, *block << order, order);
-                blocks.filter(usable).for_each(|block| slices.freed(block..block + 1));
+                blocks.filter(usable).for_each(|block| index.freed(block..block + 1));
             }
         }
-        self.slices = Some(slices);
+        self.index = Some(index);
     }
 
-    /// Takes the frames of the next slices that injected fragmentation gives to others; `holes` tells
-    /// of a 2MB block by its number. Returns what was taken, `None` where no slice is left.
-    pub(crate) fn draw_slices(
-        &mut self,
-        holes: impl Fn(u64) -> Option<HoleSet>,
-    ) -> Option<Vec<(Frame, HoleSet)>> {
-        let frames = self.slices.as_ref()?.next_to_draw();
-        if frames.is_empty() {
-            return None;
-        }
+    /// The index, if one is kept.
+    pub(crate) fn index(&self) -> Option<&dyn FreeIndex> {
+        self.index.as_deref()
+    }
+
+    /// The index, if one is kept.
+    pub(crate) fn index_mut(&mut self) -> Option<&mut (dyn FreeIndex + 'static)> {
+        self.index.as_deref_mut()
+    }
+
+    /// Whether the index agrees with what is free.
+    pub(crate) fn check_index(&self) -> Result<(), String> {
+        let Some(index) = &self.index else { return Ok(()) };
         let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
-        let mut taken = Vec::new();
-        for number in frames.start >> BLOCK_ORDER..frames.end.min(end) >> BLOCK_ORDER {
-            let block = Frame::new(number << BLOCK_ORDER);
-            let holes = holes(number).unwrap_or(HoleSet::EMPTY);
-            let free: HoleSet =
-                holes.iter().filter(|&index| self.take(block.add(index as u64))).collect();
-            if !free.is_empty() {
-                taken.push((block, free));
-            }
-        }
-        self.slices.as_mut().expect("kept").note_drawn(&frames);
-        Some(taken)
-    }
-
-    /// What is kept for superpages, where it is.
-    pub(crate) fn slices(&self) -> Option<&Slices> {
-        self.slices.as_ref()
-    }
-
-    /// Takes the frames for a new gap-tolerant entry, from the highest zone that has them.
-    pub(crate) fn allocate_superpage(&mut self) -> Option<Selected> {
-        let slices = self.slices.as_mut()?;
-        let ranges = self.zones.iter().rev().map(|zone| zone.buddy.range());
-        let found = ranges.filter_map(|frames| slices.find(&frames)).next()?;
-        let mode = slices.mode();
-        for block in found.blocks(mode) {
-            self.take_range(block.number()..block.number() + mode.block_frames());
-        }
-        Some(found)
-    }
-
-    /// Whether what is kept of slices agrees with what is free.
-    pub(crate) fn check_slices(&self) -> Result<(), String> {
-        let Some(slices) = &self.slices else { return Ok(()) };
-        let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
-        let order = slices.mode().block_order();
-        slices.check(|block| {
-            block.number() + (1 << order) <= end && {
-                let frames = (0..1 << order).map(|index| block.add(index));
-                frames.into_iter().all(|frame| self.is_free(frame))
-            }
+        let frames = 1 << index.block_order();
+        index.check(&|block| {
+            block.number() + frames <= end
+                && (0..frames).all(|index| self.is_free(block.add(index)))
         })
     }
 
     #[inline]
     fn taken(&mut self, first: Frame, frames: u64) {
-        if let Some(slices) = self.slices.as_mut().filter(|_| frames > 0) {
-            slices.taken(first.number()..first.number() + frames);
+        if let Some(index) = self.index.as_mut().filter(|_| frames > 0) {
+            index.taken(first.number()..first.number() + frames);
         }
     }
 
-    /// Frames were given back; B-blocks of which they are a part may be free as a whole now.
+    /// Frames were given back; blocks of the index of which they are a part may be free as a whole now.
     #[inline]
     fn freed(&mut self, first: Frame, frames: u64) {
         self.releases += 1;
-        let Some(slices) = &self.slices else { return };
-        let order = slices.mode().block_order();
+        let Some(order) = self.index.as_ref().map(|index| index.block_order()) else { return };
         let block = first.number() >> order;
-        if frames >= 1 << order {
-            let blocks = block..(first.number() + frames) >> order;
-            self.slices.as_mut().expect("kept").freed(blocks);
+        let blocks = if frames >= 1 << order {
+            block..(first.number() + frames) >> order
         } else if is_block_in(&self.free_in_pageblock(first), block << order, order) {
-            self.slices.as_mut().expect("kept").freed(block..block + 1);
-        }
+            block..block + 1
+        } else {
+            return;
+        };
+        self.index.as_mut().expect("kept").freed(blocks);
     }
 
     fn of(&self, frame: Frame) -> &Buddy {
@@ -377,7 +335,7 @@ impl Zones {
     }
 }
 
-/// Whether all frames of the B-block at frame `first` are among the free ones of its 2MB.
+/// Whether all frames of the block at frame `first` are among the free ones of its 2MB.
 fn is_block_in(free: &HoleSet, first: u64, order: u32) -> bool {
     let index = first as usize % HoleSet::SUBPAGES;
     let frames = !0_u64 >> (64 - (1 << order)) << (index % 64);

@@ -4,14 +4,10 @@
 //! A new policy is one file with an `impl Policy`, and one with its options if it has any.
 
 mod base_pages;
-mod gap_tolerant;
 mod huge_1g;
 mod perforated;
 mod perforation_options;
 mod promotion;
-mod segment;
-mod segment_options;
-mod superpage_options;
 mod thp;
 
 use std::any::Any;
@@ -21,16 +17,13 @@ use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::Backer;
+use crate::mechanism::{Backer, FreeIndex};
+use crate::{OsError, TableFormat};
 pub use base_pages::BasePages;
-pub use gap_tolerant::{GapTolerant, SuperpageRule};
 pub use huge_1g::{Huge1G, HugePageRule};
 pub use perforated::Perforated;
 pub use perforation_options::{BlockCreation, PerforationOptions};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
-pub use segment::{SegmentPolicy, SegmentRule};
-pub use segment_options::SegmentOptions;
-pub use superpage_options::SuperpageOptions;
 pub use thp::Thp;
 
 /// When the frames of a new perforated page's holes are allocated (P §VI).
@@ -85,7 +78,7 @@ pub trait Policy: Send {
     }
 
     /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`Perforated`], [`SegmentRule`], [`SuperpageRule`].
+    /// [`Perforated`], and what rules mechanisms outside this crate have.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }
@@ -93,6 +86,20 @@ pub trait Policy: Send {
     /// The mechanisms of its own that map memory, asked before 2MB pages are thought of.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
+    }
+
+    /// What its mechanism keeps about free memory of `end_frame` frames. With injected fragmentation
+    /// it is the mechanism that says where to draw it.
+    ///
+    /// # Errors
+    /// If the policy does not fit the page tables or the memory.
+    fn free_index(
+        &self,
+        _tables: TableFormat,
+        _end_frame: u64,
+        _is_fragmented: bool,
+    ) -> Result<Option<Box<dyn FreeIndex>>, OsError> {
+        Ok(None)
     }
 
     /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
@@ -129,7 +136,7 @@ impl dyn Policy + '_ {
 }
 
 /// A policy's name and the options that are not the default.
-fn described<T: Options + Default>(name: &str, options: &T) -> String {
+pub fn described<T: Options + Default>(name: &str, options: &T) -> String {
     let changed = write_changed(options, &T::default());
     if changed.is_empty() { name.into() } else { format!("{name}:{changed}") }
 }
@@ -151,16 +158,11 @@ mod tests {
     #[test]
     fn whole_and_fragmented_blocks() {
         let fragmented = BlockUse::Perforated(HoleAllocation::Eager);
-        let policies: [(Box<dyn Policy>, BlockUse, BlockUse); 5] = [
+        let policies: [(Box<dyn Policy>, BlockUse, BlockUse); 4] = [
             (Box::new(BasePages), BlockUse::Pages, BlockUse::Pages),
             (Box::new(Thp::new("thp")), BlockUse::Large, BlockUse::Pages),
             (Box::new(Huge1G), BlockUse::Large, BlockUse::Pages),
             (Box::new(perforated("default")), BlockUse::Large, fragmented),
-            (
-                Box::new(SegmentPolicy::new(read("pages=2m").unwrap()).unwrap()),
-                BlockUse::Large,
-                BlockUse::Pages,
-            ),
         ];
         for (policy, whole, fragmented) in policies {
             let name = policy.name();
@@ -189,10 +191,6 @@ mod tests {
         assert_eq!(perforated("default").describe(), "perforated");
         let selective = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
         assert_eq!(selective.describe(), "perforated:max-hole-share=25%,max-filter-bits=4");
-        let segment = SegmentPolicy::new(read("escapes=16,pages=2m").unwrap()).unwrap();
-        assert_eq!(segment.describe(), "segment:pages=2m");
-        let superpages = GapTolerant::new(read("least-blocks=33,to=8G").unwrap()).unwrap();
-        assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=33,to=8G");
     }
 
     #[test]
@@ -202,10 +200,8 @@ mod tests {
             format!("{}={} [{}]", key.name, key.form, key.default)
         };
         let perforation = keys::<PerforationOptions>().into_iter().map(line);
-        let segment = keys::<SegmentOptions>().into_iter().map(line);
-        let superpages = keys::<SuperpageOptions>().into_iter().map(line);
         assert_eq!(
-            perforation.chain(segment).chain(superpages).collect::<Vec<_>>(),
+            perforation.collect::<Vec<_>>(),
             [
                 "max-hole-share=S% [100%]",
                 "max-filter-bits=0-8 [8]",
@@ -214,18 +210,6 @@ mod tests {
                 "demote-above=S% [100%]",
                 "promote=cheapest|collapse|punch|never [cheapest]",
                 "hole-cost=N [2]",
-                "min=SIZE [64M]",
-                "pages=4k|2m [4k]",
-                "compact=yes|no [no]",
-                "base=ADDRESS [none]",
-                "limit=ADDRESS [none]",
-                "escapes=N [16]",
-                "least-blocks=32-64 [32]",
-                "bs=3-5 [none]",
-                "paired=yes|no [none]",
-                "from=SIZE [0]",
-                "to=SIZE [none]",
-                "pages=4k|2m [4k]",
             ]
         );
     }
@@ -233,23 +217,7 @@ mod tests {
     #[test]
     fn wrong_options_are_explained() {
         let perforated = |text: &str| read(text).and_then(Perforated::new).map(|_| ());
-        let segment = |text: &str| read(text).and_then(SegmentPolicy::new).map(|_| ());
-        let superpages = |text: &str| read(text).and_then(GapTolerant::new).map(|_| ());
         for (outcome, problem) in [
-            (superpages("pages=2m"), "pages: an address space has either 2MB-page PDEs or GT-PDEs"),
-            (superpages("bs=6"), "bs: is at most 5, not 6"),
-            (superpages("paired=maybe"), "paired: expected yes or no, not \"maybe\""),
-            (superpages("least-blocks=31"), "least-blocks: is at least 32, not 31"),
-            (superpages("from=1G,to=1G"), "to: is more than from: no slice lies between them"),
-            (superpages("from=1K"), "from: is a multiple of 4K"),
-            (segment("base=0x2000,limit=0x1000"), "limit 0x1000 is less than base 0x2000"),
-            (segment("base=0x2000"), "base needs limit"),
-            (segment("limit=0x2000"), "limit needs base"),
-            (segment("base=7,limit=0x1000"), "base: expected the address of a page such as"),
-            (segment("min=64"), "min: 64 has no unit: 64M or 64G?"),
-            (segment("min=0M"), "min: is more than 0"),
-            (segment("pages=1g"), "pages: expected 4k or 2m, not \"1g\""),
-            (segment("escape=4"), "there is no \"escape\"; did you mean escapes?"),
             (perforated("holes"), "holes: expected eager or lazy, not \"holes\""),
             (perforated("holes=soon"), "holes: expected eager or lazy, not \"soon\""),
             (perforated("max-filter-bits=9"), "max-filter-bits: is at most 8, not 9"),

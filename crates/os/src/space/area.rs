@@ -84,7 +84,7 @@ impl Attributes {
     }
 
     /// Whether the memory is shared (MAP_SHARED): fork shares it for good, writes never copy.
-    pub(crate) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.object.is_some()
     }
 
@@ -134,7 +134,7 @@ impl Area {
     }
 
     /// Whether the area holds all these pages.
-    pub(crate) fn spans(&self, pages: &Range<u64>) -> bool {
+    pub fn spans(&self, pages: &Range<u64>) -> bool {
         self.start <= pages.start && pages.end <= self.end
     }
 }

@@ -51,13 +51,13 @@ impl Present {
     }
 
     /// Whether the page is mapped by a 4KB entry of its own.
-    pub(crate) fn has_own_entry(self) -> bool {
+    pub fn has_own_entry(self) -> bool {
         matches!(self, Self::Page(..) | Self::Detached(..))
     }
 }
 
 /// Part of a 2MB block that a second mapping of the same shared memory can map as one.
-pub(crate) struct SharedBlock {
+pub struct SharedBlock {
     /// First frame of the block.
     pub block: Frame,
     /// Sub-pages that are not in place.
@@ -67,7 +67,7 @@ pub(crate) struct SharedBlock {
 }
 
 /// State of one extent.
-pub(crate) trait Extent: Any + Send {
+pub trait Extent: Any + Send {
     /// The mechanism that maps it.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
@@ -146,7 +146,7 @@ pub(crate) trait Extent: Any + Send {
 
 /// How much of an unmapped part a mechanism has dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// All of it.
     Done,
     /// Nothing: the extent was broken up, and what is there now is to be looked at again.
@@ -154,7 +154,7 @@ pub(crate) enum Part {
 }
 
 /// Acts on the extents of an address space. `first` is the first page of an extent.
-pub(crate) trait Mechanism: Sync {
+pub trait Mechanism: Sync {
     /// Maps an extent where nothing is mapped.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ pub(crate) trait Mechanism: Sync {
 }
 
 /// Acts of mechanisms whose extents may have detached pages.
-pub(crate) trait Detacher: Sync {
+pub trait Detacher: Sync {
     /// Detaches a page in place, which is vacant then. The reference to its frame is the caller's.
     ///
     /// # Errors

@@ -5,17 +5,17 @@ use std::ops::Range;
 use perforate_types::{Frame, Permissions};
 
 use super::extent::{Detacher, Extent, Mechanism, Present};
-use super::{AddressSpace, Attributes, Effects, first_of, region_of};
+use super::{AddressSpace, Attributes, Effects, first_of, region_of, regions_of};
 use crate::OsError;
 
 /// Whether `pages` has all of `part`.
-pub(crate) fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
+pub fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
     pages.start <= part.start && part.end <= pages.end
 }
 
 /// Permissions of a page of an area: a frame that others use as well stays read-only until a write
 /// copies it.
-pub(crate) fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
+pub fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
     let permissions = attributes.effective();
     let write = permissions.write && (attributes.is_shared() || !is_shared);
     Permissions { write, ..permissions }
@@ -23,7 +23,7 @@ pub(crate) fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
 
 impl AddressSpace {
     /// Whether an extent of 2MB maps the region.
-    pub(crate) fn has_extent(&self, number: u64) -> bool {
+    pub fn has_extent(&self, number: u64) -> bool {
         self.regions.get(&number).is_some_and(|region| region.mapping.extent().is_some())
     }
 
@@ -31,7 +31,7 @@ impl AddressSpace {
     ///
     /// # Panics
     /// If there is none.
-    pub(crate) fn extent(&self, first: u64) -> &dyn Extent {
+    pub fn extent(&self, first: u64) -> &dyn Extent {
         self.extent_at(first).expect("an extent").1
     }
 
@@ -93,7 +93,7 @@ impl AddressSpace {
     }
 
     /// First pages of the extents of other sizes than 2MB that touch `pages`.
-    pub(crate) fn wide_within(&self, pages: &Range<u64>) -> Vec<u64> {
+    pub fn wide_within(&self, pages: &Range<u64>) -> Vec<u64> {
         if self.wide.is_empty() || pages.is_empty() {
             return Vec::new();
         }
@@ -110,6 +110,53 @@ impl AddressSpace {
         let mut extents = self.wide.range(start..);
         let changeable = extents.find(|(_, extent)| !extent.stays_whole());
         changeable.map(|(&first, _)| first.max(page))
+    }
+
+    /// Maps an extent that level-2 entries of a format of its own map, where nothing is mapped. The
+    /// mechanism says so in truth and format.
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    pub fn insert_extent(
+        &mut self,
+        first: u64,
+        extent: Box<dyn Extent>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        self.tables.extend(first, 2, effects)?;
+        self.tables.attach_region(first);
+        self.usage.wide_pages += extent.pages();
+        self.insert_wide(first, extent);
+        Ok(())
+    }
+
+    /// Takes away what [`Self::insert_extent`] mapped, but leaves the nodes above it for what is
+    /// mapped next, or for [`Self::prune`].
+    pub fn take_extent(&mut self, first: u64) -> Box<dyn Extent> {
+        let extent = self.take_wide(first);
+        self.usage.wide_pages -= extent.pages();
+        self.tables.detach_region(first);
+        extent
+    }
+
+    /// Removes the nodes above a page that hold nothing any more.
+    pub fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
+        self.tables.prune(page, effects);
+    }
+
+    /// The extent that [`Self::insert_extent`] mapped at `first`, if it is of this type.
+    pub fn extent_mut<T: Extent>(&mut self, first: u64) -> Option<&mut T> {
+        self.wide_mut(first)
+    }
+
+    /// Whether nothing is mapped, swapped or set aside for an overlay in any 2MB region of `pages`.
+    pub fn is_clear(&self, pages: &Range<u64>) -> bool {
+        let regions = regions_of(pages);
+        let whole = first_of(regions.start)..first_of(regions.end);
+        self.wide_within(&whole).is_empty()
+            && regions.into_iter().all(|number| !self.is_region_mapped(number))
+            && !self.is_claimed(&whole)
+            && !self.any_swapped(whole)
     }
 
     pub(super) fn insert_wide(&mut self, first: u64, extent: Box<dyn Extent>) {

@@ -34,7 +34,7 @@ impl AddressSpace {
 }
 
 /// A run of frames: whole blocks together.
-pub(crate) fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
+pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
         let block = next & !(REGION_PAGES - 1);

@@ -16,7 +16,7 @@ use crate::{FrameClass, OsError};
 
 /// An ordinary 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Large {
+pub struct Large {
     /// First frame.
     pub block: Frame,
     /// Permissions.
@@ -194,7 +194,7 @@ impl Mechanism for LargePages {
 
 impl AddressSpace {
     /// Maps a 2MB page where nothing is mapped.
-    pub(crate) fn map_large(
+    pub fn map_large(
         &mut self,
         number: u64,
         block: Frame,
@@ -208,7 +208,7 @@ impl AddressSpace {
 
     /// Writes the entry of a 2MB page without saying that it is mapped, because it was so before by
     /// other means.
-    pub(super) fn write_large(
+    pub fn write_large(
         &mut self,
         number: u64,
         large: Large,
@@ -263,7 +263,7 @@ impl AddressSpace {
 
     /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are not mapped again; the
     /// references to their frames are now the caller's.
-    pub(crate) fn split_large(
+    pub fn split_large(
         &mut self,
         number: u64,
         keep: &HoleSet,

@@ -20,9 +20,6 @@ mod promote;
 mod reclaimed;
 mod region;
 mod reservation;
-mod segment;
-mod segment_acts;
-mod superpage;
 mod tables;
 mod truth;
 mod vacate;
@@ -36,36 +33,34 @@ use perforate_types::{
     Truth, Update, VirtualPage,
 };
 
-use crate::kernel::Ledger;
+use crate::kernel::{FirstTouch, Ledger, Work};
 use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use area::{Area, Attributes};
 pub(crate) use area::{Areas, LargePageAdvice, SharedObject, effective};
-pub use extent::Present;
-pub(crate) use extent::{Extent, Mechanism, Part, SharedBlock};
-pub(crate) use extents::{allowed, covers};
-pub use frames::FrameVisitor;
-pub(crate) use frames::visit_run;
+pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
+pub use extents::{allowed, covers};
+pub use frames::{FrameVisitor, visit_run};
 pub(crate) use huge::{Huge, HugePages};
-pub(crate) use large::Large;
+pub use large::Large;
 use number_map::NumberMap;
+pub use numbers::{
+    ALL_PAGES, REGION_PAGES, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+};
 pub(crate) use numbers::{
-    ALL_PAGES, GIGABYTE_PAGES, GIGABYTE_REGIONS, REGION_PAGES, first_of, first_of_gigabyte,
-    first_page, gigabyte_of, index_of, is_canonical, page_at, pages_of, pages_of_gigabyte,
-    region_of, regions_of, subpages_of,
+    GIGABYTE_PAGES, GIGABYTE_REGIONS, first_of_gigabyte, first_page, gigabyte_of, index_of,
+    is_canonical, pages_of_gigabyte,
 };
 pub use overlay::{Departure, Overlay, OverlayMechanism};
 pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
 pub(crate) use region::{Entries, Mapping, Pages, Region};
-pub(crate) use segment::Segment;
-pub(crate) use superpage::Superpage;
 use tables::Tables;
 
 /// The state that an operation acts on besides its address space.
 pub struct Effects<'a> {
     /// Frames.
-    pub(crate) memory: &'a mut PhysicalMemory,
+    pub memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
     pub(crate) updates: &'a mut Vec<Update>,
     /// Account of the work.
@@ -103,6 +98,26 @@ impl Effects<'_> {
         self.memory.free(frame, 0);
     }
 
+    /// The account of the work, for what a mechanism does besides writing tables.
+    pub fn work(&mut self) -> &mut Work {
+        &mut self.ledger.done
+    }
+
+    /// New memory was mapped where there was none.
+    pub fn bring_in(&mut self, what: FirstTouch) {
+        self.ledger.bring_in(what);
+    }
+
+    /// Memory that was there already was mapped at a touch: nothing is cleared.
+    pub fn join(&mut self, what: FirstTouch) {
+        self.ledger.join(what);
+    }
+
+    /// The contents of so many frames moved to others under the same pages.
+    pub fn migrated(&mut self, frames: u64) {
+        self.ledger.migrated(frames);
+    }
+
     /// Says which cached translations died.
     pub fn shootdown(&mut self, shootdown: Shootdown) {
         self.ledger.shootdown(shootdown);
@@ -112,7 +127,7 @@ impl Effects<'_> {
 
 /// Numbers of pages mapped, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// 4KB pages.
     pub pages: u64,
     /// Ordinary 2MB pages.
@@ -129,17 +144,17 @@ pub(crate) struct Usage {
     pub reserved: u64,
     /// Frames of level-1 nodes of both kinds.
     pub leaf_nodes: u64,
-    /// Pages of gap-tolerant superpages.
-    pub superpage_pages: u64,
+    /// Pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+    pub wide_pages: u64,
     /// Pages that an overlay translates and no table entry.
     pub overlay_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by an overlay, a gap-tolerant entry or one of 2MB or more.
+    /// Pages translated by an overlay or an extent.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.overlay_pages
-            + self.superpage_pages
+            + self.wide_pages
             + (self.large_pages + self.perforated_pages) * REGION_PAGES
             + self.huge_pages * GIGABYTE_PAGES
             - self.holes_allocated
@@ -274,6 +289,37 @@ impl AddressSpace {
         let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
         let Some(first) = self.first_wide_from(first_of(number)) else { return region };
         region.into_iter().chain([region_of(first)]).min()
+    }
+
+    /// Whether anything is mapped in a 2MB region by entries of less than 1GB.
+    pub fn is_region_mapped(&self, number: u64) -> bool {
+        self.region(number).is_some()
+    }
+
+    /// What page tables map of `pages`, in order: single pages, and extents of 2MB whole.
+    pub fn mapped_within(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
+        let mut mapped = Vec::new();
+        for number in self.regions_within(pages) {
+            let region = self.region(number).expect("mapped region");
+            if region.mapping.extent().is_some() {
+                mapped.push(pages_of(number));
+                continue;
+            }
+            let entries = region.mapping.entries(number).map(|(page, _)| page.number());
+            mapped.extend(entries.filter(|page| pages.contains(page)).map(|page| page..page + 1));
+        }
+        mapped
+    }
+
+    /// The pages of `pages` that 4KB entries translate, and their frames.
+    pub fn own_entries(&self, pages: &Range<u64>) -> Vec<(VirtualPage, Frame)> {
+        let mut found = Vec::new();
+        for number in self.regions_within(pages) {
+            let entries = self.region(number).expect("mapped region").mapping.entries(number);
+            let inside = entries.filter(|(page, _)| pages.contains(&page.number()));
+            found.extend(inside.map(|(page, entry)| (page, entry.frame())));
+        }
+        found
     }
 
     /// Numbers of the 2MB regions that touch `pages` in which [`Self::next_region`] finds anything.

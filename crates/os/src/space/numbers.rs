@@ -5,13 +5,13 @@ use std::ops::Range;
 use perforate_types::{HoleSet, PageSize, VirtualPage};
 
 /// Pages of a 2MB region.
-pub(crate) const REGION_PAGES: u64 = PageSize::Size2M.pages();
+pub const REGION_PAGES: u64 = PageSize::Size2M.pages();
 /// Pages of a 1GB page.
 pub(crate) const GIGABYTE_PAGES: u64 = PageSize::Size1G.pages();
 /// 2MB regions of a 1GB page.
 pub(crate) const GIGABYTE_REGIONS: u64 = GIGABYTE_PAGES / REGION_PAGES;
 /// All pages of the 64-bit address space.
-pub(crate) const ALL_PAGES: Range<u64> = 0..1 << 52;
+pub const ALL_PAGES: Range<u64> = 0..1 << 52;
 
 /// Pages of either half of the canonical 48-bit address space.
 const HALF_PAGES: u64 = 1 << 35;
@@ -22,7 +22,7 @@ pub(crate) fn is_canonical(page: u64) -> bool {
 }
 
 /// The 2MB region that `page` is in.
-pub(crate) const fn region_of(page: u64) -> u64 {
+pub const fn region_of(page: u64) -> u64 {
     page / REGION_PAGES
 }
 
@@ -37,27 +37,27 @@ pub(crate) const fn first_page(number: u64) -> VirtualPage {
 }
 
 /// First page of a 2MB region, as a number.
-pub(crate) const fn first_of(number: u64) -> u64 {
+pub const fn first_of(number: u64) -> u64 {
     number * REGION_PAGES
 }
 
 /// Sub-page `index` of a 2MB region.
-pub(crate) const fn page_at(number: u64, index: usize) -> u64 {
+pub const fn page_at(number: u64, index: usize) -> u64 {
     number * REGION_PAGES + index as u64
 }
 
 /// The pages of a 2MB region.
-pub(crate) const fn pages_of(number: u64) -> Range<u64> {
+pub const fn pages_of(number: u64) -> Range<u64> {
     number * REGION_PAGES..(number + 1) * REGION_PAGES
 }
 
 /// The 2MB regions that touch `pages`.
-pub(crate) const fn regions_of(pages: &Range<u64>) -> Range<u64> {
+pub const fn regions_of(pages: &Range<u64>) -> Range<u64> {
     region_of(pages.start)..pages.end.div_ceil(REGION_PAGES)
 }
 
 /// The sub-pages of 2MB region `number` that `pages` covers.
-pub(crate) fn subpages_of(pages: &Range<u64>, number: u64) -> HoleSet {
+pub fn subpages_of(pages: &Range<u64>, number: u64) -> HoleSet {
     let Range { start: first, end } = pages_of(number);
     let start = pages.start.clamp(first, end) - first;
     let end = pages.end.clamp(first, end) - first;

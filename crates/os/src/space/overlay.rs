@@ -11,11 +11,11 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, Permissions};
+use perforate_types::{Frame, Permissions, VirtualPage};
 
 use super::{AddressSpace, Effects, FrameVisitor};
 use crate::OsError;
-use crate::memory::Recount;
+use crate::memory::{PhysicalMemory, Recount};
 
 /// The operation that pages leave an overlay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +159,25 @@ impl AddressSpace {
         self.overlay = Some(overlay);
     }
 
+    /// Takes the overlay away. Pages that it kept are nobody's then.
+    pub fn take_overlay(&mut self) -> Option<Box<dyn Overlay>> {
+        self.overlay.take()
+    }
+
+    /// Records who owns a frame, unless the overlay keeps it in place.
+    pub(super) fn record_owner(
+        &self,
+        frame: Frame,
+        page: VirtualPage,
+        memory: &mut PhysicalMemory,
+    ) {
+        if !self.is_kept(page.number()) {
+            memory.set_owner(frame, self.id, page);
+        }
+    }
+
     /// Whether the overlay keeps the page.
-    pub(crate) fn is_kept(&self, page: u64) -> bool {
+    pub fn is_kept(&self, page: u64) -> bool {
         self.overlay().is_some_and(|overlay| overlay.keeps(page))
     }
 
@@ -180,7 +197,7 @@ impl AddressSpace {
     }
 
     /// Pages whose frames the overlay keeps although nothing translates them.
-    pub(crate) fn idle_pages(&self) -> u64 {
+    pub fn idle_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::idle_pages)
     }
 

@@ -4,17 +4,14 @@ use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, Vir
 
 use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Mapping, PAGES, Pages, Region, index_of, leaf, pages_of, region_of,
+    AddressSpace, Effects, Mapping, PAGES, Pages, Region, first_of, index_of, leaf, pages_of,
+    region_of,
 };
 use crate::OsError;
 
 impl AddressSpace {
     /// Makes sure that `page` has a level-1 node; its region is not mapped by a 2MB page.
-    pub(crate) fn open_pages(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    pub fn open_pages(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let number = region_of(page);
         if self.regions.contains_key(&number) {
             return Ok(());
@@ -27,6 +24,26 @@ impl AddressSpace {
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
+    }
+
+    /// Opens a region with these 4KB pages, which were mapped before by other means. `node` is a frame
+    /// from [`Effects::allocate_table`].
+    pub fn open_region(
+        &mut self,
+        number: u64,
+        node: Frame,
+        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
+        effects: &mut Effects<'_>,
+    ) {
+        self.usage.leaf_nodes += 1;
+        self.add_leaf_node(number, node, PAGES, effects);
+        self.tables.attach_region(first_of(number));
+        let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
+        self.regions.insert(number, Region { mapping, fragment: None });
+        for (page, frame, permissions) in pages {
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
+        }
+        self.close_pages_if_empty(number, effects);
     }
 
     /// Drops the level-1 node of the region if it maps nothing.
@@ -42,7 +59,7 @@ impl AddressSpace {
     }
 
     /// Maps a 4KB page where nothing is mapped.
-    pub(crate) fn map_page(
+    pub fn map_page(
         &mut self,
         page: u64,
         frame: Frame,
@@ -56,7 +73,7 @@ impl AddressSpace {
 
     /// Writes the entry of a 4KB page without saying that it is mapped, because it was so before by
     /// other means.
-    pub(super) fn write_page(
+    pub fn write_page(
         &mut self,
         page: u64,
         frame: Frame,
@@ -81,7 +98,7 @@ impl AddressSpace {
     }
 
     /// Maps a 4KB page to another frame; the reference to the one it had is now the caller's.
-    pub(crate) fn remap_page(
+    pub fn remap_page(
         &mut self,
         page: u64,
         frame: Frame,

@@ -29,14 +29,14 @@ impl Reclaimed {
 impl AddressSpace {
     /// Whether the content of `page` is in swap.
     #[inline]
-    pub(crate) fn is_swapped(&self, page: u64) -> bool {
+    pub fn is_swapped(&self, page: u64) -> bool {
         let swapped = &self.reclaimed.swapped;
         !swapped.is_empty() && swapped.contains_key(&page)
     }
 
     /// Whether the content of any of these pages is in swap.
     #[inline]
-    pub(crate) fn any_swapped(&self, pages: Range<u64>) -> bool {
+    pub fn any_swapped(&self, pages: Range<u64>) -> bool {
         let swapped = &self.reclaimed.swapped;
         !swapped.is_empty() && swapped.range(pages).next().is_some()
     }

@@ -10,7 +10,7 @@ impl AddressSpace {
     }
 
     /// These pages, which were not mapped, are mapped to consecutive frames.
-    pub(super) fn tell_mapped(
+    pub fn tell_mapped(
         &self,
         (page, pages): (u64, u64),
         frame: Frame,
@@ -21,12 +21,12 @@ impl AddressSpace {
     }
 
     /// These pages are not mapped any more.
-    pub(super) fn tell_unmapped(&self, page: u64, pages: u64, effects: &mut Effects<'_>) {
+    pub fn tell_unmapped(&self, page: u64, pages: u64, effects: &mut Effects<'_>) {
         effects.truth(Truth::Unmap { run: self.run(page, pages) });
     }
 
     /// These pages have other permissions.
-    pub(super) fn tell_protected(
+    pub fn tell_protected(
         &self,
         (page, pages): (u64, u64),
         permissions: Permissions,

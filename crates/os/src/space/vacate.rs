@@ -1,4 +1,5 @@
-//! Making room for a segment where pages are mapped: what is in them is going to lie in its run.
+//! Making room for a run of contiguous frames where pages are mapped: what is in them is going to
+//! lie in the run.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,19 +8,22 @@ use super::{AddressSpace, Effects, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl AddressSpace {
-    /// Prepares `pages` for a segment: nothing larger than 4KB reaches out of them, or maps one of
-    /// those that are to escape. Only this can fail of making one, and leaves everything
-    /// translated as it was.
-    pub(crate) fn prepare_segment(
+    /// Prepares `pages` for a run: nothing larger than 4KB reaches out of them, or maps one of
+    /// those that the run will not have. Only this can fail, and leaves everything translated as it
+    /// was.
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    pub fn prepare_run(
         &mut self,
         pages: &Range<u64>,
-        escaped: &BTreeSet<u64>,
+        left_out: &BTreeSet<u64>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let breaks = |range: &Range<u64>| {
             range.start < pages.start
                 || pages.end < range.end
-                || escaped.range(range.clone()).next().is_some()
+                || left_out.range(range.clone()).next().is_some()
         };
         for first in self.wide_within(pages) {
             if self.has_wide(first) && breaks(&(first..first + self.extent(first).pages())) {
@@ -34,19 +38,19 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Unmaps what [`Self::prepare_segment`] prepared, but for escaped pages, as its data lie in the
-    /// run now. Returns how many pages had data in memory, and how many in swap.
-    pub(crate) fn vacate_for_segment(
+    /// Unmaps what [`Self::prepare_run`] prepared, but for pages that the run does not have, as its
+    /// data lie in the run now. Returns how many pages had data in memory, and how many in swap.
+    pub fn vacate_for_run(
         &mut self,
         pages: &Range<u64>,
-        escaped: &BTreeSet<u64>,
+        left_out: &BTreeSet<u64>,
         effects: &mut Effects<'_>,
     ) -> (u64, u64) {
         let before = self.usage().mapped_pages();
         for first in self.wide_within(pages) {
             self.mechanism(first).unmap(self, first, effects).release(effects.memory);
         }
-        let stays = |page: u64| !pages.contains(&page) || escaped.contains(&page);
+        let stays = |page: u64| !pages.contains(&page) || left_out.contains(&page);
         for number in self.regions_within(pages) {
             if self.has_extent(number) {
                 let first = first_of(number);
@@ -65,7 +69,7 @@ impl AddressSpace {
         let moved = before - self.usage().mapped_pages();
         let mut swapped = 0;
         let mut start = pages.start;
-        for end in escaped.iter().copied().chain([pages.end]) {
+        for end in left_out.iter().copied().chain([pages.end]) {
             swapped += self.forget_reclaimed(&(start..end), &mut effects.memory.swap);
             start = end + 1;
         }

@@ -2,7 +2,8 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, populate, unmap};
-use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError, SegmentRule};
+use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError};
+use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{Frame, SpaceId};
 
 const SPACE: SpaceId = SpaceId(0);

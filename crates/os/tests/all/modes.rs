@@ -1,9 +1,10 @@
 //! D Table III with two kernels: the modes that a guest goes through, and when.
 
 use crate::machine::{BASE, MB, Machine, populate, switch, unmap};
-use perforate_os::{
-    Application, FaultMap, Fragmented, KernelConfig, ModePlan, ModePolicy, ModeTransition,
-    SegmentRule, Side, VirtualizedMode,
+use perforate_os::{FaultMap, KernelConfig};
+use perforate_schemes::segment::{
+    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, SegmentRule, Side,
+    VirtualizedMode,
 };
 use perforate_types::SpaceId;
 

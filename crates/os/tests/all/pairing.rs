@@ -1,6 +1,6 @@
 //! Algorithm 1 against the paper's wording, written down a second time without its shortcuts.
 
-use perforate_os::ChunkPairing;
+use perforate_schemes::gap_tolerant::ChunkPairing;
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, PartialEq)]

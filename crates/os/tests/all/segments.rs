@@ -3,7 +3,8 @@
 use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, remap, switch, unmap,
 };
-use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError, SegmentState};
+use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
+use perforate_schemes::segment::{DirectSegments, SegmentState};
 use perforate_types::{
     AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, SegmentOperation,
     Shootdown, SpaceId, TableOperation, Update,

@@ -6,8 +6,9 @@ use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect
 use perforate_config::{Count, read};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
-    SegmentRule, TableFormat,
+    TableFormat,
 };
+use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
     VirtualAddress,

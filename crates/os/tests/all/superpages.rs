@@ -3,6 +3,7 @@
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, operation, policy, protect, remap, switch, unmap};
 use perforate_os::{HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout};
+use perforate_schemes::gap_tolerant::availability_vectors;
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, Permissions, SuperpageOperation, Update,
     VirtualAddress,
@@ -66,7 +67,7 @@ fn whole_slices_hold_two_superpages_each() {
 fn retired_frames_are_skipped_in_order() {
     let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
     retire(&mut machine, [0, 35]);
-    assert_eq!(machine.kernel.availability_vectors()[0], !0b101);
+    assert_eq!(availability_vectors(&machine.kernel)[0], !0b101);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     assert_eq!(machine.frame(BASE), Some(16));
@@ -74,7 +75,7 @@ fn retired_frames_are_skipped_in_order() {
     assert_eq!(machine.frame(BASE + 16 * PAGE), Some(48));
     assert_eq!(machine.frame(BASE + 511 * PAGE), Some(33 * 16 + 15));
     // 62 usable: 30 are left, too few for a second superpage.
-    assert_eq!(machine.kernel.availability_vectors()[0].count_ones(), 30);
+    assert_eq!(availability_vectors(&machine.kernel)[0].count_ones(), 30);
     machine.map(BASE + 2 * MB, 2 * MB);
     machine.write(BASE + 2 * MB);
     assert_eq!(machine.frame(BASE + 2 * MB), Some(1024), "the next slice");
@@ -94,7 +95,7 @@ fn thirty_two_usable_blocks_are_enough_and_the_rest_serves_as_base_pages() {
     retire(&mut machine, last.into_iter().chain([512 + 511]));
     let block = |slice: u64, block: u64| slice * 512 + block * 8;
     retire(&mut machine, (0..32).flat_map(|b| [1, 2, 3].map(|slice| block(slice, b))));
-    let vectors = machine.kernel.availability_vectors();
+    let vectors = availability_vectors(&machine.kernel);
     let usable: Vec<u32> = vectors.iter().map(|vector| vector.count_ones()).collect();
     assert_eq!(usable[..4], [64, 31, 32, 32]);
     assert_eq!(machine.counter("slices_allocatable"), 3);
@@ -183,7 +184,7 @@ fn a_part_that_goes_makes_base_pages_of_the_rest() {
     assert_eq!(machine.counter("superpage_bytes"), 0);
     machine.event(unmap(BASE, 8 * MB));
     assert_eq!(machine.counter("free_bytes"), 64 * MB);
-    assert_eq!(machine.kernel.availability_vectors(), [!0; 8]);
+    assert_eq!(availability_vectors(&machine.kernel), [!0; 8]);
     machine.assert_memory_adds_up();
 }
 
@@ -220,7 +221,7 @@ fn a_failing_frame_moves_its_superpage_or_makes_base_pages() {
     assert_eq!(hard_fault(&mut machine, 40), HardFault::Relocated);
     // The first slice's other half was free, and is the lowest of all.
     assert_eq!(machine.frame(BASE), Some(1024));
-    assert_eq!(machine.kernel.availability_vectors()[0], 0xffff_fffd, "B-block 1 has the fault");
+    assert_eq!(availability_vectors(&machine.kernel)[0], 0xffff_fffd, "B-block 1 has the fault");
     assert_eq!(machine.kernel.work().frames_migrated, 1024);
     // B-blocks 0 and 2 to 31 of slice 0 are too few, and slice 1 is spoilt: 4KB pages then.
     retire(&mut machine, (0..33).map(|block| 2048 + block * 32));
@@ -305,7 +306,7 @@ fn what_cannot_be_mapped_is_given_back() {
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     assert_eq!((machine.counter("superpages_made"), machine.counter("base_pages")), (0, 1));
-    let usable = machine.kernel.availability_vectors()[0].count_ones();
+    let usable = availability_vectors(&machine.kernel)[0].count_ones();
     assert_eq!(usable, 62, "all but the B-blocks of frame 0 and of the page");
     machine.assert_memory_adds_up();
 
@@ -537,7 +538,7 @@ fn storage_of_the_availability_vectors() {
     ] {
         let policy = policy("gap-tolerant");
         let kernel = Kernel::new(config(mode, 128 << 30), policy).unwrap();
-        assert_eq!(size_of_val(kernel.availability_vectors()), kilobytes << 10);
+        assert_eq!(size_of_val(availability_vectors(&kernel)), kilobytes << 10);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{HoleContent, KernelConfig, TableFormat};
+use perforate_schemes::segment::DirectSegments;
 use perforate_types::{Frame, GapTolerance, PageRun, Permissions, SpaceId, Truth};
 
 const SPACE: SpaceId = SpaceId(0);

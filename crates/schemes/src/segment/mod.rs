@@ -1,21 +1,35 @@
 //! Direct segments (D): native, and over or under another dimension the three modes of virtualized
 //! direct segments.
 //!
-//! - `dimension`: page tables with the registers of segments beside them.
-//! - `escape_filter`: the filter of the pages that escape a segment.
+//! - `kernel`: when segments are made, and what becomes of one as its pages change.
+//! - `policy`, `options`: conditions for a segment. `mode_policy`: which side of a virtual machine
+//!   gets one when (D Table III).
+//! - `dimension`: page tables with the registers of segments beside them. `escape_filter`: the filter
+//!   of the pages that escape a segment.
 
 mod dimension;
 mod escape_filter;
+mod kernel;
+mod mode_policy;
+mod options;
+mod policy;
 
 use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, Radix};
-use perforate_os::{Policy, SegmentOptions, SegmentPolicy, SegmentRule, SmallPages};
+use perforate_os::{Policy, SmallPages};
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub(crate) use dimension::COUNTERS;
 pub use dimension::Segmented;
 pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
+pub(crate) use kernel::KERNEL_COUNTERS;
+pub use kernel::{DirectSegments, SegmentState};
+pub use mode_policy::{
+    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
+};
+pub use options::SegmentOptions;
+pub use policy::{SegmentPolicy, SegmentRule};
 
 /// The schemes.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE];

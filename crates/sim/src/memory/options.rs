@@ -2,10 +2,11 @@
 
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
-    Ageing, ContentDistribution, Defrag, Fragmentation, GapTolerant, IoGapPreset, KhugepagedConfig,
-    KsmConfig, Perforated, PerforationOptions, SegmentOptions, SegmentPolicy, SuperpageOptions,
-    ZoneLayout,
+    Ageing, ContentDistribution, Defrag, Fragmentation, IoGapPreset, KhugepagedConfig, KsmConfig,
+    Perforated, PerforationOptions, ZoneLayout,
 };
+use perforate_schemes::gap_tolerant::{GapTolerant, SuperpageOptions};
+use perforate_schemes::segment::{SegmentOptions, SegmentPolicy};
 use perforate_types::PageSize;
 use schemars::JsonSchema;
 use serde::Deserialize;

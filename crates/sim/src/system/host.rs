@@ -3,6 +3,7 @@
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_schemes::Hardware;
+use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
@@ -77,6 +78,7 @@ impl System {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
         hypervisor.kernel().counters(&mut host);
+        perforate_schemes::complete(&mut host);
         for name in NAMES {
             let value = host.get(name).expect("every kernel counts it");
             out.count(format!("host_{name}"), value as u64);

@@ -392,13 +392,13 @@ impl System {
     /// Figures of the operating system and the translation hardware.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.mmu.record(instructions, out);
-        perforate_schemes::complete(out);
         self.kernel.counters(out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             out.count("shadow_table_bytes", shadow.tables() as u64 * 4096);
             out.count("shadow_entries", shadow.entries() as u64);
         }
         out.count("accesses_refused", self.refused);
+        perforate_schemes::complete(out);
         self.record_host(out);
     }
 }

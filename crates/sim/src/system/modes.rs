@@ -1,9 +1,8 @@
 //! Mode switches of a system with direct segments, at run time.
 
-use perforate_os::{ModePolicy, Side};
-
 use super::System;
 use crate::SimError;
+use perforate_schemes::segment::{DirectSegments, ModePolicy, Side};
 
 impl System {
     /// Has the policy of D Table III look after the segments of guest and host. What the balloon

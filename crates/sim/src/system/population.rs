@@ -8,7 +8,8 @@
 
 use std::ops::Range;
 
-use perforate_os::{Kernel, OsError, SegmentRule};
+use perforate_os::{Kernel, OsError};
+use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{
     Advice, PageSize, ProgramEvent, TableOperation, Truth, Update, VirtualAddress,
 };

@@ -1,5 +1,6 @@
 //! Memory that is mapped in full at once, and direct segments of recorded programs.
 
+use perforate_schemes::segment::DirectSegments;
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, Simulation, System, SystemOptions,
 };

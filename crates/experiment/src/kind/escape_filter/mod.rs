@@ -11,8 +11,7 @@ mod study;
 mod tests;
 
 use perforate_config::{Changes, Count, Key, Size, keys};
-use perforate_os::SegmentOptions;
-use perforate_sim::scheme::segment;
+use perforate_schemes::segment::{self, SegmentOptions};
 use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
 use perforate_trace::bundled;
 use schemars::JsonSchema;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::{FaultMap, SegmentState};
-use perforate_sim::scheme::segment;
+use perforate_os::FaultMap;
+use perforate_schemes::segment::{self, DirectSegments, SegmentState};
 use perforate_sim::{
     Composition, Machine, MemoryState, Past, RunOptions, SimError, Simulation, SystemOptions,
     Workload, open_workload,

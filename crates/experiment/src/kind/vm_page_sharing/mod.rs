@@ -11,8 +11,8 @@ mod tests;
 
 use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
 use perforate_os::ContentDistribution;
+use perforate_schemes::segment;
 use perforate_sim::Machine;
-use perforate_sim::scheme::segment;
 use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -11,15 +11,14 @@ mod injected;
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Counters, Permissions, SpaceId, Update};
+use perforate_types::{Counters, Frame, Permissions, SpaceId, Update};
 
 use super::compaction::Compaction;
-use super::segment::Segments;
 use super::sharing::SharedMemory;
-use super::superpage::Superpages;
-use super::{Core, KernelConfig, contiguous_backing, single_page};
-use crate::space::{AddressSpace, Area, Effects, region_of};
-use crate::{HugePageRule, OsError, Policy};
+use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
+use crate::memory::{FRAME_BYTES, PhysicalMemory};
+use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
+use crate::{HugePageRule, OsError, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
@@ -131,6 +130,80 @@ impl Context<'_> {
         self.core.parts(id, updates)
     }
 
+    /// Physical memory.
+    pub fn memory(&mut self) -> &mut PhysicalMemory {
+        &mut self.core.memory
+    }
+
+    /// The format of the page tables.
+    pub fn tables(&self) -> TableFormat {
+        self.core.config.tables
+    }
+
+    /// Whether more than 4KB may be mapped as one in an area, as far as the program's advice and the
+    /// policy are concerned.
+    pub fn wants_large(&self, attributes: &Attributes) -> bool {
+        self.core.wants_large(attributes)
+    }
+
+    /// Whether fragmentation is injected.
+    pub fn is_fragmented(&self) -> bool {
+        self.core.config.fragmentation.is_some()
+    }
+
+    /// Injected fragmentation is drawn for these physical 2MB blocks, by number, each once.
+    pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
+        let Some(fragmentation) = self.core.config.fragmentation else { return };
+        let seed = self.core.config.seed;
+        self.core.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
+    }
+
+    /// Takes contiguous frames for `pages`, congruent with them modulo 2MB, that nobody has, and at
+    /// most so many of them faulty. With `compacts`, what is movable goes elsewhere if there is no
+    /// free run.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub fn take_run(
+        &mut self,
+        pages: &Range<u64>,
+        faulty_frames: u64,
+        compacts: bool,
+        updates: &mut Vec<Update>,
+    ) -> Result<Range<u64>, OsError> {
+        let Context { core, compaction } = self;
+        let blocks = regions_of(pages);
+        // No whole block can be had for a region that injected fragmentation covers.
+        if core.is_any_fragmented(blocks.clone()) {
+            let asked_bytes = (pages.end - pages.start) * FRAME_BYTES;
+            return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
+        }
+        let wanted = blocks.end - blocks.start;
+        let run = compaction.take_run(core, wanted, faulty_frames, compacts, updates)?;
+        Ok(contiguous::keep_for(core, &run, pages))
+    }
+
+    /// Gives back frames of a run that was taken, but for faulty ones.
+    pub fn give_back_run(&mut self, frames: Range<u64>) {
+        contiguous::free_good_frames(self.core, frames);
+    }
+
+    /// The faulty frames among these.
+    pub fn faulty_frames(&self, frames: &Range<u64>) -> Vec<Frame> {
+        self.core.memory.retired_within(frames)
+    }
+
+    /// How often memory was given back so far: a search that found none is in vain until it changes.
+    pub fn releases(&self) -> u64 {
+        self.core.memory.zones().releases()
+    }
+
+    /// What is brought in from now on in this operation is anonymous memory, whose frames are
+    /// cleared.
+    pub fn clear_new_frames(&mut self) {
+        self.core.ledger.clears = true;
+    }
+
     /// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are
     /// contiguous frames for; returns how many. With `large`, by 2MB pages where they can be. None
     /// where memory is short, or injected fragmentation covers the first.
@@ -156,11 +229,7 @@ pub(super) struct Backers {
 impl Backers {
     /// The backers that policy and page tables call for.
     pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
-        let mut list: Vec<Box<dyn Backer>> = vec![
-            Box::new(SharedMemory),
-            Box::new(Segments::new(policy)),
-            Box::new(Superpages::new(config, policy)),
-        ];
+        let mut list: Vec<Box<dyn Backer>> = vec![Box::new(SharedMemory)];
         list.extend(policy.backers());
         // Level-2 entries are either gap-tolerant or map 2MB pages (G §3.7).
         if config.tables.gap_tolerance.is_none() {
@@ -223,13 +292,17 @@ impl Backers {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
 
-    /// The backer for direct segments, which are also made without a touch.
-    pub(super) fn segments(&mut self) -> &mut Segments {
-        let segments = self.list.iter_mut().find_map(|backer| {
-            let backer: &mut dyn Any = &mut **backer;
-            backer.downcast_mut()
+    /// The backer of this type; one that is made now if there is none.
+    pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
+        let is_wanted = |backer: &Box<dyn Backer>| (&**backer as &dyn Any).is::<B>();
+        let place = self.list.iter().position(is_wanted).unwrap_or_else(|| {
+            // Before the last, which never lets another one be asked.
+            let place = self.list.len() - 1;
+            self.list.insert(place, Box::new(make()));
+            place
         });
-        segments.expect("every kernel can make segments")
+        let backer: &mut dyn Any = &mut *self.list[place];
+        backer.downcast_mut().expect("found by its type")
     }
 }
 

@@ -1,7 +1,9 @@
 //! Policies by name, with options where a test wants some: `perforated:holes=lazy`.
 
 use perforate_config::{ConfigError, read};
-use perforate_os::{BasePages, GapTolerant, Huge1G, Perforated, Policy, SegmentPolicy, Thp};
+use perforate_os::{BasePages, Huge1G, Perforated, Policy, Thp};
+use perforate_schemes::gap_tolerant::GapTolerant;
+use perforate_schemes::segment::SegmentPolicy;
 use serde::de::DeserializeOwned;
 
 pub fn policy(text: &str) -> Box<dyn Policy> {

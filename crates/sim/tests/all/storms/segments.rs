@@ -1,8 +1,8 @@
 //! What happens to direct segments.
 
-use perforate_os::{Kernel, SegmentRule};
+use perforate_os::Kernel;
+use perforate_schemes::segment::{self, DirectSegments, SegmentRule};
 use perforate_sim::Scheme;
-use perforate_sim::scheme::segment;
 use perforate_types::{SpaceId, Update, VirtualPage};
 
 use super::Random;

@@ -3,22 +3,35 @@
 //!
 //! The registers can be cleared and set again at run time (mode switches). While they are cleared,
 //! the run stays with the address space and faults map it in place. What else happens to pages of a
-//! segment ends it first, or makes the pages escape: see `space::segment_acts`. Khugepaged, same-page
+//! segment ends it first, or makes the pages escape: see `overlay`. Khugepaged, same-page
 //! merging, compaction, swap and MADV_FREE leave its pages alone, and punching and sharing single
 //! 2MB pages of it is refused, as an overlay keeps them.
 
+mod calls;
+mod make;
+mod overlay;
+mod record;
+
 use std::ops::Range;
 
+use perforate_os::OsError;
+use perforate_os::mechanism::{Backed, Backer, Context, Core, Deferral, Touch};
 use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage};
 
-mod make;
+use super::SegmentRule;
+pub use calls::DirectSegments;
+use record::{Segment, segment_of};
 
-use super::Core;
-use super::deferral::Deferral;
-use super::first_touch::{Backed, Backer, Context, Touch};
-use crate::space::Segment;
-use crate::{OsError, Policy, SegmentRule};
-pub(super) use make::frames_wanted;
+/// Figures of the kernel about segments.
+pub(crate) const KERNEL_COUNTERS: [&str; 7] = [
+    "segments_active",
+    "segment_pages",
+    "segment_escaped_pages",
+    "segment_pages_paged",
+    "segment_idle_bytes",
+    "segments_made",
+    "segment_failures",
+];
 
 /// The direct segment of an address space at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +90,12 @@ impl From<&Segment> for SegmentState {
 }
 
 impl Segments {
-    /// Segments as the policy wants them.
-    pub(super) fn new(policy: &dyn Policy) -> Self {
-        let rule = policy.rule().copied();
+    /// Makes segments by this rule at first touches, where there is one, in address spaces that
+    /// otherwise have large pages or not.
+    pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
         Self {
             rule,
-            large_pages: policy.maps_large(),
+            large_pages,
             made: 0,
             failed: 0,
             fruitless: Deferral::default(),
@@ -91,7 +104,7 @@ impl Segments {
     }
 
     /// The rule for segments made in the background: the policy's, or the default.
-    pub(super) fn background_rule(&self) -> SegmentRule {
+    fn background_rule(&self) -> SegmentRule {
         SegmentRule { compacts: true, ..self.rule.unwrap_or_default() }
     }
 }
@@ -104,42 +117,26 @@ impl Backer for Segments {
         updates: &mut Vec<Update>,
     ) -> Result<Backed, OsError> {
         let is_made = self.begin(context, touch, updates)?;
-        let is_inside = is_made && context.core.space(touch.space)?.is_kept(touch.page);
+        let is_inside = is_made && context.space(touch.space)?.is_kept(touch.page);
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
 
     /// Writes the figures of segments: at this moment, but for those made and attempts that
     /// failed.
     fn counters(&self, core: &Core, out: &mut Counters) {
-        let segments = || core.live_spaces().filter_map(|space| space.segment());
+        let segments = || core.live_spaces().filter_map(segment_of);
         let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
         let escaped = segments().map(|segment| segment.escaped.len() as u64).sum();
         let idle: u64 = core.live_spaces().map(|space| space.idle_pages()).sum();
-        out.count("segments_active", segments().filter(|segment| segment.is_active).count() as u64);
-        out.count("segment_pages", pages);
-        out.count("segment_escaped_pages", escaped);
-        out.count("segment_pages_paged", segments().map(|segment| segment.paged).sum());
-        out.count("segment_idle_bytes", idle * PageSize::Size4K.bytes());
-        out.count("segments_made", self.made);
-        out.count("segment_failures", self.failed);
+        let values = [
+            segments().filter(|segment| segment.is_active).count() as u64,
+            pages,
+            escaped,
+            segments().map(|segment| segment.paged).sum(),
+            idle * PageSize::Size4K.bytes(),
+            self.made,
+            self.failed,
+        ];
+        KERNEL_COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
     }
-}
-
-/// The segment of an address space, whether its registers are set or cleared.
-pub(super) fn with_segment(core: &Core, space: SpaceId) -> Result<&Segment, OsError> {
-    core.space(space)?.segment().ok_or(OsError::NoSegment { space })
-}
-
-/// A page escapes its segment and is an ordinary 4KB page from then on, at the frame it has.
-pub(super) fn escape_in_place(
-    core: &mut Core,
-    space: SpaceId,
-    page: VirtualPage,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (found, mut effects) = core.parts(space, updates)?;
-    if !found.is_kept(page.number()) {
-        return Err(OsError::NotInSegment { space, page });
-    }
-    found.escape_in_place(&[page.number()], &mut effects)
 }

@@ -5,17 +5,21 @@
 //! that take faulty frames out of use included. Slices from which a superpage can be made are on a
 //! list of their own, so that no allocation scans the vectors.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use perforate_os::mechanism::{FreeIndex, PhysicalMemory, expect};
+
 use perforate_types::{CHUNK_FRAMES, Frame, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 
+use super::lowest_blocks;
 use super::pairs::Pairs;
-use crate::{SuperpageRule, lowest_blocks};
+use crate::gap_tolerant::SuperpageRule;
 
 /// Where a new entry's superpage or pair of superpages may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selected {
+pub(super) struct Selected {
     /// First frame of the first slice.
     pub slice: Frame,
     /// First frame of the second slice, the first where there is none or it is paired with itself.
@@ -26,7 +30,7 @@ pub(crate) struct Selected {
 
 impl Selected {
     /// First frame of the B-block for virtual block `index`, counted through both superpages.
-    pub(crate) fn block(self, mode: GapTolerance, index: u64) -> Frame {
+    pub(super) fn block(self, mode: GapTolerance, index: u64) -> Frame {
         let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
         let (slice, index) = match of_second {
             true => (self.second, index - u64::from(SUPERPAGE_BLOCKS)),
@@ -37,7 +41,7 @@ impl Selected {
     }
 
     /// First frames of its B-blocks in the order of the virtual blocks they are for.
-    pub(crate) fn blocks(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
+    pub(super) fn blocks(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
         let of = move |slice: Frame| {
             let bits = (0..SLICE_BLOCKS).filter(move |bit| self.selection >> bit & 1 != 0);
             bits.map(move |bit| slice.add(u64::from(bit) << mode.block_order()))
@@ -56,7 +60,7 @@ fn slices_at_a_time(mode: GapTolerance) -> u64 {
 
 /// The slices of a memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Slices {
+pub(super) struct Slices {
     mode: GapTolerance,
     /// Usable B-blocks a slice must have.
     least_blocks: u32,
@@ -95,32 +99,14 @@ impl Slices {
         }
     }
 
-    /// The mode of the entries.
-    pub(super) fn mode(&self) -> GapTolerance {
-        self.mode
-    }
-
     /// The block availability vectors, by slice.
-    pub(crate) fn vectors(&self) -> &[u64] {
+    pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
     }
 
     /// Slices from which a superpage can be made now.
-    pub(crate) fn allocatable(&self) -> u64 {
+    pub(super) fn allocatable(&self) -> u64 {
         self.allocatable.len() as u64
-    }
-
-    /// Not all of these frames are free any more: every B-block with one of them is unusable.
-    #[inline]
-    pub(super) fn taken(&mut self, frames: Range<u64>) {
-        let order = self.mode.block_order();
-        self.set(frames.start >> order..((frames.end - 1) >> order) + 1, false);
-    }
-
-    /// All frames of these B-blocks are free.
-    #[inline]
-    pub(super) fn freed(&mut self, blocks: Range<u64>) {
-        self.set(blocks, true);
     }
 
     fn set(&mut self, blocks: Range<u64>, usable: bool) {
@@ -145,7 +131,7 @@ impl Slices {
     }
 
     /// Frames of the slices for which injected fragmentation has been drawn.
-    pub(crate) fn drawn_frames(&self) -> u64 {
+    pub(super) fn drawn_frames(&self) -> u64 {
         (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
@@ -204,22 +190,59 @@ impl Slices {
         let slice = Frame::new(slice * size);
         Some(Selected { slice, second: slice, selection })
     }
+}
 
-    /// Whether the vectors and the list say what they should, where `is_usable` tells of a B-block
-    /// by its first frame.
-    pub(super) fn check(&self, is_usable: impl Fn(Frame) -> bool) -> Result<(), String> {
+impl FreeIndex for Slices {
+    fn block_order(&self) -> u32 {
+        self.mode.block_order()
+    }
+
+    /// Every B-block with one of them is unusable.
+    #[inline]
+    fn taken(&mut self, frames: Range<u64>) {
+        let order = self.mode.block_order();
+        self.set(frames.start >> order..((frames.end - 1) >> order) + 1, false);
+    }
+
+    #[inline]
+    fn freed(&mut self, blocks: Range<u64>) {
+        self.set(blocks, true);
+    }
+
+    fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
         for (slice, &vector) in (0u64..).zip(&self.vectors) {
             let first = Frame::new(slice * self.mode.slice_frames());
             let block = |bit: u32| first.add(u64::from(bit) << self.mode.block_order());
-            let bits = (0..SLICE_BLOCKS).filter(|&bit| is_usable(block(bit)));
+            let bits = (0..SLICE_BLOCKS).filter(|&bit| is_free(block(bit)));
             let counted = bits.fold(0, |vector, bit| vector | 1 << bit);
-            super::expect(&format!("availability of slice {slice}"), vector, counted)?;
+            expect(&format!("availability of slice {slice}"), vector, counted)?;
             let allocatable = self.may_use(slice) && counted.count_ones() >= self.least_blocks;
             let listed = self.allocatable.contains(&slice);
-            super::expect(&format!("list of slices, {slice}"), listed, allocatable)?;
+            expect(&format!("list of slices, {slice}"), listed, allocatable)?;
         }
         Ok(())
     }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Takes the frames for a new entry, if a slice or a pair of slices can be had: from the highest zone
+/// that has them.
+pub(super) fn allocate(memory: &mut PhysicalMemory) -> Option<Selected> {
+    let zones: Vec<Range<u64>> = memory.zone_frames().collect();
+    let slices: &mut Slices = memory.free_index_mut()?;
+    let mode = slices.mode;
+    let found = zones.iter().find_map(|frames| slices.find(frames))?;
+    for block in found.blocks(mode) {
+        memory.take_range(block.number()..block.number() + mode.block_frames());
+    }
+    Some(found)
 }
 
 #[cfg(test)]

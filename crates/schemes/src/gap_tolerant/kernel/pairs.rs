@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::ChunkPairing;
+use super::ChunkPairing;
 
 /// Two slices with a selection in common; equal ones are a whole slice paired with itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use perforate_os::ChunkPairing;
+use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_types::{CHUNK_FRAMES, GapTolerance};
 
 const MEMORY_FRAMES: u64 = (128 << 30) / 4096;

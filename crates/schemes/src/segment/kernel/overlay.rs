@@ -12,20 +12,19 @@
 use std::any::Any;
 use std::ops::Range;
 
+use perforate_os::mechanism::{
+    AddressSpace, Departure, Effects, FirstTouch, FrameVisitor, Overlay, OverlayMechanism, Recount,
+    covers, expect, region_of, visit_run,
+};
+use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, Permissions};
 
-use super::{
-    AddressSpace, Departure, Effects, FrameVisitor, Overlay, OverlayMechanism, Segment, covers,
-    page_at, region_of, subpages_of, visit_run,
-};
-use crate::kernel::FirstTouch;
-use crate::memory::{Recount, expect};
-use crate::{FrameClass, OsError};
+use super::record::{self, Segment, held_ranges, is_region_held, segment_of};
 
-/// Direct segments (D §II.B).
-pub(crate) struct DirectSegments;
+/// Acts on the segment of an address space.
+struct SegmentMechanism;
 
-impl OverlayMechanism for DirectSegments {
+impl OverlayMechanism for SegmentMechanism {
     fn leave(
         &self,
         space: &mut AddressSpace,
@@ -33,19 +32,19 @@ impl OverlayMechanism for DirectSegments {
         departure: Departure,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let Some(segment) = space.segment() else { return Ok(()) };
+        let Some(segment) = segment_of(space) else { return Ok(()) };
         match departure {
             // Nobody remaps pages that it keeps, and others are not its business.
             Departure::Remapped => Ok(()),
-            Departure::Forked => space.dissolve_segment(effects),
+            Departure::Forked => record::dissolve(space, effects),
             _ if !segment.meets(pages) => Ok(()),
-            Departure::Moved => space.dissolve_segment(effects),
+            Departure::Moved => record::dissolve(space, effects),
             Departure::Protected(permissions) => protect(space, pages, permissions, effects),
             Departure::Unmapped if !covers(pages, &segment.pages()) => {
-                space.dissolve_segment(effects)
+                record::dissolve(space, effects)
             }
             Departure::Unmapped => {
-                for frames in space.end_segment(effects) {
+                for frames in record::end(space, effects) {
                     effects.memory.free_range(frames);
                 }
                 Ok(())
@@ -59,16 +58,16 @@ impl OverlayMechanism for DirectSegments {
         page: u64,
         effects: &mut Effects<'_>,
     ) -> Result<bool, OsError> {
-        let Some(segment) = space.segment().filter(|segment| segment.translates(page)) else {
+        let Some(segment) = segment_of(space).filter(|segment| segment.translates(page)) else {
             return Ok(false);
         };
         let number = region_of(page);
-        if !segment.is_active && segment.large_pages && space.is_region_held(number) {
-            space.region_in_place(number, effects)?;
-            effects.ledger.join(FirstTouch::Large);
+        if !segment.is_active && segment.large_pages && is_region_held(space, number) {
+            record::region_in_place(space, number, effects)?;
+            effects.join(FirstTouch::Large);
         } else {
-            space.page_in_place(page, effects)?;
-            effects.ledger.join(FirstTouch::Page);
+            record::page_in_place(space, page, effects)?;
+            effects.join(FirstTouch::Page);
         }
         Ok(true)
     }
@@ -81,14 +80,11 @@ impl OverlayMechanism for DirectSegments {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let to = effects.memory.allocate_page()?;
-        match space.escape_to(page, to, effects) {
-            Ok(frame) => effects.memory.free(frame, 0),
-            Err(error) => {
-                effects.memory.free(to, 0);
-                return Err(error);
-            }
-        }
-        effects.ledger.migrated(1);
+        let escaped = record::escape_to(space, page, to, effects);
+        let free = *escaped.as_ref().unwrap_or(&to);
+        effects.memory.free(free, 0);
+        escaped?;
+        effects.migrated(1);
         Ok(())
     }
 }
@@ -100,7 +96,7 @@ fn protect(
     permissions: Permissions,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let segment = space.segment().expect("segment");
+    let segment = segment_of(space).expect("a segment");
     if permissions == segment.permissions {
         return Ok(());
     }
@@ -109,17 +105,17 @@ fn protect(
     let leaving = inside.filter(|&page| segment.translates(page));
     let leaving: Vec<u64> = leaving.take(room + 1).collect();
     if leaving.len() > room {
-        return space.dissolve_segment(effects);
+        return record::dissolve(space, effects);
     }
     if leaving.is_empty() {
         return Ok(());
     }
-    space.escape_in_place(&leaving, effects)
+    record::escape_in_place(space, &leaving, effects)
 }
 
 impl Overlay for Segment {
     fn mechanism(&self) -> &'static dyn OverlayMechanism {
-        &DirectSegments
+        &SegmentMechanism
     }
 
     fn keeps(&self, page: u64) -> bool {
@@ -151,13 +147,13 @@ impl Overlay for Segment {
     }
 
     fn visit_frames(&self, space: &AddressSpace, visitor: &mut dyn FrameVisitor) {
-        for pages in space.held_ranges() {
+        for pages in held_ranges(space) {
             visit_run(self.frames_of(&pages), FrameClass::Segment, visitor);
         }
     }
 
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String> {
-        let held = space.held_ranges();
+        let held = held_ranges(space);
         let pages: u64 = held.iter().map(|pages| pages.end - pages.start).sum();
         expect("pages that the segment holds", self.held_pages(), pages)?;
         for frame in held.iter().flat_map(|pages| self.frames_of(pages)).map(Frame::new) {
@@ -166,25 +162,28 @@ impl Overlay for Segment {
                 false => recount.hold(frame)?,
             }
         }
+        let is_lost = |&page: &u64| self.translates(page) && space.is_swapped(page);
+        if space.any_swapped(self.pages())
+            && let Some(page) = self.pages().find(is_lost)
+        {
+            return Err(format!("page {page:#x} of the segment is swapped"));
+        }
         if let Some(page) = self.escaped.iter().find(|page| !self.covers(**page)) {
             return Err(format!("page {page:#x} escaped a segment that it is not in"));
         }
-        for number in space.regions_within(&self.pages()) {
-            for index in subpages_of(&self.pages(), number).iter() {
-                check_page(space, self, page_at(number, index))?;
-            }
+        let areas = space.areas_within(self.pages());
+        for mapped in space.mapped_within(&self.pages()) {
+            mapped.into_iter().try_for_each(|page| check_page(space, self, page))?;
         }
-        for area in space.areas.within(self.pages()) {
+        for area in &areas {
             let own = self.permissions == area.attributes.effective()
                 && area.attributes.is_private_anonymous();
             if !own && area.pages().any(|page| self.translates(page)) {
                 return Err(format!("the area at {:#x} differs from the segment", area.start));
             }
         }
-        match space.areas.gaps(self.pages()).first() {
-            Some(gap) => Err(format!("no area at {:#x}, inside the segment", gap.start)),
-            None => Ok(()),
-        }
+        let covered: u64 = areas.iter().map(|area| area.pages().count() as u64).sum();
+        expect("pages of the segment in areas", self.end - self.start, covered)
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -207,7 +206,6 @@ fn check_page(space: &AddressSpace, segment: &Segment, page: u64) -> Result<(), 
         {
             Err(format!("page {page:#x} of the segment is mapped as {present:?}"))
         }
-        _ if space.is_swapped(page) => Err(format!("page {page:#x} of the segment is swapped")),
         _ => Ok(()),
     }
 }

@@ -3,36 +3,41 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, SpaceId, Update};
+use perforate_os::OsError;
+use perforate_os::mechanism::{
+    ALL_PAGES, AddressSpace, Area, Context, FirstTouch, Touch, regions_of,
+};
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
 
-use super::{MissingRun, SegmentState, Segments, with_segment};
-use crate::kernel::contiguous::{free_good_frames, keep_for};
-use crate::kernel::first_touch::{Context, Touch};
-use crate::kernel::{Core, FirstTouch};
-use crate::memory::FRAME_BYTES;
-use crate::space::{ALL_PAGES, Area, Segment, regions_of};
-use crate::{OsError, SegmentRule};
+use super::record::{self, Segment, segment_of};
+use super::{MissingRun, SegmentState, Segments};
+use crate::segment::SegmentRule;
+
+const PAGE_BYTES: u64 = PageSize::Size4K.bytes();
 
 impl Segments {
     /// Makes a segment of the largest area that it may be made of, in the background.
-    pub(in crate::kernel) fn create_largest(
+    pub(super) fn create_largest(
         &mut self,
         context: &mut Context<'_>,
         id: SpaceId,
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        let core = &mut *context.core;
-        if core.space(id)?.overlay().is_some() {
+        let space = context.space(id)?;
+        if space.overlay().is_some() {
             return Err(OsError::HasSegment { space: id });
         }
-        let largest = largest_area(core, id, &rule);
+        let largest = largest_area(space, &rule);
         let least_bytes = rule.min_bytes;
         let (area, pages) = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
-        core.ledger.clears = true;
+        context.clear_new_frames();
         let made = self.make(context, id, &area, pages, rule, updates);
         self.failed += u64::from(made.is_err());
-        made.and_then(|()| with_segment(context.core, id).map(SegmentState::from))
+        made?;
+        segment_of(context.space(id)?)
+            .map(SegmentState::from)
+            .ok_or(OsError::NoSegment { space: id })
     }
 
     /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
@@ -47,9 +52,8 @@ impl Segments {
         updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
         let Some(rule) = self.rule else { return Ok(false) };
-        let core = &mut *context.core;
         let &Touch { space: id, ref area, .. } = touch;
-        if core.space(id)?.overlay().is_some() {
+        if context.space(id)?.overlay().is_some() {
             return Ok(false);
         }
         lies_inside(area, &rule)?;
@@ -57,7 +61,7 @@ impl Segments {
         if !self.fruitless.is_due() {
             return Ok(false);
         }
-        let releases = core.memory.zones().releases();
+        let releases = context.releases();
         let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
         let is_missing = !rule.compacts && self.missing == wanted;
         let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
@@ -81,34 +85,23 @@ impl Segments {
         rule: SegmentRule,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let Context { core, compaction } = context;
-        let blocks = regions_of(&pages);
-        let length = pages.end - pages.start;
-        // No whole block can be had for a region that injected fragmentation covers.
-        if core.is_any_fragmented(blocks.clone()) {
-            let asked_bytes = length * FRAME_BYTES;
-            return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
-        }
-        let wanted = blocks.end - blocks.start;
-        let run = compaction.take_run(core, wanted, rule.faulty_pages, rule.compacts, updates)?;
-        let frames = keep_for(core, &run, &pages);
-        let frame = Frame::new(frames.start);
+        let frames = context.take_run(&pages, rule.faulty_pages, rule.compacts, updates)?;
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
-        let faulty = core.memory.retired_within(&frames);
+        let faulty = context.faulty_frames(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let (space, mut effects) = core.parts(id, updates)?;
-        if let Err(error) = space.prepare_segment(&pages, &escaped, &mut effects) {
-            free_good_frames(core, frames);
+        let (space, mut effects) = context.parts(id, updates)?;
+        if let Err(error) = space.prepare_run(&pages, &escaped, &mut effects) {
+            context.give_back_run(frames);
             return Err(error);
         }
-        let (moved, swapped) = space.vacate_for_segment(&pages, &escaped, &mut effects);
-        let cleared = length - escaped.len() as u64 - moved - swapped;
+        let (moved, swapped) = space.vacate_for_run(&pages, &escaped, &mut effects);
+        let cleared = (pages.end - pages.start) - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
         let segment = Segment {
             start,
             end,
-            frame,
+            frame: Frame::new(frames.start),
             permissions,
             is_active: true,
             escaped,
@@ -116,10 +109,10 @@ impl Segments {
             large_pages: self.large_pages,
             most_escapes: self.rule.unwrap_or_default().faulty_pages,
         };
-        space.set_segment(segment, &mut effects);
-        effects.ledger.bring_in(FirstTouch::Segment { cleared });
-        effects.ledger.done.pages_swapped_in += swapped;
-        effects.ledger.migrated(moved);
+        record::set(space, segment, &mut effects);
+        effects.bring_in(FirstTouch::Run { cleared });
+        effects.work().pages_swapped_in += swapped;
+        effects.migrated(moved);
         self.made += 1;
         Ok(())
     }
@@ -127,20 +120,15 @@ impl Segments {
 
 /// The largest area of which a segment may be made, and its pages for it; of equally large ones
 /// the lowest.
-fn largest_area(core: &Core, id: SpaceId, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
-    let areas = core.space(id).ok()?.areas.within(ALL_PAGES);
-    let fitting =
-        areas.into_iter().filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
+fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
+    let areas = space.areas_within(ALL_PAGES).into_iter();
+    let fitting = areas.filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }
 
 /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
-pub(in crate::kernel) fn frames_wanted(
-    core: &Core,
-    space: SpaceId,
-    rule: &SegmentRule,
-) -> Option<u64> {
-    let blocks = regions_of(&largest_area(core, space, rule)?.1);
+pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<u64> {
+    let blocks = regions_of(&largest_area(space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
 }
 
@@ -153,13 +141,13 @@ fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
         None => area.pages(),
     };
     let inside = area.start <= pages.start && pages.end <= area.end && !pages.is_empty();
-    let bytes = (pages.end - pages.start).saturating_mul(FRAME_BYTES);
+    let bytes = (pages.end - pages.start).saturating_mul(PAGE_BYTES);
     let enough = rule.bounds.is_some() || bytes >= rule.min_bytes;
     (suits && inside && enough).then_some(pages)
 }
 
 fn pages_of((base, limit): (u64, u64)) -> Range<u64> {
-    base / FRAME_BYTES..limit / FRAME_BYTES
+    base / PAGE_BYTES..limit / PAGE_BYTES
 }
 
 /// Prescribed bounds must not reach beyond the area they begin or end in.
@@ -170,6 +158,6 @@ fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
     if apart || (area.start <= pages.start && pages.end <= area.end) {
         return Ok(());
     }
-    let mapped = (area.start * FRAME_BYTES, area.end * FRAME_BYTES);
+    let mapped = (area.start * PAGE_BYTES, area.end * PAGE_BYTES);
     Err(OsError::SegmentBeyondArea { base, limit, start: mapped.0, end: mapped.1 })
 }

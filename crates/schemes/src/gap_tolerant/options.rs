@@ -1,11 +1,12 @@
 //! Options of the policy "gap-tolerant".
 
 use perforate_config::{ConfigError, Count, Size};
+use perforate_os::SmallPages;
 use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SmallPages, SuperpageRule};
+use super::SuperpageRule;
 
 const LEAST_BLOCKS: u64 = SUPERPAGE_BLOCKS as u64;
 const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;

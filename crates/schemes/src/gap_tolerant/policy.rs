@@ -4,10 +4,12 @@ use std::any::Any;
 use std::ops::Range;
 
 use perforate_config::ConfigError;
+use perforate_os::mechanism::{Backer, FreeIndex};
+use perforate_os::{BlockUse, OsError, Policy, TableFormat, described};
 use perforate_types::{ControlError, GapTolerance, HoleSet};
 
-use super::{BlockUse, Policy, SuperpageOptions, described};
-use crate::OsError;
+use super::SuperpageOptions;
+use super::kernel::{Superpages, free_index};
 
 /// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Default for SuperpageRule {
 }
 
 /// Gap-tolerant superpages, 4KB pages where there is no slice for one. Which mode they have is a
-/// matter of the page tables ([`crate::TableFormat::gap_tolerance`]).
+/// matter of the page tables ([`TableFormat::gap_tolerance`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GapTolerant {
     options: SuperpageOptions,
@@ -92,7 +94,70 @@ impl Policy for GapTolerant {
         vec![&self.rule]
     }
 
+    fn backers(&self) -> Vec<Box<dyn Backer>> {
+        vec![Box::new(Superpages::default())]
+    }
+
+    fn free_index(
+        &self,
+        tables: TableFormat,
+        end_frame: u64,
+        is_fragmented: bool,
+    ) -> Result<Option<Box<dyn FreeIndex>>, OsError> {
+        let mode = tables.gap_tolerance.ok_or(OsError::NoGapTolerance)?;
+        self.rule.check(mode, end_frame)?;
+        Ok(Some(free_index(&self.rule, mode, end_frame, is_fragmented)))
+    }
+
     fn use_block(&self, _: &HoleSet) -> BlockUse {
         BlockUse::Pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::{keys, read};
+
+    use super::*;
+
+    #[test]
+    fn it_is_described_by_what_is_not_the_default() {
+        let superpages = GapTolerant::new(read("least-blocks=33,to=8G").unwrap()).unwrap();
+        assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=33,to=8G");
+    }
+
+    #[test]
+    fn all_options_are_listed_with_their_defaults() {
+        let line = |key: perforate_config::Key| {
+            assert!(!key.help.is_empty(), "{}", key.name);
+            format!("{}={} [{}]", key.name, key.form, key.default)
+        };
+        assert_eq!(
+            keys::<SuperpageOptions>().into_iter().map(line).collect::<Vec<_>>(),
+            [
+                "least-blocks=32-64 [32]",
+                "bs=3-5 [none]",
+                "paired=yes|no [none]",
+                "from=SIZE [0]",
+                "to=SIZE [none]",
+                "pages=4k|2m [4k]",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_options_are_explained() {
+        let superpages = |text: &str| read(text).and_then(GapTolerant::new).map(|_| ());
+        for (options, problem) in [
+            ("pages=2m", "pages: an address space has either 2MB-page PDEs or GT-PDEs"),
+            ("bs=6", "bs: is at most 5, not 6"),
+            ("paired=maybe", "paired: expected yes or no, not \"maybe\""),
+            ("least-blocks=31", "least-blocks: is at least 32, not 31"),
+            ("from=1G,to=1G", "to: is more than from: no slice lies between them"),
+            ("from=1K", "from: is a multiple of 4K"),
+        ] {
+            let error = superpages(options).expect_err(problem).to_string();
+            assert!(error.starts_with(problem), "{error}");
+        }
     }
 }

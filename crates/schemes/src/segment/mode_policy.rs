@@ -8,9 +8,10 @@
 
 use std::fmt;
 
+use perforate_os::{Kernel, OsError};
 use perforate_types::{Frame, SpaceId, Update};
 
-use crate::{Kernel, OsError, SegmentRule};
+use super::{DirectSegments, SegmentRule};
 
 /// Attempts in vain after which the pause between two of them grows no more: 2⁶ times the first.
 const MOST_DOUBLINGS: u32 = 6;

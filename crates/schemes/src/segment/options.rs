@@ -1,10 +1,11 @@
 //! Options of the policy "segment".
 
 use perforate_config::{Address, ConfigError, Count, Size};
+use perforate_os::SmallPages;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{SegmentRule, SmallPages};
+use super::SegmentRule;
 
 /// Conditions for a direct segment (D §II.B: a primary region).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

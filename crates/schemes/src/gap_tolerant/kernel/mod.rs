@@ -1,0 +1,194 @@
+//! Gap-tolerant superpages: when they are made, and what becomes of them (G §3.8).
+//!
+//! Choices of ours, where G is silent:
+//! - The first touch of an aligned piece of private memory maps it, 2MB at least, if its area spans
+//!   the piece and slices can be had; else 4KB pages.
+//! - A superpage of which a part is unmapped, protected, moved, copied on write, merged or swapped
+//!   becomes 4KB pages where it lies. Nothing makes it a superpage again.
+//! - One with a failing frame moves to other B-blocks if they can be had.
+//! - Shared memory has 4KB pages.
+
+mod pairing;
+mod pairs;
+mod slices;
+mod superpage;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use perforate_os::mechanism::{
+    Backed, Backer, Context, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch,
+};
+use perforate_os::{Kernel, OsError};
+use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update};
+
+use super::SuperpageRule;
+pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
+use slices::{Selected, Slices};
+use superpage::{Superpage, map_superpage};
+
+/// Figures of the kernel about superpages.
+pub(crate) const KERNEL_COUNTERS: [&str; 5] = [
+    "superpage_bytes",
+    "superpages_made",
+    "superpage_failures",
+    "superpages_relocated",
+    "slices_allocatable",
+];
+
+/// The backer for gap-tolerant superpages.
+#[derive(Default)]
+pub(super) struct Superpages {
+    /// Where they were tried while fragmentation is injected, by first page.
+    tried: BTreeSet<(SpaceId, u64)>,
+    /// Pages for which superpages were tried, each piece once while its process lives.
+    wanted_pages: u64,
+    /// Entries mapped.
+    made: u64,
+    /// First touches for which no slice could be had.
+    failed: u64,
+}
+
+/// What memory of `end_frame` frames is to keep about slices.
+pub(super) fn free_index(
+    rule: &SuperpageRule,
+    mode: GapTolerance,
+    end_frame: u64,
+    is_fragmented: bool,
+) -> Box<dyn FreeIndex> {
+    Box::new(Slices::new(mode, end_frame, rule, is_fragmented))
+}
+
+/// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks whose
+/// frames are all free (G §3.6); none where no superpages are made.
+pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
+    kernel.free_index::<Slices>().map_or(&[], Slices::vectors)
+}
+
+impl Superpages {
+    /// Injected fragmentation is drawn for as much memory as superpages were tried for, so that they
+    /// have the choice that 2MB pages have of one block for each region.
+    fn draw_slices(&mut self, context: &mut Context<'_>, id: SpaceId, pages: &Range<u64>) {
+        if !context.is_fragmented() {
+            return;
+        }
+        if self.tried.insert((id, pages.start)) {
+            self.wanted_pages += pages.end - pages.start;
+        }
+        loop {
+            let Some(slices) = context.memory().free_index::<Slices>() else { return };
+            let frames = slices.next_to_draw();
+            if slices.drawn_frames() >= self.wanted_pages || frames.is_empty() {
+                return;
+            }
+            let block_frames = HoleSet::SUBPAGES as u64;
+            context.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
+            let slices: Option<&mut Slices> = context.memory().free_index_mut();
+            slices.expect("found above").note_drawn(&frames);
+        }
+    }
+
+    fn map_all(
+        &mut self,
+        context: &mut Context<'_>,
+        mode: GapTolerance,
+        (id, first): (SpaceId, u64),
+        places: &[Selected],
+        permissions: Permissions,
+        updates: &mut Vec<Update>,
+    ) -> Result<(), OsError> {
+        for (index, &place) in places.iter().enumerate() {
+            let (space, mut effects) = context.parts(id, updates)?;
+            let page = first + index as u64 * mode.entry_pages();
+            let superpage = Superpage { place, permissions, mode };
+            if let Err(error) = map_superpage(space, page, superpage, &mut effects) {
+                places[index..].iter().for_each(|&place| free(context, mode, place));
+                return Err(error);
+            }
+            self.made += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Backer for Superpages {
+    /// Maps the piece around the page by superpages, if area, policy and memory allow.
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let &Touch { space: id, page, ref area } = touch;
+        let attributes = &area.attributes;
+        let Some(mode) = context.tables().gap_tolerance else { return Ok(Backed::No) };
+        if attributes.is_shared() || !context.wants_large(attributes) {
+            return Ok(Backed::No);
+        }
+        let size = mode.entry_pages().max(REGION_PAGES);
+        let pages = page & !(size - 1)..(page & !(size - 1)) + size;
+        if !area.spans(&pages) || !context.space(id)?.is_clear(&pages) {
+            return Ok(Backed::No);
+        }
+        self.draw_slices(context, id, &pages);
+        let Some(places) = allocate_all(context, mode, size / mode.entry_pages()) else {
+            self.failed += 1;
+            return Ok(Backed::No);
+        };
+        let place = (id, pages.start);
+        match self.map_all(context, mode, place, &places, touch.permissions(), updates) {
+            // The superpages took the frames that the nodes above need: 4KB pages leave them some.
+            Err(OsError::OutOfMemory { .. }) => {
+                self.failed += 1;
+                return Ok(Backed::No);
+            }
+            mapped => mapped?,
+        }
+        let (_, mut effects) = context.parts(id, updates)?;
+        effects.bring_in(FirstTouch::Superpage { pages: size });
+        Ok(Backed::Yes)
+    }
+
+    fn forget(&mut self, space: SpaceId) {
+        self.tried.retain(|&(of_space, _)| of_space != space);
+    }
+
+    /// Writes the figures of superpages: at this moment, but for those made and attempts that
+    /// failed.
+    fn counters(&self, core: &Core, out: &mut Counters) {
+        let slices = core.memory().free_index::<Slices>();
+        let values = [
+            core.usage().wide_pages << 12,
+            self.made,
+            self.failed,
+            core.extents_relocated(),
+            slices.map_or(0, Slices::allocatable),
+        ];
+        KERNEL_COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+    }
+}
+
+/// Frames for `count` entries, or for none.
+fn allocate_all(
+    context: &mut Context<'_>,
+    mode: GapTolerance,
+    count: u64,
+) -> Option<Vec<Selected>> {
+    let mut places = Vec::new();
+    for _ in 0..count {
+        match slices::allocate(context.memory()) {
+            Some(place) => places.push(place),
+            None => {
+                places.iter().for_each(|&place| free(context, mode, place));
+                return None;
+            }
+        }
+    }
+    Some(places)
+}
+
+fn free(context: &mut Context<'_>, mode: GapTolerance, place: Selected) {
+    for block in place.blocks(mode) {
+        context.memory().free(block, mode.block_order());
+    }
+}

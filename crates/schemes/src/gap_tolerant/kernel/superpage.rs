@@ -1,0 +1,319 @@
+//! Operations on gap-tolerant superpages (G §3.8: install and release).
+//!
+//! A 2MB region has superpages or a level-1 node, never both: the entry of a node with its padding
+//! takes the places of all of them (G §3.5). So a superpage of which a part changes becomes 4KB pages
+//! where it lies, together with what else there is in its regions.
+
+use std::any::Any;
+use std::ops::Range;
+
+use perforate_os::mechanism::{
+    AddressSpace, Attributes, Effects, Extent, FrameVisitor, Mechanism, Part, PhysicalMemory,
+    Present, Recount, Usage, allowed, covers, expect, first_of, region_of, regions_of, visit_run,
+};
+use perforate_os::{FrameClass, OsError};
+use perforate_types::{
+    Frame, GapTolerance, Permissions, Shootdown, SuperpageOperation, VirtualPage,
+};
+
+use super::slices::{self, Selected};
+
+/// A gap-tolerant entry: one superpage, or a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Superpage {
+    /// B-blocks it maps.
+    pub place: Selected,
+    /// Permissions.
+    pub permissions: Permissions,
+    /// Mode of the page directory that holds the entry.
+    pub mode: GapTolerance,
+}
+
+impl Superpage {
+    /// Its frames, in the order of its pages.
+    pub(super) fn frames(self) -> impl Iterator<Item = Frame> {
+        let blocks = self.place.blocks(self.mode);
+        let length = self.mode.block_frames();
+        blocks.flat_map(move |block| (0..length).map(move |index| block.add(index)))
+    }
+}
+
+impl Extent for Superpage {
+    fn mechanism(&self) -> &'static dyn Mechanism {
+        &Superpages
+    }
+
+    fn pages(&self) -> u64 {
+        self.mode.entry_pages()
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    fn find(&self, offset: u64) -> Present {
+        let block = self.place.block(self.mode, offset >> self.mode.block_order());
+        let frame = block.add(offset & (self.mode.block_frames() - 1));
+        Present::InPlace(frame, self.permissions)
+    }
+
+    fn is_shared(&self, memory: &PhysicalMemory) -> bool {
+        self.frames().any(|frame| memory.is_shared(frame))
+    }
+
+    fn offset_of(&self, frame: Frame) -> Option<u64> {
+        let slice = Frame::new(frame.number() - frame.number() % self.mode.slice_frames());
+        let is_near = self.place.slice == slice || self.place.second == slice;
+        let offset = is_near.then(|| self.frames().position(|of| of == frame)).flatten();
+        offset.map(|offset| offset as u64)
+    }
+
+    fn share(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.share(frame));
+    }
+
+    fn release(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.release(frame));
+    }
+
+    fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent> {
+        Box::new(Self { permissions, ..*self })
+    }
+
+    fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        for block in self.place.blocks(self.mode) {
+            let first = block.number();
+            visit_run(first..first + self.mode.block_frames(), FrameClass::Superpage, visitor);
+        }
+    }
+
+    fn forget_owners(&self, memory: &mut PhysicalMemory) {
+        self.frames().for_each(|frame| memory.forget_owner(frame));
+    }
+
+    fn check(
+        &self,
+        first: VirtualPage,
+        space: &AddressSpace,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        let pages = first.number()..first.number() + self.pages();
+        usage.wide_pages += self.pages();
+        self.frames().for_each(|frame| recount.map(frame, None));
+        if let Some(number) = regions_of(&pages).find(|&number| space.is_region_mapped(number)) {
+            return Err(format!("region {number:#x} has a node beside superpage {first:?}"));
+        }
+        let areas = space.areas_within(pages).into_iter();
+        let covered = areas.map(|area| area.end - area.start).sum();
+        expect("pages of a superpage in areas", self.pages(), covered)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Acts on gap-tolerant entries. One of which a part changes becomes 4KB pages.
+pub(super) struct Superpages;
+
+impl Mechanism for Superpages {
+    fn map(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        extent: Box<dyn Extent>,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        let superpage = *extent.into_any().downcast::<Superpage>().expect("a superpage");
+        map_superpage(space, first, superpage, effects)
+    }
+
+    fn unmap(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Box<dyn Extent> {
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
+        let superpage = take_superpage(space, first, effects);
+        space.prune(first, effects);
+        Box::new(superpage)
+    }
+
+    fn protect(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        permissions: Permissions,
+        effects: &mut Effects<'_>,
+    ) {
+        protect_superpage(space, first, permissions, effects);
+    }
+
+    fn break_up(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        effects: &mut Effects<'_>,
+    ) -> Result<(), OsError> {
+        demote_superpages(space, first, effects)
+    }
+
+    fn protect_part(
+        &self,
+        space: &mut AddressSpace,
+        first: u64,
+        pages: &Range<u64>,
+        attributes: &Attributes,
+        effects: &mut Effects<'_>,
+    ) -> Result<Part, OsError> {
+        let extent = space.extent(first);
+        let permissions = allowed(attributes, extent.is_shared(effects.memory));
+        if covers(pages, &(first..first + extent.pages())) {
+            protect_superpage(space, first, permissions, effects);
+            return Ok(Part::Done);
+        }
+        if extent.permissions() == permissions {
+            return Ok(Part::Done);
+        }
+        demote_superpages(space, first, effects).map(|()| Part::BrokenUp)
+    }
+
+    fn moves_as_one(&self, space: &AddressSpace, first: u64, target: u64) -> bool {
+        let pages = space.extent(first).pages();
+        target.is_multiple_of(pages)
+            && regions_of(&(target..target + pages)).all(|number| !space.is_region_mapped(number))
+    }
+
+    /// Moves it to other B-blocks, if nobody else maps it.
+    fn relocate(&self, space: &mut AddressSpace, first: u64, effects: &mut Effects<'_>) -> bool {
+        if space.extent(first).is_shared(effects.memory) {
+            return false;
+        }
+        let Some(place) = slices::allocate(effects.memory) else { return false };
+        space.tell_unmapped(first, space.extent(first).pages(), effects);
+        let old = take_superpage(space, first, effects);
+        let moved = map_superpage(space, first, Superpage { place, ..old }, effects);
+        moved.expect("the directory is there");
+        effects.migrated(old.pages());
+        old.release(effects.memory);
+        true
+    }
+}
+
+/// Maps a superpage entry at `page` where nothing is mapped.
+pub(super) fn map_superpage(
+    space: &mut AddressSpace,
+    page: u64,
+    superpage: Superpage,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    space.insert_extent(page, Box::new(superpage), effects)?;
+    let Superpage { place: Selected { slice, second, selection }, permissions, mode } = superpage;
+    tell_superpage_mapped(space, page, superpage, effects);
+    effects.work().pages_mapped += 1;
+    effects.format(SuperpageOperation::Map {
+        space: space.id(),
+        page: VirtualPage::new(page),
+        mode,
+        slice,
+        second,
+        selection,
+        permissions,
+    });
+    Ok(())
+}
+
+/// The pages of a superpage entry are mapped: B-blocks beside one another are one run.
+fn tell_superpage_mapped(
+    space: &AddressSpace,
+    page: u64,
+    superpage: Superpage,
+    effects: &mut Effects<'_>,
+) {
+    let Superpage { place, permissions, mode } = superpage;
+    let block_frames = mode.block_frames();
+    let mut blocks = place.blocks(mode).peekable();
+    let mut first_page = page;
+    while let Some(first) = blocks.next() {
+        let mut pages = block_frames;
+        while blocks.next_if_eq(&first.add(pages)).is_some() {
+            pages += block_frames;
+        }
+        space.tell_mapped((first_page, pages), first, permissions, effects);
+        first_page += pages;
+    }
+}
+
+/// Gives the superpage entry at `page` other permissions.
+fn protect_superpage(
+    space: &mut AddressSpace,
+    page: u64,
+    permissions: Permissions,
+    effects: &mut Effects<'_>,
+) {
+    let superpage: &mut Superpage = space.extent_mut(page).expect("a superpage");
+    if superpage.permissions == permissions {
+        return;
+    }
+    superpage.permissions = permissions;
+    let (mode, pages) = (superpage.mode, superpage.pages());
+    space.tell_protected((page, pages), permissions, effects);
+    effects.work().pages_protected += 1;
+    let (space, page) = (space.id(), VirtualPage::new(page));
+    effects.format(SuperpageOperation::Protect { space, page, mode, permissions });
+    effects.shootdown(Shootdown::Superpage { space, page, mode });
+}
+
+/// Makes 4KB pages of the superpages in the regions of the entry at `page`, where they lie.
+fn demote_superpages(
+    space: &mut AddressSpace,
+    page: u64,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let regions = regions_of(&(page..page + space.extent(page).pages()));
+    let mut nodes = Vec::new();
+    for _ in regions.clone() {
+        match effects.allocate_table() {
+            Ok(node) => nodes.push(node),
+            Err(error) => {
+                nodes.iter().for_each(|&node| effects.free_table(node));
+                return Err(error);
+            }
+        }
+    }
+    let mut pages = Vec::new();
+    for page in space.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
+        let superpage = take_superpage(space, page, effects);
+        effects.work().superpages_demoted += 1;
+        let frames = superpage.frames();
+        pages
+            .extend((page..).zip(frames).map(|(page, frame)| (page, frame, superpage.permissions)));
+    }
+    for (number, node) in regions.zip(nodes) {
+        let of_region = pages.iter().filter(|(page, ..)| region_of(*page) == number);
+        space.open_region(number, node, of_region.copied(), effects);
+    }
+    Ok(())
+}
+
+/// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
+fn take_superpage(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Superpage {
+    let extent = space.take_extent(page);
+    let superpage = *extent.into_any().downcast::<Superpage>().expect("a superpage");
+    let (space, mode) = (space.id(), superpage.mode);
+    let page = VirtualPage::new(page);
+    effects.work().pages_unmapped += 1;
+    effects.format(SuperpageOperation::Unmap { space, page, mode });
+    effects.shootdown(Shootdown::Superpage { space, page, mode });
+    superpage
+}

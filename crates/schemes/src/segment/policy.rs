@@ -1,0 +1,132 @@
+//! The policy "segment".
+
+use std::any::Any;
+
+use perforate_config::ConfigError;
+use perforate_os::mechanism::Backer;
+use perforate_os::{BlockUse, Policy, SmallPages, described};
+use perforate_types::HoleSet;
+
+use super::SegmentOptions;
+use super::kernel::Segments;
+
+/// What is asked of a direct segment ([`SegmentOptions`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRule {
+    /// Least size of an area that gets one, in bytes.
+    pub min_bytes: u64,
+    /// Whether the first touch of an area may move things to get contiguous memory. Making one
+    /// later, in the background, always may.
+    pub compacts: bool,
+    /// Most pages that escape: faulty frames in the run, and pages with permissions of their own.
+    pub faulty_pages: u64,
+    /// BASE and LIMIT in bytes, where they are prescribed: only this part of an area becomes a
+    /// segment, whatever its size. None where they are equal.
+    pub bounds: Option<(u64, u64)>,
+}
+
+impl Default for SegmentRule {
+    fn default() -> Self {
+        SegmentOptions::DEFAULT.rule().expect("the default is sound")
+    }
+}
+
+/// A direct segment for the first large area; pages of one size elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentPolicy {
+    options: SegmentOptions,
+    rule: SegmentRule,
+}
+
+impl SegmentPolicy {
+    /// The policy with these options.
+    ///
+    /// # Errors
+    /// Options that contradict each other.
+    pub fn new(options: SegmentOptions) -> Result<Self, ConfigError> {
+        Ok(Self { options, rule: options.rule()? })
+    }
+}
+
+impl Policy for SegmentPolicy {
+    fn name(&self) -> &'static str {
+        "segment"
+    }
+
+    fn describe(&self) -> String {
+        described(self.name(), &self.options)
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.rule]
+    }
+
+    fn backers(&self) -> Vec<Box<dyn Backer>> {
+        vec![Box::new(Segments::new(Some(self.rule), self.options.pages == SmallPages::Size2M))]
+    }
+
+    fn use_block(&self, holes: &HoleSet) -> BlockUse {
+        match self.options.pages {
+            SmallPages::Size2M if holes.is_empty() => BlockUse::Large,
+            _ => BlockUse::Pages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::{keys, read};
+
+    use super::*;
+
+    #[test]
+    fn whole_and_fragmented_blocks() {
+        let policy = SegmentPolicy::new(read("pages=2m").unwrap()).unwrap();
+        assert_eq!(policy.use_block(&HoleSet::EMPTY), BlockUse::Large);
+        assert_eq!(policy.use_block(&(0..128).collect()), BlockUse::Pages);
+        assert_eq!(policy.use_block(&HoleSet::FULL), BlockUse::Pages);
+    }
+
+    #[test]
+    fn it_is_described_by_what_is_not_the_default() {
+        let segment = SegmentPolicy::new(read("escapes=16,pages=2m").unwrap()).unwrap();
+        assert_eq!(segment.describe(), "segment:pages=2m");
+    }
+
+    #[test]
+    fn all_options_are_listed_with_their_defaults() {
+        let line = |key: perforate_config::Key| {
+            assert!(!key.help.is_empty(), "{}", key.name);
+            format!("{}={} [{}]", key.name, key.form, key.default)
+        };
+        assert_eq!(
+            keys::<SegmentOptions>().into_iter().map(line).collect::<Vec<_>>(),
+            [
+                "min=SIZE [64M]",
+                "pages=4k|2m [4k]",
+                "compact=yes|no [no]",
+                "base=ADDRESS [none]",
+                "limit=ADDRESS [none]",
+                "escapes=N [16]",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_options_are_explained() {
+        let segment = |text: &str| read(text).and_then(SegmentPolicy::new).map(|_| ());
+        for (options, problem) in [
+            ("base=0x2000,limit=0x1000", "limit 0x1000 is less than base 0x2000"),
+            ("base=0x2000", "base needs limit"),
+            ("limit=0x2000", "limit needs base"),
+            ("base=7,limit=0x1000", "base: expected the address of a page such as"),
+            ("min=64", "min: 64 has no unit: 64M or 64G?"),
+            ("min=0M", "min: is more than 0"),
+            ("pages=1g", "pages: expected 4k or 2m, not \"1g\""),
+            ("escape=4", "there is no \"escape\"; did you mean escapes?"),
+        ] {
+            let error = segment(options).expect_err(problem).to_string();
+            assert!(error.starts_with(problem), "{error}");
+        }
+    }
+}
