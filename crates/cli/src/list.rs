@@ -2,11 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
-use perforate_os::{
-    AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
-    PerforationOptions,
-};
+use perforate_os::{AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig};
 use perforate_schemes::gap_tolerant::SuperpageOptions;
+use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment::SegmentOptions;
 use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
 use perforate_trace::WORKLOADS;

@@ -2,12 +2,12 @@
 
 mod text;
 
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::time::Duration;
 
 use clap::Args;
 use perforate_config::{Size, read};
 use perforate_host::live::{Request, ask};
-use perforate_os::{Perforated, PerforationOptions};
 
 use crate::failure::Failure;
 use crate::output::{StageBars, print};

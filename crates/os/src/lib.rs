@@ -46,9 +46,8 @@ pub use occupancy::{
     PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
 pub use policy::{
-    BasePages, BlockCreation, BlockUse, HoleAllocation, Huge1G, HugePageRule, Perforated,
-    PerforationOptions, Policy, Promotion, PromotionChoices, PromotionPrice, PromotionRule,
-    SmallPages, Thp, described,
+    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, Policy, Promotion,
+    PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

@@ -17,13 +17,14 @@ pub mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
-use perforate_os::{Kernel, PerforationOptions, Policy};
+use perforate_os::{Kernel, Policy};
 use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
 
 pub use composition::Composition;
 pub use error::SchemeError;
 use gap_tolerant::SuperpageOptions;
+use perforated::PerforationOptions;
 use segment::{EscapeFilterConfig, SegmentOptions};
 
 /// The schemes of every mechanism, in the order in which reports show them.

@@ -1,7 +1,8 @@
 //! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
 //! all of it.
 
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Perforated, Policy, TableFormat};
+use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_schemes::perforated::Perforated;
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };

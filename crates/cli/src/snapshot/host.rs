@@ -1,5 +1,6 @@
 //! `perforate snapshot host` and `show`.
 
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use perforate_config::{ConfigError, Size, read};
 use perforate_host::snapshot::{HostFiles, read_host};
-use perforate_os::{HostSnapshot, Perforated, PerforationOptions};
+use perforate_os::HostSnapshot;
 use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
 
 use super::{OutputOptions, show_json, show_record};

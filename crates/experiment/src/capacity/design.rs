@@ -3,7 +3,7 @@
 use std::fmt;
 
 use perforate_config::{ConfigError, Share, read};
-use perforate_os::Perforated;
+use perforate_schemes::perforated::Perforated;
 use perforate_types::GapTolerance;
 
 /// A way to map memory in large pieces.

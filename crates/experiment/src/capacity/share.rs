@@ -4,8 +4,9 @@
 //! two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). Of a perforated page it
 //! is what is translated in place.
 
-use perforate_os::{BlockUse, Perforated, Policy, Random};
+use perforate_os::{BlockUse, Policy, Random};
 use perforate_schemes::gap_tolerant::ChunkPairing;
+use perforate_schemes::perforated::Perforated;
 use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS};
 
 use super::{Bernoulli, Binomial, Contiguity, Design, Estimate, Sampling};
@@ -83,7 +84,7 @@ fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate
     let in_place = |random: &mut Random| {
         let holes = HoleSet::from_words(std::array::from_fn(|_| frames.word(random)));
         match policy.use_block(&holes) {
-            BlockUse::Large | BlockUse::Perforated(_) => (HoleSet::SUBPAGES - holes.count()) as u64,
+            BlockUse::Large | BlockUse::WithHoles(_) => (HoleSet::SUBPAGES - holes.count()) as u64,
             BlockUse::Pages => 0,
         }
     };

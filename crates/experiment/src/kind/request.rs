@@ -5,9 +5,8 @@
 //! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
 
 use perforate_config::{Changes, ConfigError, Key, Size, keys};
-use perforate_os::{
-    Ageing, AgeingPreset, Defrag, KernelConfig, PerforationOptions, Policy, ZoneLayout,
-};
+use perforate_os::{Ageing, AgeingPreset, Defrag, KernelConfig, Policy, ZoneLayout};
+use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment;
 use perforate_sim::{
     Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Request, Scheme, SimError,

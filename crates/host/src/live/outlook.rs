@@ -92,7 +92,8 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use perforate_os::FrameState::{Free, Large, Movable, Unmovable};
-    use perforate_os::{OccupancyBuilder, Perforated, PerforationOptions};
+    use perforate_os::OccupancyBuilder;
+    use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
     use super::*;
 

@@ -1,11 +1,12 @@
 //! Snapshots of machines and processes: what Linux tells, and the files they are kept in.
 
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
-use perforate_os::{HostSnapshot, Perforated, PerforationOptions};
+use perforate_os::HostSnapshot;
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};
 

@@ -112,7 +112,7 @@ impl Compaction {
     /// Whether a search can find anything at all and is not deferred.
     fn may_claim(&mut self, core: &mut Core, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
-        let perforates = matches!(core.policy.use_block(&one_hole), BlockUse::Perforated(_));
+        let perforates = matches!(core.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.claims.search(direct).deferral.is_due()
     }
 

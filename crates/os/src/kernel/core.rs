@@ -15,10 +15,9 @@ use super::counters::{FaultCounts, Peak};
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Mechanism, Overlay, PerforatedPages, index_of,
-    pages_of, region_of,
+    AddressSpace, Area, Attributes, Effects, Overlay, index_of, pages_of, region_of,
 };
-use crate::{BlockUse, Fragmentation, OsError, OtherUse, Perforated, Policy};
+use crate::{BlockUse, Fragmentation, OsError, OtherUse, Policy};
 
 /// The state that every part of the kernel acts on.
 pub struct Core {
@@ -71,9 +70,7 @@ impl Core {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
         // Without the rule, 2MB pages of which a part changes are split.
-        let punches = self.policy.rule::<Perforated>().is_some();
-        let holes: Option<&'static dyn Mechanism> =
-            if punches { Some(&PerforatedPages) } else { None };
+        let holes = self.policy.hole_rule().map(|rule| rule.pages());
         let space = AddressSpace::new(id, self.config.tables, holes);
         if free == self.spaces.len() {
             self.spaces.push(None);
@@ -197,7 +194,7 @@ impl Core {
         match self.policy.use_block(holes) {
             BlockUse::Pages => false,
             BlockUse::Large => true,
-            BlockUse::Perforated(_) => self.config.tables.shadow_directories,
+            BlockUse::WithHoles(_) => self.config.tables.shadow_directories,
         }
     }
 

@@ -1,10 +1,9 @@
-//! Demotion, at the end of an operation: perforated pages that got too many holes in it become 4KB
-//! pages, before the shootdowns of all of it go out.
+//! Demotion, at the end of an operation: 2MB pages that got too many holes in it become 4KB pages, before the shootdowns of all of it go out.
 
 use perforate_types::{SpaceId, Update};
 
 use super::Core;
-use crate::Perforated;
+use crate::space::first_of;
 
 /// Ends an operation that may have punched holes.
 #[inline]
@@ -15,7 +14,7 @@ pub(super) fn conclude(core: &mut Core, updates: &mut Vec<Update>) {
     core.ledger.send();
 }
 
-/// Turns perforated pages with more holes than the policy allows into 4KB pages, as far as
+/// Turns 2MB pages with more holes than the policy allows into 4KB pages, as far as
 /// there is memory for their table nodes. Only those that were punched can have become so.
 #[cold]
 fn demote_punched(core: &mut Core, updates: &mut Vec<Update>) {
@@ -33,13 +32,15 @@ fn demote_punched(core: &mut Core, updates: &mut Vec<Update>) {
 
 fn demote_if_too_holey(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) {
     let Ok(space) = core.space(id) else { return };
-    let demotes = |rule: &Perforated| rule.demotes(&space.lasting_holes(number));
-    if !core.policy.rule::<Perforated>().is_some_and(demotes) {
+    let Some(holed) = space.holed(number) else { return };
+    // Frames that are reserved are in place for good.
+    let lasting = holed.holes.iter().filter(|&index| !holed.reserved.contains(index)).collect();
+    if !core.policy.hole_rule().is_some_and(|rule| rule.demotes(&lasting)) {
         return;
     }
-    if let Ok((space, mut effects)) = core.parts(id, updates)
-        && space.demote(number, &mut effects).is_ok()
-    {
-        effects.ledger.done.large_pages_split += 1;
+    if let Ok((space, mut effects)) = core.parts(id, updates) {
+        let first = first_of(number);
+        // Where memory for the tables is out it stays as it is.
+        let _ = space.mechanism(first).break_up(space, first, &mut effects);
     }
 }

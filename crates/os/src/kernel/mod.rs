@@ -25,7 +25,7 @@
 //! - `compaction`: what is movable is moved away; kcompactd. `migration`: one frame is moved.
 //! - `defrag`, `deferral`: when faults look for such blocks at all.
 //! - `patching`: holes go back in place.
-//! - `demotion`: perforated pages with too many holes become 4KB pages.
+//! - `demotion`: 2MB pages with too many holes become 4KB pages.
 //! - `reservation`: reserved frames are given up.
 //! - `contiguous`: runs of any length.
 //! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
@@ -66,8 +66,6 @@ mod khugepaged;
 mod ksm;
 mod memory_map;
 mod migration;
-#[cfg(test)]
-mod overlay_tests;
 mod patching;
 mod populate;
 mod processes;
@@ -86,7 +84,7 @@ use perforate_types::{AccessKind, ProgramEvent, SpaceId, Update, VirtualPage};
 pub use self::core::Core;
 use crate::memory::PhysicalMemory;
 use crate::space::region_of;
-use crate::{AgeingOutcome, OsError, Perforated, Policy, ageing};
+use crate::{AgeingOutcome, OsError, Policy, ageing};
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
@@ -145,7 +143,7 @@ impl Kernel {
     /// # Errors
     /// If the memory is too small or too large, or policy and page tables do not fit.
     pub fn new(config: KernelConfig, policy: Box<dyn Policy>) -> Result<Self, OsError> {
-        if policy.rule::<Perforated>().is_some() && !config.tables.shadow_directories {
+        if policy.hole_rule().is_some() && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
         }
         if let Some(mode) = config.tables.gap_tolerance

@@ -4,9 +4,9 @@ use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
 use super::{Core, migration, subpage};
 use crate::memory::complement;
-use crate::space::{Departure, Present, page_at, pages_of, region_of};
+use crate::space::{Departure, Present, first_of, page_at, pages_of, region_of};
 
-/// Patches the allocated holes of a perforated page whose in-place frames are free or, with
+/// Patches the allocated holes of a 2MB page with holes whose in-place frames are free or, with
 /// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
 /// ones, as patching them would use memory that nobody touched, and those with permissions or
 /// a shared frame of their own.
@@ -24,7 +24,7 @@ pub(super) fn patch_holes(
     patched
 }
 
-/// Makes a perforated page writable that waits for its copy on write although nobody else
+/// Makes a 2MB page with holes writable that waits for its copy on write although nobody else
 /// maps it any more, if holes that were written keep permissions of their own only for that.
 /// Returns whether it did so.
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
@@ -32,32 +32,31 @@ fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Ve
     let (space, mut effects) = core.parts(id, updates).expect("it was just looked at");
     let left = space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects);
     if left.is_ok() {
-        space.protect_perforated(number, permissions, &mut effects);
+        let first = first_of(number);
+        space.mechanism(first).protect(space, first, permissions, &mut effects);
     }
     left.is_ok()
 }
 
 fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Permissions> {
     let space = core.space(id).ok()?;
-    let perforated = space.perforated(number)?;
-    let in_place = complement(&perforated.holes);
+    let holed = space.holed(number)?;
+    let in_place = complement(&holed.holes);
     // All sub-pages in place are of one area.
     let first = in_place.iter().next()?;
     let area = space.areas.find(page_at(number, first))?.attributes;
     let permissions = area.effective();
-    let waits = !area.is_shared() && permissions.write && !perforated.permissions.write;
-    if !waits || core.memory.any_shared(perforated.block, &in_place) {
+    let waits = !area.is_shared() && permissions.write && !holed.permissions.write;
+    if !waits || core.memory.any_shared(holed.block, &in_place) {
         return None;
     }
     let was_written = |index| match space.find(page_at(number, index)) {
         Some(Present::Detached(frame, own)) => {
-            own == permissions
-                && frame != perforated.in_place(index)
-                && !core.memory.is_shared(frame)
+            own == permissions && frame != holed.in_place(index) && !core.memory.is_shared(frame)
         }
         _ => false,
     };
-    perforated.holes.iter().any(was_written).then_some(permissions)
+    holed.holes.iter().any(was_written).then_some(permissions)
 }
 
 /// Patches the holes whose permissions are those of the page.
@@ -83,9 +82,9 @@ fn patch_alike(
     patched
 }
 
-/// Patches holes of the one perforated page that a block is mapped as.
+/// Patches holes of the one page with holes that a block is mapped as.
 pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Update>) -> u64 {
-    match *core.memory.perforated_users(block) {
+    match *core.memory.holed_pages_of(block) {
         [(id, page)] => patch_holes(core, id, region_of(page.number()), true, updates),
         _ => 0,
     }
@@ -94,20 +93,20 @@ pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Updat
 /// Pages of holes that may be patched, and their in-place frames.
 fn patchable(core: &Core, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
     let Ok(space) = core.space(id) else { return Vec::new() };
-    let Some(perforated) = space.perforated(number) else { return Vec::new() };
-    let in_place = complement(&perforated.holes);
-    if core.memory.any_shared(perforated.block, &in_place) {
+    let Some(holed) = space.holed(number) else { return Vec::new() };
+    let in_place = complement(&holed.holes);
+    if core.memory.any_shared(holed.block, &in_place) {
         return Vec::new();
     }
     let page_of = |index: usize| page_at(number, index);
-    let holes = perforated.holes.iter().map(|index| (page_of(index), index));
+    let holes = holed.holes.iter().map(|index| (page_of(index), index));
     let patchable = holes.filter(|&(page, index)| match space.find(page) {
         Some(Present::Detached(frame, permissions)) => {
-            permissions == perforated.permissions
-                && frame != perforated.in_place(index)
+            permissions == holed.permissions
+                && frame != holed.in_place(index)
                 && !core.memory.is_shared(frame)
         }
         _ => false,
     });
-    patchable.map(|(page, index)| (page, perforated.in_place(index))).collect()
+    patchable.map(|(page, index)| (page, holed.in_place(index))).collect()
 }

@@ -1,4 +1,4 @@
-//! Frames that are reserved for a perforated page and not touched yet are given to others: all that
+//! Frames that are reserved for a 2MB page and not touched yet are given to others: all that
 //! are needed where memory is short, a single one that fails.
 
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
@@ -17,7 +17,8 @@ pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Updat
             let Ok((space, mut effects)) = core.parts(id, updates) else { break };
             let region = (space.usage().reserved > 0).then(|| space.next_region(next));
             let Some(Some(number)) = region else { break };
-            released += space.release_reserved(number, &HoleSet::FULL, &mut effects);
+            let pages = space.holed_pages().expect("only such pages reserve frames");
+            released += pages.release_reserved(space, number, &HoleSet::FULL, &mut effects);
             next = number + 1;
         }
     }
@@ -39,5 +40,6 @@ pub(super) fn release_frame(
     });
     let Some((id, number)) = found else { return false };
     let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
-    space.release_reserved(number, &[index].into_iter().collect(), &mut effects) == 1
+    let pages = space.holed_pages().expect("only such pages reserve frames");
+    pages.release_reserved(space, number, &[index].into_iter().collect(), &mut effects) == 1
 }

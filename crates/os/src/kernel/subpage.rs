@@ -80,10 +80,11 @@ pub(super) fn patch(
         return Err(OsError::NotHole { space, page });
     }
     found.leave_overlay(&(page.number()..page.number() + 1), Departure::Remapped, &mut effects)?;
-    let perforated = found.perforated(region_of(page.number())).expect("it has a hole");
-    let in_place = perforated.in_place(page.index_in(PageSize::Size2M));
+    let holed = found.holed(region_of(page.number())).expect("it has a hole");
+    let pages = found.holed_pages().expect("it has a hole");
+    let in_place = holed.in_place(page.index_in(PageSize::Size2M));
     let area = found.areas.find(page.number());
-    if !area.is_some_and(|area| area.attributes.permit(perforated.permissions)) {
+    if !area.is_some_and(|area| area.attributes.permit(holed.permissions)) {
         return Err(OsError::PermissionsDiffer { space, page });
     }
     if !found.is_shared_as_in_place(page.number()) {
@@ -93,11 +94,11 @@ pub(super) fn patch(
         && frame == in_place
     {
         // A page that waits for its copy on write must not become writable.
-        let waits = perforated.permissions.write && !permissions.write;
+        let waits = holed.permissions.write && !permissions.write;
         if waits && effects.memory.is_shared(frame) {
             return Err(occupied);
         }
-        found.patch(page.number(), &mut effects);
+        pages.attach(found, page.number(), &mut effects);
         return Ok(());
     }
     if let Some(frame) = elsewhere {
@@ -105,15 +106,15 @@ pub(super) fn patch(
             return Err(OsError::SharedMemory { space, page });
         }
         effects.memory.share(frame);
-        found.patch(page.number(), &mut effects);
+        pages.attach(found, page.number(), &mut effects);
         contents::receive(core, space, page.number());
         return Ok(());
     }
-    if !found.take_in_place(page.number(), &mut effects) {
+    if !pages.take_place(found, page.number(), &mut effects) {
         return Err(occupied);
     }
     let is_swapped = found.is_swapped(page.number());
-    match found.patch(page.number(), &mut effects) {
+    match pages.attach(found, page.number(), &mut effects) {
         Some(frame) => {
             effects.ledger.done.frames_copied += 1;
             effects.memory.release(frame);

@@ -180,8 +180,8 @@ pub enum FirstTouch {
         /// Its pages that begin cleared.
         cleared: u64,
     },
-    /// A perforated page.
-    Perforated {
+    /// A 2MB page with holes.
+    WithHoles {
         /// Its sub-pages that are not holes.
         in_place: u64,
     },
@@ -282,7 +282,7 @@ impl Ledger {
                 self.done.blocks_zeroed_2m += cleared * (pages / BLOCK_PAGES);
                 self.done.frames_zeroed_4k += cleared * (pages % BLOCK_PAGES);
             }
-            FirstTouch::Perforated { in_place } => {
+            FirstTouch::WithHoles { in_place } => {
                 self.done.frames_zeroed_4k += cleared * in_place;
             }
         }
@@ -307,7 +307,7 @@ impl Ledger {
             FirstTouch::Huge => self.done.faults_1g += 1,
             FirstTouch::Superpage { .. } => self.done.faults_superpage += 1,
             FirstTouch::Run { .. } => self.done.faults_segment += 1,
-            FirstTouch::Perforated { .. } => self.done.faults_perforated += 1,
+            FirstTouch::WithHoles { .. } => self.done.faults_perforated += 1,
         }
     }
 

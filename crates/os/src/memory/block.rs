@@ -64,7 +64,7 @@ impl PhysicalMemory {
     }
 
     /// Gives back these frames of the block, which have one owner.
-    pub(crate) fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
+    pub fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
         for (index, order) in aligned_runs(frames) {
             self.free(block.add(index as u64), order);
         }

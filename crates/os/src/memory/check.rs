@@ -25,8 +25,8 @@ pub(crate) struct FrameUse {
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// Who maps a block as a perforated page.
-    pub(crate) perforated: HashMap<u64, Vec<Place>>,
+    /// Who maps a block as a page with holes.
+    holed: HashMap<u64, Vec<Place>>,
     /// Pages that refer to a slot of the swap space.
     pub(crate) slots: BTreeMap<u64, u64>,
 }
@@ -47,8 +47,13 @@ impl Recount {
     }
 
     /// These frames of a block are mapped in place.
-    pub(crate) fn map_in_place(&mut self, block: Frame, subpages: &HoleSet) {
+    pub fn map_in_place(&mut self, block: Frame, subpages: &HoleSet) {
         subpages.iter().for_each(|index| self.map(block.add(index as u64), None));
+    }
+
+    /// A 2MB page of this address space maps the block with holes.
+    pub fn map_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
+        self.holed.entry(block.number()).or_default().push((space, page));
     }
 
     /// Something that is not a page has the frame, alone.
@@ -102,7 +107,7 @@ impl PhysicalMemory {
         expect("free frames", self.zones.free_frames(), blocks.sum())?;
         self.zones.check_index()?;
         self.swap.check(&recount.slots)?;
-        self.check_perforated(recount.perforated)
+        self.check_holed(recount.holed)
     }
 
     fn check_frame(&self, frame: Frame, known: FrameUse) -> Result<(), String> {
@@ -146,10 +151,10 @@ impl PhysicalMemory {
         Ok(())
     }
 
-    fn check_perforated(&self, mut counted: HashMap<u64, Vec<Place>>) -> Result<(), String> {
-        let mut known = self.perforated.clone();
+    fn check_holed(&self, mut counted: HashMap<u64, Vec<Place>>) -> Result<(), String> {
+        let mut known = self.holed.clone();
         known.values_mut().chain(counted.values_mut()).for_each(|users| users.sort_unstable());
-        if known == counted { Ok(()) } else { Err("blocks with perforated pages differ".into()) }
+        if known == counted { Ok(()) } else { Err("blocks of pages with holes differ".into()) }
     }
 }
 

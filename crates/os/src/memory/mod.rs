@@ -86,8 +86,8 @@ pub struct PhysicalMemory {
     drawn_holes: Vec<(Frame, HoleSet)>,
     /// Fragmented blocks that no address space uses now, by the region they were drawn for.
     parked: HashMap<u64, Vec<Frame>>,
-    /// Who maps a block as a perforated page.
-    perforated: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
+    /// Who maps a block as a 2MB page with holes.
+    holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
 impl PhysicalMemory {
@@ -169,7 +169,7 @@ impl PhysicalMemory {
             foreign_frames: 0,
             drawn_holes: Vec::new(),
             parked: HashMap::new(),
-            perforated: HashMap::new(),
+            holed: HashMap::new(),
         }
     }
 
@@ -231,6 +231,11 @@ impl PhysicalMemory {
     /// From now on keeps this index of free memory, which knows of none yet.
     pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
         self.zones.set_index(index);
+    }
+
+    /// Whether nobody has this frame.
+    pub fn is_free(&self, frame: Frame) -> bool {
+        self.zones.is_free(frame)
     }
 
     /// The index of free memory, if it is of this type.
@@ -332,7 +337,7 @@ impl PhysicalMemory {
     }
 
     /// Takes exactly `frame` if it is free.
-    pub(crate) fn take(&mut self, frame: Frame) -> bool {
+    pub fn take(&mut self, frame: Frame) -> bool {
         self.zones.take(frame)
     }
 
@@ -342,7 +347,7 @@ impl PhysicalMemory {
     }
 
     /// One more mapping of each frame of the block that is in `subpages`.
-    pub(crate) fn share_block(&mut self, block: Frame, subpages: &HoleSet) {
+    pub fn share_block(&mut self, block: Frame, subpages: &HoleSet) {
         for index in subpages.iter() {
             self.references.add(block.add(index as u64));
         }
@@ -361,7 +366,7 @@ impl PhysicalMemory {
     }
 
     /// Whether any of these frames of the block has more than one mapping.
-    pub(crate) fn any_shared(&self, block: Frame, subpages: &HoleSet) -> bool {
+    pub fn any_shared(&self, block: Frame, subpages: &HoleSet) -> bool {
         self.references.has_shared(block)
             && subpages.iter().any(|index| self.is_shared(block.add(index as u64)))
     }
@@ -376,7 +381,7 @@ impl PhysicalMemory {
     }
 
     /// One mapping less of each frame of the block that is in `subpages`.
-    pub(crate) fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
+    pub fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
         if !self.references.has_shared(block) {
             self.free_frames_of(block, subpages);
             return;
@@ -470,23 +475,23 @@ impl PhysicalMemory {
         true
     }
 
-    /// `page` of `space` now maps `block` as a perforated page.
-    pub(crate) fn add_perforated(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
-        self.perforated.entry(block.number()).or_default().push((space, page));
+    /// `page` of `space` now maps `block` as a 2MB page with holes.
+    pub fn add_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
+        self.holed.entry(block.number()).or_default().push((space, page));
     }
 
-    /// `page` of `space` maps `block` as a perforated page no more.
-    pub(crate) fn remove_perforated(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
-        let users = self.perforated.get_mut(&block.number()).expect("perforated");
+    /// `page` of `space` maps `block` as a 2MB page with holes no more.
+    pub fn remove_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
+        let users = self.holed.get_mut(&block.number()).expect("a page with holes");
         users.retain(|&user| user != (space, page));
         if users.is_empty() {
-            self.perforated.remove(&block.number());
+            self.holed.remove(&block.number());
         }
     }
 
-    /// Who maps `block` as a perforated page.
-    pub(crate) fn perforated_users(&self, block: Frame) -> &[(SpaceId, VirtualPage)] {
-        self.perforated.get(&block.number()).map_or(&[], Vec::as_slice)
+    /// Who maps `block` as a 2MB page with holes.
+    pub fn holed_pages_of(&self, block: Frame) -> &[(SpaceId, VirtualPage)] {
+        self.holed.get(&block.number()).map_or(&[], Vec::as_slice)
     }
 
     fn exhausted(&self, asked_bytes: u64) -> OsError {
@@ -505,6 +510,6 @@ pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
 }
 
 /// The sub-pages that are not in `holes`.
-pub(crate) fn complement(holes: &HoleSet) -> HoleSet {
+pub fn complement(holes: &HoleSet) -> HoleSet {
     HoleSet::from_words(holes.words().map(|word| !word))
 }

@@ -114,7 +114,7 @@ fn fixed(states: &BlockStates<'_>) -> HoleSet {
 
 /// Whether a block becomes a perforated page with these holes.
 fn accepts(policy: &dyn Policy, holes: &HoleSet) -> bool {
-    matches!(policy.use_block(holes), BlockUse::Perforated(_))
+    matches!(policy.use_block(holes), BlockUse::WithHoles(_))
 }
 
 fn reach(states: &BlockStates<'_>, there: &HoleSet, policy: &dyn Policy) -> BlockReach {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::{Perforated, PerforationOptions};
 
 /// Frames in order, as runs.
 fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
@@ -14,9 +13,7 @@ fn bytes(snapshot: &HostSnapshot) -> Vec<u8> {
     bytes
 }
 
-use FrameState::{
-    Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Retired, Unmovable,
-};
+use FrameState::{Absent, Free, Large, Movable, Reserved, Retired, Unmovable};
 
 #[test]
 fn frames_are_kept_in_order() {
@@ -44,60 +41,6 @@ fn free_frames_merge_into_aligned_blocks() {
     // A zone that begins at frame 3072 parts nothing that is aligned, one at 2560 does.
     assert_eq!(made.free_memory(&[0, 3072]).blocks, free.blocks);
     assert_eq!(made.free_memory(&[0, 2560]).blocks[9..], [4, 1]);
-}
-
-/// Blocks: whole; compactable (movable 100); dropped page cache only; much slab; little slab; two
-/// unmovable frames in two regions with free ones; the same with movable ones; a large page; 300
-/// unmovable frames; nothing.
-#[test]
-fn blocks_are_told_by_what_they_can_become() {
-    let made = occupancy(&[
-        (Free, 512),
-        (Free, 412),
-        (Movable, 100),
-        (PageCache, 512),
-        (Free, 200),
-        (Reclaimable, 312),
-        (Free, 500),
-        (Reclaimable, 12),
-        (Unmovable, 1),
-        (Free, 400),
-        (Unmovable, 1),
-        (Free, 110),
-        (Unmovable, 1),
-        (Movable, 400),
-        (Unmovable, 1),
-        (Free, 110),
-        (Large, 512),
-        (Unmovable, 300),
-        (Free, 212),
-        (Absent, 512),
-    ]);
-    let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
-    let survey = made.survey(&policy);
-    for (reach, blocks) in [
-        (BlockReach::Whole, 1),
-        (BlockReach::Compactable, 2),
-        (BlockReach::Reclaimable, 1),
-        (BlockReach::PerforableNow, 2),
-        (BlockReach::Perforable, 1),
-        (BlockReach::Large, 1),
-        (BlockReach::Neither, 1),
-        (BlockReach::Absent, 1),
-    ] {
-        assert_eq!(survey.count(reach), blocks, "{reach:?}");
-    }
-    assert_eq!(survey.memory_blocks, 9);
-    assert_eq!(survey.whole_without_page_cache, 1);
-    // With the compactable one of which 100 frames in two regions are in use.
-    assert_eq!(survey.perforable_as_they_are, 3);
-    // Free outside whole blocks: 412 + 200 + 500 + 510 + 110 + 212 frames, room for three blocks.
-    assert_eq!(survey.compactable_with_room, 2);
-    // Two with two holes, one with twelve.
-    assert_eq!(survey.holes, [0, 2, 0, 0, 1, 0, 0, 0, 0, 0]);
-    // One filter bit only: two holes 400 frames apart are in two regions.
-    let strict = Perforated::new(perforate_config::read("max-filter-bits=1").unwrap()).unwrap();
-    assert_eq!(made.survey(&strict).count(BlockReach::Perforable), 0);
 }
 
 #[test]

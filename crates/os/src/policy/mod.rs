@@ -5,8 +5,6 @@
 
 mod base_pages;
 mod huge_1g;
-mod perforated;
-mod perforation_options;
 mod promotion;
 mod thp;
 
@@ -17,16 +15,14 @@ use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::{Backer, FreeIndex};
+use crate::mechanism::{Backer, FreeIndex, HoledPages};
 use crate::{OsError, TableFormat};
 pub use base_pages::BasePages;
 pub use huge_1g::{Huge1G, HugePageRule};
-pub use perforated::Perforated;
-pub use perforation_options::{BlockCreation, PerforationOptions};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use thp::Thp;
 
-/// When the frames of a new perforated page's holes are allocated (P §VI).
+/// When the frames of the holes of a new 2MB page are allocated (P §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoleAllocation {
@@ -54,8 +50,26 @@ pub enum BlockUse {
     Pages,
     /// As an ordinary 2MB page; only without holes.
     Large,
-    /// As a perforated page.
-    Perforated(HoleAllocation),
+    /// As a 2MB page around the holes.
+    WithHoles(HoleAllocation),
+}
+
+/// A policy's choices about 2MB pages with holes.
+pub trait HoleRule {
+    /// How they are made and kept.
+    fn pages(&self) -> &'static dyn HoledPages;
+
+    /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched
+    /// (P §VI).
+    fn reserves(&self) -> bool;
+
+    /// Whether a page with these holes is to become 4KB pages. Asked when sub-pages were punched out
+    /// of it.
+    fn demotes(&self, holes: &HoleSet) -> bool;
+
+    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
+    /// data, and what has to move out of their place.
+    fn patches(&self, frames_copied: u64) -> bool;
 }
 
 /// Chooses page sizes. One object per kernel, chosen by configuration.
@@ -77,8 +91,13 @@ pub trait Policy: Send {
         false
     }
 
-    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`Perforated`], and what rules mechanisms outside this crate have.
+    /// How it has 2MB pages with holes, if it does.
+    fn hole_rule(&self) -> Option<&dyn HoleRule> {
+        None
+    }
+
+    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`], and what
+    /// rules mechanisms outside this crate have.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }
@@ -103,7 +122,7 @@ pub trait Policy: Send {
     }
 
     /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
-    /// eligible for large pages. [`BlockUse::Perforated`] needs page tables with shadow
+    /// eligible for large pages. [`BlockUse::WithHoles`] needs page tables with shadow
     /// directories.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
@@ -112,7 +131,7 @@ pub trait Policy: Send {
     fn promotions(&self) -> &'static [Promotion] {
         match self.use_block(&HoleSet::EMPTY) {
             BlockUse::Large => &[Promotion::Collapse],
-            BlockUse::Pages | BlockUse::Perforated(_) => &[],
+            BlockUse::Pages | BlockUse::WithHoles(_) => &[],
         }
     }
 
@@ -143,98 +162,20 @@ pub fn described<T: Options + Default>(name: &str, options: &T) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::{keys, read};
-
     use super::*;
-
-    fn first(count: usize) -> HoleSet {
-        (0..count).collect()
-    }
-
-    fn perforated(options: &str) -> Perforated {
-        Perforated::new(read(options).expect(options)).expect(options)
-    }
 
     #[test]
     fn whole_and_fragmented_blocks() {
-        let fragmented = BlockUse::Perforated(HoleAllocation::Eager);
-        let policies: [(Box<dyn Policy>, BlockUse, BlockUse); 4] = [
-            (Box::new(BasePages), BlockUse::Pages, BlockUse::Pages),
-            (Box::new(Thp::new("thp")), BlockUse::Large, BlockUse::Pages),
-            (Box::new(Huge1G), BlockUse::Large, BlockUse::Pages),
-            (Box::new(perforated("default")), BlockUse::Large, fragmented),
+        let policies: [(Box<dyn Policy>, BlockUse); 3] = [
+            (Box::new(BasePages), BlockUse::Pages),
+            (Box::new(Thp::new("thp")), BlockUse::Large),
+            (Box::new(Huge1G), BlockUse::Large),
         ];
-        for (policy, whole, fragmented) in policies {
+        for (policy, whole) in policies {
             let name = policy.name();
             assert_eq!(policy.use_block(&HoleSet::EMPTY), whole, "{name}");
-            assert_eq!(policy.use_block(&first(128)), fragmented, "{name}");
-            let nothing_in_place = policy.use_block(&HoleSet::FULL);
-            assert_eq!(nothing_in_place, BlockUse::Pages, "{name}");
-        }
-    }
-
-    #[test]
-    fn thresholds_of_section_iii_c() {
-        let policy = perforated("max-hole-share=25%,max-filter-bits=4,holes=lazy");
-        let lazy = BlockUse::Perforated(HoleAllocation::Lazy);
-        // Less than 25 % of 512 frames: at most 127; those of one run lie in two regions.
-        assert_eq!(policy.use_block(&first(127)), lazy);
-        assert_eq!(policy.use_block(&first(128)), BlockUse::Pages);
-        // One hole in each of four 256KB regions is allowed, in five not.
-        assert_eq!(policy.use_block(&(0..4).map(|region| region * 64).collect()), lazy);
-        let five = (0..5).map(|region| region * 64).collect();
-        assert_eq!(policy.use_block(&five), BlockUse::Pages);
-    }
-
-    #[test]
-    fn policies_are_described_by_what_is_not_the_default() {
-        assert_eq!(perforated("default").describe(), "perforated");
-        let selective = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
-        assert_eq!(selective.describe(), "perforated:max-hole-share=25%,max-filter-bits=4");
-    }
-
-    #[test]
-    fn all_options_are_listed_with_their_defaults() {
-        let line = |key: perforate_config::Key| {
-            assert!(!key.help.is_empty(), "{}", key.name);
-            format!("{}={} [{}]", key.name, key.form, key.default)
-        };
-        let perforation = keys::<PerforationOptions>().into_iter().map(line);
-        assert_eq!(
-            perforation.collect::<Vec<_>>(),
-            [
-                "max-hole-share=S% [100%]",
-                "max-filter-bits=0-8 [8]",
-                "holes=eager|lazy [eager]",
-                "create=whole|reserve [whole]",
-                "demote-above=S% [100%]",
-                "promote=cheapest|collapse|punch|never [cheapest]",
-                "hole-cost=N [2]",
-            ]
-        );
-    }
-
-    #[test]
-    fn wrong_options_are_explained() {
-        let perforated = |text: &str| read(text).and_then(Perforated::new).map(|_| ());
-        for (outcome, problem) in [
-            (perforated("holes"), "holes: expected eager or lazy, not \"holes\""),
-            (perforated("holes=soon"), "holes: expected eager or lazy, not \"soon\""),
-            (perforated("max-filter-bits=9"), "max-filter-bits: is at most 8, not 9"),
-            (perforated("create=later"), "create: expected whole or reserve, not \"later\""),
-            (
-                perforated("max-hole-share=25%,demote-above=20%"),
-                "demote-above=20% is less than max-hole-share=25%",
-            ),
-            (perforated("promote=always"), "promote: expected cheapest, collapse, punch or never"),
-            (
-                perforated("hole-cost=-1"),
-                "hole-cost: is a number of frame copies from 0 on, not -1",
-            ),
-            (perforated("holes=lazy,holes=eager"), "holes is given twice"),
-        ] {
-            let error = outcome.expect_err(problem).to_string();
-            assert!(error.starts_with(problem), "{error}");
+            assert_eq!(policy.use_block(&(0..128).collect()), BlockUse::Pages, "{name}");
+            assert_eq!(policy.use_block(&HoleSet::FULL), BlockUse::Pages, "{name}");
         }
     }
 }

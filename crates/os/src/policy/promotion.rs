@@ -99,7 +99,7 @@ pub enum PromotionRule {
 
 impl PromotionRule {
     /// The ways it chooses from; of equally cheap ones the first is taken.
-    pub(super) fn promotions(self) -> &'static [Promotion] {
+    pub fn promotions(self) -> &'static [Promotion] {
         use Promotion::{Collapse, PunchAround, PunchInPlace};
         match self {
             Self::Collapse => &[Collapse],

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
-use super::{AddressSpace, Attributes, Effects, FrameVisitor, Usage};
+use super::{AddressSpace, Attributes, Effects, FrameVisitor, Holed, Usage};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
@@ -88,6 +88,16 @@ pub trait Extent: Any + Send {
     /// Whether all of its pages are in place.
     fn is_whole(&self) -> bool {
         true
+    }
+
+    /// What it is as a 2MB page with holes, if it may have some.
+    fn holed(&self) -> Option<Holed> {
+        None
+    }
+
+    /// Whether no page of it is mapped.
+    fn maps_nothing(&self) -> bool {
+        false
     }
 
     /// Whether merging, reclaim and the like leave it as it is.

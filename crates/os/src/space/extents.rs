@@ -5,7 +5,7 @@ use std::ops::Range;
 use perforate_types::{Frame, Permissions};
 
 use super::extent::{Detacher, Extent, Mechanism, Present};
-use super::{AddressSpace, Attributes, Effects, first_of, region_of, regions_of};
+use super::{AddressSpace, Attributes, Effects, Mapping, Region, first_of, region_of, regions_of};
 use crate::OsError;
 
 /// Whether `pages` has all of `part`.
@@ -66,8 +66,31 @@ impl AddressSpace {
         self.extent_at(page)?.1.mechanism().detacher(self)
     }
 
+    /// The extent of a region, if it is of this type.
+    pub fn region_extent<T: Extent>(&self, number: u64) -> Option<&T> {
+        self.regions.get(&number)?.mapping.extent()?.as_any().downcast_ref()
+    }
+
+    /// Maps a region by this extent of 2MB instead of what it has, which the caller has dealt with.
+    pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
+        let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
+        self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
+    }
+
+    /// Takes the extent of a region away, which is to be closed or filled again at once.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn take_region_extent(&mut self, number: u64) -> Box<dyn Extent> {
+        let region = self.regions.get_mut(&number).expect("a mapped region");
+        match std::mem::replace(&mut region.mapping, Mapping::Changing) {
+            Mapping::Extent(extent) => extent,
+            _ => unreachable!("region {number:#x} has pages"),
+        }
+    }
+
     /// The extent of a region as the type that its mechanism knows.
-    pub(super) fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
+    pub fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
         match &mut self.regions.get_mut(&number)?.mapping {
             super::Mapping::Extent(extent) => extent.as_any_mut().downcast_mut(),
             _ => None,
@@ -188,7 +211,7 @@ impl AddressSpace {
     }
 
     /// Permissions of both after a fork of a page that this address space allows `permissions` for.
-    pub(crate) fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
+    pub fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
         let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         Permissions { write: permissions.write && shared, ..permissions }
     }

@@ -70,7 +70,7 @@ impl AddressSpace {
 }
 
 /// Frames of 4KB entries, those that follow each other in one block together.
-pub(super) fn visit_entries(entries: &[PageTableEntry], visitor: &mut dyn FrameVisitor) {
+pub fn visit_entries(entries: &[PageTableEntry], visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;
     for frame in entries.iter().filter(|entry| entry.is_present()).map(|entry| entry.frame()) {

@@ -269,11 +269,11 @@ impl AddressSpace {
         keep: &HoleSet,
         effects: &mut Effects<'_>,
     ) -> Result<Large, OsError> {
-        let node = self.allocate_leaf_node(effects)?;
+        let node = self.allocate_node(effects)?;
         self.tell_subpages_unmapped(number, &complement(keep), effects);
         let large = self.take_large(number, effects);
         effects.ledger.done.large_pages_split += 1;
-        self.add_leaf_node(number, node, PAGES, effects);
+        self.add_node(number, node, PAGES, effects);
         let mut entries = no_entries();
         for index in keep.iter() {
             let frame = large.block.add(index as u64);

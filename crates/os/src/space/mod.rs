@@ -5,21 +5,19 @@
 
 mod area;
 mod check;
-mod demotion;
 mod extent;
 mod extents;
 mod frames;
+mod holes;
 mod huge;
 mod large;
 mod number_map;
 mod numbers;
 mod overlay;
 mod pages;
-mod perforated;
 mod promote;
 mod reclaimed;
 mod region;
-mod reservation;
 mod tables;
 mod truth;
 mod vacate;
@@ -40,21 +38,23 @@ pub use area::{Area, Attributes};
 pub(crate) use area::{Areas, LargePageAdvice, SharedObject, effective};
 pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
 pub use extents::{allowed, covers};
-pub use frames::{FrameVisitor, visit_run};
+pub use frames::{FrameVisitor, visit_entries, visit_run};
+pub use holes::{Holed, HoledPages};
 pub(crate) use huge::{Huge, HugePages};
 pub use large::Large;
 use number_map::NumberMap;
 pub use numbers::{
-    ALL_PAGES, REGION_PAGES, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+    ALL_PAGES, REGION_PAGES, first_of, first_page, index_of, page_at, pages_of, region_of,
+    regions_of, subpages_of,
 };
 pub(crate) use numbers::{
-    GIGABYTE_PAGES, GIGABYTE_REGIONS, first_of_gigabyte, first_page, gigabyte_of, index_of,
-    is_canonical, pages_of_gigabyte,
+    GIGABYTE_PAGES, GIGABYTE_REGIONS, first_of_gigabyte, gigabyte_of, is_canonical,
+    pages_of_gigabyte,
 };
 pub use overlay::{Departure, Overlay, OverlayMechanism};
-pub(crate) use perforated::{Perforated, PerforatedPages};
 use reclaimed::Reclaimed;
-pub(crate) use region::{Entries, Mapping, Pages, Region};
+pub use region::{Entries, no_entries};
+pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
 /// The state that an operation acts on besides its address space.
@@ -74,7 +74,7 @@ impl Effects<'_> {
     }
 
     /// Writes page tables.
-    pub(crate) fn table(&mut self, operation: TableOperation) {
+    pub fn table(&mut self, operation: TableOperation) {
         self.ledger.table(&operation);
         self.updates.push(Update::Table(operation));
     }
@@ -101,6 +101,12 @@ impl Effects<'_> {
     /// The account of the work, for what a mechanism does besides writing tables.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
+    }
+
+    /// A translation of a single sub-page of a larger page was added.
+    pub fn subpage_mapped(&mut self) {
+        self.ledger.done.pages_mapped += 1;
+        self.ledger.subpages_mapped += 1;
     }
 
     /// New memory was mapped where there was none.
@@ -187,7 +193,7 @@ pub struct AddressSpace {
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
     /// The mechanism for 2MB pages of which a page is detached; without one they are split.
-    holes: Option<&'static dyn Mechanism>,
+    holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
     /// The mechanism that translates pages beside the page tables.
@@ -199,7 +205,7 @@ impl AddressSpace {
     pub(crate) fn new(
         id: SpaceId,
         format: TableFormat,
-        holes: Option<&'static dyn Mechanism>,
+        holes: Option<&'static dyn HoledPages>,
     ) -> Self {
         Self {
             id,
@@ -225,6 +231,17 @@ impl AddressSpace {
     /// The ranges that may be touched, in order, cut to `pages`.
     pub fn areas_within(&self, pages: Range<u64>) -> Vec<Area> {
         self.areas.within(pages)
+    }
+
+    /// Numbers of pages mapped, by kind, for a mechanism that keeps its own.
+    pub fn usage_mut(&mut self) -> &mut Usage {
+        &mut self.usage
+    }
+
+    /// Notes that a sub-page was punched out of the 2MB page of a region: it may have too many holes
+    /// now.
+    pub fn note_punched(&mut self, number: u64) {
+        self.punched.push(number);
     }
 
     /// Numbers of pages mapped, by kind.
@@ -342,14 +359,26 @@ impl AddressSpace {
     }
 
     /// A frame for a level-1 node, taken before anything else changes.
-    fn allocate_leaf_node(&mut self, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
+    ///
+    /// # Errors
+    /// If memory is out.
+    pub fn allocate_node(&mut self, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
         let frame = effects.memory.allocate_nodes(0)?;
         self.usage.leaf_nodes += 1;
         Ok(frame)
     }
 
+    /// Gives back what [`Self::allocate_node`] gave.
+    pub fn give_back_node(&mut self, node: Frame, effects: &mut Effects<'_>) {
+        effects.memory.free(node, 0);
+        self.usage.leaf_nodes -= 1;
+    }
+
     /// A level-1 node where nothing is mapped, and the nodes above it.
-    fn open_leaf_node(
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    pub fn open_node(
         &mut self,
         number: u64,
         branch: u8,
@@ -357,10 +386,10 @@ impl AddressSpace {
     ) -> Result<Frame, OsError> {
         let page = first_of(number);
         self.tables.extend(page, 2, effects)?;
-        let node = self.allocate_leaf_node(effects);
+        let node = self.allocate_node(effects);
         match node {
             Ok(frame) => {
-                self.add_leaf_node(number, frame, branch, effects);
+                self.add_node(number, frame, branch, effects);
                 self.tables.attach_region(page);
             }
             Err(_) => self.tables.prune(page, effects),
@@ -368,12 +397,14 @@ impl AddressSpace {
         node
     }
 
-    fn add_leaf_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
+    /// Says that a level-1 node is there. `branch`: 0 for that of 4KB pages, others by format.
+    pub fn add_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
         let page = first_page(number);
         effects.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
-    fn remove_leaf_node(
+    /// Removes a level-1 node that holds nothing any more.
+    pub fn remove_node(
         &mut self,
         number: u64,
         frame: Frame,
@@ -390,16 +421,15 @@ impl AddressSpace {
     /// entries, or a 2MB page of unallocated holes.
     pub(crate) fn close_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
         self.close_pages_if_empty(number, effects);
-        let empty = self.perforated(number).is_some_and(|perforated| {
-            perforated.holes == HoleSet::FULL && perforated.allocated == 0
-        });
-        if empty {
-            self.unmap_perforated(number, effects).release(effects.memory);
+        let extent = self.regions.get(&number).and_then(|region| region.mapping.extent());
+        if extent.is_some_and(Extent::maps_nothing) {
+            let first = first_of(number);
+            self.mechanism(first).unmap(self, first, effects).release(effects.memory);
         }
     }
 
     /// Drops the record of a region that maps nothing any more, and nodes above it.
-    fn close_region(&mut self, number: u64, effects: &mut Effects<'_>) {
+    pub fn close_region(&mut self, number: u64, effects: &mut Effects<'_>) {
         let region = self.regions.remove(&number).expect("mapped region");
         if let Some(fragment) = region.fragment {
             effects.memory.park(fragment);
@@ -409,11 +439,13 @@ impl AddressSpace {
         self.tables.prune(page, effects);
     }
 
-    fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
+    /// Every cached 4KB translation of a page dies.
+    pub fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
         effects.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
     }
 
-    fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
+    /// Every cached entry of this size around a page dies.
+    pub fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
         effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
@@ -421,6 +453,7 @@ impl AddressSpace {
 /// Branch of the level-1 nodes of 4KB pages.
 const PAGES: u8 = 0;
 
-fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
+/// The entry of a 4KB page.
+pub fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
     PageTableEntry::leaf(frame, PageSize::Size4K, permissions)
 }

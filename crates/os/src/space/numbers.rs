@@ -27,12 +27,12 @@ pub const fn region_of(page: u64) -> u64 {
 }
 
 /// Which sub-page of its 2MB region `page` is.
-pub(crate) const fn index_of(page: u64) -> usize {
+pub const fn index_of(page: u64) -> usize {
     (page % REGION_PAGES) as usize
 }
 
 /// First page of a 2MB region.
-pub(crate) const fn first_page(number: u64) -> VirtualPage {
+pub const fn first_page(number: u64) -> VirtualPage {
     VirtualPage::new(number * REGION_PAGES)
 }
 

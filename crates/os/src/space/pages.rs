@@ -20,7 +20,7 @@ impl AddressSpace {
             self.mechanism(first).break_up(self, first, effects)?;
             return self.open_pages(page, effects);
         }
-        let node = self.open_leaf_node(number, PAGES, effects)?;
+        let node = self.open_node(number, PAGES, effects)?;
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
@@ -36,10 +36,27 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         self.usage.leaf_nodes += 1;
-        self.add_leaf_node(number, node, PAGES, effects);
+        self.add_node(number, node, PAGES, effects);
         self.tables.attach_region(first_of(number));
         let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         self.regions.insert(number, Region { mapping, fragment: None });
+        for (page, frame, permissions) in pages {
+            self.write_page(page, frame, permissions, effects).expect("the node is there");
+        }
+        self.close_pages_if_empty(number, effects);
+    }
+
+    /// As [`Self::open_region`], of a region whose extent was taken away.
+    pub fn refill_region(
+        &mut self,
+        number: u64,
+        node: Frame,
+        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
+        effects: &mut Effects<'_>,
+    ) {
+        self.add_node(number, node, PAGES, effects);
+        let region = self.regions.get_mut(&number).expect("its record was left");
+        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
         for (page, frame, permissions) in pages {
             self.write_page(page, frame, permissions, effects).expect("the node is there");
         }
@@ -53,7 +70,7 @@ impl AddressSpace {
         };
         if pages.used == 0 {
             let node = pages.node;
-            self.remove_leaf_node(number, node, PAGES, effects);
+            self.remove_node(number, node, PAGES, effects);
             self.close_region(number, effects);
         }
     }

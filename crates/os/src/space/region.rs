@@ -7,9 +7,10 @@ use super::first_page;
 use crate::memory::Fragment;
 
 /// The 4KB entries of a level-1 node; 8 bytes per page.
-pub(crate) type Entries = Box<[PageTableEntry; 512]>;
+pub type Entries = Box<[PageTableEntry; 512]>;
 
-pub(crate) fn no_entries() -> Entries {
+/// A level-1 node without entries.
+pub fn no_entries() -> Entries {
     Box::new([PageTableEntry::ABSENT; 512])
 }
 

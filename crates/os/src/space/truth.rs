@@ -36,7 +36,7 @@ impl AddressSpace {
     }
 
     /// These sub-pages of a region, which were not mapped, are mapped to their places in `block`.
-    pub(super) fn tell_subpages_mapped(
+    pub fn tell_subpages_mapped(
         &self,
         (number, subpages): (u64, &HoleSet),
         block: Frame,
@@ -50,7 +50,7 @@ impl AddressSpace {
     }
 
     /// These sub-pages of a region are not mapped any more.
-    pub(super) fn tell_subpages_unmapped(
+    pub fn tell_subpages_unmapped(
         &self,
         number: u64,
         subpages: &HoleSet,
@@ -62,7 +62,7 @@ impl AddressSpace {
     }
 
     /// These sub-pages of a region have other permissions.
-    pub(super) fn tell_subpages_protected(
+    pub fn tell_subpages_protected(
         &self,
         (number, subpages): (u64, &HoleSet),
         permissions: Permissions,

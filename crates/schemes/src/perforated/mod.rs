@@ -1,16 +1,23 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 //!
-//! `dimension` has page tables with perforated pages, `holes` the walks to their holes and bitmaps.
+//! - `kernel`: what becomes of a page as sub-pages are punched out of it and patched.
+//! - `policy`, `options`: which blocks become such pages, and when their holes get frames.
+//! - `dimension`: page tables with perforated pages. `holes`: the walks to their holes and bitmaps.
 
 mod dimension;
 mod holes;
+mod kernel;
+mod options;
+mod policy;
 
 use perforate_config::ConfigError;
 use perforate_mmu::{BitmapLoading, Dimension};
-use perforate_os::{BlockCreation, HoleAllocation, Perforated, PerforationOptions, Policy};
+use perforate_os::{HoleAllocation, Policy};
 
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{PerforatedPage, PerforatedRadix};
+pub use options::{BlockCreation, PerforationOptions};
+pub use policy::Perforated;
 
 /// The schemes, those that the proposal is compared with first.
 pub(crate) const SCHEMES: &[&Scheme] =

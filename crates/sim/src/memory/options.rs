@@ -3,9 +3,10 @@
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
     Ageing, ContentDistribution, Defrag, Fragmentation, IoGapPreset, KhugepagedConfig, KsmConfig,
-    Perforated, PerforationOptions, ZoneLayout,
+    ZoneLayout,
 };
 use perforate_schemes::gap_tolerant::{GapTolerant, SuperpageOptions};
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use perforate_schemes::segment::{SegmentOptions, SegmentPolicy};
 use perforate_types::PageSize;
 use schemars::JsonSchema;

@@ -1,10 +1,11 @@
 //! What a snapshot of a host says, as one JSON object: for `--json`, the table and the page.
 
+use perforate_schemes::perforated::Perforated;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perforate_os::{
-    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Perforated, Policy, Survey, Thp,
+    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
 };
 use serde::Serialize;
 

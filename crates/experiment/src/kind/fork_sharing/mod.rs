@@ -14,7 +14,7 @@ mod study;
 mod tests;
 
 use perforate_config::{Changes, Key, keys};
-use perforate_os::{Perforated, PerforationOptions};
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use perforate_sim::{Machine, Scheme, SimError};
 use perforate_trace::ForkOptions;
 use schemars::JsonSchema;

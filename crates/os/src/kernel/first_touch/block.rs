@@ -7,7 +7,7 @@ use crate::kernel::claim::ClaimedBlock;
 use crate::kernel::{Core, FirstTouch, single_page};
 use crate::memory::complement;
 use crate::space::{Large, page_at, pages_of};
-use crate::{BlockUse, HoleAllocation, OsError, Perforated, Policy};
+use crate::{BlockUse, HoleAllocation, OsError, Policy};
 
 /// Blocks as they can be claimed from memory.
 pub(super) struct Blocks {
@@ -23,7 +23,7 @@ impl Blocks {
 
 /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched (P §VI).
 pub(super) fn reserves(policy: &dyn Policy) -> bool {
-    policy.rule::<Perforated>().is_some_and(Perforated::reserves)
+    policy.hole_rule().is_some_and(|rule| rule.reserves())
 }
 
 impl Backer for Blocks {
@@ -47,7 +47,7 @@ impl Backer for Blocks {
             core.memory.free_frames_of(block, &complement(&holes));
             return Err(error);
         }
-        let eager = BlockUse::Perforated(HoleAllocation::Eager);
+        let eager = BlockUse::WithHoles(HoleAllocation::Eager);
         let fills = !holes.is_empty() && core.policy.use_block(&holes) == eager;
         if fills && !self.reserves {
             fill_holes(core, id, number, &holes, permissions, updates)?;
@@ -70,15 +70,20 @@ pub(super) fn map(
 ) -> Result<(), OsError> {
     let in_place = complement(holes);
     let (space, mut effects) = core.parts(id, updates)?;
-    let brought_in = if reserves {
-        space.reserve(number, large, in_place, &mut effects)?;
-        FirstTouch::Perforated { in_place: 0 }
-    } else if holes.is_empty() {
-        space.map_large(number, large.block, large.permissions, &mut effects)?;
-        FirstTouch::Large
-    } else {
-        space.perforate(number, large, *holes, &mut effects)?;
-        FirstTouch::Perforated { in_place: in_place.count() as u64 }
+    let brought_in = match space.holed_pages() {
+        Some(pages) if reserves => {
+            pages.reserve(space, number, large, in_place, &mut effects)?;
+            FirstTouch::WithHoles { in_place: 0 }
+        }
+        Some(pages) if !holes.is_empty() => {
+            pages.map_around(space, number, large, *holes, &mut effects)?;
+            FirstTouch::WithHoles { in_place: in_place.count() as u64 }
+        }
+        _ => {
+            assert!(holes.is_empty(), "a policy without 2MB pages with holes takes whole blocks");
+            space.map_large(number, large.block, large.permissions, &mut effects)?;
+            FirstTouch::Large
+        }
     };
     effects.ledger.bring_in(brought_in);
     Ok(())

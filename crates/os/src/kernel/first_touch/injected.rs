@@ -1,5 +1,5 @@
 //! Regions that injected fragmentation covers: each gets a block with the holes that were drawn for
-//! it, as a perforated page or, where the policy makes none, only to have others' frames lie there.
+//! it, as a page with holes or, where the policy makes none, only to have others' frames lie there.
 
 use perforate_types::{Permissions, SpaceId, Update};
 
@@ -21,7 +21,7 @@ impl InjectedFragments {
         Self { reserves: reserves(policy) }
     }
 
-    fn map_perforated(
+    fn map_around(
         &self,
         core: &mut Core,
         id: SpaceId,
@@ -64,10 +64,10 @@ impl Backer for InjectedFragments {
         }
         let Some(holes) = core.injected_holes(number) else { return Ok(Backed::No) };
         match core.policy.use_block(&holes) {
-            BlockUse::Perforated(when) if core.config.tables.shadow_directories => {
+            BlockUse::WithHoles(when) if core.config.tables.shadow_directories => {
                 match core.memory.allocate_fragment(number, &holes) {
                     Some(fragment) => {
-                        self.map_perforated(core, id, fragment, permissions, when, updates)?;
+                        self.map_around(core, id, fragment, permissions, when, updates)?;
                         single_page::fill_hole(core, id, page, permissions, updates)?;
                     }
                     None => single_page::map(core, id, page, permissions, updates)?,

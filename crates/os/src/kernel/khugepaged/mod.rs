@@ -20,9 +20,9 @@ use perforate_types::{Counters, SpaceId, Update};
 
 use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
+use crate::Promotion;
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-use crate::{Perforated, Promotion};
 pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
@@ -99,7 +99,7 @@ impl Khugepaged {
             };
             self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
-            if is_perforated(context.core, id, number) {
+            if has_holes(context.core, id, number) {
                 self.counts.patched += self.patch_cheap_holes(context.core, id, number, updates);
             } else if let Err(refusal) = self.consider(context, id, number, updates) {
                 self.counts.refused[refusal as usize] += 1;
@@ -124,7 +124,7 @@ impl Khugepaged {
         number: u64,
         updates: &mut Vec<Update>,
     ) -> u64 {
-        let rule = core.policy.rule::<Perforated>();
+        let rule = core.policy.hole_rule();
         let patches = |frames_copied| rule.is_none_or(|rule| rule.patches(frames_copied));
         if !patches(1) {
             return 0;
@@ -142,7 +142,7 @@ impl Khugepaged {
         let mut cursor = self.cursor;
         while let Some((id, number)) = core.next_region(cursor) {
             let space = core.space(id).ok()?;
-            if space.perforated(number).is_some() || region::may_promote(core, space, number) {
+            if space.holed(number).is_some() || region::may_promote(core, space, number) {
                 return Some((id, number));
             }
             cursor = (id, number + 1);
@@ -214,6 +214,6 @@ impl Khugepaged {
     }
 }
 
-fn is_perforated(core: &Core, id: SpaceId, number: u64) -> bool {
-    core.space(id).is_ok_and(|space| space.perforated(number).is_some())
+fn has_holes(core: &Core, id: SpaceId, number: u64) -> bool {
+    core.space(id).is_ok_and(|space| space.holed(number).is_some())
 }

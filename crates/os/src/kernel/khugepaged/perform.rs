@@ -65,7 +65,7 @@ fn replace(
     space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).ok()?;
     let node = match holes.is_empty() {
         true => None,
-        false => Some(space.take_hole_node(&mut effects).ok()?),
+        false => Some(space.allocate_node(&mut effects).ok()?),
     };
     // Compaction may have given the pages other frames, and what made room for it may have
     // reclaimed some.
@@ -75,11 +75,12 @@ fn replace(
     match node {
         None if is_same => Some(space.replace_by_large(number, large, &mut effects)),
         Some(node) if is_same => {
-            Some(space.replace_by_perforated(number, large, *holes, node, &mut effects))
+            let pages = space.holed_pages()?;
+            Some(pages.replace_pages(space, number, large, *holes, node, &mut effects))
         }
         None => None,
         Some(node) => {
-            space.give_back_hole_node(node, &mut effects);
+            space.give_back_node(node, &mut effects);
             None
         }
     }
@@ -100,7 +101,8 @@ fn settle(
         let entry = entries[index];
         if holes.contains(index) {
             let page = page_at(number, index);
-            space.map_hole(page, entry.frame(), entry.permissions(), &mut effects);
+            let pages = space.holed_pages().expect("it was just made with holes");
+            pages.fill(space, page, entry.frame(), entry.permissions(), &mut effects);
         } else if entry.frame() == block.add(index as u64) {
             effects.memory.forget_owner(entry.frame());
         } else {

@@ -155,9 +155,9 @@ impl Khugepaged {
 /// absent pages get the frames that are free there.
 fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     let block = home_of(census)?;
-    // A block that somebody else maps as a perforated page is theirs to patch.
+    // A block that somebody else maps with holes is theirs to patch.
     if block.number() >> BLOCK_ORDER >= core.memory.blocks()
-        || !core.memory.perforated_users(block).is_empty()
+        || !core.memory.holed_pages_of(block).is_empty()
     {
         return None;
     }

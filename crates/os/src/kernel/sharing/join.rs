@@ -191,12 +191,14 @@ impl AddressSpace {
             self.map_large(number, block, permissions, effects)?;
             effects.ledger.join(FirstTouch::Large);
         } else {
-            self.perforate(number, Large { block, permissions }, holes, effects)?;
-            effects.ledger.join(FirstTouch::Perforated { in_place: 0 });
+            let pages = self.holed_pages().expect("every address space makes the same pages");
+            pages.map_around(self, number, Large { block, permissions }, holes, effects)?;
+            effects.ledger.join(FirstTouch::WithHoles { in_place: 0 });
         }
         effects.memory.share_block(block, &complement(&holes));
         for &(index, frame) in moved {
-            self.map_hole(page_at(number, index), frame, permissions, effects);
+            let pages = self.holed_pages().expect("it was just mapped with holes");
+            pages.fill(self, page_at(number, index), frame, permissions, effects);
             effects.memory.share(frame);
         }
         Ok(())

@@ -130,11 +130,11 @@ impl AddressSpace {
 
     /// Whether hole `page` is as shared or private as what its 2MB page has in place: fork and
     /// writes treat all of that alike.
-    pub(crate) fn is_shared_as_in_place(&self, page: u64) -> bool {
+    pub fn is_shared_as_in_place(&self, page: u64) -> bool {
         let is_shared =
             |page| self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         let number = region_of(page);
-        let holes = self.perforated(number).map_or(HoleSet::FULL, |perforated| perforated.holes);
+        let holes = self.holed(number).map_or(HoleSet::FULL, |holed| holed.holes);
         let in_place = complement(&holes);
         let first = in_place.iter().next().map(|index| page_at(number, index));
         first.is_none_or(|first| is_shared(first) == is_shared(page))

@@ -1,8 +1,9 @@
 //! Policies by name, with options where a test wants some: `perforated:holes=lazy`.
 
 use perforate_config::{ConfigError, read};
-use perforate_os::{BasePages, Huge1G, Perforated, Policy, Thp};
+use perforate_os::{BasePages, Huge1G, Policy, Thp};
 use perforate_schemes::gap_tolerant::GapTolerant;
+use perforate_schemes::perforated::Perforated;
 use perforate_schemes::segment::SegmentPolicy;
 use serde::de::DeserializeOwned;
 

@@ -1,10 +1,9 @@
 //! Options of the policy "perforated".
 
 use perforate_config::{ConfigError, Count, Share};
+use perforate_os::{HoleAllocation, PromotionRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::{HoleAllocation, PromotionRule};
 
 /// Which blocks become perforated pages, and what becomes of these (P §III.C, §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

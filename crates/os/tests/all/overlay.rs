@@ -7,16 +7,17 @@ use std::ops::Range;
 
 use perforate_config::Count;
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HoleSet, Permissions, ProcessId, ProgramEvent, ThreadId,
+    AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, ThreadId,
     Update, VirtualAddress, VirtualPage,
 };
 
-use super::{HoleContent, Kernel, KernelConfig, KsmConfig, TableFormat};
-use crate::memory::Recount;
-use crate::space::{
-    ALL_PAGES, AddressSpace, Departure, Effects, Overlay, OverlayMechanism, page_at,
+use perforate_os::mechanism::{
+    ALL_PAGES, AddressSpace, Departure, Effects, Overlay, OverlayMechanism, Present, Recount,
 };
-use crate::{BasePages, OsError, Perforated, PerforationOptions, Policy, Thp};
+use perforate_os::{
+    BasePages, HoleContent, Kernel, KernelConfig, KsmConfig, OsError, Policy, TableFormat, Thp,
+};
+use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
 const MB: u64 = 1 << 20;
 /// Start of the area in which the tests map memory, aligned to 64 regions.
@@ -124,22 +125,23 @@ impl Machine {
     /// Gives the running process an overlay that says what its page tables say now.
     fn copy(&mut self) {
         let id = self.kernel.current();
-        let (space, _) = self.kernel.core.parts(id, &mut self.updates).expect("it lives");
-        let mut copy = Copy::default();
-        for number in space.mapped_regions(&ALL_PAGES) {
-            for page in (0..HoleSet::SUBPAGES).map(|index| page_at(number, index)) {
+        let copied = self.kernel.change_space(id, &mut self.updates, |space, _| {
+            let mut copy = Copy::default();
+            for page in space.areas_within(ALL_PAGES).into_iter().flat_map(|area| area.pages()) {
                 let present = space.find(page);
                 let mapped = present.and_then(|now| Some((now.frame()?, now.permissions())));
                 copy.pages.extend(mapped.map(|mapped| (page, mapped)));
             }
-        }
-        space.set_overlay(Box::new(copy));
+            space.set_overlay(Box::new(copy));
+            Ok(())
+        });
+        copied.expect("it lives");
     }
 
     /// Pages that have not left the copy, all of which are mapped as it says.
     fn check(&self) -> usize {
         self.kernel.check_invariants().expect("the copy says what page tables say");
-        let space = self.kernel.core.space(self.kernel.current()).expect("it lives");
+        let space = self.kernel.space(self.kernel.current()).expect("it lives");
         let overlay = space.overlay().expect("it was given one").as_any();
         overlay.downcast_ref::<Copy>().expect("a copy").pages.len()
     }
@@ -220,8 +222,8 @@ fn merging() {
 fn failing_frames() {
     for policy in ["base-pages", "thp", "perforated"] {
         let mut machine = two_regions(policy);
-        let space = machine.kernel.core.space(machine.kernel.current()).expect("it lives");
-        let frame = space.frame_of(BASE >> 12).expect("it is mapped");
+        let space = machine.kernel.space(machine.kernel.current()).expect("it lives");
+        let frame = space.find(BASE >> 12).and_then(Present::frame).expect("it is mapped");
         machine.kernel.hard_fault(frame, &mut machine.updates);
         assert!((512..1024).contains(&machine.check()), "{policy}");
     }
@@ -254,8 +256,10 @@ fn promotion() {
             machine.kernel.khugepaged_pass(&mut machine.updates);
         }
         machine.check();
-        let usage = machine.kernel.core.usage();
-        assert_eq!(usage.large_pages + usage.perforated_pages, 1, "{policy}");
+        let mut counters = Counters::default();
+        machine.kernel.counters(&mut counters);
+        let made = ["large_pages", "perforated_pages"].map(|name| counters.get(name).unwrap());
+        assert_eq!(made.iter().sum::<f64>(), 1.0, "{policy}");
     }
 }
 

@@ -1,0 +1,413 @@
+//! Operations on perforated pages.
+
+use perforate_os::OsError;
+use perforate_os::mechanism::{
+    AddressSpace, Attributes, Effects, Extent, Large, Present, REGION_PAGES, allowed, complement,
+    first_page, index_of, leaf, page_at, region_of,
+};
+use perforate_types::{
+    Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions, Shootdown,
+    TableOperation, VirtualPage,
+};
+
+use super::page::PerforatedPage;
+use super::reservation::{keep_reserved, unreserve};
+
+/// Sub-pages that one bitmap entry of a TLB covers (P §IV.C: 32 bits).
+const BITMAP_ENTRY_SUBPAGES: usize = 32;
+
+/// Maps `block` except for `holes`, where nothing is mapped.
+pub(super) fn perforate(
+    space: &mut AddressSpace,
+    number: u64,
+    large: Large,
+    holes: HoleSet,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let node = space.open_node(number, HOLE_BRANCH, effects)?;
+    space.set_region_extent(number, Box::new(PerforatedPage::new(large, holes, node)));
+    tell_perforated(space, number, large, holes, effects);
+    Ok(())
+}
+
+/// Says that a region is mapped by a block with holes, all of them unallocated, and counts it.
+pub(super) fn tell_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    large: Large,
+    holes: HoleSet,
+    effects: &mut Effects<'_>,
+) {
+    let Large { block, permissions } = large;
+    let (id, page) = (space.id(), first_page(number));
+    space.usage_mut().perforated_pages += 1;
+    space.usage_mut().holes_unallocated += holes.count() as u64;
+    effects.memory.add_holed(block, id, page);
+    space.tell_subpages_mapped((number, &complement(&holes)), block, permissions, effects);
+    effects.work().pages_mapped += 1;
+    let space = id;
+    effects.format(PerforatedOperation::Perforate { space, page, block, permissions, holes });
+}
+
+/// Unmaps a perforated page with its holes and returns what it was; all references are now
+/// the caller's, those of reserved frames as well.
+pub(super) fn unmap_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    effects: &mut Effects<'_>,
+) -> PerforatedPage {
+    let mapped = perforated_mut(space, number).mapped();
+    space.tell_subpages_unmapped(number, &mapped, effects);
+    let perforated = take_perforated(space, number, effects);
+    space.close_region(number, effects);
+    perforated
+}
+
+/// Clears the entry of a perforated page but leaves the record of its region. What becomes of
+/// its sub-pages the caller says.
+pub(super) fn take_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    effects: &mut Effects<'_>,
+) -> PerforatedPage {
+    let page = first_page(number);
+    let extent = space.take_region_extent(number);
+    let perforated = extent.into_any().downcast::<PerforatedPage>().expect("a perforated page");
+    let block = perforated.block;
+    let (id, size) = (space.id(), PageSize::Size2M);
+    effects.table(TableOperation::Unmap { space: id, page, size });
+    effects.shootdown(Shootdown::Space { space: id });
+    effects.memory.remove_holed(block, id, page);
+    shootdown_sharers(block, &perforated.holes, effects);
+    let allocated = u64::from(perforated.allocated);
+    let usage = space.usage_mut();
+    usage.perforated_pages -= 1;
+    usage.holes_allocated -= allocated;
+    usage.holes_unallocated -= perforated.holes.count() as u64 - allocated;
+    usage.reserved -= perforated.reserved.count() as u64;
+    space.remove_node(number, perforated.node, HOLE_BRANCH, effects);
+    *perforated
+}
+
+/// Gives all sub-pages that are not holes other permissions.
+pub(super) fn protect_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    permissions: Permissions,
+    effects: &mut Effects<'_>,
+) {
+    let perforated = perforated_mut(space, number);
+    if perforated.permissions == permissions {
+        return;
+    }
+    perforated.permissions = permissions;
+    let in_place = complement(&perforated.holes);
+    let page = first_page(number);
+    let (id, size) = (space.id(), PageSize::Size2M);
+    space.tell_subpages_protected((number, &in_place), permissions, effects);
+    effects.table(TableOperation::Protect { space: id, page, size, permissions });
+    effects.shootdown(Shootdown::Space { space: id });
+}
+
+/// Maps the unallocated hole `page`. It adds a translation, so nothing is shot down. A frame
+/// reserved for it is free then.
+pub(super) fn map_hole(
+    space: &mut AddressSpace,
+    page: u64,
+    frame: Frame,
+    permissions: Permissions,
+    effects: &mut Effects<'_>,
+) {
+    let index = index_of(page);
+    if perforated_mut(space, region_of(page)).reserved.contains(index) {
+        let frame = unreserve(space, page);
+        effects.memory.free(frame, 0);
+    }
+    let perforated = perforated_mut(space, region_of(page));
+    assert!(perforated.holes.contains(index) && !perforated.entries[index].is_present());
+    perforated.entries[index] = leaf(frame, permissions);
+    perforated.allocated += 1;
+    space.usage_mut().holes_allocated += 1;
+    space.usage_mut().holes_unallocated -= 1;
+    space.tell_mapped((page, 1), frame, permissions, effects);
+    let (space, page) = (space.id(), VirtualPage::new(page));
+    effects.memory.set_owner(frame, space, page);
+    effects.subpage_mapped();
+    effects.format(PerforatedOperation::MapHole { space, page, frame, permissions });
+}
+
+/// Makes the hole `page` unallocated and returns its frame, whose reference is now the
+/// caller's.
+pub(super) fn unmap_hole(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame {
+    let frame = take_hole(space, page, effects);
+    space.shootdown_page(page, effects);
+    frame
+}
+
+/// Maps the allocated hole `page` to another frame or with other permissions; the reference
+/// to the frame it had is now the caller's.
+pub(super) fn remap_hole(
+    space: &mut AddressSpace,
+    page: u64,
+    frame: Frame,
+    permissions: Permissions,
+    effects: &mut Effects<'_>,
+) -> Frame {
+    let old = take_hole(space, page, effects);
+    map_hole(space, page, frame, permissions, effects);
+    space.shootdown_page(page, effects);
+    old
+}
+
+fn take_hole(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame {
+    let index = index_of(page);
+    let perforated = perforated_mut(space, region_of(page));
+    let entry = std::mem::take(&mut perforated.entries[index]);
+    assert!(entry.is_present(), "hole is not allocated");
+    perforated.allocated -= 1;
+    space.usage_mut().holes_allocated -= 1;
+    space.usage_mut().holes_unallocated += 1;
+    space.tell_unmapped(page, 1, effects);
+    effects.work().pages_unmapped += 1;
+    let (space, page) = (space.id(), VirtualPage::new(page));
+    effects.format(PerforatedOperation::UnmapHole { space, page });
+    entry.frame()
+}
+
+/// Makes sub-page `page` of an ordinary or perforated 2MB page an unallocated hole. The
+/// reference to its in-place frame, which is returned, is now the caller's.
+pub(super) fn punch(
+    space: &mut AddressSpace,
+    page: u64,
+    effects: &mut Effects<'_>,
+) -> Result<Frame, OsError> {
+    let number = region_of(page);
+    let index = index_of(page);
+    make_perforated(space, number, effects)?;
+    let perforated = perforated_mut(space, number);
+    let filter = perforated.holes.filter();
+    assert!(perforated.holes.insert(index), "punched twice");
+    let filter_changed = perforated.holes.filter() != filter;
+    let frame = perforated.in_place(index);
+    let block = perforated.block;
+    space.usage_mut().holes_unallocated += 1;
+    space.note_punched(number);
+    space.tell_unmapped(page, 1, effects);
+    effects.work().subpages_punched += 1;
+    let id = space.id();
+    effects.format(PerforatedOperation::Punch { space: id, page: VirtualPage::new(page) });
+    shootdown_subpage(space, page, block, filter_changed, effects);
+    Ok(frame)
+}
+
+/// Makes the hole `page` be translated by the 2MB mapping again. The caller holds the
+/// reference to the in-place frame; if the hole was allocated, the reference to its frame,
+/// which is returned, is now the caller's. The last patch leaves an ordinary 2MB page.
+pub(super) fn patch(
+    space: &mut AddressSpace,
+    page: u64,
+    effects: &mut Effects<'_>,
+) -> Option<Frame> {
+    let number = region_of(page);
+    let index = index_of(page);
+    let perforated = perforated_mut(space, number);
+    let filter = perforated.holes.filter();
+    assert!(perforated.holes.remove(index), "not a hole");
+    let filter_changed = perforated.holes.filter() != filter;
+    let entry = std::mem::take(&mut perforated.entries[index]);
+    perforated.allocated -= u32::from(entry.is_present());
+    let (block, permissions) = (perforated.block, perforated.permissions);
+    if entry.is_present() {
+        space.usage_mut().holes_allocated -= 1;
+        space.tell_unmapped(page, 1, effects);
+    } else {
+        space.usage_mut().holes_unallocated -= 1;
+    }
+    if entry.frame() == block.add(index as u64) {
+        effects.memory.forget_owner(entry.frame());
+    }
+    space.tell_mapped((page, 1), block.add(index as u64), permissions, effects);
+    effects.work().subpages_patched += 1;
+    let id = space.id();
+    effects.format(PerforatedOperation::Patch { space: id, page: VirtualPage::new(page) });
+    shootdown_subpage(space, page, block, filter_changed, effects);
+    make_ordinary_if_whole(space, number, effects);
+    entry.is_present().then(|| entry.frame())
+}
+
+fn make_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let Some(&mut large) = space.region_extent_mut::<Large>(number) else { return Ok(()) };
+    let node = space.allocate_node(effects)?;
+    space.add_node(number, node, HOLE_BRANCH, effects);
+    let perforated = PerforatedPage::new(large, HoleSet::EMPTY, node);
+    space.set_region_extent(number, Box::new(perforated));
+    space.usage_mut().large_pages -= 1;
+    space.usage_mut().perforated_pages += 1;
+    effects.memory.add_holed(large.block, space.id(), first_page(number));
+    Ok(())
+}
+
+fn make_ordinary_if_whole(space: &mut AddressSpace, number: u64, effects: &mut Effects<'_>) {
+    let perforated = perforated_mut(space, number);
+    if !perforated.holes.is_empty() {
+        return;
+    }
+    let (block, node) = (perforated.block, perforated.node);
+    let permissions = perforated.permissions;
+    space.set_region_extent(number, Box::new(Large { block, permissions }));
+    space.usage_mut().perforated_pages -= 1;
+    space.usage_mut().large_pages += 1;
+    effects.memory.remove_holed(block, space.id(), first_page(number));
+    space.remove_node(number, node, HOLE_BRANCH, effects);
+}
+
+/// After a punch or patch (P-5). The paper names the 4KB translation and the bitmap entry.
+/// It leaves open that a TLB entry of the 2MB page also caches the filter: when that changes,
+/// an old entry would take a new hole for translated, so the entry has to go as well.
+fn shootdown_subpage(
+    space: &AddressSpace,
+    page: u64,
+    block: Frame,
+    filter_changed: bool,
+    effects: &mut Effects<'_>,
+) {
+    let id = space.id();
+    space.shootdown_page(page, effects);
+    effects.shootdown(Shootdown::Bitmap { space: id, page: VirtualPage::new(page) });
+    if filter_changed {
+        space.shootdown_large(page, PageSize::Size2M, effects);
+    }
+    // The bitmap is the union over all who map the block (P-2), so theirs changed as well.
+    let index = page % REGION_PAGES;
+    for place in 0..effects.memory.holed_pages_of(block).len() {
+        let (user, first) = effects.memory.holed_pages_of(block)[place];
+        if user != id || first != first_page(region_of(page)) {
+            effects.shootdown(Shootdown::Bitmap { space: user, page: first.add(index) });
+        }
+    }
+}
+
+/// The perforated page that a region is.
+pub(super) fn expected(space: &AddressSpace, number: u64) -> &PerforatedPage {
+    perforated(space, number).expect("a perforated page")
+}
+
+/// The perforated page that a region is.
+pub(super) fn perforated_mut(space: &mut AddressSpace, number: u64) -> &mut PerforatedPage {
+    space.region_extent_mut(number).expect("a perforated page")
+}
+
+/// The perforated page of a region.
+pub(super) fn perforated(space: &AddressSpace, number: u64) -> Option<&PerforatedPage> {
+    space.region_extent(number)
+}
+
+/// Sub-pages whose permissions differ from those of the 2MB mapping become holes that are
+/// mapped in place; such holes whose permissions are those of the mapping again are patched.
+pub(super) fn protect_perforated_part(
+    space: &mut AddressSpace,
+    number: u64,
+    subpages: &HoleSet,
+    attributes: &Attributes,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    for index in subpages.iter() {
+        let page = page_at(number, index);
+        let Some(present) = space.find(page) else { continue };
+        let Some(frame) = present.frame() else { continue };
+        let permissions = allowed(attributes, effects.memory.is_shared(frame));
+        let (block, mapping_permissions) = two_megabytes(space, number);
+        let is_hole = matches!(present, Present::Detached(..));
+        let belongs = permissions == mapping_permissions;
+        let is_at_home = is_hole && frame == block.add(index as u64);
+        if is_at_home && belongs && space.is_shared_as_in_place(page) {
+            patch(space, page, effects);
+        } else if present.permissions() == permissions || (!is_hole && belongs) {
+            continue;
+        } else if is_hole {
+            remap_hole(space, page, frame, permissions, effects);
+        } else {
+            let frame = punch(space, page, effects)?;
+            map_hole(space, page, frame, permissions, effects);
+        }
+    }
+    Ok(())
+}
+
+/// Block and permissions of the 2MB mapping of a region.
+fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
+    match space.region_extent::<Large>(number) {
+        Some(large) => (large.block, large.permissions),
+        None => {
+            let perforated = expected(space, number);
+            (perforated.block, perforated.permissions)
+        }
+    }
+}
+
+/// fork: the child has the same holes.
+pub(super) fn copy_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    child: &mut AddressSpace,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let perforated = expected(space, number);
+    let (block, holes) = (perforated.block, perforated.holes);
+    let in_place = complement(&holes);
+    // All sub-pages in place are of one area; without any, the permissions do not matter.
+    let page = page_at(number, in_place.iter().next().unwrap_or(0));
+    let permissions = space.shared_permissions(page, perforated.permissions);
+    let allocated: Vec<_> = perforated.allocated_holes().collect();
+    perforate(child, number, Large { block, permissions }, holes, effects)?;
+    effects.memory.share_block(block, &in_place);
+    protect_perforated(space, number, permissions, effects);
+    for (index, entry) in allocated {
+        let page = page_at(number, index);
+        let permissions = space.shared_permissions(page, entry.permissions());
+        map_hole(child, page, entry.frame(), permissions, effects);
+        effects.memory.share(entry.frame());
+        if permissions != entry.permissions() {
+            remap_hole(space, page, entry.frame(), permissions, effects);
+        }
+    }
+    Ok(())
+}
+
+/// mremap: the holes move along.
+pub(super) fn move_perforated(
+    space: &mut AddressSpace,
+    number: u64,
+    target: u64,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let old = unmap_perforated(space, number, effects);
+    let large = Large { block: old.block, permissions: old.permissions };
+    if let Err(error) = perforate(space, target, large, old.holes, effects) {
+        old.release(effects.memory);
+        return Err(error);
+    }
+    keep_reserved(space, target, old.reserved);
+    for (index, entry) in old.allocated_holes() {
+        let page = page_at(target, index);
+        map_hole(space, page, entry.frame(), entry.permissions(), effects);
+    }
+    Ok(())
+}
+
+/// These holes left the union of a block that others still map as a perforated page.
+fn shootdown_sharers(block: Frame, holes: &HoleSet, effects: &mut Effects<'_>) {
+    for place in 0..effects.memory.holed_pages_of(block).len() {
+        let (space, first) = effects.memory.holed_pages_of(block)[place];
+        for start in (0..HoleSet::SUBPAGES).step_by(BITMAP_ENTRY_SUBPAGES) {
+            if (start..start + BITMAP_ENTRY_SUBPAGES).any(|index| holes.contains(index)) {
+                let page = first.add(start as u64);
+                effects.shootdown(Shootdown::Bitmap { space, page });
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Demotion: a perforated page becomes 4KB pages where they are, nothing is copied.
+
+use perforate_os::OsError;
+use perforate_os::mechanism::{AddressSpace, Effects, complement, leaf, page_at};
+use perforate_types::HoleSet;
+
+use super::acts::take_perforated;
+
+/// Maps what a perforated page maps by 4KB pages. Frames that were reserved are free then.
+pub(super) fn demote(
+    space: &mut AddressSpace,
+    number: u64,
+    effects: &mut Effects<'_>,
+) -> Result<(), OsError> {
+    let node = space.allocate_node(effects)?;
+    let perforated = take_perforated(space, number, effects);
+    let mut entries = perforated.entries.clone();
+    for index in complement(&perforated.holes).iter() {
+        entries[index] = leaf(perforated.in_place(index), perforated.permissions);
+    }
+    effects.memory.free_frames_of(perforated.block, &perforated.reserved);
+    let present = (0..HoleSet::SUBPAGES).filter(|&index| entries[index].is_present());
+    let pages = present.map(|index| {
+        let entry = entries[index];
+        (page_at(number, index), entry.frame(), entry.permissions())
+    });
+    space.refill_region(number, node, pages, effects);
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! The operating-system half: 2MB pages with holes in an address space.
+
+mod acts;
+mod demotion;
+mod mechanism;
+mod page;
+mod reservation;
+
+pub(super) use mechanism::PerforatedPages;
