@@ -12,7 +12,7 @@ use perforate_types::{
 
 use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
-use crate::{Dimension, PageFault, PerforatedVariant, Reach, WalkFault, WalkRequest, Walker};
+use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
 
 /// Which capability is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +59,22 @@ pub enum CapabilityMut<'a> {
     Part(&'a mut dyn Any),
 }
 
+/// How the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BitmapLoading {
+    /// All 16 bitmap entries are loaded with the page; the filter is ignored.
+    Naive,
+    /// Bitmap entries are loaded when needed; the filter is ignored.
+    OnDemand,
+    /// On demand, and only for 256KB regions whose filter bit is set: the paper's proposal.
+    #[default]
+    Filtered,
+}
+
 /// Pages of 2MB with 4KB holes (P §IV).
 pub trait Holes {
-    /// How the second-level TLB holds the bitmaps of these pages.
-    fn variant(&self) -> PerforatedVariant;
+    /// How the second-level TLB loads the bitmaps of these pages.
+    fn bitmap_loading(&self) -> BitmapLoading;
 
     /// Walks to the 4KB translation of a hole.
     ///

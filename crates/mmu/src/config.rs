@@ -74,46 +74,25 @@ pub struct WalkCacheConfig {
     pub level2_entries: usize,
 }
 
-/// Hardware for virtualization, the `[virtualization]` section of a machine file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Hardware of the second dimension.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtualizationConfig {
     /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
     /// second-level TLB, and 0 entries mean that they are cached nowhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_tlb: Option<TlbGeometry>,
     /// Page-walk caches of the host's tables; where none are named, as many as of the first
     /// dimension.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,
-    /// Bits of a direct segment's escape filter.
-    pub escape_filter_bits: usize,
-    /// Hash functions of the escape filter, each with bits of its own.
-    pub escape_filter_functions: usize,
-}
-
-impl Default for VirtualizationConfig {
-    /// Entries share the second-level TLB; a filter as in D §IX.C.
-    fn default() -> Self {
-        Self {
-            nested_tlb: None,
-            host_walk_cache: None,
-            escape_filter_bits: 256,
-            escape_filter_functions: 4,
-        }
-    }
 }
 
 /// Everything the memory-management unit is built from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmuConfig {
     /// TLBs.
     pub tlb: TlbConfig,
     /// Page-walk caches.
     pub walk_cache: WalkCacheConfig,
     /// Virtualization.
-    #[serde(default)]
     pub virtualization: VirtualizationConfig,
 }
 
@@ -128,17 +107,6 @@ pub enum ConfigError {
     Coalescing {
         /// Pages asked for.
         pages: u64,
-    },
-    /// Bits that do not share out.
-    #[error(
-        "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
-         each function needs a power of two bits of its own"
-    )]
-    EscapeFilter {
-        /// Bits asked for.
-        bits: usize,
-        /// Hash functions asked for.
-        functions: usize,
     },
     /// The number of sets is not a power of two, or there are no entries.
     #[error(
@@ -188,6 +156,9 @@ impl TlbGeometry {
 }
 
 impl WalkCacheConfig {
+    /// No caches.
+    pub const NONE: Self = Self { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
+
     /// Largest walk cache of a level; they are fully associative.
     const MAXIMUM: usize = 4096;
 
@@ -216,10 +187,6 @@ impl WalkCacheConfig {
 
 impl VirtualizationConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        let (bits, functions) = (self.escape_filter_bits, self.escape_filter_functions);
-        if !crate::EscapeFilter::is_possible(bits, functions) {
-            return Err(ConfigError::EscapeFilter { bits, functions });
-        }
         if let Some(caches) = &self.host_walk_cache {
             caches.validate("virtualization.host_walk_cache")?;
         }
@@ -229,6 +196,27 @@ impl VirtualizationConfig {
 }
 
 impl MmuConfig {
+    /// A unit with these two levels of TLBs, both with tags, and as little else as can be: the first
+    /// level, for data and for code, holds 4KB entries only, the second one also those of 2MB; there
+    /// are no walk caches. What tests and examples start from.
+    pub fn plain(l1: TlbGeometry, l2: TlbGeometry) -> Self {
+        let tlb = TlbConfig {
+            tagged: true,
+            l1_data_4k: l1,
+            l1_data_2m: None,
+            l1_data_1g: None,
+            l1_instruction_4k: l1,
+            l1_instruction_2m: None,
+            l2,
+            l2_2m: yes(),
+            l2_1g: None,
+            beside_entries: range_tlb_entries(),
+            l2_coalescing: None,
+        };
+        let virtualization = VirtualizationConfig::default();
+        Self { tlb, walk_cache: WalkCacheConfig::NONE, virtualization }
+    }
+
     /// Checks that every structure can exist.
     ///
     /// # Errors

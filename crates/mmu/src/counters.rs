@@ -3,7 +3,6 @@
 use perforate_types::{Counters, Purpose, Steps};
 
 use crate::pipeline::Case;
-use crate::segment;
 
 /// Counts since the last reset. Translations that ended in a page fault are not counted: the
 /// access is counted once, when it succeeds.
@@ -54,18 +53,6 @@ pub struct MmuCounters {
     pub walk_cache_gap_tolerant_hits: u64,
     /// Reads of page directories that fell on padding, so that a second one followed.
     pub padding_references: u64,
-}
-
-/// Figures that only dimensions of one mechanism record, by mechanism.
-const OF_MECHANISMS: [&[&str]; 1] = [&segment::COUNTERS];
-
-/// Sets figures of mechanisms that the dimension has not to 0: every result has the same figures.
-pub(crate) fn complete(out: &mut Counters) {
-    for name in OF_MECHANISMS.into_iter().flatten().copied() {
-        if out.get(name).is_none() {
-            out.count(name, 0);
-        }
-    }
 }
 
 impl MmuCounters {

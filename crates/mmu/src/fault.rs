@@ -19,8 +19,9 @@ pub enum WalkFault {
     NotMapped,
     /// An address on the way is not translated by the dimension beneath.
     Host(HostFault),
-    /// The shadow tables have no entry, which may or may not mean that the guest has none.
-    Shadow,
+    /// The tables are filled from others when they are needed and have no entry, which may or may not
+    /// mean that the others have none.
+    Incomplete,
 }
 
 impl From<HostFault> for WalkFault {
@@ -38,9 +39,9 @@ pub enum PageFault {
     Protection,
     /// The host does not back the guest's page, or does not allow the access to it.
     Host(HostFault),
-    /// The shadow tables do not map the page, or do not allow the access: the hypervisor is to find
-    /// out whether guest and host do.
-    Shadow,
+    /// The tables are filled from others when they are needed, and do not map the page or do not
+    /// allow the access: whoever fills them is to find out whether the others do.
+    Incomplete,
 }
 
 impl From<WalkFault> for PageFault {
@@ -48,7 +49,7 @@ impl From<WalkFault> for PageFault {
         match fault {
             WalkFault::NotMapped => Self::NotMapped,
             WalkFault::Host(fault) => Self::Host(fault),
-            WalkFault::Shadow => Self::Shadow,
+            WalkFault::Incomplete => Self::Incomplete,
         }
     }
 }

@@ -88,9 +88,11 @@ impl Composition {
         if let Some(why) = guest.not_shadowed.filter(|_| host.shadow_paging) {
             return Some(why);
         }
-        let differ =
-            guest.shadow_directories && host.shadow_directories && guest.variant != host.variant;
-        if differ {
+        let load_differently = guest
+            .bitmap_loading
+            .zip(host.bitmap_loading)
+            .is_some_and(|(guest, host)| guest != host);
+        if load_differently {
             return Some(
                 "guest and host share one TLB, which treats perforated pages in one way: choose \
                  the same variant (naive, on-demand, or the filtered others) for both",

@@ -1,6 +1,6 @@
-//! Names that are no schemes.
+//! Names that are no schemes, and hardware that cannot be.
 
-/// No scheme, or no pair of schemes.
+/// No scheme, no pair of schemes, or no hardware for one.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemeError {
     /// There is no scheme of that name.
@@ -18,5 +18,16 @@ pub enum SchemeError {
         name: String,
         /// Why, and what would be right.
         why: &'static str,
+    },
+    /// Bits of an escape filter that do not share out.
+    #[error(
+        "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
+         each function needs a power of two bits of its own"
+    )]
+    EscapeFilter {
+        /// Bits asked for.
+        bits: usize,
+        /// Hash functions asked for.
+        functions: usize,
     },
 }

@@ -13,10 +13,10 @@ pub mod pages;
 pub mod perforated;
 mod range;
 pub mod segment;
-mod shadow;
+pub mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
-use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
+use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
 use perforate_os::{Kernel, Policy};
 use perforate_types::{Counters, GapTolerance};
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub use composition::Composition;
 pub use error::SchemeError;
 use gap_tolerant::SuperpageOptions;
 use perforated::PerforationOptions;
-use segment::SegmentOptions;
+use segment::{EscapeFilterConfig, SegmentOptions};
 
 /// The schemes of every mechanism, in the order in which reports show them.
 const GROUPS: &[&[&Scheme]] = &[
@@ -41,11 +41,12 @@ const GROUPS: &[&[&Scheme]] = &[
 ];
 
 /// Figures of one mechanism that every result has, by mechanism.
-const FIGURES: &[&[&str]] = &[&gap_tolerant::KERNEL_COUNTERS, &segment::KERNEL_COUNTERS];
+const FIGURES: &[&[&str]] =
+    &[&gap_tolerant::KERNEL_COUNTERS, &segment::KERNEL_COUNTERS, &segment::COUNTERS];
 
 /// Sets figures of mechanisms that a run has not to 0: every result has the same figures.
 pub fn complete(out: &mut Counters) {
-    for name in FIGURES.iter().copied().flatten().copied() {
+    for &name in FIGURES.iter().copied().flatten() {
         if out.get(name).is_none() {
             out.count(name, 0);
         }
@@ -71,14 +72,14 @@ pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
 /// What tables and units beside the second-level TLB are made from.
 pub struct Hardware<'a> {
+    /// The scheme.
+    pub scheme: &'a Scheme,
     /// The kernel whose tables they are.
     pub kernel: &'a Kernel,
-    /// How the second-level TLB treats perforated pages.
-    pub variant: PerforatedVariant,
     /// The machine's TLBs.
     pub tlb: &'a TlbConfig,
-    /// The machine's hardware for virtualization.
-    pub virtualization: &'a VirtualizationConfig,
+    /// The machine's escape filters of direct segments.
+    pub escape_filter: EscapeFilterConfig,
 }
 
 /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
@@ -120,12 +121,10 @@ pub struct Scheme {
     pub shadow_directories: bool,
     /// Mode of gap-tolerant entries in page directories, if there are any (G §3.7).
     pub gap_tolerance: Option<GapTolerance>,
-    /// How the second-level TLB treats perforated pages.
-    pub variant: PerforatedVariant,
+    /// How the second-level TLB loads the bitmaps of pages with holes, if there are such pages.
+    pub bitmap_loading: Option<BitmapLoading>,
     /// How the second-level TLB coalesces 4KB pages; none: as the machine file says.
     pub coalescing: Option<Coalescing>,
-    /// Whether its hardware has direct segments.
-    pub segments: bool,
     /// The operating system's policy.
     pub policy: MakePolicy,
     /// The page tables.

@@ -1,6 +1,7 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
 use perforate_config::Count;
+use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::GapTolerance;
 
@@ -285,7 +286,7 @@ impl Comparison {
         if self.memory.policies.perforation.is_some() && !self.schemes.iter().any(perforates) {
             notes.push("perforation has no effect: no scheme here has perforated pages".into());
         }
-        let segments = |scheme: &Composition| scheme.own.segments;
+        let segments = |scheme: &Composition| segment::is_used_by(scheme.own);
         if self.memory.policies.segment.is_some() && !self.schemes.iter().any(segments) {
             let whose = "no native or guest's scheme here has direct segments";
             notes.push(format!("segment has no effect: {whose}"));
@@ -322,7 +323,9 @@ impl Comparison {
         if hosts.is_empty() {
             notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
         }
-        if host.policies.segment.is_some() && !hosts.iter().any(|scheme| scheme.segments) {
+        if host.policies.segment.is_some()
+            && !hosts.iter().any(|scheme| segment::is_used_by(scheme))
+        {
             notes
                 .push("segment of the host has no effect: no host here has direct segments".into());
         }
@@ -349,7 +352,7 @@ impl Comparison {
             composition.host.map(|host| (host, &host_memory, "host_segment_pages", "host's "));
         let sides = std::iter::once(own).chain(host);
         let missing = sides.filter(|(scheme, _, counter, _)| {
-            scheme.segments && figures.counters.get(counter) == Some(0.0)
+            segment::is_used_by(scheme) && figures.counters.get(counter) == Some(0.0)
         });
         let note = |(scheme, memory, _, whose): (&Scheme, &MemoryState, _, _)| {
             format!(
@@ -439,7 +442,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "summary": scheme.summary,
         "source": scheme.source,
         "policy": scheme.describe_policy(&memory.policies),
-        "tlb_variant": format!("{:?}", scheme.variant),
+        "tlb_variant": format!("{:?}", scheme.bitmap_loading.unwrap_or_default()),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,
         "gap_tolerance": scheme.mode(memory).ok().flatten().map(GapTolerance::label),

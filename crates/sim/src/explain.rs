@@ -4,10 +4,10 @@ mod gap_tolerance;
 
 use std::collections::BTreeMap;
 
-use perforate_mmu::{
-    BesideL2, Case, Dimension, GapTolerantEntry, GapTolerantRadix, PerforatedRadix, Shadow,
-    Superpage,
-};
+use perforate_mmu::{BesideL2, Case, Dimension};
+use perforate_schemes::gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage};
+use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::shadow::Shadow;
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Action, Chunk, Counters, Frame, GuestFrame, Instruction, Operation, PageSize,

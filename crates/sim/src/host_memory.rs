@@ -6,6 +6,7 @@
 //! keep the contents of their data.
 
 use perforate_os::{Fragmentation, KernelConfig};
+use perforate_schemes::segment;
 use perforate_trace::WorkloadSpec;
 use perforate_types::ProgramEvent;
 
@@ -79,7 +80,7 @@ fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimErro
 /// beforehand. The node of a perforated page has room for all 512, whatever its holes.
 fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Fragmentation>) -> f64 {
     let maps_large = (scheme.policy)(&memory.policies).is_ok_and(|policy| policy.maps_large());
-    if !maps_large && !scheme.segments && scheme.gap_tolerance.is_none() {
+    if !maps_large && !segment::is_used_by(scheme) && scheme.gap_tolerance.is_none() {
         return 1.0;
     }
     fragmentation.map_or(0.0, |fragmentation| fragmentation.portion.value())

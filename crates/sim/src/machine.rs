@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use perforate_config::nearest;
-use perforate_mmu::{MmuConfig, TlbConfig, VirtualizationConfig, WalkCacheConfig};
+use perforate_mmu::{MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig};
+use perforate_schemes::segment::EscapeFilterConfig;
 use perforate_timing::{
     BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
 };
@@ -48,7 +49,7 @@ pub struct Machine {
     /// What the hardware has for virtualization; a file without the section has gPA→hPA entries in
     /// the second-level TLB, and the filter of D §IX.C.
     #[serde(default)]
-    pub virtualization: VirtualizationConfig,
+    pub virtualization: Virtualization,
     /// What accesses to the structures of translation take; a file without the section has the
     /// default, that of `perforated-table2`.
     #[serde(default)]
@@ -57,6 +58,45 @@ pub struct Machine {
     /// of `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
+}
+
+/// What a machine has for virtualization, the `[virtualization]` section of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Virtualization {
+    /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
+    /// second-level TLB, and 0 entries mean that they are cached nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested_tlb: Option<TlbGeometry>,
+    /// Page-walk caches of the host's tables; where none are named, as many as of the first
+    /// dimension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_walk_cache: Option<WalkCacheConfig>,
+    /// Bits of a direct segment's escape filter.
+    pub escape_filter_bits: usize,
+    /// Hash functions of the escape filter, each with bits of its own.
+    pub escape_filter_functions: usize,
+}
+
+impl Default for Virtualization {
+    fn default() -> Self {
+        let VirtualizationConfig { nested_tlb, host_walk_cache } = VirtualizationConfig::default();
+        let EscapeFilterConfig { bits, functions } = EscapeFilterConfig::default();
+        Self {
+            nested_tlb,
+            host_walk_cache,
+            escape_filter_bits: bits,
+            escape_filter_functions: functions,
+        }
+    }
+}
+
+impl Virtualization {
+    /// The escape filters.
+    pub(crate) fn escape_filter(&self) -> EscapeFilterConfig {
+        let (bits, functions) = (self.escape_filter_bits, self.escape_filter_functions);
+        EscapeFilterConfig { bits, functions }
+    }
 }
 
 /// Processors of one family, as CPUID numbers them.
@@ -144,6 +184,8 @@ impl Machine {
             return Err(wrong("name and summary must be plain text in one line".into()));
         }
         machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
+        let filter = machine.virtualization.escape_filter();
+        filter.validate().map_err(|error| wrong(error.to_string()))?;
         machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
         machine.energy.validate().map_err(wrong)?;
         machine.operating_system.validate().map_err(wrong)?;
@@ -152,11 +194,9 @@ impl Machine {
 
     /// The part that translates.
     pub fn mmu(&self) -> MmuConfig {
-        MmuConfig {
-            tlb: self.tlb,
-            walk_cache: self.walk_cache,
-            virtualization: self.virtualization,
-        }
+        let Virtualization { nested_tlb, host_walk_cache, .. } = self.virtualization;
+        let virtualization = VirtualizationConfig { nested_tlb, host_walk_cache };
+        MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache, virtualization }
     }
 
     /// Checks that the timing model's caches tell all addresses of the memory apart: their tags
@@ -238,7 +278,6 @@ fn with_nearest(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use perforate_mmu::TlbGeometry;
     use perforate_timing::WalkerAttachment;
 
     use super::*;

@@ -1,7 +1,9 @@
 //! Direct segments that come while the program runs (D §IV, Table III).
 
 use perforate_config::Count;
-use perforate_schemes::segment::{Application, Fragmented, ModePlan, ModePolicy, SegmentRule};
+use perforate_schemes::segment::{
+    self, Application, Fragmented, ModePlan, ModePolicy, SegmentRule,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +51,8 @@ impl ModeSwitching {
     /// Whether a composition can have the segments: both sides for a big-memory program, else the
     /// host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
-        let host = composition.host.is_some_and(|host| host.segments);
-        host && (!self.big_memory || composition.own.segments)
+        let host = composition.host.is_some_and(segment::is_used_by);
+        host && (!self.big_memory || segment::is_used_by(composition.own))
     }
 }
 

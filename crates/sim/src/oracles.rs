@@ -108,7 +108,7 @@ impl HostOracle {
                 }
             }
             // The hypervisor may forget a shadow entry at any time; it is asked next.
-            Err(PageFault::Shadow) => Ok(None),
+            Err(PageFault::Incomplete) => Ok(None),
             Err(_) if guest.is_none() => Ok(None),
             Err(PageFault::NotMapped) => is_spurious(false, access.disagreement(composed, None)),
             Err(PageFault::Protection) => Err(access.disagreement(composed, None)),

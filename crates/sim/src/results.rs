@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perforate_mmu::{L2Contents, PerforatedPage};
+use perforate_mmu::L2Contents;
+use perforate_schemes::perforated::PerforatedPage;
 use perforate_types::{Counters, HoleSet};
 use serde::Serialize;
 

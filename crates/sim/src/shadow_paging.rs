@@ -1,8 +1,9 @@
 //! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
 //! follows what guest and host change.
 
-use perforate_mmu::{HostFault, PageFault, Reach, Shadow, allow};
+use perforate_mmu::{HostFault, PageFault, Reach, allow};
 use perforate_os::ShadowLeaf;
+use perforate_schemes::shadow::Shadow;
 use perforate_types::{
     AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage,
 };

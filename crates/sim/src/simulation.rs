@@ -2,7 +2,9 @@
 
 mod model;
 
-use perforate_mmu::{L2Contents, PerforatedRadix};
+use perforate_mmu::L2Contents;
+use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::segment;
 use perforate_timing::Core;
 use perforate_types::{
     AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, ProgramEvent, VirtualAddress,
@@ -129,7 +131,7 @@ impl Simulation {
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
-            has_segments: composition.own.segments,
+            has_segments: segment::is_used_by(composition.own),
         })
     }
 

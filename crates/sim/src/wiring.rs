@@ -1,6 +1,7 @@
 //! How operating systems and hardware are connected in a [`System`](crate::System).
 
-use perforate_mmu::{Dimension, Mmu, Shadow};
+use perforate_mmu::{Dimension, Mmu};
+use perforate_schemes::shadow::Shadow;
 use perforate_types::Update;
 
 /// Owner of tables and sender of updates.

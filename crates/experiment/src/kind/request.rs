@@ -7,6 +7,7 @@
 use perforate_config::{Changes, ConfigError, Key, Size, keys};
 use perforate_os::{Ageing, AgeingPreset, Defrag, KernelConfig, Policy, ZoneLayout};
 use perforate_schemes::perforated::PerforationOptions;
+use perforate_schemes::segment;
 use perforate_sim::{
     Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Request, Scheme, SimError,
 };
@@ -142,7 +143,7 @@ impl Kind for LargePageRequest {
 
 fn scheme(subject: &str) -> Result<&'static Scheme, String> {
     let scheme = Scheme::find(subject).map_err(|error| error.to_string())?;
-    if scheme.ideal_memory || scheme.segments || scheme.gap_tolerance.is_some() {
+    if scheme.ideal_memory || segment::is_used_by(scheme) || scheme.gap_tolerance.is_some() {
         return Err(format!(
             "{subject:?} maps by other means than 4KB, 2MB and perforated pages; \
              take 4k, thp, perforated or one of their kin"

@@ -7,6 +7,10 @@
 //! bits included. As in G these looks cost nothing; up to 8 entries lie in the cache line that the
 //! walk has just read, 32 in four lines. Accessed bits are neither asked for nor set: Linux makes
 //! entries with the bit set, and nothing here clears it.
+//!
+//! This stands with the pipeline and not with the mechanisms: any machine's second-level TLB can
+//! coalesce, under any scheme (`tlb.l2_coalescing` of a machine file). The schemes `4k-colt-*` are 4KB
+//! pages that ask for it on every machine.
 
 mod entries;
 mod fill;

@@ -10,8 +10,8 @@ use super::register::RegisteredRun;
 use crate::capability::{BesideUse, Holes};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
-    Dimension, HostFault, Mark, MmuConfig, PerforatedVariant, Reach, VirtualizationConfig,
-    WalkCaches, WalkFault, WalkRequest, Walker, allow,
+    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, Reach, VirtualizationConfig, WalkCaches,
+    WalkFault, WalkRequest, Walker, allow,
 };
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
@@ -36,7 +36,7 @@ pub(super) struct Located {
 /// addresses.
 pub struct Host {
     dimension: Box<dyn Dimension>,
-    variant: PerforatedVariant,
+    loading: BitmapLoading,
     /// The use made of a unit of the host's, which is asked before cached entries.
     unit: BesideUse,
     caches: WalkCaches,
@@ -52,11 +52,11 @@ impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
-        let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
+        let VirtualizationConfig { nested_tlb, host_walk_cache } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
             caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
-            variant: variant_of(dimension.as_ref()),
+            loading: loading_of(dimension.as_ref()),
             unit: dimension.beside_use(),
             dimension,
             tlb: NestedTlb::new(nested_tlb),
@@ -143,7 +143,7 @@ impl Host {
 
     /// Whether the hardware asks the bitmap about this sub-page of a page with this filter.
     pub(super) fn asks(&self, filter: u8, index: usize) -> bool {
-        asks(self.variant, filter, index)
+        asks(self.loading, filter, index)
     }
 
     /// The reach around a guest-physical page that a unit of the host's translates, asked without
@@ -366,7 +366,8 @@ impl Host {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    pub(crate) fn mark(&mut self, page: GuestFrame, mark: Mark) {
+    /// Sets bits of the host's entries that translate a page, and of their copies in its walk caches.
+    pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
             self.caches.write_leaf(self.space, host_page(page));
@@ -377,15 +378,16 @@ impl Host {
 /// A reach with a filter is of such a dimension only.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
-/// How hardware treats the holes of this dimension; any way does where there are none.
-pub(crate) fn variant_of(dimension: &dyn Dimension) -> PerforatedVariant {
-    dimension.holes().map_or(PerforatedVariant::Filtered, Holes::variant)
+/// How hardware loads the bitmaps of this dimension; any way does where there are no holes.
+pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
+    dimension.holes().map(Holes::bitmap_loading).unwrap_or_default()
 }
 
-/// Whether hardware of this variant asks the bitmap about a sub-page of a page with this filter.
-pub(super) fn asks(variant: PerforatedVariant, filter: u8, index: usize) -> bool {
-    match variant {
-        PerforatedVariant::Filtered => filter >> (index / 64) & 1 != 0,
+/// Whether hardware that loads bitmaps in this way asks the bitmap about a sub-page of a page with
+/// this filter.
+pub(super) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
+    match loading {
+        BitmapLoading::Filtered => filter >> (index / 64) & 1 != 0,
         _ => filter != 0,
     }
 }

@@ -19,11 +19,11 @@ use crate::capability::{
     BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost, Wanted,
 };
 use crate::{
-    Dimension, HostFault, Mark, PageFault, PerforatedVariant, Reach, TableMemory, WalkFault,
+    BitmapLoading, Dimension, HostFault, Mark, PageFault, Reach, TableMemory, WalkFault,
     WalkRequest, Walker, allow,
 };
 pub use host::Host;
-pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, variant_of};
+pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, loading_of};
 use host::{Located, asks, guest_frame, host_page};
 pub use register::RegisteredRun;
 
@@ -41,7 +41,7 @@ struct Found {
 pub struct Nested {
     guest: Box<dyn Dimension>,
     host: Host,
-    variant: PerforatedVariant,
+    loading: BitmapLoading,
     guest_has_holes: bool,
     host_has_holes: bool,
     guest_unit: BesideUse,
@@ -56,7 +56,7 @@ impl Nested {
         let guest_has_holes = guest.holes().is_some();
         let with_holes = if guest_has_holes { guest.as_ref() } else { host.dimension() };
         Self {
-            variant: variant_of(with_holes),
+            loading: loading_of(with_holes),
             guest_has_holes,
             host_has_holes: host.dimension().holes().is_some(),
             guest_unit: guest.beside_use(),
@@ -68,7 +68,7 @@ impl Nested {
     }
 
     fn asks(&self, filter: u8, page: VirtualPage) -> bool {
-        asks(self.variant, filter, page.index_in(PageSize::Size2M))
+        asks(self.loading, filter, page.index_in(PageSize::Size2M))
     }
 
     /// The access to the data page: a store the guest forbids does not reach the host.
@@ -259,8 +259,8 @@ impl Dimension for Nested {
 }
 
 impl Holes for Nested {
-    fn variant(&self) -> PerforatedVariant {
-        self.variant
+    fn bitmap_loading(&self) -> BitmapLoading {
+        self.loading
     }
 
     /// A sub-page that the united bitmap calls a hole: of the guest, of the host, or of both.

@@ -5,7 +5,7 @@ use perforate_types::{Action, Frame, PageSize, Purpose, Steps, Unit};
 use super::{Case, Found, Mmu, PageFault, Request};
 use crate::nested::{HAS_HOLES, bitmap_bits};
 use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
-use crate::{PerforatedVariant, Walker};
+use crate::{BitmapLoading, Walker};
 
 impl Mmu {
     /// Cases 2–6: inside a perforated page.
@@ -19,7 +19,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
-        if self.variant == PerforatedVariant::Filtered && !filter_bit(entry, index) {
+        if self.loading == BitmapLoading::Filtered && !filter_bit(entry, index) {
             return self.generate(request, entry, slot, Case::Filtered, steps);
         }
         let (hole, read) = self.is_hole(request, entry, walked, steps)?;
@@ -47,7 +47,7 @@ impl Mmu {
             return Ok((bits >> bit & 1 != 0, false));
         }
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        let bitmap = if self.variant == PerforatedVariant::Naive {
+        let bitmap = if self.loading == BitmapLoading::Naive {
             self.load_bitmap(request, entry.frame(), walked, steps)?
         } else {
             let bitmap = self.read_bitmap(request, entry.frame(), walked, steps)?;

@@ -11,11 +11,11 @@ use perforate_types::{
 
 use crate::capability::{BesideCounters, BesideL2, BesideUse};
 use crate::coalescing::Coalescing;
-use crate::counters::{self, MmuCounters};
-use crate::nested::{Host, entry_of, variant_of};
+use crate::counters::MmuCounters;
+use crate::nested::{Host, entry_of, loading_of};
 use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
 use crate::{
-    ConfigError, Dimension, Mark, MmuConfig, PageFault, PerforatedVariant, Reach, WalkCaches,
+    BitmapLoading, ConfigError, Dimension, Mark, MmuConfig, PageFault, Reach, WalkCaches,
     WalkRequest, Walker, allow,
 };
 
@@ -61,7 +61,7 @@ pub struct Mmu {
     l2: L2Tlb,
     caches: WalkCaches,
     dimension: Box<dyn Dimension>,
-    variant: PerforatedVariant,
+    loading: BitmapLoading,
     coalescing: Option<Coalescing>,
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
@@ -109,7 +109,7 @@ impl Mmu {
             instruction: L1Tlb::new(config.l1(true)),
             l2: L2Tlb::new(&config.tlb),
             caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
-            variant: variant_of(dimension.as_ref()),
+            loading: loading_of(dimension.as_ref()),
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
@@ -297,7 +297,7 @@ impl Mmu {
         let entry = entry_of(reach);
         if reach.filter != 0 {
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
-            if self.variant == PerforatedVariant::Naive {
+            if self.loading == BitmapLoading::Naive {
                 self.load_bitmap(request, entry.frame(), true, steps)?;
             }
             return self.through_perforated(request, entry, slot, true, steps);
@@ -439,10 +439,10 @@ impl Mmu {
         self.dimension.as_mut()
     }
 
-    /// The first level for data.
-    #[cfg(test)]
-    pub(crate) fn data_tlb(&mut self) -> &mut L1Tlb {
-        &mut self.data
+    /// What the first level for data allows of a page of the running address space, as bits of
+    /// [`allow`]; `None` where it does not hold the page. For tests of what copies of entries know.
+    pub fn first_level_allows(&mut self, page: VirtualPage) -> Option<u8> {
+        self.data.look_up(self.space, page).map(|hit| hit.allows)
     }
 
     /// Figures of the unit and its tables.
@@ -466,6 +466,5 @@ impl Mmu {
         ] {
             out.count(name, value);
         }
-        counters::complete(out);
     }
 }

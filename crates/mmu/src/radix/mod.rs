@@ -1,4 +1,9 @@
 //! The x86-64 four-level page table: written by operations on tables, read by walks.
+//!
+//! Other formats of page tables keep a [`Radix`] and write and walk it themselves where theirs differ:
+//! nodes of another layout ([`Radix::with_directories`]), entries that lead elsewhere. A walk of theirs
+//! is made of [`Radix::start_walk`], [`Radix::read`], [`Radix::descend`] and [`Radix::mark_entry`], and
+//! of what the [`Walker`] does: `locate`, `read` and `fill`.
 
 mod walk;
 
@@ -11,16 +16,16 @@ use perforate_types::{
 
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
 use crate::coalescing::{Run, RunRequest};
-use crate::walk::Directory;
+pub use crate::walk::Directory;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
-pub(crate) use walk::{Descent, fill};
+pub use walk::{Descent, Start};
 
 /// Level of the root node.
 const ROOT: Level = 4;
 
 /// Finds the entry of the level-1 node that covers a page in a level-2 node; `None` where an entry of
 /// another kind takes its place.
-pub(crate) type FindEntry =
+pub type FindEntry =
     Box<dyn Fn(&TableMemory, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
 
 /// Ordinary page tables with 4KB, 2MB and 1GB leaves.
@@ -54,7 +59,7 @@ const fn leaf_size(level: Level) -> PageSize {
 }
 
 /// Address of the entry for `page` in the node of `level` at `node`.
-pub(crate) const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
+pub const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
     let index = page.number() >> (9 * (level as u32 - 1)) & 511;
     node.address().add(index * 8)
 }
@@ -67,7 +72,7 @@ impl Radix {
 
     /// Tables whose level-2 nodes are laid out in another way and hold other entries as well, to
     /// which it is blind: it writes, finds and walks what lies beneath level-1 nodes.
-    pub(crate) fn with_directories(find_entry: FindEntry) -> Self {
+    pub fn with_directories(find_entry: FindEntry) -> Self {
         Self { directories: Some(find_entry), ..Self::default() }
     }
 
@@ -79,7 +84,8 @@ impl Radix {
         }
     }
 
-    pub(crate) fn memory_mut(&mut self) -> &mut TableMemory {
+    /// The simulated memory the tables live in, for entries that ordinary operations do not write.
+    pub fn memory_mut(&mut self) -> &mut TableMemory {
         &mut self.memory
     }
 
@@ -87,8 +93,9 @@ impl Radix {
         *self.roots.get(usize::from(space.0))?
     }
 
-    /// Where the entry of `level` for `page` lies, found by descending through the tables.
-    pub(crate) fn entry_address(
+    /// Where the entry of `level` for `page` lies, found by descending through the tables; `None`
+    /// where there is no node of that level.
+    pub fn entry_address(
         &self,
         space: SpaceId,
         page: VirtualPage,
@@ -106,7 +113,10 @@ impl Radix {
     }
 
     /// Like [`Self::entry_address`], where the node must exist.
-    pub(crate) fn existing_entry(
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn existing_entry(
         &self,
         space: SpaceId,
         page: VirtualPage,
@@ -172,7 +182,10 @@ impl Radix {
     }
 
     /// Carries out an operation on the tables.
-    pub(crate) fn write(&mut self, operation: &TableOperation) {
+    ///
+    /// # Panics
+    /// If it does not fit them, which is a bug of the operating system model.
+    pub fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::AddNode { space, level, page, frame, branch } => {
                 assert_eq!(branch, 0, "ordinary page tables have one node for {page:?}");
@@ -224,7 +237,7 @@ impl Radix {
 
     /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
     #[inline]
-    pub(crate) fn mark_entry(
+    pub fn mark_entry(
         &mut self,
         address: PhysicalAddress,
         entry: PageTableEntry,

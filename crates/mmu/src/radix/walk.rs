@@ -1,27 +1,32 @@
-//! Walks down the tree.
+//! Walks down the tree, in the pieces of which walks of other formats are made too.
 
 use perforate_types::{
     AccessKind, Level, PageSize, PageTableEntry, PhysicalAddress, Purpose, VirtualPage,
 };
 
 use super::{ROOT, Radix, entry_in, leaf_size};
-use crate::walk::{Directory, WalkStart};
+use crate::walk::{Cached, Directory, WalkStart, purpose_of};
 use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
-/// Purpose of a read of an entry of `level`.
-const fn purpose(level: Level) -> Purpose {
-    match level {
-        4 => Purpose::Level4,
-        3 => Purpose::Level3,
-        2 => Purpose::Level2,
-        _ => Purpose::Level1,
-    }
+/// Where a walk starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    /// At the entry for the page in this node, which is of this level: the root, or the node of a
+    /// cached entry.
+    Node(Level, Node),
+    /// Nowhere: the walk cache of level-2 entries has a leaf for the page in this slot.
+    Leaf(u32),
 }
 
 impl Radix {
-    /// Finds where a walk starts: a walk-cache hit, or the root.
+    /// Finds where a walk starts, level and node: at a walk-cache hit, or at the root. For a walk
+    /// to a hole, `directory` is [`Directory::Holes`].
+    ///
+    /// # Errors
+    /// [`WalkFault::NotMapped`] in an address space without tables, and where the root cannot be
+    /// located.
     #[inline(always)]
-    pub(crate) fn start_walk(
+    pub fn start_walk(
         &self,
         request: &WalkRequest,
         directory: Directory,
@@ -31,9 +36,32 @@ impl Radix {
         self.start_at(request, found, walker)
     }
 
+    /// As [`Self::start_walk`], where the walk caches hold leaves as well
+    /// ([`Wanted::CachedLeaves`](crate::Wanted::CachedLeaves)).
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn start_walk_or_leaf(
+        &self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Start, WalkFault> {
+        let found = match walker.caches.look_up_either(request.space, request.page) {
+            Some(Cached::Leaf(slot)) => {
+                walker.looked_up(Some(slot));
+                return Ok(Start::Leaf(slot));
+            }
+            Some(Cached::Start(start)) => Some(start),
+            None => None,
+        };
+        let (level, node) = self.start_at(request, found, walker)?;
+        Ok(Start::Node(level, node))
+    }
+
     /// Where a walk starts, given what the walk caches have.
     #[inline(always)]
-    pub(crate) fn start_at(
+    fn start_at(
         &self,
         request: &WalkRequest,
         found: Option<WalkStart>,
@@ -51,8 +79,11 @@ impl Radix {
 
     /// Reads the entry of `level` for `page` in `node` as the walker does; also tells where the
     /// dimension itself has it.
+    ///
+    /// # Errors
+    /// [`WalkFault::NotMapped`] where the entry is not present.
     #[inline]
-    pub(crate) fn read(
+    pub fn read(
         &mut self,
         node: Node,
         (level, page): (Level, VirtualPage),
@@ -66,9 +97,14 @@ impl Radix {
     }
 
     /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
-    /// is known.
+    /// is known. Sets accessed bits on the way, and for a store the dirty bit of the leaf, unless
+    /// it has holes.
+    ///
+    /// # Errors
+    /// [`WalkFault::NotMapped`] where an entry on the way is not present, and where a node cannot
+    /// be located.
     #[inline(always)]
-    pub(crate) fn descend(
+    pub fn descend(
         &mut self,
         request: &WalkRequest,
         (mut level, mut node): (Level, Node),
@@ -77,7 +113,7 @@ impl Radix {
     ) -> Result<Descent, WalkFault> {
         while level >= until {
             let (address, entry) =
-                self.read(node, (level, request.page), purpose(level), walker)?;
+                self.read(node, (level, request.page), purpose_of(level), walker)?;
             if level == 1 || entry.is_large() {
                 let has_holes = level == 2 && entry.filter() != 0;
                 let dirtied =
@@ -86,7 +122,7 @@ impl Radix {
             }
             self.mark_entry(address, entry, false);
             node = walker.locate(entry.frame())?;
-            fill(request, level, Directory::Ordinary, node, walker);
+            walker.fill(request, level, Directory::Ordinary, node);
             level -= 1;
         }
         Ok(Descent::Node(node))
@@ -94,7 +130,8 @@ impl Radix {
 }
 
 /// Where a descent ended.
-pub(crate) enum Descent {
+#[derive(Clone, Copy, Debug)]
+pub enum Descent {
     /// At a leaf of this level.
     Leaf(Level, PageTableEntry),
     /// At this node, whose entries were not read.
@@ -106,7 +143,7 @@ impl Descent {
     ///
     /// # Panics
     /// If the descent ended at a node.
-    pub(crate) fn reach(&self) -> Reach {
+    pub fn reach(&self) -> Reach {
         let Self::Leaf(level, entry) = self else { panic!("the walk ended above the leaf") };
         let size = leaf_size(*level);
         Reach {
@@ -115,18 +152,5 @@ impl Descent {
             allows: allow::of_leaf(entry.permissions(), entry.is_dirty()),
             filter: if size == PageSize::Size2M { entry.filter() } else { 0 },
         }
-    }
-}
-
-/// Fills a walk cache with a non-leaf entry just read.
-pub(crate) fn fill(
-    request: &WalkRequest,
-    level: Level,
-    directory: Directory,
-    node: Node,
-    walker: &mut Walker<'_>,
-) {
-    if let Some(slot) = walker.caches.fill(request.space, request.page, level, directory, node) {
-        walker.filled(purpose(level), slot);
     }
 }

@@ -6,16 +6,18 @@ use perforate_types::{PageSize, SpaceId, VirtualPage};
 use crate::tlb::SetAssociative;
 use crate::{Node, TlbGeometry, WalkCacheConfig};
 
-/// Kinds of cached level-2 entries: by the table that they point to, or leaves.
+/// Kinds of cached entries: by the node that they point to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Directory {
-    /// The level-1 node of ordinary 4KB pages.
+pub enum Directory {
+    /// The next node of ordinary pages.
     Ordinary,
-    /// The level-1 node of a perforated page's holes, from the shadow entry (P §IV.B).
-    Shadow,
-    /// None: it is a leaf. Only its place is here; the dimension keeps what it says.
-    Leaf,
+    /// Of a level-2 entry: the level-1 node of the holes in a 2MB page (P §IV.B).
+    Holes,
 }
+
+/// The kind beside those of [`Directory`]: a level-2 entry that is a leaf. Only its place is here;
+/// the dimension keeps what it says.
+const LEAF: u64 = 2;
 
 /// A level, fully associative. `None` where the machine has no such cache.
 type Cache = Option<SetAssociative<Node>>;
@@ -52,8 +54,8 @@ pub(crate) struct WalkStart {
 
 /// Key of the entry of that kind that is the `number`-th of its address space.
 #[inline]
-const fn key(space: SpaceId, number: u64, kind: Directory) -> u64 {
-    number << 18 | (space.0 as u64) << 2 | kind as u64
+const fn key(space: SpaceId, number: u64, kind: u64) -> u64 {
+    number << 18 | (space.0 as u64) << 2 | kind
 }
 
 /// Number of the entry of `level` that covers `page`.
@@ -88,7 +90,7 @@ impl WalkCaches {
     }
 
     /// The deepest cached start of a walk for `page`. For a hole's walk, `directory` is
-    /// [`Directory::Shadow`] at level 2.
+    /// [`Directory::Holes`] at level 2.
     pub(crate) fn look_up(
         &mut self,
         space: SpaceId,
@@ -115,7 +117,7 @@ impl WalkCaches {
     ) -> Option<WalkStart> {
         let index = usize::from(level) - 2;
         let cache = self.caches[index].as_mut()?;
-        let key = key(space, number(page, level), kind);
+        let key = key(space, number(page, level), kind as u64);
         let slot = cache.look_up_near(self.latest[index], 0, key)?;
         self.latest[index] = slot;
         let node = cache.value(slot);
@@ -133,21 +135,22 @@ impl WalkCaches {
         node: Node,
     ) -> Option<u32> {
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let slot = cache.insert_absent(0, key(space, number(page, level), directory), node);
+        let key = key(space, number(page, level), directory as u64);
+        let slot = cache.insert_absent(0, key, node);
         Some(self.slot(level, slot))
     }
 
     /// Key of the leaf that covers `page`, if leaves are held.
     #[inline]
     fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
-        Some(key(space, page.number() / self.leaf_pages?, Directory::Leaf))
+        Some(key(space, page.number() / self.leaf_pages?, LEAF))
     }
 
     /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
         if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
-            let table = key(space, number(page, 2), Directory::Ordinary);
+            let table = key(space, number(page, 2), Directory::Ordinary as u64);
             if let Some(slot) = cache.look_up_either(self.latest[0], 0, [leaf, table]) {
                 self.latest[0] = slot;
                 let (is_leaf, node) = (cache.key(slot) == leaf, cache.value(slot));
@@ -184,8 +187,9 @@ impl WalkCaches {
         for level in 2..=4 {
             if let Some(cache) = &mut self.caches[usize::from(level) - 2] {
                 let number = number(page, level);
-                cache.invalidate(0, key(space, number, Directory::Ordinary));
-                cache.invalidate(0, key(space, number, Directory::Shadow));
+                for kind in [Directory::Ordinary, Directory::Holes] {
+                    cache.invalidate(0, key(space, number, kind as u64));
+                }
             }
         }
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
@@ -246,9 +250,9 @@ mod tests {
         let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 24 };
         let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));
-        caches.fill(space, page, 2, Directory::Shadow, node(9));
+        caches.fill(space, page, 2, Directory::Holes, node(9));
         assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
-        assert!(caches.look_up(space, page, Directory::Shadow).is_some());
+        assert!(caches.look_up(space, page, Directory::Holes).is_some());
         assert!(caches.fill(space, page, 4, Directory::Ordinary, node(1)).is_none());
     }
 }

@@ -4,7 +4,8 @@ mod caches;
 mod table_memory;
 mod walker;
 
-pub use caches::WalkCaches;
-pub(crate) use caches::{Cached, Directory, WalkStart};
+pub(crate) use caches::{Cached, WalkStart};
+pub use caches::{Directory, WalkCaches};
 pub use table_memory::TableMemory;
+pub(crate) use walker::purpose_of;
 pub use walker::{Node, Walker};

@@ -1,11 +1,12 @@
 //! The page walker and its means: walk caches, the list of steps, and, in the first of two
 //! dimensions, the dimension beneath, through which guest-physical addresses are located.
 
-use perforate_types::{Action, Frame, GuestFrame, PhysicalAddress, Purpose, Steps, Unit};
+use perforate_types::{Action, Frame, GuestFrame, Level, PhysicalAddress, Purpose, Steps, Unit};
 
 use crate::nested::Host;
 use crate::tlb::L2Tlb;
-use crate::{WalkCaches, WalkFault};
+use crate::walk::Directory;
+use crate::{WalkCaches, WalkFault, WalkRequest};
 
 /// A page-table node: its frame as its own dimension counts frames, and where that lies in the
 /// machine. The two differ in guests only.
@@ -15,6 +16,16 @@ pub struct Node {
     pub frame: Frame,
     /// Frame of the machine, which the walker reads.
     pub located: Frame,
+}
+
+/// Purpose of a read of an entry of `level`.
+pub(crate) const fn purpose_of(level: Level) -> Purpose {
+    match level {
+        4 => Purpose::Level4,
+        3 => Purpose::Level3,
+        2 => Purpose::Level2,
+        _ => Purpose::Level1,
+    }
 }
 
 /// The hardware page walker while it walks one dimension.
@@ -65,9 +76,28 @@ impl<'a> Walker<'a> {
 
     /// Notes a fill of the walk caches.
     #[inline]
-    pub(crate) fn filled(&mut self, purpose: Purpose, slot: u32) {
+    fn filled(&mut self, level: Level, slot: u32) {
         let action = Action::Fill { unit: self.walk_cache(), slot };
-        self.steps.beside(self.purpose(purpose), action);
+        self.steps.beside(self.purpose(purpose_of(level)), action);
+    }
+
+    /// Fills the walk cache of `level` with an entry just read, which points to `node`.
+    #[inline]
+    pub fn fill(&mut self, request: &WalkRequest, level: Level, directory: Directory, node: Node) {
+        let WalkRequest { space, page, .. } = *request;
+        if let Some(slot) = self.caches.fill(space, page, level, directory, node) {
+            self.filled(level, slot);
+        }
+    }
+
+    /// Makes a place in the walk cache of level-2 entries for one just read that is a leaf. Returns
+    /// the slot, for which the dimension keeps the entry; `None` where the machine caches no such
+    /// entries.
+    #[inline]
+    pub fn fill_leaf(&mut self, request: &WalkRequest) -> Option<u32> {
+        let slot = self.caches.fill_leaf(request.space, request.page)?;
+        self.filled(2, slot);
+        Some(slot)
     }
 
     /// Reads simulated memory, at an address of the machine.
@@ -76,8 +106,8 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
-    /// Notes that the read before fell on padding.
-    pub(crate) fn fell_on_padding(&mut self) {
+    /// Notes that the read before fell on padding, so that another one follows.
+    pub fn fell_on_padding(&mut self) {
         self.steps.fell_on_padding();
     }
 

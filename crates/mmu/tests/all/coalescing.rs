@@ -6,7 +6,7 @@
 
 use perforate_mmu::{
     Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
-    TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
+    TlbGeometry, allow,
 };
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
@@ -19,24 +19,10 @@ const FIRST: VirtualPage = VirtualPage::new(1 << 18);
 const FRAME: u64 = 0x9003;
 
 fn config(l2_coalescing: Option<Coalescing>) -> MmuConfig {
-    let one = TlbGeometry { entries: 1, ways: 1 };
-    MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: one,
-            l1_data_2m: None,
-            l1_data_1g: None,
-            l1_instruction_4k: one,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 64, ways: 4 },
-            l2_2m: true,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },
-        virtualization: VirtualizationConfig::default(),
-    }
+    let mut config =
+        MmuConfig::plain(TlbGeometry { entries: 1, ways: 1 }, TlbGeometry { entries: 64, ways: 4 });
+    config.tlb.l2_coalescing = l2_coalescing;
+    config
 }
 
 fn coalescing(pages: u64, form: CoalescingForm) -> Option<Coalescing> {

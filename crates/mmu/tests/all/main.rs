@@ -1,8 +1,4 @@
-//! The memory-management unit, from outside.
+//! The memory-management unit with ordinary page tables, from outside.
 
 mod coalescing;
-mod gap_tolerant;
-mod nested;
-mod sharing;
 mod small_entries;
-mod translation_cases;

@@ -6,8 +6,7 @@
 //! each size, so that the other page drives out the first. No walk caches: a walk reads 3 entries
 //! for a 2MB page, 4 for a 4KB page.
 
-use perforate_mmu::{L2Contents, WalkCacheConfig};
-use perforate_mmu::{Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig};
+use perforate_mmu::{L2Contents, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, SpaceId, Steps, TableOperation, Unit,
     VirtualPage,
@@ -21,23 +20,8 @@ const OTHER_SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1025);
 
 fn unit(l2_2m: bool) -> Mmu {
     let one = TlbGeometry { entries: 1, ways: 1 };
-    let config = MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: one,
-            l1_data_2m: Some(one),
-            l1_data_1g: None,
-            l1_instruction_4k: one,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 512, ways: 4 },
-            l2_2m,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing: None,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },
-        virtualization: VirtualizationConfig::default(),
-    };
+    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 512, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(one), l2_2m);
     let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);

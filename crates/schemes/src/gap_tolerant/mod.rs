@@ -2,18 +2,29 @@
 //!
 //! - `kernel`: which slices of memory superpages are made of, when, and what becomes of them.
 //! - `policy`, `options`: conditions for the slices.
+//! - `dimension`: page tables with gap-tolerant entries: operations, and the tables as an operating
+//!   system reads them. `walk`: the walk.
+//! - `layout`: where entries lie in a page directory. `entry`: the 16 bytes of an entry.
+//! - `decode`: finding a B-block with prefix sums.
 
+mod decode;
+mod dimension;
+mod entry;
 mod kernel;
+mod layout;
 mod options;
 mod policy;
+mod walk;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, GapTolerantRadix};
+use perforate_mmu::Dimension;
 use perforate_os::Policy;
 use perforate_types::GapTolerance;
 
 use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub use dimension::{GapTolerantRadix, Superpage};
+pub use entry::{GapTolerantEntry, added_storage_bytes};
 pub(crate) use kernel::KERNEL_COUNTERS;
 pub use kernel::{ChunkPairing, SlicePair, availability_vectors, lowest_blocks};
 pub use options::SuperpageOptions;

@@ -1,6 +1,5 @@
 //! 4KB pages only: the base of every comparison.
 
-use perforate_mmu::PerforatedVariant;
 use perforate_os::BasePages;
 
 use super::radix;
@@ -16,9 +15,8 @@ pub const BASE_PAGES: Scheme = Scheme {
     not_shadowed: None,
     shadow_directories: false,
     gap_tolerance: None,
-    variant: PerforatedVariant::Filtered,
+    bitmap_loading: None,
     coalescing: None,
-    segments: false,
     policy: |_| Ok(Box::new(BasePages)),
     dimension: radix,
 };

@@ -1,6 +1,5 @@
 //! Conventional large pages: where the block is whole, and 4KB pages elsewhere.
 
-use perforate_mmu::PerforatedVariant;
 use perforate_os::{Huge1G, Thp};
 
 use super::radix;
@@ -16,9 +15,8 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     not_shadowed: None,
     shadow_directories: false,
     gap_tolerance: None,
-    variant: PerforatedVariant::Filtered,
+    bitmap_loading: None,
     coalescing: None,
-    segments: false,
     policy: |_| Ok(Box::new(Thp::new("thp"))),
     dimension: radix,
 };

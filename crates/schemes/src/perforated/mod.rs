@@ -2,16 +2,20 @@
 //!
 //! - `kernel`: what becomes of a page as sub-pages are punched out of it and patched.
 //! - `policy`, `options`: which blocks become such pages, and when their holes get frames.
+//! - `dimension`: page tables with perforated pages. `holes`: the walks to their holes and bitmaps.
 
+mod dimension;
+mod holes;
 mod kernel;
 mod options;
 mod policy;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, PerforatedRadix, PerforatedVariant};
+use perforate_mmu::{BitmapLoading, Dimension};
 use perforate_os::{HoleAllocation, Policy};
 
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub use dimension::{PerforatedPage, PerforatedRadix};
 pub use options::{BlockCreation, PerforationOptions};
 pub use policy::Perforated;
 
@@ -22,7 +26,8 @@ pub(crate) const SCHEMES: &[&Scheme] =
 /// Page tables with shadow directories and hole bitmaps.
 fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let bitmaps = hardware.kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
-    Box::new(PerforatedRadix::new(bitmaps, hardware.variant))
+    let loading = hardware.scheme.bitmap_loading.expect("the scheme says how bitmaps are loaded");
+    Box::new(PerforatedRadix::new(bitmaps, loading))
 }
 
 fn perforated(
@@ -46,9 +51,8 @@ const PERFORATED: Scheme = Scheme {
     ),
     shadow_directories: true,
     gap_tolerance: None,
-    variant: PerforatedVariant::Filtered,
+    bitmap_loading: Some(BitmapLoading::Filtered),
     coalescing: None,
-    segments: false,
     policy: |options| perforated(options, PerforationOptions::DEFAULT),
     dimension: perforated_radix,
 };
@@ -58,7 +62,7 @@ const NAIVE: Scheme = Scheme {
     name: "perforated-naive",
     summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
     source: "P §IV.C, Fig. 3 top",
-    variant: PerforatedVariant::Naive,
+    bitmap_loading: Some(BitmapLoading::Naive),
     ..PERFORATED
 };
 
@@ -67,7 +71,7 @@ const ON_DEMAND: Scheme = Scheme {
     name: "perforated-on-demand",
     summary: "perforated pages, bitmap entries on demand, no filter",
     source: "P §IV.C, Fig. 3 middle",
-    variant: PerforatedVariant::OnDemand,
+    bitmap_loading: Some(BitmapLoading::OnDemand),
     ..PERFORATED
 };
 

@@ -1,10 +1,8 @@
 //! The hardware half: page tables, with a range table and a range TLB beside them.
 
-use std::any::TypeId;
-
 use perforate_mmu::{
-    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark, Radix, Reach,
-    TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark, Radix,
+    Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit, VirtualPage,
@@ -63,16 +61,26 @@ fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))
 }
 
-impl Dimension for Ranged {
-    fn apply(&mut self, operation: &dyn FormatOperation) {
-        match operation.downcast_ref() {
-            Some(operation) => self.write(operation),
-            None => self.paging.apply(operation),
-        }
+impl Around for Ranged {
+    fn inside(&self) -> &dyn Dimension {
+        self.paging.as_ref()
+    }
+
+    fn inside_mut(&mut self) -> &mut dyn Dimension {
+        self.paging.as_mut()
+    }
+
+    fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
+        let own = operation.downcast_ref();
+        own.map(|operation| self.write(operation)).is_some()
     }
 
     /// In a guest or a host alone, the range TLB spares its own walk: natively it was asked before.
-    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+    fn walk_around(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
         let WalkRequest { space, page, write, .. } = request;
         let Some((slot, range)) = self.tlb.find(space, page) else {
             return self.paging.walk(request, walker);
@@ -88,32 +96,12 @@ impl Dimension for Ranged {
         Ok(reach)
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.paging.look_at(space, page)
+    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
     }
 
-    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
-        self.paging.mark(space, page, mark);
-    }
-
-    fn memory(&self) -> &TableMemory {
-        self.paging.memory()
-    }
-
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
-            _ => self.paging.capability(wanted),
-        }
-    }
-
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
-            _ => self.paging.capability_mut(wanted),
-        }
+    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
     }
 }
 

@@ -1,8 +1,6 @@
 //! Ranges worked by hand: eager paging, the range table, the range TLB.
 
-use perforate_mmu::{
-    Case, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
-};
+use perforate_mmu::{Case, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_os::{Kernel, KernelConfig};
 use perforate_types::{
     AccessKind, Action, Advice, Backing, Counters, Frame, PageSize, Permissions, PhysicalAddress,
@@ -21,24 +19,12 @@ const FIRST: u64 = BASE >> 12;
 
 /// Large TLBs, no walk caches.
 fn config(range_tlb_entries: usize) -> MmuConfig {
-    let l1 = TlbGeometry { entries: 64, ways: 4 };
-    MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: l1,
-            l1_data_2m: None,
-            l1_data_1g: None,
-            l1_instruction_4k: l1,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 1536, ways: 12 },
-            l2_2m: true,
-            l2_1g: None,
-            beside_entries: range_tlb_entries,
-            l2_coalescing: None,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 },
-        virtualization: VirtualizationConfig::default(),
-    }
+    let mut config = MmuConfig::plain(
+        TlbGeometry { entries: 64, ways: 4 },
+        TlbGeometry { entries: 1536, ways: 12 },
+    );
+    config.tlb.beside_entries = range_tlb_entries;
+    config
 }
 
 fn hardware(range_tlb_entries: usize) -> Mmu {

@@ -4,18 +4,25 @@
 //! - `kernel`: when segments are made, and what becomes of one as its pages change.
 //! - `policy`, `options`: conditions for a segment. `mode_policy`: which side of a virtual machine
 //!   gets one when (D Table III).
+//! - `dimension`: page tables with the registers of segments beside them. `escape_filter`: the filter
+//!   of the pages that escape a segment.
 
+mod dimension;
+mod escape_filter;
 mod kernel;
 mod mode_policy;
 mod options;
 mod policy;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, Radix, Segmented};
+use perforate_mmu::{Dimension, Radix};
 use perforate_os::{Policy, SmallPages};
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+pub(crate) use dimension::COUNTERS;
+pub use dimension::Segmented;
+pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
 pub(crate) use kernel::KERNEL_COUNTERS;
 pub use kernel::{DirectSegments, SegmentState};
 pub use mode_policy::{
@@ -29,7 +36,13 @@ pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE];
 
 /// Ordinary page tables with a direct segment for each address space.
 fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
-    Box::new(Segmented::new(Box::new(Radix::new()), hardware.virtualization))
+    Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
+}
+
+/// Whether a scheme has direct segments: its policy has a rule for them.
+pub fn is_used_by(scheme: &Scheme) -> bool {
+    let policy = (scheme.policy)(&PolicyOptions::default());
+    policy.is_ok_and(|policy| policy.rule::<SegmentRule>().is_some())
 }
 
 fn segment(options: &PolicyOptions, own: SegmentOptions) -> Result<Box<dyn Policy>, ConfigError> {
@@ -42,7 +55,6 @@ const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
     source: "D §II.B, §III; 4k+segment is VMM Direct, segment+4k Guest, segment+segment Dual",
-    segments: true,
     not_shadowed: Some(
         "a direct segment is no page table that a hypervisor could shadow: registers lead the guest \
          past the shadow tables",

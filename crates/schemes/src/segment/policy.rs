@@ -1,5 +1,7 @@
 //! The policy "segment".
 
+use std::any::Any;
+
 use perforate_config::ConfigError;
 use perforate_os::mechanism::Backer;
 use perforate_os::{BlockUse, Policy, SmallPages, described};
@@ -53,6 +55,10 @@ impl Policy for SegmentPolicy {
 
     fn describe(&self) -> String {
         described(self.name(), &self.options)
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.rule]
     }
 
     fn backers(&self) -> Vec<Box<dyn Backer>> {

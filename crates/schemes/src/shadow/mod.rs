@@ -1,9 +1,13 @@
 //! Shadow paging, the rival of nested paging: only hosts have it.
 //!
 //! The host has the pages of an ordinary scheme and keeps shadow tables of them for its guest.
+//! `dimension` is what the hardware walks; what the hypervisor does is in `perforate_os`.
+
+mod dimension;
 
 use crate::Scheme;
 use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
+pub use dimension::Shadow;
 
 /// The schemes, which only hosts can have.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SHADOW_BASE_PAGES, &SHADOW_LARGE_PAGES];

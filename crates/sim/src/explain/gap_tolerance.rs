@@ -1,6 +1,6 @@
 //! Gap-tolerant page directories in words.
 
-use perforate_mmu::{GapTolerantEntry, Superpage};
+use perforate_schemes::gap_tolerant::{GapTolerantEntry, Superpage};
 use perforate_types::{GapTolerance, PageTableEntry};
 
 /// What the aligned 16 bytes of a page directory hold: a gap-tolerant entry, one or two entries of

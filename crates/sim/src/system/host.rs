@@ -1,9 +1,10 @@
 //! The host's side of a system: what the hypervisor does and what is counted of it.
 
-use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, Shadow};
+use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
+use perforate_schemes::shadow::Shadow;
 use perforate_types::{Counters, GuestFrame, PageSize, Update};
 
 use super::System;
@@ -204,10 +205,9 @@ pub(super) fn dimension(
     check: bool,
     connections: &mut Connections,
 ) -> Box<dyn Dimension> {
-    let virtualization = &machine.virtualization;
     let made = |scheme: &Scheme, kernel| {
-        let (variant, tlb) = (scheme.variant, &machine.tlb);
-        (scheme.dimension)(&Hardware { kernel, variant, tlb, virtualization })
+        let (tlb, escape_filter) = (&machine.tlb, machine.virtualization.escape_filter());
+        (scheme.dimension)(&Hardware { scheme, kernel, tlb, escape_filter })
     };
     let own = made(composition.own, kernel);
     let own = connections.tables(Side::Own, own);

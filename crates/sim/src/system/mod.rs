@@ -7,6 +7,7 @@ mod population;
 use perforate_mmu::{Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, Work};
+use perforate_schemes::segment;
 use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
 
 use crate::host_memory::HostMemory;
@@ -141,7 +142,7 @@ impl System {
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
-        if composition.host.is_some_and(|host| !host.segments) {
+        if composition.host.is_some_and(|host| !segment::is_used_by(host)) {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
@@ -328,7 +329,7 @@ impl System {
     ) -> Result<bool, SimError> {
         let again = match fault {
             PageFault::Host(fault) => self.serve_host_fault(fault)?,
-            PageFault::Shadow => self.serve_shadow_fault(kind, address)?,
+            PageFault::Incomplete => self.serve_shadow_fault(kind, address)?,
             PageFault::NotMapped | PageFault::Protection => self.serve_fault(kind, address)?,
         };
         let served = self.oracles.as_mut().map_or(Ok(()), Oracles::served);

@@ -1,7 +1,8 @@
 //! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
 //! hand calculation.
 
-use perforate_mmu::{PerforatedRadix, TlbGeometry, WalkCacheConfig};
+use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, RunResult, System, SystemOptions, Workload,
     compare, scheme,

@@ -1,7 +1,6 @@
 //! False positives: counted, by looking up every page of the segment, and in closed form.
 
-use perforate_mmu::EscapeFilter;
-use perforate_schemes::segment::SegmentState;
+use perforate_schemes::segment::{EscapeFilter, SegmentState};
 use perforate_types::VirtualPage;
 
 /// Share of the segment's pages that did not escape and pass for it, if those at these frames do.

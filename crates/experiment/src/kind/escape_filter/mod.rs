@@ -11,7 +11,7 @@ mod study;
 mod tests;
 
 use perforate_config::{Changes, Count, Key, Size, keys};
-use perforate_schemes::segment::SegmentOptions;
+use perforate_schemes::segment::{self, SegmentOptions};
 use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
 use perforate_trace::bundled;
 use schemars::JsonSchema;
@@ -189,7 +189,7 @@ impl Choice {
 fn composition(subject: &str) -> Result<Composition, String> {
     let pair = Composition::find(subject).map_err(|error| error.to_string())?;
     match pair.host {
-        Some(host) if host.segments => Ok(pair),
+        Some(host) if segment::is_used_by(host) => Ok(pair),
         _ => Err(format!("{subject:?} has no host with direct segments, as 4k+segment has")),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_os::FaultMap;
-use perforate_schemes::segment::{DirectSegments, SegmentState};
+use perforate_schemes::segment::{self, DirectSegments, SegmentState};
 use perforate_sim::{
     Composition, Machine, MemoryState, Past, RunOptions, SimError, Simulation, SystemOptions,
     Workload, open_workload,
@@ -128,7 +128,7 @@ impl Study<'_> {
         let mut counters = Counters::default();
         run.system().record(instructions, &mut counters);
         let get = |name| counters.get(name).unwrap_or_default();
-        let (by_segments, walked) = if self.composition.own.segments {
+        let (by_segments, walked) = if segment::is_used_by(self.composition.own) {
             (get("misses_in_both_segments"), get("misses_in_guest_segment_only"))
         } else {
             let by_host = get("misses_in_host_segment_only");

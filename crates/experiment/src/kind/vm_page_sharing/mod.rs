@@ -11,6 +11,7 @@ mod tests;
 
 use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
 use perforate_os::ContentDistribution;
+use perforate_schemes::segment;
 use perforate_sim::Machine;
 use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
@@ -141,7 +142,7 @@ impl Setup {
             return Err(format!("{host:?} keeps shadow tables; take a host with nested paging"));
         }
         let guest = pair.own;
-        if guest.shadow_directories || guest.gap_tolerance.is_some() || guest.segments {
+        if guest.shadow_directories || guest.gap_tolerance.is_some() || segment::is_used_by(guest) {
             let name = guest.name;
             return Err(format!("guest {name:?} has tables of its own kind; take 4k or thp"));
         }

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use perforate_mmu::{Dimension, Reach, Shadow, allow};
+use perforate_mmu::{Dimension, Reach, allow};
 use perforate_oracle::{Mapping, Oracle};
 use perforate_os::Kernel;
 use perforate_sim::System;
+use perforate_sim::scheme::shadow::Shadow;
 use perforate_types::{Frame, GuestFrame, SpaceId, VirtualPage};
 
 use super::segments::may_take_for_escaped;

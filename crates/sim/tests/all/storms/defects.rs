@@ -5,7 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use perforate_mmu::{Dimension, Mmu, PerforatedRadix};
+use perforate_mmu::{Dimension, Mmu};
+use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{Side, Wiring};
 use perforate_types::{
     FormatOperation, Frame, SegmentOperation, Shootdown, SpaceId, TableOperation, Update,

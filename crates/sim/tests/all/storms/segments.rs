@@ -1,7 +1,7 @@
 //! What happens to direct segments.
 
 use perforate_os::Kernel;
-use perforate_schemes::segment::{DirectSegments, SegmentRule};
+use perforate_schemes::segment::{self, DirectSegments, SegmentRule};
 use perforate_sim::Scheme;
 use perforate_types::{SpaceId, Update, VirtualPage};
 
@@ -9,7 +9,7 @@ use super::Random;
 
 /// Whether a scheme's page tables have segments beside them.
 pub fn has_segments(scheme: &Scheme) -> bool {
-    scheme.segments
+    segment::is_used_by(scheme)
 }
 
 /// Whether the hardware may take a page for escaped that is not: its filter holds some that are. Such

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, GapTolerantEntry, GapTolerantRadix, Holes, Mark,
-    PerforatedVariant, Reach, Run, RunRequest, Runs, Superpage, TableMemory, WalkFault,
-    WalkRequest, Walker, Wanted,
+    Around, BitmapLoading, Capability, CapabilityMut, Dimension, Holes, Reach, Run, RunRequest,
+    Runs, WalkFault, WalkRequest, Walker, Wanted,
 };
-use perforate_types::{FormatOperation, Frame, GapTolerance, SpaceId, VirtualPage};
+use perforate_sim::scheme::gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage};
+use perforate_types::{Frame, GapTolerance, SpaceId, VirtualPage};
 
 use super::defects::Defect;
 
@@ -73,46 +73,40 @@ fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
     slice.add((wrong << mode.block_order()) + offset)
 }
 
-impl Dimension for Tampered {
-    fn apply(&mut self, operation: &dyn FormatOperation) {
-        self.inner.apply(operation);
+impl Around for Tampered {
+    fn inside(&self) -> &dyn Dimension {
+        self.inner.as_ref()
     }
 
-    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+    fn inside_mut(&mut self) -> &mut dyn Dimension {
+        self.inner.as_mut()
+    }
+
+    fn walk_around(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
         let reach = self.inner.walk(request, walker)?;
         Ok(self.tamper(request.space, request.page, reach))
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.inner.look_at(space, page)
-    }
-
-    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
-        self.inner.mark(space, page, mark);
-    }
-
-    fn memory(&self) -> &TableMemory {
-        self.inner.memory()
-    }
-
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Runs => Some(Capability::Runs(self)),
-            _ => self.inner.capability(wanted),
+            Wanted::Holes if self.inner.holes().is_some() => Some(Capability::Holes(self)),
+            _ => None,
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        match wanted {
-            Wanted::Holes if self.inner.holes().is_some() => Some(CapabilityMut::Holes(self)),
-            _ => self.inner.capability_mut(wanted),
-        }
+    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::Holes).then_some(CapabilityMut::Holes(self))
     }
 }
 
 impl Holes for Tampered {
-    fn variant(&self) -> PerforatedVariant {
-        self.inner.holes().expect("it has holes").variant()
+    fn bitmap_loading(&self) -> BitmapLoading {
+        self.inner.holes().expect("it has holes").bitmap_loading()
     }
 
     fn walk_hole(

@@ -2,9 +2,9 @@
 //! filter is each one's own. Two spaces map block 0x1000 at 1GB; only what is said differs.
 
 use perforate_mmu::{
-    Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig, allow,
+    BitmapLoading, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig, allow,
 };
+use perforate_schemes::perforated::PerforatedRadix;
 use perforate_types::{
     AccessKind, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
     PhysicalAddress, Shootdown, SpaceId, Steps, TableOperation, Update, VirtualPage,
@@ -19,29 +19,14 @@ fn change(mmu: &mut Mmu, change: impl Into<Update>) {
 }
 
 fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
-    shared_with(PerforatedVariant::Filtered, holes_of_a, holes_of_b)
+    shared_with(BitmapLoading::Filtered, holes_of_a, holes_of_b)
 }
 
-fn shared_with(variant: PerforatedVariant, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
-    let small = TlbGeometry { entries: 16, ways: 4 };
-    let config = MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: small,
-            l1_data_2m: None,
-            l1_data_1g: None,
-            l1_instruction_4k: small,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 128, ways: 4 },
-            l2_2m: true,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing: None,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 },
-        virtualization: VirtualizationConfig::default(),
-    };
-    let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), variant);
+fn shared_with(loading: BitmapLoading, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
+    let [l1, l2] = [16, 128].map(|entries| TlbGeometry { entries, ways: 4 });
+    let walk_cache = WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 };
+    let config = MmuConfig { walk_cache, ..MmuConfig::plain(l1, l2) };
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), loading);
     let mut mmu = Mmu::new(&config, Box::new(dimension)).unwrap();
     for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
         for (level, frame, branch) in
@@ -125,8 +110,8 @@ fn in_place_entries_follow_the_permissions_of_the_page() {
 #[test]
 fn without_the_filter_every_region_of_the_hole_node_is_complete() {
     // A's hole is in region 0 only; B's, in region 3, is in the bitmap that A's hardware asks.
-    for variant in [PerforatedVariant::Naive, PerforatedVariant::OnDemand] {
-        let mut mmu = shared_with(variant, &[5], &[200]);
+    for loading in [BitmapLoading::Naive, BitmapLoading::OnDemand] {
+        let mut mmu = shared_with(loading, &[5], &[200]);
         assert_eq!(frame(&mut mmu, A, 200), Ok(0x1000 + 200));
         assert_eq!(frame(&mut mmu, B, 5), Ok(0x1005));
     }

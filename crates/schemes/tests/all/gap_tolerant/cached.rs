@@ -1,7 +1,8 @@
 //! Gap-tolerant entries in the walk cache of level-2 entries: hits read nothing, and nothing stale
 //! is used.
 
-use perforate_mmu::{GapTolerantRadix, Mmu, PageFault, allow};
+use perforate_mmu::{Mmu, PageFault, allow};
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, PageSize, Permissions, Purpose, Shootdown, SpaceId,
     Steps, SuperpageOperation, TableOperation, Unit, VirtualPage,

@@ -6,7 +6,8 @@ use super::tables::{
     BLOCK, DATA, FIRST, GUEST, MACHINE, Outcome, Paging, access, apply, apply_host, config,
     guest_changes, load, map, pair_with_segments, store, story,
 };
-use perforate_mmu::{Case, HostFault, Mmu, PageFault, Radix, Segmented};
+use perforate_mmu::{Case, HostFault, Mmu, PageFault, Radix};
+use perforate_schemes::segment::{EscapeFilterConfig, Segmented};
 use perforate_types::{
     AccessKind, Frame, GuestFrame, PageSize, Permissions, SegmentOperation, Shootdown, SpaceId,
     TableOperation, Update, VirtualPage,
@@ -39,7 +40,7 @@ fn guest_segment() -> SegmentOperation {
 #[test]
 fn unvirtualized_a_page_in_the_segment_takes_a_check_and_no_reference() {
     let config = config();
-    let paging = Box::new(Segmented::new(Box::new(Radix::new()), &config.virtualization));
+    let paging = Box::new(Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default()));
     let mut mmu = Mmu::new(&config, paging).unwrap();
     mmu.switch(GUEST);
     guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));

@@ -4,7 +4,7 @@
 /// How many B-blocks are selected in the first *i* + 1 bytes of a selection: S₀ to S₆. S₇ is never
 /// asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PrefixSums([u8; 7]);
+pub(super) struct PrefixSums([u8; 7]);
 
 impl PrefixSums {
     /// The sums of a selection, computed when an entry is loaded.

@@ -12,9 +12,11 @@
 //! *n*. Its own bitmaps are at 0x100_0000.
 
 use perforate_mmu::{
-    Case, Dimension, Host, Mmu, MmuConfig, Nested, PageFault, PerforatedRadix, PerforatedVariant,
-    Radix, RegisteredRun, Segmented, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+    BitmapLoading, Case, Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, RegisteredRun,
+    TlbGeometry, WalkCacheConfig,
 };
+use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::segment::{EscapeFilterConfig, Segmented};
 use perforate_types::{
     AccessKind, Action, Frame, HOLE_BRANCH, PageSize, PerforatedOperation, Permissions,
     PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualPage,
@@ -47,29 +49,15 @@ use Paging::{Page1G, Page2M, Pages4K, Perforated};
 
 /// Large TLBs, no walk caches; guest-physical addresses are cached nowhere.
 pub fn config() -> MmuConfig {
-    let l1 = TlbGeometry { entries: 64, ways: 4 };
-    let none = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
-    MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: l1,
-            l1_data_2m: Some(TlbGeometry { entries: 32, ways: 4 }),
-            l1_data_1g: None,
-            l1_instruction_4k: l1,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 1536, ways: 12 },
-            l2_2m: true,
-            l2_1g: Some(TlbGeometry { entries: 16, ways: 4 }),
-            beside_entries: 32,
-            l2_coalescing: None,
-        },
-        walk_cache: none,
-        virtualization: VirtualizationConfig {
-            nested_tlb: Some(TlbGeometry { entries: 0, ways: 1 }),
-            host_walk_cache: Some(none),
-            ..VirtualizationConfig::default()
-        },
-    }
+    let mut config = MmuConfig::plain(
+        TlbGeometry { entries: 64, ways: 4 },
+        TlbGeometry { entries: 1536, ways: 12 },
+    );
+    config.tlb.l1_data_2m = Some(TlbGeometry { entries: 32, ways: 4 });
+    config.tlb.l2_1g = Some(TlbGeometry { entries: 16, ways: 4 });
+    config.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 1 });
+    config.virtualization.host_walk_cache = Some(WalkCacheConfig::NONE);
+    config
 }
 
 fn page(number: u64) -> VirtualPage {
@@ -166,7 +154,7 @@ fn tables(paging: Paging<'_>, bitmaps: u64) -> Box<dyn Dimension> {
     match paging {
         Perforated(_) => {
             let bitmaps = PhysicalAddress::new(bitmaps);
-            Box::new(PerforatedRadix::new(bitmaps, PerforatedVariant::Filtered))
+            Box::new(PerforatedRadix::new(bitmaps, BitmapLoading::Filtered))
         }
         _ => Box::new(Radix::new()),
     }
@@ -182,7 +170,11 @@ pub fn pair_with_segments(
     registered: Option<RegisteredRun>,
 ) -> Mmu {
     let with = |segments: bool, paging: Box<dyn Dimension>| -> Box<dyn Dimension> {
-        if segments { Box::new(Segmented::new(paging, &config.virtualization)) } else { paging }
+        if segments {
+            Box::new(Segmented::new(paging, EscapeFilterConfig::default()))
+        } else {
+            paging
+        }
     };
     let host_tables = with(host_segments, tables(host, 0x100_0000));
     let machine = Host::new(config, host_tables, MACHINE);

@@ -1,9 +1,7 @@
 //! What all tests share: a unit with one address space, and short names for changes.
 
-use perforate_mmu::{
-    Dimension, GapTolerantRadix, Mmu, MmuConfig, PageFault, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig,
-};
+use perforate_mmu::{Dimension, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, Level, PageSize, Permissions, PhysicalAddress,
     Purpose, Shootdown, SpaceId, Steps, SuperpageOperation, TableOperation, Update, VirtualAddress,
@@ -60,27 +58,14 @@ pub fn gone(mode: GapTolerance, index: u64) -> Update {
 
 pub fn config(level2_entries: usize) -> MmuConfig {
     let geometry = |entries| TlbGeometry { entries, ways: 4 };
-    MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: geometry(16),
-            l1_data_2m: Some(geometry(16)),
-            l1_data_1g: None,
-            l1_instruction_4k: geometry(16),
-            l1_instruction_2m: None,
-            l2: geometry(64),
-            l2_2m: true,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing: None,
-        },
-        walk_cache: WalkCacheConfig {
-            level4_entries: level2_entries.min(2),
-            level3_entries: level2_entries.min(4),
-            level2_entries,
-        },
-        virtualization: VirtualizationConfig::default(),
-    }
+    let mut config = MmuConfig::plain(geometry(16), geometry(64));
+    config.tlb.l1_data_2m = Some(geometry(16));
+    config.walk_cache = WalkCacheConfig {
+        level4_entries: level2_entries.min(2),
+        level3_entries: level2_entries.min(4),
+        level2_entries,
+    };
+    config
 }
 
 /// Nodes of levels 4 to 2, and nothing mapped.

@@ -2,10 +2,42 @@
 
 use perforate_types::VirtualPage;
 
+use crate::SchemeError;
+
 /// Bytes of a page number that are hashed: 40 bits, 52 address bits.
 const BYTES: usize = 5;
 /// Seed of the hash functions; hardware has them fixed.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The shape of a machine's escape filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EscapeFilterConfig {
+    /// Bits of a filter.
+    pub bits: usize,
+    /// Hash functions, each with bits of its own.
+    pub functions: usize,
+}
+
+impl Default for EscapeFilterConfig {
+    /// As in D §IX.C.
+    fn default() -> Self {
+        Self { bits: 256, functions: 4 }
+    }
+}
+
+impl EscapeFilterConfig {
+    /// Checks that a filter can have this shape.
+    ///
+    /// # Errors
+    /// Bits that do not share out.
+    pub fn validate(self) -> Result<(), SchemeError> {
+        let Self { bits, functions } = self;
+        match EscapeFilter::is_possible(bits, functions) {
+            true => Ok(()),
+            false => Err(SchemeError::EscapeFilter { bits, functions }),
+        }
+    }
+}
 
 /// A Bloom filter in parallel banks: each hash function has bits of its own. The functions are of
 /// the class H3: the exclusive-or of one random word for each set bit of the page number.

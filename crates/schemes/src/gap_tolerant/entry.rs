@@ -1,12 +1,12 @@
 //! Gap-tolerant page-directory entries as the 16 bytes that the hardware reads (G §3.3, §3.6).
 
+use perforate_mmu::{TableMemory, WalkCacheConfig};
 use perforate_types::{
     CHUNK_FRAMES, Frame, GT_PDE_BYTES, GapTolerance, PageSize, PageTableEntry, Permissions,
     PhysicalAddress, SUPERPAGE_BLOCKS, VirtualPage,
 };
 
 use super::decode::PrefixSums;
-use crate::{TableMemory, WalkCacheConfig};
 
 /// Offset-B of a paired entry: the low six bits of the second slice's base, in units of 2MB
 /// (G Fig. 9(a)).

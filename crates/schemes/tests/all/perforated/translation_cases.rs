@@ -7,10 +7,8 @@
 //! Tables: root 0x10, level 3 0x11, level 2 0x12 with its shadow 0x13, hole node 0x14.
 //! 1GB is level-4 entry 0, level-3 entry 1, level-2 entry 0.
 
-use perforate_mmu::{
-    Case, Mmu, MmuConfig, PageFault, PerforatedRadix, PerforatedVariant, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig,
-};
+use perforate_mmu::{BitmapLoading, Case, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
+use perforate_schemes::perforated::PerforatedRadix;
 use perforate_types::{
     AccessKind, Action, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
     PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
@@ -22,24 +20,14 @@ const FIRST: u64 = 1 << 30;
 const BITMAPS: u64 = 0x80_0000;
 
 fn config() -> MmuConfig {
-    let l1 = TlbGeometry { entries: 64, ways: 4 };
-    MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: l1,
-            l1_data_2m: Some(TlbGeometry { entries: 32, ways: 4 }),
-            l1_data_1g: None,
-            l1_instruction_4k: l1,
-            l1_instruction_2m: None,
-            l2: TlbGeometry { entries: 1536, ways: 12 },
-            l2_2m: true,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing: None,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 0, level3_entries: 4, level2_entries: 24 },
-        virtualization: VirtualizationConfig::default(),
-    }
+    let mut config = MmuConfig::plain(
+        TlbGeometry { entries: 64, ways: 4 },
+        TlbGeometry { entries: 1536, ways: 12 },
+    );
+    config.tlb.l1_data_2m = Some(TlbGeometry { entries: 32, ways: 4 });
+    config.walk_cache =
+        WalkCacheConfig { level3_entries: 4, level2_entries: 24, ..config.walk_cache };
+    config
 }
 
 fn table(level: u8, page: u64, frame: u64, branch: u8) -> Update {
@@ -51,8 +39,8 @@ fn page(subpage: u64) -> VirtualPage {
     VirtualAddress::new(FIRST).page().add(subpage)
 }
 
-fn perforated(variant: PerforatedVariant) -> Mmu {
-    let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), variant);
+fn perforated(loading: BitmapLoading) -> Mmu {
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), loading);
     let mut mmu = Mmu::new(&config(), Box::new(dimension)).unwrap();
     mmu.switch(SPACE);
     for change in [
@@ -111,7 +99,7 @@ fn load(mmu: &mut Mmu, subpage: u64) -> (Outcome, Vec<String>) {
 
 #[test]
 fn the_filtered_variant_takes_each_case() {
-    let mut mmu = perforated(PerforatedVariant::Filtered);
+    let mut mmu = perforated(BitmapLoading::Filtered);
 
     // 7 then 2: all misses, a full walk to the PDE, and the filter bit of sub-page 100 is clear.
     let (result, steps) = load(&mut mmu, 100);
@@ -188,7 +176,7 @@ fn the_filtered_variant_takes_each_case() {
 #[test]
 fn a_perforated_page_takes_17_entries_at_once_in_the_naive_variant() {
     // P-C1: the page and all 16 bitmap entries.
-    let mut mmu = perforated(PerforatedVariant::Naive);
+    let mut mmu = perforated(BitmapLoading::Naive);
     let (result, steps) = load(&mut mmu, 100);
     assert_eq!(result, Ok((0x0106_4018, Case::BitmapInPlace, true)), "the filter is not used");
     assert_eq!(steps.iter().filter(|step| step.starts_with("Bitmap")).count(), 1, "one line");
@@ -198,7 +186,7 @@ fn a_perforated_page_takes_17_entries_at_once_in_the_naive_variant() {
 
 #[test]
 fn the_on_demand_variant_asks_the_bitmap_even_where_there_is_no_hole() {
-    let mut mmu = perforated(PerforatedVariant::OnDemand);
+    let mut mmu = perforated(BitmapLoading::OnDemand);
     let (result, _) = load(&mut mmu, 100);
     assert_eq!(result, Ok((0x0106_4018, Case::ReadInPlace, true)));
     assert_eq!(mmu.l2_contents().bitmap, 1);
@@ -207,7 +195,7 @@ fn the_on_demand_variant_asks_the_bitmap_even_where_there_is_no_hole() {
 #[test]
 fn eight_entries_share_a_cache_line() {
     // Sub-page n's hole entry lies at node + 8n.
-    let mut mmu = perforated(PerforatedVariant::Filtered);
+    let mut mmu = perforated(BitmapLoading::Filtered);
     for subpage in 2..64 {
         let address = PhysicalAddress::new(0x14000 + 8 * subpage);
         let entry = mmu.dimension().memory().entry(address);
@@ -222,7 +210,7 @@ fn eight_entries_share_a_cache_line() {
 
 #[test]
 fn a_store_sets_the_dirty_bit_of_the_leaf_that_translates() {
-    let mut mmu = perforated(PerforatedVariant::Filtered);
+    let mut mmu = perforated(BitmapLoading::Filtered);
     let mut steps = Steps::new();
     // With everything cold: the walk passes the 2MB entry, but it is the hole that is written.
     mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
@@ -235,7 +223,7 @@ fn a_store_sets_the_dirty_bit_of_the_leaf_that_translates() {
 
 #[test]
 fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
-    let mut mmu = perforated(PerforatedVariant::Filtered);
+    let mut mmu = perforated(BitmapLoading::Filtered);
     load(&mut mmu, 100).0.unwrap();
     load(&mut mmu, 0).0.unwrap();
     // The first level knows the hole, the second only the page around it.

@@ -1,5 +1,7 @@
 //! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
 
+use perforate_mmu::radix::{Descent, Directory, Start};
+use perforate_mmu::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker, allow};
 use perforate_types::{
     AccessKind, Action, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
 };
@@ -7,9 +9,6 @@ use perforate_types::{
 use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
-use crate::radix::{Descent, fill};
-use crate::walk::{Cached, Directory};
-use crate::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
 /// The page of a page-directory node where a walk reads on, or what it found above.
 enum Above {
@@ -33,15 +32,10 @@ impl GapTolerantRadix {
         request: &WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
-        let found = match walker.caches.look_up_either(request.space, request.page) {
-            Some(Cached::Leaf(slot)) => {
-                walker.looked_up(Some(slot));
-                return Ok(self.through_cached(request, slot, walker));
-            }
-            Some(Cached::Start(start)) => Some(start),
-            None => None,
+        let (level, node) = match self.radix.start_walk_or_leaf(request, walker)? {
+            Start::Leaf(slot) => return Ok(self.through_cached(request, slot, walker)),
+            Start::Node(level, node) => (level, node),
         };
-        let (level, node) = self.radix.start_at(request, found, walker)?;
         if level == 1 {
             return Ok(self.radix.descend(request, (1, node), 1, walker)?.reach());
         }
@@ -56,7 +50,7 @@ impl GapTolerantRadix {
             Found::Table(address, entry) => {
                 self.radix.mark_entry(address, entry, false);
                 let node = walker.locate(entry.frame())?;
-                fill(request, 2, Directory::Ordinary, node, walker);
+                walker.fill(request, 2, Directory::Ordinary, node);
                 Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
             }
         }
@@ -88,9 +82,8 @@ impl GapTolerantRadix {
     ) -> Reach {
         let first = self.radix.mark_entry(address, entry.first, dirties(request, entry.first));
         let loaded = LoadedEntry::new(GapTolerantEntry { first, ..entry });
-        if let Some(slot) = walker.caches.fill_leaf(request.space, request.page) {
+        if let Some(slot) = walker.fill_leaf(request) {
             self.keep(slot, request, loaded);
-            walker.filled(Purpose::Level2, slot);
         }
         walker.note(Purpose::Level2, Action::Select);
         self.reach(request, &loaded, first)
@@ -133,7 +126,7 @@ impl GapTolerantRadix {
         }
         self.radix.mark_entry(address, entry, false);
         let node = walker.locate(entry.frame().add(index))?;
-        fill(request, 3, Directory::Ordinary, node, walker);
+        walker.fill(request, 3, Directory::Ordinary, node);
         Ok(Above::Directory(node))
     }
 

@@ -1,20 +1,15 @@
-//! Direct segments: one linear mapping of each address space besides its page tables (D §II.B).
+//! The hardware half: one linear mapping of each address space besides its page tables (D §II.B).
 
-mod escape_filter;
-
-use std::any::TypeId;
-
+use perforate_mmu::{
+    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Reach,
+    WalkFault, WalkRequest, Walker, Wanted, allow,
+};
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
     Shootdown, SpaceId, Steps, VirtualPage,
 };
 
-use crate::capability::{BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Wanted};
-use crate::{
-    Dimension, Mark, Reach, TableMemory, VirtualizationConfig, WalkFault, WalkRequest, Walker,
-    allow,
-};
-pub use escape_filter::EscapeFilter;
+use super::{EscapeFilter, EscapeFilterConfig};
 
 /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
 /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
@@ -64,8 +59,8 @@ pub struct Segmented {
 
 impl Segmented {
     /// Segments over `paging`, none of them set.
-    pub fn new(paging: Box<dyn Dimension>, config: &VirtualizationConfig) -> Self {
-        let empty = EscapeFilter::new(config.escape_filter_bits, config.escape_filter_functions);
+    pub fn new(paging: Box<dyn Dimension>, filter: EscapeFilterConfig) -> Self {
+        let empty = EscapeFilter::new(filter.bits, filter.functions);
         Self { paging, registers: Vec::new(), empty }
     }
 
@@ -122,16 +117,27 @@ impl Segmented {
     }
 }
 
-impl Dimension for Segmented {
-    fn apply(&mut self, operation: &dyn FormatOperation) {
-        match operation.downcast_ref() {
-            Some(operation) => self.write(operation),
-            None => self.paging.apply(operation),
-        }
+/// Accessed and dirty bits are in the page tables: a segment has none.
+impl Around for Segmented {
+    fn inside(&self) -> &dyn Dimension {
+        self.paging.as_ref()
+    }
+
+    fn inside_mut(&mut self) -> &mut dyn Dimension {
+        self.paging.as_mut()
+    }
+
+    fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
+        let own = operation.downcast_ref();
+        own.map(|operation| self.write(operation)).is_some()
     }
 
     /// A page that the segment translates takes one check and no reference (D Table II).
-    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+    fn walk_around(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
         if let Some(reach) = self.translate(request.space, request.page) {
             walker.note(Purpose::Page, Action::Check);
             return Ok(reach);
@@ -139,33 +145,16 @@ impl Dimension for Segmented {
         self.paging.walk(request, walker)
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.translate(space, page).or_else(|| self.paging.look_at(space, page))
+    fn look_at_own(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        self.translate(space, page)
     }
 
-    /// A segment has no such bits.
-    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
-        self.paging.mark(space, page, mark);
+    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
     }
 
-    fn memory(&self) -> &TableMemory {
-        self.paging.memory()
-    }
-
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
-            _ => self.paging.capability(wanted),
-        }
-    }
-
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
-            _ => self.paging.capability_mut(wanted),
-        }
+    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
     }
 }
 
@@ -218,15 +207,15 @@ impl BesideL2 for Segmented {
 
 #[cfg(test)]
 mod tests {
+    use perforate_mmu::Radix;
+
     use super::*;
-    use crate::Radix;
 
     const SPACE: SpaceId = SpaceId(0);
 
     /// Pages 512 to 2,047 at frames 1,024 and following, and nothing else.
     fn segmented() -> Segmented {
-        let mut dimension =
-            Segmented::new(Box::new(Radix::new()), &VirtualizationConfig::default());
+        let mut dimension = Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default());
         dimension.apply(&SegmentOperation::Set {
             space: SPACE,
             page: VirtualPage::new(512),

@@ -1,21 +1,18 @@
-//! Perforated pages (P §IV): 2MB mappings with 4KB holes, a filter in the page-directory entry,
-//! shadow entries that lead to the holes, and a bitmap per physical block.
-
-mod holes;
+//! The hardware half: 2MB mappings with 4KB holes, a filter in the page-directory entry, shadow
+//! entries that lead to the holes, and a bitmap per physical block (P §IV).
 
 use std::any::TypeId;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use perforate_mmu::radix::{Radix, entry_in};
+use perforate_mmu::{
+    BitmapLoading, Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault,
+    WalkRequest, Walker, Wanted, allow,
+};
 use perforate_types::{
     FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry, PerforatedOperation,
     Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
-};
-
-use crate::capability::{Capability, CapabilityMut, Wanted};
-use crate::radix::{Radix, entry_in};
-use crate::{
-    Dimension, Mark, PerforatedVariant, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow,
 };
 
 /// Sub-pages per filter bit.
@@ -52,25 +49,25 @@ pub struct PerforatedPage {
 /// sub-pages: this space's allocated holes to their frames, its unallocated holes to nothing, and
 /// all others in place.
 pub struct PerforatedRadix {
-    radix: Radix,
+    pub(super) radix: Radix,
     bitmaps: PhysicalAddress,
-    variant: PerforatedVariant,
+    pub(super) loading: BitmapLoading,
     pages: BTreeMap<(SpaceId, VirtualPage), OwnHoles>,
     sharers: HashMap<Frame, Vec<(SpaceId, VirtualPage)>>,
 }
 
 impl PerforatedRadix {
-    /// Tables for hardware of this variant, whose hole bitmaps start at physical address
-    /// `bitmaps`.
-    pub fn new(bitmaps: PhysicalAddress, variant: PerforatedVariant) -> Self {
+    /// Tables whose hole bitmaps start at physical address `bitmaps`, for hardware that loads them in
+    /// this way.
+    pub fn new(bitmaps: PhysicalAddress, loading: BitmapLoading) -> Self {
         let (pages, sharers) = (BTreeMap::new(), HashMap::new());
-        Self { radix: Radix::new(), bitmaps, variant, pages, sharers }
+        Self { radix: Radix::new(), bitmaps, loading, pages, sharers }
     }
 
     /// Regions of a page with this filter for which the hardware asks the bitmap, as bits.
     fn asked_regions(&self, filter: u8) -> u8 {
-        match (self.variant, filter) {
-            (PerforatedVariant::Filtered, _) | (_, 0) => filter,
+        match (self.loading, filter) {
+            (BitmapLoading::Filtered, _) | (_, 0) => filter,
             _ => 0xff,
         }
     }
@@ -88,7 +85,7 @@ impl PerforatedRadix {
     }
 
     /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
-    fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
+    pub(super) fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
         self.bitmaps.add(block.number() / 8)
     }
 

@@ -3,6 +3,7 @@
 
 mod address_spaces;
 mod cached;
+mod dirty;
 mod nested;
 mod random;
 mod tables;

@@ -4,10 +4,10 @@
 //! node stands at the beginning of the bytes that its 2MB have: 8, 16 or 32 of them, the rest being
 //! zeros.
 
+use perforate_mmu::TableMemory;
 use perforate_types::{Frame, GT_PDE_BYTES, GapTolerance, PageSize, PhysicalAddress, VirtualPage};
 
 use super::entry::GapTolerantEntry;
-use crate::TableMemory;
 
 /// Bytes from the beginning of a node to the gap-tolerant entry that covers `page`.
 #[inline]

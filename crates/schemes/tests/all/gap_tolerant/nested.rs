@@ -6,9 +6,9 @@
 //! whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
-    Dimension, GapTolerantRadix, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
-    VirtualizationConfig,
+    Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry, VirtualizationConfig,
 };
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
     SuperpageOperation, TableOperation, Update, VirtualPage,
@@ -77,7 +77,6 @@ fn virtualized(level2_entries: usize, host_level2_entries: usize) -> MmuConfig {
     let virtualization = VirtualizationConfig {
         nested_tlb: Some(TlbGeometry { entries: 0, ways: 1 }),
         host_walk_cache: Some(config(host_level2_entries).walk_cache),
-        ..VirtualizationConfig::default()
     };
     MmuConfig { virtualization, ..config(level2_entries) }
 }

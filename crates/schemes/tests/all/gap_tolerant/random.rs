@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perforate_mmu::{GapTolerantRadix, Mmu};
+use perforate_mmu::Mmu;
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, PageSize, Permissions, Shootdown, SpaceId, Steps,
     SuperpageOperation, TableOperation, VirtualPage,

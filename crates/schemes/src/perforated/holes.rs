@@ -1,16 +1,14 @@
 //! Walks to holes, and their bitmaps (P §IV.B).
 
+use perforate_mmu::radix::{Descent, Directory};
+use perforate_mmu::{BitmapLoading, Dimension, Holes, Reach, WalkFault, WalkRequest, Walker};
 use perforate_types::{AccessKind, Frame, PageSize, Purpose};
 
 use super::PerforatedRadix;
-use crate::capability::Holes;
-use crate::radix::{Descent, fill};
-use crate::walk::Directory;
-use crate::{Dimension, PerforatedVariant, Reach, WalkFault, WalkRequest, Walker};
 
 impl Holes for PerforatedRadix {
-    fn variant(&self) -> PerforatedVariant {
-        self.variant
+    fn bitmap_loading(&self) -> BitmapLoading {
+        self.loading
     }
 
     fn walk_hole(
@@ -18,7 +16,7 @@ impl Holes for PerforatedRadix {
         request: WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
-        let (level, node) = self.radix.start_walk(&request, Directory::Shadow, walker)?;
+        let (level, node) = self.radix.start_walk(&request, Directory::Holes, walker)?;
         let holes = if level == 1 {
             node
         } else {
@@ -30,7 +28,7 @@ impl Holes for PerforatedRadix {
             let (address, entry) = self.radix.read(shadow, place, Purpose::Shadow, walker)?;
             self.radix.mark_entry(address, entry, false);
             let holes = walker.locate(entry.frame())?;
-            fill(&request, 2, Directory::Shadow, holes, walker);
+            walker.fill(&request, 2, Directory::Holes, holes);
             holes
         };
         let (address, entry) = self.radix.read(holes, (1, request.page), Purpose::Hole, walker)?;

@@ -1,52 +1,38 @@
-//! Gap-tolerant superpages (G §3): page directories whose 16-byte entries map a superpage to the
-//! selected B-blocks of a memory slice, beside the entries of level-1 nodes.
-//!
-//! | file | |
-//! |---|---|
-//! | `mod.rs` | [`GapTolerantRadix`]: operations, and the tables as an operating system reads them |
-//! | `walk.rs` | the walk |
-//! | `layout.rs` | where entries lie in a page directory |
-//! | `entry.rs` | the 16 bytes of an entry |
-//! | `decode.rs` | finding a B-block with prefix sums |
-//! | `dirty.rs` | tests of what copies know of dirty bits |
-
-mod decode;
-#[cfg(test)]
-mod dirty;
-mod entry;
-mod layout;
-mod walk;
+//! The hardware half: page directories whose 16-byte entries map a superpage to the selected
+//! B-blocks of a memory slice, beside the entries of level-1 nodes (G §3).
 
 use std::any::TypeId;
 
+use perforate_mmu::radix::Radix;
+use perforate_mmu::{
+    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker,
+    Wanted, allow,
+};
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
     SUPERPAGE_BLOCKS, SpaceId, SuperpageOperation, TableOperation, VirtualPage,
 };
 
-use crate::capability::{Capability, CapabilityMut, Wanted};
-use crate::radix::Radix;
-use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
-use entry::LoadedEntry;
-pub use entry::{GapTolerantEntry, added_storage_bytes};
+use super::entry::{GapTolerantEntry, LoadedEntry};
+use super::layout;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).
 pub struct GapTolerantRadix {
-    mode: GapTolerance,
-    radix: Radix,
+    pub(super) mode: GapTolerance,
+    pub(super) radix: Radix,
     /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
     /// cache has its key there.
-    cached: Vec<CachedEntry>,
+    pub(super) cached: Vec<CachedEntry>,
 }
 
 /// An entry in the walk cache, and what it covers.
 #[derive(Clone, Copy, Default)]
-struct CachedEntry {
+pub(super) struct CachedEntry {
     space: SpaceId,
     /// Number of the entry, counted over the address space.
     number: u64,
-    loaded: LoadedEntry,
+    pub(super) loaded: LoadedEntry,
 }
 
 /// A gap-tolerant entry, and where it has one 4KB page.
@@ -73,7 +59,7 @@ impl GapTolerantRadix {
     }
 
     /// Frames of a page-directory node.
-    fn directory_frames(&self) -> u64 {
+    pub(super) fn directory_frames(&self) -> u64 {
         1 << self.mode.directory_order()
     }
 
@@ -204,7 +190,7 @@ impl GapTolerantRadix {
     }
 
     /// Keeps an entry that the walk cache has in `slot` from now on.
-    fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
+    pub(super) fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.cached.len() <= slot {
             self.cached.resize_with(slot + 1, CachedEntry::default);

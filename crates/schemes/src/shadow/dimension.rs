@@ -1,16 +1,12 @@
-//! Shadow paging: tables that lead from guest-virtual to physical addresses, kept by the hypervisor
-//! and walked in one dimension (D §II.A).
+//! The hardware half: tables that lead from guest-virtual to physical addresses, kept by the
+//! hypervisor and walked in one dimension (D §II.A).
 
-use std::any::TypeId;
-
+use perforate_mmu::{
+    Around, Capability, CapabilityMut, Dimension, Host, Mark, OverHost, PageFault, Radix, Reach,
+    WalkFault, WalkRequest, Walker, Wanted,
+};
 use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
-};
-
-use crate::capability::{Capability, CapabilityMut, OverHost, Wanted};
-use crate::nested::Host;
-use crate::{
-    Dimension, Mark, PageFault, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker,
 };
 
 /// The tables of a guest and of its host, which the hypervisor reads, and the shadow tables that it
@@ -61,45 +57,38 @@ impl Shadow {
     }
 }
 
-impl Dimension for Shadow {
-    fn apply(&mut self, operation: &dyn FormatOperation) {
+/// The hardware walks the shadow tables, and knows nothing of what guest and host have besides page
+/// tables.
+impl Around for Shadow {
+    fn inside(&self) -> &dyn Dimension {
+        &self.tables
+    }
+
+    fn inside_mut(&mut self) -> &mut dyn Dimension {
+        &mut self.tables
+    }
+
+    /// Operations are the guest's; [`Shadow::apply_shadow`] is for those of the hypervisor.
+    fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
         self.guest.apply(operation);
+        true
     }
 
     /// An ordinary walk. Where it ends without a leaf, the hypervisor is to look why.
-    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        self.tables.walk(request, walker).map_err(|_| WalkFault::Shadow)
+    fn walk_around(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        self.tables.walk(request, walker).map_err(|_| WalkFault::Incomplete)
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.tables.look_at(space, page)
+    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        (wanted == Wanted::OverHost).then_some(Capability::OverHost(self))
     }
 
-    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
-        self.tables.mark(space, page, mark);
-    }
-
-    fn memory(&self) -> &TableMemory {
-        self.tables.memory()
-    }
-
-    /// The hardware knows nothing of what guest and host have besides page tables.
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        match wanted {
-            Wanted::OverHost => Some(Capability::OverHost(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
-            Wanted::Runs => self.tables.capability(wanted),
-            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
-        }
-    }
-
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        match wanted {
-            Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
-            Wanted::Runs => self.tables.capability_mut(wanted),
-            Wanted::Part(_) | Wanted::Holes | Wanted::BesideL2 | Wanted::CachedLeaves => None,
-        }
+    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::OverHost).then_some(CapabilityMut::OverHost(self))
     }
 }
 
@@ -114,20 +103,18 @@ impl OverHost for Shadow {
 
     /// A shadow entry may allow less than guest and host do.
     fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
-        PageFault::Shadow
+        PageFault::Incomplete
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig, allow};
     use perforate_types::{
         Frame, PageSize, Permissions, Purpose, Shootdown, Steps, Update, VirtualAddress,
     };
 
     use super::*;
-    use crate::{
-        Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig, allow,
-    };
 
     const SPACE: SpaceId = SpaceId(0);
     const PAGE: VirtualPage = VirtualPage::new(7);
@@ -148,23 +135,9 @@ mod tests {
     /// guest's frame numbers as pages.)
     fn unit() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
-        let config = MmuConfig {
-            tlb: TlbConfig {
-                tagged: true,
-                l1_data_4k: geometry,
-                l1_data_2m: None,
-                l1_data_1g: None,
-                l1_instruction_4k: geometry,
-                l1_instruction_2m: None,
-                l2: geometry,
-                l2_1g: None,
-                l2_2m: true,
-                beside_entries: 32,
-                l2_coalescing: None,
-            },
-            walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 },
-            virtualization: VirtualizationConfig::default(),
-        };
+        let walk_cache =
+            WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 };
+        let config = MmuConfig { walk_cache, ..MmuConfig::plain(geometry, geometry) };
         let host = Host::new(&config, Box::new(Radix::new()), SPACE);
         let shadow = Shadow::new(Box::new(Radix::new()), host);
         let mut mmu = Mmu::new(&config, Box::new(shadow)).unwrap();
@@ -194,7 +167,7 @@ mod tests {
             let found = mmu.translate(kind, address, &mut steps);
             (found.map(|found| found.physical.value()), reads(&steps))
         };
-        assert_eq!(translate(&mut mmu, AccessKind::Read).0, Err(PageFault::Shadow));
+        assert_eq!(translate(&mut mmu, AccessKind::Read).0, Err(PageFault::Incomplete));
         let shadow = shadow_of(&mut mmu);
         let (guest, host) = (
             shadow.guest_leaf(SPACE, PAGE).unwrap(),
@@ -208,7 +181,7 @@ mod tests {
         let found = translate(&mut mmu, AccessKind::Read);
         assert_eq!(found, (Ok(300 << 12 | 5), (4, 0)), "one dimension, four levels");
         // A store to a clean page is the hypervisor's to see, whatever guest and host allow.
-        assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Shadow));
+        assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Incomplete));
         shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
         let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();
         assert_ne!(guest.allows & allow::DIRTY, 0);
@@ -219,6 +192,6 @@ mod tests {
         assert_eq!(translate(&mut mmu, AccessKind::Write), (Ok(300 << 12 | 5), (4, 0)));
         let beyond = VirtualAddress::new(1 << 40);
         let outside = mmu.translate(AccessKind::Read, beyond, &mut Steps::new());
-        assert_eq!(outside, Err(PageFault::Shadow), "of what is not mapped, too");
+        assert_eq!(outside, Err(PageFault::Incomplete), "of what is not mapped, too");
     }
 }

@@ -1,15 +1,13 @@
 //! A unit beside the second-level TLB that has entries of its own, filled after walks: a TLB of one
 //! range, as in redundant memory mappings (Karakostas et al., ISCA 2015), natively and at both levels.
 
-use std::any::TypeId;
-
 use perforate_mmu::{
-    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host, Mark,
-    Mmu, Nested, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host,
+    Mmu, Nested, Radix, Reach, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    AccessKind, Action, Counters, FormatOperation, Frame, PhysicalAddress, Purpose, Shootdown,
-    SpaceId, Steps, Unit, VirtualPage,
+    AccessKind, Action, Counters, Frame, PhysicalAddress, Purpose, Shootdown, SpaceId, Steps, Unit,
+    VirtualPage,
 };
 
 use super::tables::Paging::Pages4K;
@@ -50,40 +48,21 @@ impl Ranged {
     }
 }
 
-impl Dimension for Ranged {
-    fn apply(&mut self, operation: &dyn FormatOperation) {
-        self.tables.apply(operation);
+impl Around for Ranged {
+    fn inside(&self) -> &dyn Dimension {
+        &self.tables
     }
 
-    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        self.tables.walk(request, walker)
+    fn inside_mut(&mut self) -> &mut dyn Dimension {
+        &mut self.tables
     }
 
-    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        self.tables.look_at(space, page)
+    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
     }
 
-    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
-        self.tables.mark(space, page, mark);
-    }
-
-    fn memory(&self) -> &TableMemory {
-        self.tables.memory()
-    }
-
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
-            _ => self.tables.capability(wanted),
-        }
-    }
-
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        match wanted {
-            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            _ => self.tables.capability_mut(wanted),
-        }
+    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
     }
 }
 
@@ -227,6 +206,7 @@ fn the_unit_has_figures_of_its_own() {
     let figures = |mmu: &Mmu| {
         let mut counters = Counters::default();
         mmu.record(1000, &mut counters);
+        perforate_schemes::complete(&mut counters);
         ["range_translations", "range_fills", "segment_translations", "l2_tlb_misses"]
             .map(|name| counters.get(name).unwrap())
     };

@@ -1,13 +1,10 @@
 //! Tests of what the unit's copies know of dirty bits.
 
+use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig, allow};
+use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, SuperpageOperation,
     TableOperation, VirtualPage,
-};
-
-use crate::{
-    GapTolerantRadix, Mmu, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig,
-    WalkCacheConfig, allow,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -15,23 +12,8 @@ const SPACE: SpaceId = SpaceId(0);
 /// A superpage of 4MB at page 0, and a walk cache that holds its entry.
 fn unit() -> Mmu {
     let geometry = TlbGeometry { entries: 16, ways: 4 };
-    let config = MmuConfig {
-        tlb: TlbConfig {
-            tagged: true,
-            l1_data_4k: geometry,
-            l1_data_2m: None,
-            l1_data_1g: None,
-            l1_instruction_4k: geometry,
-            l1_instruction_2m: None,
-            l2: geometry,
-            l2_1g: None,
-            beside_entries: 32,
-            l2_coalescing: None,
-            l2_2m: true,
-        },
-        walk_cache: WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 4 },
-        virtualization: VirtualizationConfig::default(),
-    };
+    let walk_cache = WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 4 };
+    let config = MmuConfig { walk_cache, ..MmuConfig::plain(geometry, geometry) };
     let mode = GapTolerance::SINGLE_4M;
     let dimension = Box::new(GapTolerantRadix::new(mode));
     let mut mmu = Mmu::new(&config, dimension).unwrap();
@@ -60,8 +42,8 @@ fn access(mmu: &mut Mmu, kind: AccessKind, page: u64) {
 
 /// Whether the first level knows the leaf behind a page dirty.
 fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
-    let hit = mmu.data_tlb().look_up(SPACE, VirtualPage::new(page)).expect("it was accessed");
-    hit.allows & allow::DIRTY != 0
+    let allows = mmu.first_level_allows(VirtualPage::new(page)).expect("it was accessed");
+    allows & allow::DIRTY != 0
 }
 
 /// The cached gap-tolerant entry learns of stores by any way: through the entry itself, through the

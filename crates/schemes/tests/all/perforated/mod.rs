@@ -1,0 +1,4 @@
+//! Perforated pages, worked out by hand.
+
+mod sharing;
+mod translation_cases;
