@@ -2,7 +2,6 @@
 //! all of it.
 
 use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Policy, TableFormat};
-use perforate_schemes::perforated::Perforated;
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
@@ -39,7 +38,7 @@ impl Request {
     /// # Errors
     /// If memory runs out.
     pub fn serve(self, memory: KernelConfig) -> Result<RequestShares, OsError> {
-        let shadow_directories = self.policy.rule::<Perforated>().is_some();
+        let shadow_directories = self.policy.hole_rule().is_some();
         let config = KernelConfig {
             tables: TableFormat { shadow_directories, ..TableFormat::default() },
             defrag: self.defrag,

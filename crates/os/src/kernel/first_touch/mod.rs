@@ -294,8 +294,9 @@ impl Backers {
 
     /// The backer of this type; one that is made now if there is none.
     pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
-        let is_wanted = |backer: &Box<dyn Backer>| (&**backer as &dyn Any).is::<B>();
-        let place = self.list.iter().position(is_wanted).unwrap_or_else(|| {
+        let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
+        let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));
+        let place = known.unwrap_or_else(|| {
             // Before the last, which never lets another one be asked.
             let place = self.list.len() - 1;
             self.list.insert(place, Box::new(make()));
