@@ -18,7 +18,7 @@ mod shadow;
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{Coalescing, Dimension, PerforatedVariant, TlbConfig, VirtualizationConfig};
 use perforate_os::{Kernel, PerforationOptions, Policy, SegmentOptions, SuperpageOptions};
-use perforate_types::GapTolerance;
+use perforate_types::{Counter, GapTolerance, SchemeFacts, SchemeRole};
 use serde::Serialize;
 
 pub use composition::Composition;
@@ -80,6 +80,17 @@ pub struct PolicyOptions {
     pub superpages: Option<Changes<SuperpageOptions>>,
 }
 
+/// Counters of mechanisms that stand wholly in this crate; those of one mechanism come once.
+pub fn counters() -> Vec<Counter> {
+    let mut found: Vec<Counter> = Vec::new();
+    for counter in registered().flat_map(|scheme| (scheme.counters)()) {
+        if found.iter().all(|known| known.id != counter.id) {
+            found.push(counter);
+        }
+    }
+    found
+}
+
 /// Makes the page tables, and what translates beside them.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
@@ -94,6 +105,12 @@ pub struct Scheme {
     pub summary: &'static str,
     /// Paper and section it comes from, or the system it models.
     pub source: &'static str,
+    /// What it is called otherwise, in names of curves of experiments.
+    pub other_names: &'static [&'static str],
+    /// Its colour in reports: one of those in `report/src/palette.rs`, by what the colour stands for.
+    pub colour: &'static str,
+    /// Counters that its own hardware and operating system have besides those of every scheme.
+    pub counters: fn() -> Vec<Counter>,
     /// Whether it runs on unfragmented memory whatever is asked for.
     pub ideal_memory: bool,
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
@@ -143,6 +160,25 @@ impl Scheme {
             let known = known.map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
             SchemeError::Unknown { name: name.into(), known }
         })
+    }
+
+    /// What reports know of it.
+    pub fn facts(&self) -> SchemeFacts {
+        let is = |scheme: &Self| self.name == scheme.name;
+        let role = match () {
+            () if is(&pages::BASE_PAGES) => SchemeRole::Base,
+            () if is(&pages::TRANSPARENT_LARGE_PAGES) => SchemeRole::Conventional,
+            () if is(&perforated::PERFORATED) => SchemeRole::Proposal,
+            () if self.ideal_memory => SchemeRole::Ideal,
+            () if self.shadow_directories => SchemeRole::Variant,
+            () => SchemeRole::Other,
+        };
+        SchemeFacts {
+            name: self.name.into(),
+            other_names: self.other_names.iter().map(|&name| name.into()).collect(),
+            colour: self.colour.into(),
+            role,
+        }
     }
 
     /// Name and options of the policy, as results keep them.

@@ -93,6 +93,7 @@ use crate::{AgeingOutcome, OsError, Perforated, Policy, ageing};
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
+pub use counters::counters;
 pub use defrag::Defrag;
 use first_touch::Backers;
 pub use first_touch::{Backed, Backer, Context, Touch};

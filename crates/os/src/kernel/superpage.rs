@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Counters, GapTolerance, Permissions, SpaceId, Update};
+use perforate_types::{Counters, GapTolerance, Permissions, SpaceId, Update, figures};
 
 use super::first_touch::{Backed, Backer, Context, Touch};
 use super::{Core, FirstTouch};
@@ -143,13 +143,39 @@ impl Backer for Superpages {
     /// Writes the figures of superpages: at this moment, but for those made and attempts that
     /// failed.
     fn counters(&self, core: &Core, out: &mut Counters) {
-        let usage = core.usage();
-        out.count("superpage_bytes", usage.superpage_pages << 12);
-        out.count("superpages_made", self.made);
-        out.count("superpage_failures", self.failed);
-        out.count("superpages_relocated", core.faults.extents_relocated);
         let slices = core.memory.zones().slices();
-        out.count("slices_allocatable", slices.map_or(0, |slices| slices.allocatable()));
+        let state = State {
+            pages: core.usage().superpage_pages,
+            made: self.made,
+            failed: self.failed,
+            relocated: core.faults.extents_relocated,
+            slices_allocatable: slices.map_or(0, |slices| slices.allocatable()),
+        };
+        out.record(SUPERPAGES, &state);
+    }
+}
+
+/// What the figures say.
+pub(super) struct State {
+    pages: u64,
+    made: u64,
+    failed: u64,
+    relocated: u64,
+    slices_allocatable: u64,
+}
+
+figures! {
+    pub(super) static SUPERPAGES: State, "Gap-tolerant superpages" {
+        /// Memory in superpages at the end.
+        superpage_bytes, Bytes, Listed: |it| it.pages << 12;
+        /// Superpages made since the start.
+        superpages_made, Count, Listed: |it| it.made;
+        /// First touches for which there was no memory in the right places.
+        superpage_failures, Count, Listed: |it| it.failed;
+        /// Superpages that moved since one of their frames failed.
+        superpages_relocated, Count, Listed: |it| it.relocated;
+        /// Slices of memory with enough free B-blocks for a superpage.
+        slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }
 

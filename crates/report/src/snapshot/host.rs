@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Section, Value, count};
-use crate::MemoryMap;
+use perforate_results::MemoryMap;
 use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;

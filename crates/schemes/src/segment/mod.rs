@@ -26,6 +26,8 @@ const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
     source: "D §II.B, §III; 4k+segment is VMM Direct, segment+4k Guest, segment+segment Dual",
+    other_names: &[],
+    colour: "segment",
     segments: true,
     not_shadowed: Some(
         "a direct segment is no page table that a hypervisor could shadow: registers lead the guest \

@@ -3,13 +3,42 @@
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, Shadow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_schemes::Hardware;
-use perforate_types::{Counters, GuestFrame, PageSize, Update};
+use perforate_types::{Counter, Counters, GuestFrame, PageSize, Prominence, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
 use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
+
+/// Counters of a kernel that results have of the host's as well.
+const OF_HOST: [&str; 7] = [
+    "page_table_bytes",
+    "hole_bitmap_bytes",
+    "mapped_bytes",
+    "large_pages",
+    "perforated_pages",
+    "segment_pages",
+    "segment_escaped_pages",
+];
+
+/// The counters of the host's kernel.
+pub(crate) fn counters() -> Vec<Counter> {
+    let of_host = |counter: Counter| {
+        let meaning = format!("Of the host: {}", counter.meaning);
+        // Of all tables, reports show those of the host only.
+        let prominence = match counter.prominence {
+            Prominence::Main => Prominence::Table,
+            _ => Prominence::Listed,
+        };
+        let id = format!("host_{}", counter.id);
+        let label = format!("host {}", counter.label);
+        let (id, label, meaning) = (id.into(), label.into(), meaning.into());
+        Counter { id, label, meaning, prominence, part: None, ..counter }
+    };
+    let all = perforate_os::counters().into_iter();
+    all.filter(|counter| OF_HOST.contains(&&*counter.id)).map(of_host).collect()
+}
 
 /// What the hypervisor did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,21 +93,12 @@ impl System {
 
     /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
     pub(super) fn record_host(&self, out: &mut Counters) {
-        const NAMES: [&str; 7] = [
-            "page_table_bytes",
-            "hole_bitmap_bytes",
-            "mapped_bytes",
-            "large_pages",
-            "perforated_pages",
-            "segment_pages",
-            "segment_escaped_pages",
-        ];
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
         hypervisor.kernel().counters(&mut host);
-        for name in NAMES {
+        for name in OF_HOST {
             let value = host.get(name).expect("every kernel counts it");
-            out.count(format!("host_{name}"), value as u64);
+            out.set(format!("host_{name}"), value as u64);
         }
     }
 

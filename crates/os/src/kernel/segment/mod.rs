@@ -9,7 +9,9 @@
 
 use std::ops::Range;
 
-use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{
+    Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage, figures,
+};
 
 mod make;
 
@@ -115,13 +117,46 @@ impl Backer for Segments {
         let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
         let escaped = segments().map(|segment| segment.escaped.len() as u64).sum();
         let idle: u64 = core.live_spaces().map(|space| space.idle_pages()).sum();
-        out.count("segments_active", segments().filter(|segment| segment.is_active).count() as u64);
-        out.count("segment_pages", pages);
-        out.count("segment_escaped_pages", escaped);
-        out.count("segment_pages_paged", segments().map(|segment| segment.paged).sum());
-        out.count("segment_idle_bytes", idle * PageSize::Size4K.bytes());
-        out.count("segments_made", self.made);
-        out.count("segment_failures", self.failed);
+        let state = State {
+            active: segments().filter(|segment| segment.is_active).count() as u64,
+            pages,
+            escaped,
+            paged: segments().map(|segment| segment.paged).sum(),
+            idle,
+            made: self.made,
+            failed: self.failed,
+        };
+        out.record(SEGMENTS, &state);
+    }
+}
+
+/// What the figures say.
+pub(super) struct State {
+    active: u64,
+    pages: u64,
+    escaped: u64,
+    paged: u64,
+    idle: u64,
+    made: u64,
+    failed: u64,
+}
+
+figures! {
+    pub(super) static SEGMENTS: State, "Direct segments" {
+        /// Segments whose registers are set at the end.
+        segments_active, Count, Listed: |it| it.active;
+        /// 4KB pages in segments at the end.
+        segment_pages, Count, Listed: |it| it.pages;
+        /// Pages that escaped their segment.
+        segment_escaped_pages, Count, Listed: |it| it.escaped;
+        /// Pages of segments that a table entry maps as well.
+        segment_pages_paged, Count, Listed: |it| it.paged;
+        /// Memory of segments that no page of the program uses any more.
+        segment_idle_bytes, Bytes, Listed: |it| it.idle * PageSize::Size4K.bytes();
+        /// Segments made since the start.
+        segments_made, Count, Listed: |it| it.made;
+        /// First touches for which there was no contiguous memory.
+        segment_failures, Count, Listed: |it| it.failed;
     }
 }
 
