@@ -190,7 +190,7 @@ impl<'a> Comparison<'a> {
         };
         first(|scheme| scheme.role == SchemeRole::Proposal)
             .or_else(|| first(|scheme| scheme.is_pair_of(SchemeRole::Proposal)))
-            .or_else(|| first(SchemeRuns::is_of_proposal))
+            .or_else(|| first(|scheme| scheme.is_of_proposal()))
             .or_else(|| {
                 let ipc = |&index: &usize| {
                     self.schemes[index].spread(|run| run.ipc).map_or(0.0, |spread| spread.median)
@@ -229,7 +229,8 @@ pub(crate) fn comparisons<'a>(
             None => group.2.push(SchemeRuns::new(run, vocabulary)),
         }
     }
-    let mut found: Vec<Comparison<'_>> = groups.into_iter().map(|group| comparison(group, vocabulary)).collect();
+    let mut found: Vec<Comparison<'_>> =
+        groups.into_iter().map(|group| comparison(group, vocabulary)).collect();
     name_differences(&mut found);
     found
 }
@@ -245,7 +246,15 @@ fn comparison<'a>(
         .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Base)))
         .or_else(|| (0..schemes.len()).find(|&index| Some(index) != ideal))
         .unwrap_or(0);
-    Comparison { workload, machine, vocabulary, difference: String::new(), schemes, reference, ideal }
+    Comparison {
+        workload,
+        machine,
+        vocabulary,
+        difference: String::new(),
+        schemes,
+        reference,
+        ideal,
+    }
 }
 
 /// Says which configuration keys tell comparisons of one workload and machine apart.

@@ -296,7 +296,7 @@ mod tests {
         let labels = |lines: &[String]| -> Vec<String> {
             let results = read_results(&lines.join("\n")).unwrap();
             let vocabulary = vocabulary();
-        let comparison = &comparisons(&results, &vocabulary)[0];
+            let comparison = &comparisons(&results, &vocabulary)[0];
             let found = matrices(comparison, &Pairs::of(comparison).unwrap());
             found.into_iter().map(|matrix| matrix.metric.label).collect()
         };

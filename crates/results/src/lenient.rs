@@ -14,9 +14,7 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
 }
 
 /// A name that may be absent; anything but text with characters in it is none.
-pub(crate) fn name<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
+pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
         _ => Ok(None),
@@ -55,13 +53,13 @@ pub(crate) fn whole_of_value(value: &Value) -> u64 {
     }
 }
 
-/// Whole numbers by name; what is none is left out.
+/// Whole numbers by name; what is no number is left out, and one below 0 is 0.
 pub(crate) fn counts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, u64>, D::Error> {
     let all: Option<BTreeMap<String, Value>> = Option::deserialize(deserializer)?;
     let count = |(name, value)| match value {
-        Value::Number(number) => Some((name, whole_of(&number)?)),
+        Value::Number(number) => Some((name, whole_of(&number).unwrap_or_default())),
         _ => None,
     };
     Ok(all.unwrap_or_default().into_iter().filter_map(count).collect())

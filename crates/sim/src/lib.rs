@@ -50,8 +50,8 @@ pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_results::{
-    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series, Vocabulary,
-    Warmup,
+    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
+    Vocabulary, Warmup,
 };
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};

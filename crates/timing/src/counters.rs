@@ -145,7 +145,12 @@ impl Cache {
         let counter = figure.counter();
         let meaning = format!("{}: {}", self.label, counter.meaning);
         let label = format!("{} {}", self.label, counter.label);
-        Counter { id: self.id(figure).into(), label: label.into(), meaning: meaning.into(), ..counter }
+        Counter {
+            id: self.id(figure).into(),
+            label: label.into(),
+            meaning: meaning.into(),
+            ..counter
+        }
     }
 }
 

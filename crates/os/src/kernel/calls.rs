@@ -4,16 +4,15 @@
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update,
-    VirtualPage,
+    Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 use super::first_touch::Context;
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
     KhugepagedPass, KsmConfig, KsmPass, SegmentState, SharedPlace, TableFormat, Work, balloon,
-    contents, contiguous, contiguous_backing, demotion, hard_fault, invariants,
-    memory_map, segment, sharing, subpage,
+    contents, contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map,
+    segment, sharing, subpage,
 };
 use crate::memory::FRAME_BYTES;
 use crate::space::{AddressSpace, Effects};

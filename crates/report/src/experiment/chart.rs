@@ -29,14 +29,9 @@ struct Canvas<'r> {
 }
 
 /// The figures of an experiment whose curves have any value; `id` begins their anchors.
-pub(super) fn figures(
-    result: &ExperimentResult,
-    vocabulary: &Vocabulary,
-    id: &str,
-) -> Vec<Figure> {
+pub(super) fn figures(result: &ExperimentResult, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
     let charts = result.charts();
-    let figures =
-        charts.iter().enumerate().filter_map(|(index, chart)| {
+    let figures = charts.iter().enumerate().filter_map(|(index, chart)| {
         figure(result, vocabulary, chart, &format!("{id}-chart-{index}"))
     });
     figures.collect()

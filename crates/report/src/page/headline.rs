@@ -56,7 +56,9 @@ fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
 fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
     let misses = |scheme: usize| {
         let runs = &comparison.schemes[scheme];
-        runs.spread(|run| per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI)))
+        runs.spread(|run| {
+            per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI))
+        })
     };
     let (ours, base) = (misses(subject)?.median, misses(comparison.reference)?.median);
     let change = ours / base - 1.0;

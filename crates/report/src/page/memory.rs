@@ -146,7 +146,11 @@ fn heading(map: &MemoryMap) -> String {
         [] => String::new(),
         [one] => format!("after {} instructions", compact(*one as f64)),
         [first, .., last] => {
-            format!("after {} instructions, unchanged up to {}", compact(*first as f64), compact(*last as f64))
+            format!(
+                "after {} instructions, unchanged up to {}",
+                compact(*first as f64),
+                compact(*last as f64)
+            )
         }
     }
 }
@@ -175,8 +179,11 @@ fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: Strin
     let memory = |name: &String| format!("{} memory", name.replace('_', " "));
     head.extend(frames.iter().map(|name| Heading::with_unit(&memory(name), "bytes")));
     let row = |map: &&MemoryMap| {
-        let block =
-            |one: &Series| map.block_classes.get(&one.key).map_or_else(Cell::missing, |&blocks| Cell::count(blocks));
+        let block = |one: &Series| {
+            map.block_classes
+                .get(&one.key)
+                .map_or_else(Cell::missing, |&blocks| Cell::count(blocks))
+        };
         let frame = |name: &String| {
             let frames = map.frames.get(name);
             Cell::value(frames.map(|&frames| frames as f64 * FRAME_BYTES), bytes)

@@ -132,7 +132,9 @@ fn main_table(comparison: &Comparison<'_>) -> Grid {
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let cell =
             |metric: &&Metric| Cell::spread(metric.values[index], |value| metric.write(value));
-        std::iter::once(Cell::scheme(scheme.name, scheme.colour)).chain(shown.iter().map(cell)).collect()
+        std::iter::once(Cell::scheme(scheme.name, scheme.colour))
+            .chain(shown.iter().map(cell))
+            .collect()
     });
     Grid { head, rows: rows.collect() }
 }
@@ -147,7 +149,9 @@ fn sampled_table(comparison: &Comparison<'_>) -> Markup {
             Some(figure) => Cell::value(Some(figure.mean), |_| row.text(figure)),
             None => Cell::missing(),
         };
-        std::iter::once(Cell::scheme(scheme.name, scheme.colour)).chain(rows.iter().map(cell)).collect()
+        std::iter::once(Cell::scheme(scheme.name, scheme.colour))
+            .chain(rows.iter().map(cell))
+            .collect()
     });
     let grid = Grid { head, rows: schemes.collect() };
     html! {

@@ -26,7 +26,8 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
         .filter(|scheme| !scheme.first().series.l2_tlb_contents.is_empty())
         .collect();
     let samples = || sampled.iter().flat_map(|scheme| &scheme.first().series.l2_tlb_contents);
-    let kinds = samples().flat_map(|sample| sample.entries.0.iter().map(move |(kind, _)| (sample, kind)));
+    let kinds =
+        samples().flat_map(|sample| sample.entries.0.iter().map(move |(kind, _)| (sample, kind)));
     let kinds = kinds.filter(|(sample, kind)| count(sample, kind) > 0.0);
     let kinds: BTreeSet<String> = kinds.map(|(_, kind)| kind.clone()).collect();
     if kinds.is_empty() {

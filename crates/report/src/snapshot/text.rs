@@ -1,9 +1,9 @@
 //! A snapshot for the terminal.
 
 use super::{Section, Snapshot, Value};
-use perforate_results::MemoryMap;
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
+use perforate_results::MemoryMap;
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;

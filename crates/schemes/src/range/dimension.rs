@@ -7,8 +7,8 @@ use perforate_mmu::{
     TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit, VirtualPage,
-    figures,
+    Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
+    VirtualPage, figures,
 };
 
 use super::table::{RangeEntry, RangeOperation, search};
