@@ -1,6 +1,7 @@
 //! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
 
 use perforate_results::RunResult;
+use perforate_types::spaced;
 
 use crate::comparison::{Comparison, Spread};
 use crate::ids;
@@ -141,6 +142,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     found.push(Matrix::new("overhead", "translation overhead", Form::Percent, overheads, OVERHEAD));
     found.extend(FIGURES.iter().map(|&(key, label, figure, meaning)| {
         let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        let counter = comparison.vocabulary.counter(label);
+        let label = counter.map_or_else(|| spaced(label), |counter| counter.label.to_string());
         Matrix::new(key, label, Form::Ratio, values, meaning)
     }));
     found.retain(|matrix| matrix.metric.says_something_of(pairs.schemes()));
@@ -188,13 +191,13 @@ fn guest_references_per_walk(run: &RunResult) -> Option<f64> {
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// Key, label, figure, what it says.
+/// Key, label or the counter that has one, figure, what it says.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>, &'static str);
 
 const FIGURES: &[Figure] = &[
     (
         "l2-tlb-mpki",
-        "L2 TLB MPKI",
+        ids::L2_TLB_MPKI,
         l2_tlb_mpki,
         "Misses of the second-level TLB per 1,000 instructions.",
     ),
@@ -206,25 +209,25 @@ const FIGURES: &[Figure] = &[
     ),
     (
         "references",
-        "references per walk",
+        ids::REFERENCES_PER_WALK,
         references_per_walk,
         "Page-table entries read from memory in an average walk, of guest and host.",
     ),
     (
         "guest-references",
-        "guest references per walk",
+        ids::GUEST_REFERENCES_PER_WALK,
         guest_references_per_walk,
         "Those of them that are entries of the guest's tables.",
     ),
     (
         "host-references",
-        "host references per walk",
+        ids::HOST_REFERENCES_PER_WALK,
         |run| run.counter(ids::HOST_REFERENCES_PER_WALK),
         "Those of them that are entries of the host's tables.",
     ),
     (
         "checks",
-        "segment checks per walk",
+        ids::SEGMENT_CHECKS_PER_WALK,
         |run| run.counter(ids::SEGMENT_CHECKS_PER_WALK),
         "Comparisons with the bounds of direct segments in an average walk.",
     ),

@@ -20,7 +20,8 @@ pub struct ContentsPoint {
     pub entries: EntryCounts,
 }
 
-/// Numbers of entries by kind, in the order in which they were written.
+/// Numbers of entries by kind, in the order in which they are written; those that are read are in the
+/// order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryCounts(pub Vec<(String, u64)>);
 

@@ -37,6 +37,8 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
     let known: BTreeSet<String> = names.iter().cloned().collect();
     assert_eq!(known.len(), names.len(), "each once");
     let scanners = |state: &mut MemoryState| {
+        // Some regions have 4KB pages, which are looked at.
+        state.fragmentation = Some(read("portion=50%,holes=25%,dispersed").unwrap());
         state.background.khugepaged = Some(read("every=10K").unwrap());
         state.background.ksm = Some(read("every=10K").unwrap());
         state.background.contents = Some(read("default").unwrap());
