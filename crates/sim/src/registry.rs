@@ -12,14 +12,29 @@ pub fn counters() -> Vec<Counter> {
         operating_system::counters(),
         perforate_mmu::counters(),
         perforate_timing::counters(),
-        registered(TOUCHED),
-        perforate_os::counters(),
+        memory(),
         operating_system::work_counters(),
         system::counters(),
         energy::counters(),
         scheme::counters(),
     ];
     all.concat()
+}
+
+/// Counters of operating systems: below each of them that of the host, and touched memory below what
+/// is mapped.
+fn memory() -> Vec<Counter> {
+    let mut found = Vec::new();
+    for counter in perforate_os::counters() {
+        let is_mapped = counter.id == "mapped_bytes";
+        let host = system::host_counter(&counter);
+        found.push(counter);
+        found.extend(host);
+        if is_mapped {
+            found.extend(registered(TOUCHED));
+        }
+    }
+    found
 }
 
 /// What reports must know to show results.

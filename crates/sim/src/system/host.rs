@@ -22,22 +22,24 @@ const OF_HOST: [&str; 7] = [
     "segment_escaped_pages",
 ];
 
-/// The counters of the host's kernel.
-pub(crate) fn counters() -> Vec<Counter> {
-    let of_host = |counter: Counter| {
-        let meaning = format!("Of the host: {}", counter.meaning);
-        // Of all tables, reports show those of the host only.
-        let prominence = match counter.prominence {
-            Prominence::Main => Prominence::Table,
-            _ => Prominence::Listed,
-        };
-        let id = format!("host_{}", counter.id);
-        let label = format!("host {}", counter.label);
-        let (id, label, meaning) = (id.into(), label.into(), meaning.into());
-        Counter { id, label, meaning, prominence, part: None, ..counter }
+/// The counter of the host's kernel beside one of the guest's, if results have it.
+pub(crate) fn counter(own: &Counter) -> Option<Counter> {
+    if !OF_HOST.contains(&&*own.id) {
+        return None;
+    }
+    // Of all tables, reports show those of the host only.
+    let prominence = match own.prominence {
+        Prominence::Main => Prominence::Table,
+        _ => Prominence::Listed,
     };
-    let all = perforate_os::counters().into_iter();
-    all.filter(|counter| OF_HOST.contains(&&*counter.id)).map(of_host).collect()
+    Some(Counter {
+        id: format!("host_{}", own.id).into(),
+        label: format!("host {}", own.label).into(),
+        meaning: format!("Of the host: {}", own.meaning).into(),
+        prominence,
+        part: None,
+        ..own.clone()
+    })
 }
 
 /// What the hypervisor did.
