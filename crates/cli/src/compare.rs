@@ -157,14 +157,15 @@ fn write_files(
     left_out: &[String],
 ) -> Result<(), Failure> {
     let results = perforate_report::read_results(lines)?;
-    let options = ReportOptions { title: title(&results), command: command() };
+    let vocabulary = perforate_sim::vocabulary();
+    let options = ReportOptions { title: title(&results), command: command(), vocabulary };
     let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
     write_text(&file, lines)?;
     write_text(&report, &perforate_report::html(&results, &options))?;
     if arguments.json {
         return Ok(());
     }
-    let table = perforate_report::table(&results, COLUMNS);
+    let table = perforate_report::table(&results, &options.vocabulary, COLUMNS);
     let mut remarks: Vec<String> = Vec::new();
     for note in results.iter().flat_map(|result| &result.notes) {
         if !remarks.contains(note) {
@@ -180,7 +181,7 @@ fn write_files(
     ))
 }
 
-fn title(results: &[perforate_report::RunResult]) -> String {
+fn title(results: &[RunResult]) -> String {
     match results.first() {
         Some(first) => format!("{} on {}", first.workload, first.machine),
         None => "No results".into(),

@@ -3,19 +3,21 @@
 use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
 use perforate_os::{AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig};
+use perforate_report::text::wrapped;
 use perforate_schemes::gap_tolerant::SuperpageOptions;
 use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment::SegmentOptions;
 use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
 use perforate_trace::WORKLOADS;
+use perforate_types::Counter;
 
 use crate::experiment;
 use crate::failure::Failure;
 use crate::options::Flags;
-use crate::output::print;
+use crate::output::{COLUMNS, print};
 use perforate_trace::bundled;
 
-/// List schemes, workloads, machines, ways to age memory, options of policies or experiments.
+/// List schemes, workloads, machines, ways to age memory, options of policies, counters or experiments.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
@@ -40,9 +42,14 @@ enum What {
     Segment,
     /// Options of the policy for gap-tolerant superpages
     Superpages,
+    /// Counters in results
+    Counters,
     /// Tables and figures of the papers
     Experiments,
 }
+
+/// Room for names of counters with their units.
+const NAME_COLUMNS: usize = 44;
 
 /// Prints the lists.
 pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
@@ -55,6 +62,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Perforation, perforation),
         (What::Segment, segment),
         (What::Superpages, superpages),
+        (What::Counters, counters),
         (What::Experiments, experiment::list),
     ];
     let wanted: Vec<String> = sections
@@ -153,6 +161,31 @@ fn superpages() -> String {
 
 fn segment() -> String {
     options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
+}
+
+/// The counters by heading, each with its unit and what it is.
+fn counters() -> String {
+    let counters = perforate_sim::counters();
+    let mut text = "Counters (name, unit, what it is)\n".to_owned();
+    let mut groups: Vec<&str> = Vec::new();
+    for Counter { group, .. } in &counters {
+        if groups.contains(group) {
+            continue;
+        }
+        groups.push(group);
+        text += &format!("\n{group}\n");
+        for counter in counters.iter().filter(|counter| counter.group == *group) {
+            let name = format!("  {} ({})", counter.id, counter.unit.name());
+            // What it is stands beside the name where that leaves it room, else below.
+            let (above, beside) = match name.len() < NAME_COLUMNS {
+                true => (String::new(), name),
+                false => (name + "\n", String::new()),
+            };
+            let lead = format!("{beside:<NAME_COLUMNS$}");
+            text += &(above + &wrapped(&lead, &counter.meaning, COLUMNS));
+        }
+    }
+    text
 }
 
 fn options(title: &str, options: &[Key]) -> String {

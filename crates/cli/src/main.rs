@@ -56,7 +56,7 @@ enum Command {
     /// A process of a benchmark that is measured or recorded
     #[command(hide = true)]
     NativeWorker(validate::WorkerArguments),
-    /// List schemes, workloads, machines or experiments
+    /// List schemes, workloads, machines, counters or experiments
     List(list::ListArguments),
 }
 

@@ -1,7 +1,10 @@
 //! Counters of the memory-management unit.
 
-use perforate_types::{Counters, Purpose, Steps};
+use perforate_types::{
+    Counter, CounterUnit, Counters, Part, Prominence, Purpose, Steps, figures, registered,
+};
 
+use crate::L2Contents;
 use crate::pipeline::Case;
 
 /// Counts since the last reset. Translations that ended in a page fault are not counted: the
@@ -53,6 +56,82 @@ pub struct MmuCounters {
     pub walk_cache_gap_tolerant_hits: u64,
     /// Reads of page directories that fell on padding, so that a second one followed.
     pub padding_references: u64,
+}
+
+/// All counters of translation, in the order in which reports show them.
+pub fn counters() -> Vec<Counter> {
+    let references = |of_host| {
+        let purposes = REFERENCES.into_iter().filter(move |purpose| purpose.is_host() == of_host);
+        purposes.map(referenced).collect()
+    };
+    [
+        registered(TLB),
+        registered(WALKS),
+        references(false),
+        registered(WALKS_BY_DIMENSION),
+        references(true),
+        registered(SEGMENT_CHECKS),
+        registered(HOLES),
+        registered(GAP_TOLERANT),
+        L2Contents::counters(),
+    ]
+    .concat()
+}
+
+/// Purposes whose reads have counters of their own. Pages are translated, not read; nobody waits for
+/// reads of mechanisms' own tables.
+const REFERENCES: [Purpose; 14] = [
+    Purpose::Level4,
+    Purpose::Level3,
+    Purpose::Level2,
+    Purpose::Level1,
+    Purpose::Shadow,
+    Purpose::Hole,
+    Purpose::HostLevel4,
+    Purpose::HostLevel3,
+    Purpose::HostLevel2,
+    Purpose::HostLevel1,
+    Purpose::HostShadow,
+    Purpose::HostHole,
+    Purpose::Bitmap,
+    Purpose::HostBitmap,
+];
+
+/// The counter of reads of this purpose.
+fn referenced(purpose: Purpose) -> Counter {
+    let is_bitmap = matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap);
+    let (whole, id) = match is_bitmap {
+        true => ("bitmap_references", format!("{}_references", purpose.id())),
+        false => ("walk_references", format!("walk_references_{}", purpose.id())),
+    };
+    let name = purpose.name();
+    let owner = if purpose.is_host() { "the host's tables" } else { "page tables" };
+    Counter {
+        label: format!("{name} references").into(),
+        unit: CounterUnit::Count,
+        group: "Page walks",
+        meaning: format!("Reads of {owner}: {}.", purpose.label()).into(),
+        prominence: if is_bitmap { Prominence::Listed } else { Prominence::Table },
+        part: Some(Part {
+            whole,
+            key: purpose.id().into(),
+            label: name.into(),
+            colour: purpose.colour().into(),
+        }),
+        id: id.into(),
+    }
+}
+
+/// Counts of an interval, and the instructions executed in it.
+struct Interval {
+    counts: MmuCounters,
+    instructions: u64,
+}
+
+impl Interval {
+    fn per_kilo_instruction(&self, events: u64) -> (f64, f64) {
+        (events as f64, self.instructions as f64 / 1000.0)
+    }
 }
 
 impl MmuCounters {
@@ -121,49 +200,97 @@ impl MmuCounters {
 
     /// Writes the figures out; per-kilo-instruction ones for `instructions` executed.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
-        let kilo_instructions = instructions as f64 / 1000.0;
-        for (name, value) in [
-            ("l1_tlb_accesses", self.l1_accesses),
-            ("l1_tlb_misses", self.l1_misses),
-            ("l1_instruction_tlb_accesses", self.l1_instruction_accesses),
-            ("l1_instruction_tlb_misses", self.l1_instruction_misses),
-            ("l2_tlb_accesses", self.l2_accesses),
-            ("l2_tlb_misses", self.l2_misses),
-            ("l2_tlb_coalesced_fills", self.coalesced_fills),
-            ("l2_tlb_coalesced_pages", self.coalesced_pages),
-            ("walks", self.walks),
-            ("bitmap_filtered", self.bitmap_filtered),
-            ("bitmap_lookups", self.bitmap_hits + self.bitmap_misses),
-            ("bitmap_hits", self.bitmap_hits),
-            ("bitmap_misses", self.bitmap_misses),
-            ("holes_translated", self.holes_translated),
-            ("translations_generated", self.generated),
-            ("segment_checks", self.segment_checks),
-            ("gap_tolerant_translations", self.gap_tolerant_translations),
-            ("walk_cache_gap_tolerant_hits", self.walk_cache_gap_tolerant_hits),
-            ("padding_references", self.padding_references),
-        ] {
-            out.count(name, value);
+        let interval = Interval { counts: *self, instructions };
+        for table in [TLB, WALKS, WALKS_BY_DIMENSION, SEGMENT_CHECKS, HOLES, GAP_TOLERANT] {
+            out.record(table, &interval);
         }
-        for (purpose, references) in Purpose::ALL.into_iter().zip(self.references) {
-            match purpose {
-                Purpose::Page | Purpose::HostPage => {}
-                Purpose::OwnTable | Purpose::HostOwnTable => {}
-                Purpose::Bitmap | Purpose::HostBitmap => {
-                    out.count(format!("{}_references", purpose.id()), references);
-                }
-                _ => out.count(format!("walk_references_{}", purpose.id()), references),
-            }
+        for purpose in REFERENCES {
+            out.set(referenced(purpose).id, self.references[purpose as usize]);
         }
-        let walks = self.walks as f64;
-        out.ratio("references_per_walk", self.table_references() as f64, walks);
-        out.ratio("guest_references_per_walk", self.guest_references() as f64, walks);
-        out.ratio("host_references_per_walk", self.host_references() as f64, walks);
-        let all = self.references.iter().sum::<u64>() as f64;
-        out.ratio("memory_accesses_per_walk", all, walks);
-        out.ratio("segment_checks_per_walk", self.segment_checks_in_walks as f64, walks);
-        out.ratio("l1_tlb_mpki", self.l1_misses as f64, kilo_instructions);
-        out.ratio("l2_tlb_mpki", self.l2_misses as f64, kilo_instructions);
-        out.ratio("walks_per_kilo_instruction", self.walks as f64, kilo_instructions);
+    }
+}
+
+figures! {
+    static TLB: Interval, "TLB" {
+        /// Data translations.
+        l1_tlb_accesses, "L1 TLB accesses", Count, Table: |it| it.counts.l1_accesses;
+        /// Data translations not found in the first level.
+        l1_tlb_misses, "L1 TLB misses", Count, Table: |it| it.counts.l1_misses;
+        /// The same per 1,000 instructions.
+        l1_tlb_mpki, "L1 TLB MPKI", PerKiloInstruction, Table:
+            |it| it.per_kilo_instruction(it.counts.l1_misses);
+        /// Fetch translations, one per code line.
+        l1_instruction_tlb_accesses, Count, Listed: |it| it.counts.l1_instruction_accesses;
+        /// Fetch translations not found in the first level.
+        l1_instruction_tlb_misses, Count, Listed: |it| it.counts.l1_instruction_misses;
+        /// Look-ups of the second level for a page, for data or code.
+        l2_tlb_accesses, "L2 TLB accesses", Count, Table: |it| it.counts.l2_accesses;
+        /// Look-ups that found neither the page nor a perforated page around it.
+        l2_tlb_misses, "L2 TLB misses", Count, Table: |it| it.counts.l2_misses;
+        /// The same per 1,000 instructions.
+        l2_tlb_mpki, "L2 TLB MPKI", PerKiloInstruction, Main:
+            |it| it.per_kilo_instruction(it.counts.l2_misses);
+        /// Runs of 4KB pages filled into the second level (TLB coalescing).
+        l2_tlb_coalesced_fills, Count, Listed: |it| it.counts.coalesced_fills;
+        /// Pages in those runs; divided by the fills, the mean length of a run.
+        l2_tlb_coalesced_pages, Count, Listed: |it| it.counts.coalesced_pages;
+    }
+
+    static WALKS: Interval, "Page walks" {
+        /// Translations that read page-table entries.
+        walks, Count, Table: |it| it.counts.walks;
+        /// The same per 1,000 instructions.
+        walks_per_kilo_instruction, PerKiloInstruction, Listed:
+            |it| it.per_kilo_instruction(it.counts.walks);
+        /// Page-table entries read, of guest and host, divided by walks.
+        references_per_walk, Ratio, Main: |it| (it.counts.table_references(), it.counts.walks);
+        /// Entries and bitmap lines read, divided by walks.
+        memory_accesses_per_walk, Ratio, Listed:
+            |it| (it.counts.references.iter().sum(), it.counts.walks);
+    }
+
+    static WALKS_BY_DIMENSION: Interval, "Page walks" {
+        /// Those of the references per walk that are entries of the guest's tables; all natively.
+        guest_references_per_walk, Ratio, Table:
+            |it| (it.counts.guest_references(), it.counts.walks);
+        /// Those of them that are entries of the host's tables.
+        host_references_per_walk, Ratio, Table:
+            |it| (it.counts.host_references(), it.counts.walks);
+    }
+
+    static SEGMENT_CHECKS: Interval, "Page walks" {
+        /// Comparisons of an address with BASE and LIMIT of a direct segment by the walker.
+        segment_checks, Count, Listed: |it| it.counts.segment_checks;
+        /// Those of them in walks, divided by walks.
+        segment_checks_per_walk, Ratio, Table:
+            |it| (it.counts.segment_checks_in_walks, it.counts.walks);
+    }
+
+    static HOLES: Interval, "Holes" {
+        /// Second look-ups of the L2 TLB, for bitmap entries.
+        bitmap_lookups, "bitmap look-ups", Count, Table:
+            |it| it.counts.bitmap_hits + it.counts.bitmap_misses;
+        /// Translations by a perforated page that the filter spared the bitmap.
+        bitmap_filtered, Count, Table: |it| it.counts.bitmap_filtered;
+        /// Look-ups of bitmap entries that found the entry.
+        bitmap_hits, Count, Table: |it| it.counts.bitmap_hits;
+        /// Look-ups of bitmap entries that had to read memory.
+        bitmap_misses, Count, Table: |it| it.counts.bitmap_misses;
+        /// Holes translated by a walk through the shadow entry.
+        holes_translated, Count, Table: |it| it.counts.holes_translated;
+        /// 4KB translations made from a perforated entry.
+        translations_generated, Count, Listed: |it| it.counts.generated;
+    }
+
+    static GAP_TOLERANT: Interval, "Gap-tolerant entries" {
+        /// Misses of the L2 TLB, or of guest-physical addresses, that found their B-block in a
+        /// gap-tolerant entry (GT-PDE).
+        gap_tolerant_translations, Count, Listed: |it| it.counts.gap_tolerant_translations;
+        /// Those of them whose entry the walk cache held, so that nothing was read.
+        walk_cache_gap_tolerant_hits, Count, Listed:
+            |it| it.counts.walk_cache_gap_tolerant_hits;
+        /// Reads of page directories that fell on the padding behind an entry of a level-1 node (1MB
+        /// mode), so that a second one followed; among the references of level 2.
+        padding_references, Count, Listed: |it| it.counts.padding_references;
     }
 }

@@ -32,7 +32,7 @@ pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
     ConfigError, MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
 };
-pub use counters::MmuCounters;
+pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};
 pub use fault::{HostFault, PageFault, WalkFault};
 pub use nested::{Host, Nested, RegisteredRun};

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use perforate_results::{RunResult, Vocabulary};
+use perforate_types::SchemeRole;
 use serde_json::Value;
 
-use crate::RunResult;
+use crate::palette;
 
 /// Median and range of one figure over the seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,10 +42,29 @@ impl Spread {
 /// The runs of one scheme, one per seed.
 pub(crate) struct SchemeRuns<'a> {
     pub name: &'a str,
+    /// By what it stands for.
+    pub colour: &'static str,
+    /// What it is in a comparison; that of neither scheme of a pair.
+    pub role: SchemeRole,
+    /// The same of the guest's and the host's scheme of a pair.
+    roles: Option<(SchemeRole, SchemeRole)>,
     pub runs: Vec<&'a RunResult>,
 }
 
 impl<'a> SchemeRuns<'a> {
+    /// A scheme of which this is the first run.
+    fn new(run: &'a RunResult, vocabulary: &Vocabulary) -> Self {
+        let name = run.scheme.as_str();
+        let pair = name.split_once('+');
+        Self {
+            name,
+            colour: palette::of_scheme(vocabulary, name),
+            role: vocabulary.role(name),
+            roles: pair.map(|(guest, host)| (vocabulary.role(guest), vocabulary.role(host))),
+            runs: vec![run],
+        }
+    }
+
     /// Spread of a figure over the seeds.
     pub fn spread(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| figure(run)))
@@ -60,9 +81,15 @@ impl<'a> SchemeRuns<'a> {
         Some((run.guest.as_deref()?, run.host.as_deref()?))
     }
 
-    /// Whether guest and host both pass `test`.
-    fn is_pair_of(&self, test: fn(&str) -> bool) -> bool {
-        self.pair().is_some_and(|(guest, host)| test(guest) && test(host))
+    /// Whether guest and host both are that.
+    fn is_pair_of(&self, role: SchemeRole) -> bool {
+        self.roles == Some((role, role))
+    }
+
+    /// Whether it has to do with the proposal or a variant of it.
+    fn is_of_proposal(&self) -> bool {
+        let is = |role| matches!(role, SchemeRole::Proposal | SchemeRole::Variant);
+        is(self.role) || self.roles.is_some_and(|(guest, host)| is(guest) || is(host))
     }
 
     /// The first run in the file; pictures and series show one run.
@@ -75,6 +102,8 @@ impl<'a> SchemeRuns<'a> {
 pub(crate) struct Comparison<'a> {
     pub workload: &'a str,
     pub machine: &'a str,
+    /// What is known of counters and schemes.
+    pub vocabulary: &'a Vocabulary,
     /// What tells this comparison from others of the same workload and machine.
     pub difference: String,
     pub schemes: Vec<SchemeRuns<'a>>,
@@ -87,8 +116,8 @@ pub(crate) struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     /// What the reference is called in headings.
     pub fn reference_name(&self) -> &'a str {
-        let name = self.schemes[self.reference].name;
-        if is_4k(name) { "4KB" } else { name }
+        let reference = &self.schemes[self.reference];
+        if reference.role == SchemeRole::Base { "4KB" } else { reference.name }
     }
 
     /// What the ideal scheme is called in headings.
@@ -98,13 +127,15 @@ impl<'a> Comparison<'a> {
 
     /// The ideal scheme that pairs are measured against: virtualized where there is one.
     pub fn ideal_of_pairs(&self) -> Option<usize> {
-        self.schemes.iter().position(|scheme| scheme.is_pair_of(is_ideal)).or(self.ideal)
+        let is_ideal = |scheme: &SchemeRuns<'_>| scheme.is_pair_of(SchemeRole::Ideal);
+        self.schemes.iter().position(is_ideal).or(self.ideal)
     }
 
     /// The pair others are measured against: 4KB pages twice, else the first.
     pub fn reference_of_pairs(&self) -> Option<usize> {
         let place = |test: fn(&SchemeRuns<'_>) -> bool| self.schemes.iter().position(test);
-        place(|scheme| scheme.is_pair_of(is_4k)).or_else(|| place(|scheme| scheme.pair().is_some()))
+        place(|scheme| scheme.is_pair_of(SchemeRole::Base))
+            .or_else(|| place(|scheme| scheme.pair().is_some()))
     }
 
     /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
@@ -152,14 +183,14 @@ impl<'a> Comparison<'a> {
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
             .filter(|&index| index != self.reference && Some(index) != self.ideal)
-            .filter(|&index| !self.schemes[index].is_pair_of(is_ideal))
+            .filter(|&index| !self.schemes[index].is_pair_of(SchemeRole::Ideal))
             .collect();
-        let named = |test: fn(&str) -> bool| {
-            candidates.iter().copied().find(|&index| test(&self.schemes[index].name.to_lowercase()))
+        let first = |test: fn(&SchemeRuns<'_>) -> bool| {
+            candidates.iter().copied().find(|&index| test(&self.schemes[index]))
         };
-        named(|name| name == "perforated")
-            .or_else(|| named(|name| name == "perforated+perforated"))
-            .or_else(|| named(|name| name.contains("perforated")))
+        first(|scheme| scheme.role == SchemeRole::Proposal)
+            .or_else(|| first(|scheme| scheme.is_pair_of(SchemeRole::Proposal)))
+            .or_else(|| first(|scheme| scheme.is_of_proposal()))
             .or_else(|| {
                 let ipc = |&index: &usize| {
                     self.schemes[index].spread(|run| run.ipc).map_or(0.0, |spread| spread.median)
@@ -173,7 +204,10 @@ impl<'a> Comparison<'a> {
 ///
 /// The second run of one scheme, workload, machine and seed starts another comparison: something
 /// in the configuration must differ, and [`Comparison::difference`] says what.
-pub(crate) fn comparisons(results: &[RunResult]) -> Vec<Comparison<'_>> {
+pub(crate) fn comparisons<'a>(
+    results: &'a [RunResult],
+    vocabulary: &'a Vocabulary,
+) -> Vec<Comparison<'a>> {
     let mut groups: Vec<(&str, &str, Vec<SchemeRuns<'_>>)> = Vec::new();
     for run in results {
         let has_place = |group: &&mut (&str, &str, Vec<SchemeRuns<'_>>)| {
@@ -192,33 +226,35 @@ pub(crate) fn comparisons(results: &[RunResult]) -> Vec<Comparison<'_>> {
         };
         match group.2.iter_mut().find(|scheme| scheme.name == run.scheme) {
             Some(scheme) => scheme.runs.push(run),
-            None => group.2.push(SchemeRuns { name: &run.scheme, runs: vec![run] }),
+            None => group.2.push(SchemeRuns::new(run, vocabulary)),
         }
     }
-    let mut found: Vec<Comparison<'_>> = groups.into_iter().map(comparison).collect();
+    let mut found: Vec<Comparison<'_>> =
+        groups.into_iter().map(|group| comparison(group, vocabulary)).collect();
     name_differences(&mut found);
     found
 }
 
 fn comparison<'a>(
     (workload, machine, schemes): (&'a str, &'a str, Vec<SchemeRuns<'a>>),
+    vocabulary: &'a Vocabulary,
 ) -> Comparison<'a> {
     let place = |test: fn(&SchemeRuns<'_>) -> bool| schemes.iter().position(test);
-    let ideal = place(|scheme| is_ideal(scheme.name))
-        .or_else(|| place(|scheme| scheme.is_pair_of(is_ideal)));
-    let reference = place(|scheme| is_4k(scheme.name))
-        .or_else(|| place(|scheme| scheme.is_pair_of(is_4k)))
+    let ideal = place(|scheme| scheme.role == SchemeRole::Ideal)
+        .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Ideal)));
+    let reference = place(|scheme| scheme.role == SchemeRole::Base)
+        .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Base)))
         .or_else(|| (0..schemes.len()).find(|&index| Some(index) != ideal))
         .unwrap_or(0);
-    Comparison { workload, machine, difference: String::new(), schemes, reference, ideal }
-}
-
-fn is_ideal(name: &str) -> bool {
-    name.eq_ignore_ascii_case("ideal")
-}
-
-fn is_4k(name: &str) -> bool {
-    ["4k", "4kb", "base", "base-4k", "radix-4k"].contains(&name.to_lowercase().as_str())
+    Comparison {
+        workload,
+        machine,
+        vocabulary,
+        difference: String::new(),
+        schemes,
+        reference,
+        ideal,
+    }
 }
 
 /// Says which configuration keys tell comparisons of one workload and machine apart.
@@ -278,6 +314,7 @@ fn flat(config: &Value) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::tests::vocabulary;
     use crate::read_results;
 
     fn line(scheme: &str, seed: u64, ipc: f64, portion: u64) -> String {
@@ -299,7 +336,8 @@ mod tests {
         ]
         .join("\n");
         let results = read_results(&text).unwrap();
-        let found = comparisons(&results);
+        let vocabulary = vocabulary();
+        let found = comparisons(&results, &vocabulary);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].reference, 1, "4k is the reference wherever it stands");
         let spread = found[0].relative_ipc(0, 1).unwrap();
@@ -316,7 +354,8 @@ mod tests {
         ]
         .join("\n");
         let results = read_results(&text).unwrap();
-        let found = comparisons(&results);
+        let vocabulary = vocabulary();
+        let found = comparisons(&results, &vocabulary);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].difference, "portion 50");
         assert_eq!(found[1].difference, "portion 100");

@@ -1,9 +1,11 @@
-//! What can be wrong with a results file.
+//! What can be wrong with what is read.
 
-/// Why a results file could not be read.
+use perforate_results::{ResultsError, RunResult};
+
+/// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The file holds no runs.
+    /// The file holds no records.
     #[error("no results: expected one JSON object per line, found none")]
     Empty,
     /// A line is not a record of an experiment.
@@ -14,12 +16,15 @@ pub enum ReportError {
         /// What is wrong with it.
         cause: String,
     },
-    /// A line is not a result.
-    #[error("line {line}: {cause}; expected one JSON object with at least scheme and workload")]
-    Line {
-        /// Line number, counted from 1.
-        line: usize,
-        /// What the JSON reader says.
-        cause: serde_json::Error,
-    },
+    /// It is no results file.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+}
+
+/// Reads a results file.
+///
+/// # Errors
+/// As [`perforate_results::read_results`].
+pub fn read_results(text: &str) -> Result<Vec<RunResult>, ReportError> {
+    Ok(perforate_results::read_results(text)?)
 }

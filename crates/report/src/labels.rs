@@ -2,90 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use perforate_results::Vocabulary;
+use perforate_types::{self as counters, Counter, spaced};
+
 use crate::chart::Series;
 use crate::palette;
 
 /// A named part of a stack: name in the results, label, colour.
 pub(crate) type Part = (&'static str, &'static str, &'static str);
 
-/// Kinds of second-level TLB entries, bottom of the stack first.
-pub(crate) const ENTRY_KINDS: &[Part] = &[
-    ("perforated", "perforated", "perforated"),
-    ("page_1g", "1GB page", "page-1g"),
-    ("page_2m", "2MB page", "page-2m"),
-    ("page_4k", "4KB page", "page-4k"),
-    ("coalesced", "run of 4KB pages", "coalesced"),
-    ("hole", "hole (4KB)", "hole"),
-    ("bitmap", "hole bitmap", "bitmap"),
-    ("nested", "guest-physical", "nested-tlb"),
-    ("empty", "empty", "empty"),
-];
-
-/// Page-table levels a walk reads (`walk_references_…`).
-pub(crate) const WALK_LEVELS: &[Part] = &[
-    ("level4", "level 4", "level4"),
-    ("level3", "level 3", "level3"),
-    ("level2", "level 2", "level2"),
-    ("level1", "level 1", "level1"),
-    ("shadow", "shadow", "shadow"),
-    ("hole", "hole", "hole"),
-    ("host_level4", "host level 4", "host-level4"),
-    ("host_level3", "host level 3", "host-level3"),
-    ("host_level2", "host level 2", "host-level2"),
-    ("host_level1", "host level 1", "host-level1"),
-    ("host_shadow", "host shadow", "host-shadow"),
-    ("host_hole", "host hole", "host-hole"),
-];
-
-/// Lines of hole bitmaps that walkers read.
-pub(crate) const BITMAP_REFERENCES: &[Part] = &[
-    ("bitmap_references", "bitmap", "bitmap"),
-    ("host_bitmap_references", "host bitmap", "host-bitmap"),
-];
-
-/// Where translation cycles go (`translation_cycles_…`).
-pub(crate) const CYCLE_PARTS: &[Part] = &[
-    ("l2_tlb", "L2 TLB", "tlb"),
-    ("walk_cache", "walk cache", "walk-cache"),
-    ("walk_level4", "level 4", "level4"),
-    ("walk_level3", "level 3", "level3"),
-    ("walk_level2", "level 2", "level2"),
-    ("walk_level1", "level 1", "level1"),
-    ("bitmap_lookup", "bitmap look-up", "bitmap-lookup"),
-    ("bitmap_read", "bitmap read", "bitmap"),
-    ("shadow", "shadow", "shadow"),
-    ("hole", "hole", "hole"),
-    ("segment_check", "segment check", "segment"),
-    ("selection", "B-block selection", "selection"),
-    ("nested_tlb", "nested TLB", "nested-tlb"),
-    ("host_walk_level4", "host level 4", "host-level4"),
-    ("host_walk_level3", "host level 3", "host-level3"),
-    ("host_walk_level2", "host level 2", "host-level2"),
-    ("host_walk_level1", "host level 1", "host-level1"),
-    ("host_bitmap_read", "host bitmap read", "host-bitmap"),
-    ("host_shadow", "host shadow", "host-shadow"),
-    ("host_hole", "host hole", "host-hole"),
-    ("walker_queue", "waiting for a walker", "queue"),
-    ("fill_wait", "waiting for a fill", "wait"),
-];
-
-/// What the operating system's work is (`operating_system_cycles_…`).
-pub(crate) const WORK_PARTS: &[Part] = &[
-    ("faults", "faults", "level1"),
-    ("zeroing", "clearing", "level2"),
-    ("copying", "copying", "level3"),
-    ("mapping", "page tables", "level4"),
-    ("shootdowns", "shootdowns", "hole"),
-    ("scanning", "scanning", "queue"),
-    ("migration", "migration", "wait"),
-    ("swapping", "swapping", "bitmap"),
-    ("context_switches", "context switches", "tlb"),
-    ("vm_exits", "exits of the VM", "host-level1"),
-    ("host", "the host's kernel", "host-level2"),
-];
-
 /// Classes of 2MB blocks in memory maps.
-pub(crate) const BLOCK_CLASSES: &[Part] = &[
+const BLOCK_CLASSES: &[Part] = &[
     ("free", "free", "empty"),
     ("partly_free", "partly free", "partly-free"),
     ("movable", "4KB pages", "page-4k"),
@@ -102,6 +29,11 @@ pub(crate) const BLOCK_CLASSES: &[Part] = &[
     ("perforated", "perforated", "perforated"),
 ];
 
+/// The same as series of a chart.
+pub(crate) fn block_classes() -> Vec<Series> {
+    BLOCK_CLASSES.iter().map(part).collect()
+}
+
 /// Memory that a program has touched, and what is mapped or missing beyond it.
 pub(crate) const MEMORY_PARTS: &[Part] = &[
     ("touched", "touched", "touched"),
@@ -109,31 +41,48 @@ pub(crate) const MEMORY_PARTS: &[Part] = &[
     ("gone", "touched, swapped out or unmapped", "mixed"),
 ];
 
-/// Memory that translation takes, by counter.
-pub(crate) const TABLE_PARTS: &[Part] = &[
-    ("page_table_bytes", "page tables", "level1"),
-    ("hole_bitmap_bytes", "hole bitmap", "bitmap"),
-];
-
 /// A part as a series of a chart.
 pub(crate) fn part(&(key, label, colour): &Part) -> Series {
     Series { key: key.into(), label: label.into(), colour, ..Series::default() }
 }
 
-/// The parts in their order, then every other name in `present`, each with a label and a colour.
-pub(crate) fn with_unknown(parts: &[Part], present: &BTreeSet<String>) -> Vec<Series> {
-    let known = parts.iter().filter(|part| present.contains(part.0)).map(part);
-    let unknown = present
-        .iter()
-        .filter(|name| !parts.iter().any(|part| part.0 == name.as_str()))
-        .enumerate()
-        .map(|(index, name)| Series {
-            key: name.clone(),
-            label: name.replace('_', " "),
-            colour: palette::extra(index),
-            ..Series::default()
-        });
-    known.chain(unknown).collect()
+/// The registered parts of a whole as series of a chart, by their names among the parts.
+pub(crate) fn parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
+    series_of(vocabulary, whole, |_, part| part.key.to_string())
+}
+
+/// The same by the names of their counters.
+pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
+    series_of(vocabulary, whole, |counter, _| counter.id.to_string())
+}
+
+fn series_of(
+    vocabulary: &Vocabulary,
+    whole: &str,
+    key: impl Fn(&Counter, &counters::Part) -> String,
+) -> Vec<Series> {
+    let series = |(counter, part): (&Counter, &counters::Part)| Series {
+        key: key(counter, part),
+        label: part.label.to_string(),
+        colour: palette::known(&part.colour),
+        ..Series::default()
+    };
+    vocabulary.parts(whole).map(series).collect()
+}
+
+/// The known series that are present, then every other name in `present`, each with a label and a
+/// colour.
+pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Vec<Series> {
+    let is_known = |name: &String| known.iter().any(|one| one.key == *name);
+    let unknown: Vec<&String> = present.iter().filter(|name| !is_known(name)).collect();
+    let unknown = unknown.into_iter().enumerate().map(|(index, name)| Series {
+        key: name.clone(),
+        label: spaced(name),
+        colour: palette::extra(index),
+        ..Series::default()
+    });
+    let unknown: Vec<Series> = unknown.collect();
+    known.into_iter().filter(|one| present.contains(&one.key)).chain(unknown).collect()
 }
 
 /// The report's words, shown at its end.

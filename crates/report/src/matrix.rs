@@ -1,8 +1,11 @@
 //! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
 
-use crate::RunResult;
+use perforate_results::RunResult;
+use perforate_types::spaced;
+
 use crate::comparison::{Comparison, Spread};
-use crate::metric::{Form, Metric, mpki, per_kilo_instruction, references_per_walk};
+use crate::ids;
+use crate::metric::{Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
 
 /// What stands above the column of runs without virtualization.
 pub(crate) const NATIVE: &str = "native";
@@ -139,6 +142,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     found.push(Matrix::new("overhead", "translation overhead", Form::Percent, overheads, OVERHEAD));
     found.extend(FIGURES.iter().map(|&(key, label, figure, meaning)| {
         let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        let counter = comparison.vocabulary.counter(label);
+        let label = counter.map_or_else(|| spaced(label), |counter| counter.label.to_string());
         Matrix::new(key, label, Form::Ratio, values, meaning)
     }));
     found.retain(|matrix| matrix.metric.says_something_of(pairs.schemes()));
@@ -149,7 +154,7 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
 /// any: shadow paging has its costs there and nowhere else.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
-    let ipc = |run: &RunResult| run.counter("ipc_with_operating_system");
+    let ipc = |run: &RunResult| run.counter(ids::IPC_WITH_OPERATING_SYSTEM);
     let differs =
         |run: &RunResult| ipc(run).is_some_and(|ipc| run.ipc.is_some_and(|all| ipc < all * 0.995));
     if !comparison.schemes.iter().any(|scheme| differs(scheme.first())) {
@@ -169,12 +174,12 @@ fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<
 fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     let ideal = comparison.ideal.filter(|&ideal| comparison.schemes[ideal].pair().is_none())?;
     let without_walks = |run: &RunResult| {
-        let rest = run.cycles? - run.counter("walk_cycles")?;
+        let rest = run.cycles()? - run.counter(ids::WALK_CYCLES)?;
         // Walks overlap with other work and with each other. Where they take most of the run, what is
         // left without them is no measure of anything.
-        (rest > run.cycles? / 2.0).then_some(rest)
+        (rest > run.cycles()? / 2.0).then_some(rest)
     };
-    let times = comparison.quotient((scheme, |run| run.cycles), (ideal, without_walks))?;
+    let times = comparison.quotient((scheme, RunResult::cycles), (ideal, without_walks))?;
     let Spread { median, least, most, runs } = times;
     Some(Spread { median: median - 1.0, least: least - 1.0, most: most - 1.0, runs })
 }
@@ -183,53 +188,53 @@ fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
 fn guest_references_per_walk(run: &RunResult) -> Option<f64> {
     let is_native = run.guest.is_none() && run.host.is_none();
     let native = || references_per_walk(run).filter(|_| is_native);
-    run.counter("guest_references_per_walk").or_else(native)
+    run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// Key, label, figure, what it says.
+/// Key, label or the counter that has one, figure, what it says.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>, &'static str);
 
 const FIGURES: &[Figure] = &[
     (
         "l2-tlb-mpki",
-        "L2 TLB MPKI",
-        |run| mpki(run, "l2"),
+        ids::L2_TLB_MPKI,
+        l2_tlb_mpki,
         "Misses of the second-level TLB per 1,000 instructions.",
     ),
     (
         "walks",
         "walks PKI",
-        |run| per_kilo_instruction(run, "walks"),
+        |run| per_kilo_instruction(run, ids::WALKS),
         "Page walks per 1,000 instructions.",
     ),
     (
         "references",
-        "references per walk",
+        ids::REFERENCES_PER_WALK,
         references_per_walk,
         "Page-table entries read from memory in an average walk, of guest and host.",
     ),
     (
         "guest-references",
-        "guest references per walk",
+        ids::GUEST_REFERENCES_PER_WALK,
         guest_references_per_walk,
         "Those of them that are entries of the guest's tables.",
     ),
     (
         "host-references",
-        "host references per walk",
-        |run| run.counter("host_references_per_walk"),
+        ids::HOST_REFERENCES_PER_WALK,
+        |run| run.counter(ids::HOST_REFERENCES_PER_WALK),
         "Those of them that are entries of the host's tables.",
     ),
     (
         "checks",
-        "segment checks per walk",
-        |run| run.counter("segment_checks_per_walk"),
+        ids::SEGMENT_CHECKS_PER_WALK,
+        |run| run.counter(ids::SEGMENT_CHECKS_PER_WALK),
         "Comparisons with the bounds of direct segments in an average walk.",
     ),
     (
         "exits",
         "VM exits PKI",
-        |run| per_kilo_instruction(run, "virtual_machine_exits"),
+        |run| per_kilo_instruction(run, ids::VIRTUAL_MACHINE_EXITS),
         "How often the virtual machine was left per 1,000 instructions.",
     ),
 ];
@@ -238,6 +243,7 @@ const FIGURES: &[Figure] = &[
 mod tests {
     use super::*;
     use crate::comparison::comparisons;
+    use crate::ids::tests::vocabulary;
     use crate::read_results;
 
     fn line(name: &str, cycles: u64, walk_cycles: u64) -> String {
@@ -264,7 +270,8 @@ mod tests {
             line("4k+4k", 3000, 0),
         ];
         let results = read_results(&lines.join("\n")).unwrap();
-        let comparison = &comparisons(&results)[0];
+        let vocabulary = vocabulary();
+        let comparison = &comparisons(&results, &vocabulary)[0];
         let pairs = Pairs::of(comparison).unwrap();
         assert_eq!(pairs.guests, ["4k", "thp"]);
         assert_eq!(pairs.columns().collect::<Vec<_>>(), ["thp", "4k", "native"]);
@@ -291,7 +298,8 @@ mod tests {
     fn overhead_needs_a_native_ideal_run_and_ipc_prefers_a_virtualized_one() {
         let labels = |lines: &[String]| -> Vec<String> {
             let results = read_results(&lines.join("\n")).unwrap();
-            let comparison = &comparisons(&results)[0];
+            let vocabulary = vocabulary();
+            let comparison = &comparisons(&results, &vocabulary)[0];
             let found = matrices(comparison, &Pairs::of(comparison).unwrap());
             found.into_iter().map(|matrix| matrix.metric.label).collect()
         };
@@ -318,6 +326,6 @@ mod tests {
             r#"{"scheme":"y","guest":7,"host":"","workload":"w"}"#.to_string(),
         ];
         let results = read_results(&lines.join("\n")).unwrap();
-        assert!(Pairs::of(&comparisons(&results)[0]).is_none());
+        assert!(Pairs::of(&comparisons(&results, &vocabulary())[0]).is_none());
     }
 }

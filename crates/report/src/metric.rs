@@ -1,10 +1,12 @@
 //! The figures shown in tables, computed the same way for the terminal and the page.
 
-use crate::RunResult;
+use perforate_results::{RunResult, Vocabulary};
+use perforate_types::{Counter, CounterUnit, Prominence};
+
 use crate::comparison::{Comparison, Spread};
 use crate::format;
 use crate::html::Heading;
-use crate::labels::{Part, WORK_PARTS};
+use crate::ids;
 
 /// One figure of a scheme.
 pub(crate) struct Metric {
@@ -86,86 +88,188 @@ pub(crate) enum Form {
     Bytes,
 }
 
+impl Form {
+    /// How values of a unit are written.
+    fn of(unit: CounterUnit) -> Self {
+        match unit {
+            CounterUnit::Count | CounterUnit::Cycles | CounterUnit::Nanojoules => Self::Count,
+            CounterUnit::Bytes => Self::Bytes,
+            CounterUnit::Share => Self::Percent,
+            CounterUnit::Ratio | CounterUnit::PerKiloInstruction => Self::Ratio,
+        }
+    }
+}
+
 type Figure = fn(&RunResult) -> Option<f64>;
 
 /// Counter per 1,000 instructions.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
-    let instructions = run.instructions.filter(|&count| count > 0.0)?;
+    let instructions = run.instructions()?;
     Some(run.counter(counter)? / instructions * 1000.0)
 }
 
-/// Sum of all `translation_cycles_…` per 1,000 instructions.
+/// Sum of all parts of the translation cycles per 1,000 instructions.
 pub(crate) fn translation_cycles(run: &RunResult) -> Option<f64> {
-    let names = run.counters.keys().filter(|name| is_translation_cycles(name));
-    let parts: Vec<f64> = names.filter_map(|name| per_kilo_instruction(run, name)).collect();
-    if parts.is_empty() { None } else { Some(parts.iter().sum()) }
+    let names = run.counters.iter().map(|(name, _)| name);
+    let parts = names.filter(|name| is_translation_cycles(name));
+    parts.filter_map(|name| per_kilo_instruction(run, name)).reduce(|sum, part| sum + part)
 }
 
 /// Whether a counter is one part of the translation cycles (and not their total).
 pub(crate) fn is_translation_cycles(name: &str) -> bool {
-    name.starts_with("translation_cycles_") && !name.ends_with("_total")
+    name.starts_with(ids::TRANSLATION_CYCLES_) && !name.ends_with("_total")
 }
 
 /// Whether a counter is the references of one level (and not a total or an average).
 pub(crate) fn is_walk_references(name: &str) -> bool {
-    name.starts_with("walk_references_") && !name.ends_with("_total")
+    name.starts_with(ids::WALK_REFERENCES_) && !name.ends_with("_total")
 }
 
-pub(crate) fn mpki(run: &RunResult, level: &str) -> Option<f64> {
-    let given = run.counter(&format!("{level}_tlb_mpki"));
-    given.or_else(|| per_kilo_instruction(run, &format!("{level}_tlb_misses")))
+/// Misses of the second-level TLB per 1,000 instructions.
+pub(crate) fn l2_tlb_mpki(run: &RunResult) -> Option<f64> {
+    shown_value(run, ids::L2_TLB_MPKI)
 }
 
-/// References per walk, from the average or from its parts.
+/// References per walk.
 pub(crate) fn references_per_walk(run: &RunResult) -> Option<f64> {
-    run.counter("references_per_walk").or_else(|| {
-        let walks = run.counter("walks").filter(|&walks| walks > 0.0)?;
-        let names = run.counters.keys().filter(|name| is_walk_references(name));
-        Some(names.filter_map(|name| run.counter(name)).sum::<f64>() / walks)
-    })
+    shown_value(run, ids::REFERENCES_PER_WALK)
+}
+
+/// Quotients that a results file need not have, and what they are computed from instead.
+const QUOTIENTS: [(&str, Figure); 3] = [
+    (ids::L1_TLB_MPKI, |run| per_kilo_instruction(run, ids::L1_TLB_MISSES)),
+    (ids::L2_TLB_MPKI, |run| per_kilo_instruction(run, ids::L2_TLB_MISSES)),
+    (ids::REFERENCES_PER_WALK, |run| {
+        let walks = run.counter(ids::WALKS).filter(|&walks| walks > 0.0)?;
+        Some(sum(run, ids::WALK_REFERENCES_).unwrap_or(0.0) / walks)
+    }),
+];
+
+/// The value of a counter, computed from others if need be.
+fn shown_value(run: &RunResult, id: &str) -> Option<f64> {
+    let quotient = || QUOTIENTS.iter().find(|quotient| quotient.0 == id)?.1(run);
+    run.counter(id).or_else(quotient)
 }
 
 /// Share of the last sample's second-level TLB entries that are of one kind.
 fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
-    let sample = run.series.l2_tlb_contents.last()?;
-    let total: f64 = sample.entries.values().filter_map(|count| count.as_f64()).sum();
-    let count = sample.entries.get(kind)?.as_f64()?;
-    (total > 0.0).then(|| count / total)
+    let entries = &run.series.l2_tlb_contents.last()?.entries;
+    let (count, total) = (entries.get(kind)?, entries.total());
+    (total > 0).then(|| count as f64 / total as f64)
 }
 
-/// All figures that say something about this comparison.
+/// All figures that say something about this comparison: both speeds, then group by group what is
+/// registered to be shown, and what the report computes of it.
 pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed(comparison);
-    found.extend(rows(comparison, OPERATING_SYSTEM));
-    found.extend(operating_system_parts(comparison));
-    found.extend(rows(comparison, FIGURES));
+    for group in groups(comparison.vocabulary) {
+        found.extend(of_group(comparison, group));
+    }
     found.retain(Metric::says_something);
     found
 }
 
-fn rows(comparison: &Comparison<'_>, figures: &[Row]) -> Vec<Metric> {
-    let metric = |&(group, label, is_main, form, figure): &Row| {
-        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
-        Metric { label: label.to_string(), group, is_main, form, values }
-    };
-    figures.iter().map(metric).collect()
+/// Headings in order: those that the report has of its own first.
+fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
+    let own = COMPUTED.iter().map(|computed| computed.group);
+    let mut found = Vec::new();
+    for group in [WITH_WORK, RUN].into_iter().chain(vocabulary.groups()).chain(own) {
+        if !found.contains(&group) {
+            found.push(group);
+        }
+    }
+    found
 }
 
-/// What the operating system's share of cycles is made of.
-fn operating_system_parts(comparison: &Comparison<'_>) -> Vec<Metric> {
-    let metric = |&(name, label, _): &Part| {
-        let counter = format!("operating_system_cycles_{name}");
-        let share = |run: &RunResult| share_of_cycles(run, &counter);
-        let values = comparison.schemes.iter().map(|scheme| scheme.spread(share)).collect();
-        let label = format!("of it: {label}");
-        Metric { label, group: WITH_WORK, is_main: false, form: Form::Percent, values }
+/// The figures under one heading: each registered counter that is shown, and after it what is computed
+/// beside it.
+fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
+    let is_shown =
+        |counter: &&Counter| counter.group == group && counter.prominence != Prominence::Listed;
+    let shown: Vec<&Counter> = comparison.vocabulary.counters.iter().filter(is_shown).collect();
+    let computed = || COMPUTED.iter().filter(|computed| computed.group == group);
+    let is_beside = |computed: &&Computed, id: &str| computed.beside == Some(id);
+    let mut found = Vec::new();
+    for alone in computed().filter(|computed| computed.beside.is_none()) {
+        found.extend(alone.metrics(comparison));
+    }
+    for &counter in &shown {
+        found.push(registered(comparison, counter));
+        for beside in computed().filter(|computed| is_beside(computed, &counter.id)) {
+            found.extend(beside.metrics(comparison));
+        }
+    }
+    // What stands beside a counter that the vocabulary has not, or does not show.
+    let is_left = |computed: &&Computed| {
+        computed.beside.is_some_and(|id| shown.iter().all(|counter| counter.id != id))
     };
-    WORK_PARTS.iter().map(metric).collect()
+    for left in computed().filter(is_left) {
+        found.extend(left.metrics(comparison));
+    }
+    found
+}
+
+/// The figure of a registered counter.
+fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
+    let value = |run: &RunResult| shown_value(run, &counter.id);
+    Metric {
+        label: counter.label.to_string(),
+        group: counter.group,
+        is_main: counter.prominence == Prominence::Main,
+        form: Form::of(counter.unit),
+        values: comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect(),
+    }
+}
+
+/// A figure that the report computes.
+struct Computed {
+    group: &'static str,
+    /// The counter below which it stands.
+    beside: Option<&'static str>,
+    what: What,
+}
+
+enum What {
+    /// One figure.
+    Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
+    /// Every part of the operating system's cycles as a share of all cycles.
+    PartsOfWork,
+    /// Every kind of entries of the second-level TLB as a share of them.
+    KindsOfEntries,
+}
+
+impl Computed {
+    /// Its figure, or figures.
+    fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
+        let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
+            let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+            Metric { label, group: self.group, is_main, form, values }
+        };
+        let parts = |whole| comparison.vocabulary.parts(whole);
+        match self.what {
+            What::Figure { label, is_main, form, figure } => {
+                vec![metric(label.to_string(), is_main, form, &figure)]
+            }
+            What::PartsOfWork => parts(ids::OPERATING_SYSTEM_CYCLES)
+                .map(|(counter, part)| {
+                    let share = |run: &RunResult| share_of_cycles(run, &counter.id);
+                    metric(format!("of it: {}", part.label), false, Form::Percent, &share)
+                })
+                .collect(),
+            What::KindsOfEntries => parts("l2_tlb_contents")
+                .filter(|(_, part)| part.key != "empty")
+                .map(|(_, part)| {
+                    let share = |run: &RunResult| share_at_end(run, &part.key);
+                    metric(part.label.to_string(), false, Form::Percent, &share)
+                })
+                .collect(),
+        }
+    }
 }
 
 /// Instructions per cycle with the operating system's work.
 pub(crate) fn ipc_with_operating_system(run: &RunResult) -> Option<f64> {
-    run.counter("ipc_with_operating_system")
+    run.counter(ids::IPC_WITH_OPERATING_SYSTEM)
 }
 
 /// Both speeds: in the steady state and with the operating system's work.
@@ -206,124 +310,72 @@ fn speed_by(comparison: &Comparison<'_>, group: &'static str, figure: Figure) ->
 /// Headings of the two speeds.
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
+/// Other headings of computed figures.
+const RUN: &str = "Run";
+const WALKS: &str = "Page walks";
 
 /// Counter that is one cause of the operating system's cycles, as a share of all cycles.
 fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
-    let all = run.counter("cycles_with_operating_system").filter(|&cycles| cycles > 0.0)?;
+    let all = run.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&cycles| cycles > 0.0)?;
     Some(run.counter(counter)? / all)
 }
 
 /// Sum of counters; none where none of them is there.
 fn sum(run: &RunResult, prefix: &str) -> Option<f64> {
-    let names = run.counters.keys().filter(|name| name.starts_with(prefix));
-    names.filter_map(|name| run.counter(name)).reduce(|sum, value| sum + value)
+    let names = run.counters.iter().map(|(name, _)| name);
+    let values = names.filter(|name| name.starts_with(prefix));
+    values.filter_map(|name| run.counter(name)).reduce(|sum, value| sum + value)
 }
 
-type Row = (&'static str, &'static str, bool, Form, Figure);
+/// A computed figure.
+const fn figure(
+    group: &'static str,
+    beside: Option<&'static str>,
+    (label, is_main, form): (&'static str, bool, Form),
+    figure: Figure,
+) -> Computed {
+    Computed { group, beside, what: What::Figure { label, is_main, form, figure } }
+}
 
-/// What the operating system's work adds in all.
-const OPERATING_SYSTEM: &[Row] = &[
-    (WITH_WORK, "cycles of OS work", false, Form::Count, |run| {
-        run.counter("operating_system_cycles")
-    }),
-    (WITH_WORK, "OS work, share of cycles", true, Form::Percent, |run| {
-        share_of_cycles(run, "operating_system_cycles")
-    }),
-];
+const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
-const FIGURES: &[Row] = &[
-    (WITH_WORK, "in background, ÷ cycles", false, Form::Times, |run| {
-        share_of_cycles(run, "operating_system_background_cycles")
+/// What the report computes, in the order in which it stands below one counter.
+const COMPUTED: &[Computed] = &[
+    figure(WITH_WORK, WORK, ("OS work, share of cycles", true, Form::Percent), |run| {
+        share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES)
     }),
-    (WITH_WORK, "faults served", false, Form::Count, |run| sum(run, "work_faults_")),
-    (WITH_WORK, "shootdowns", false, Form::Count, |run| sum(run, "work_shootdowns_")),
-    ("Run", "instructions", false, Form::Count, |run| run.instructions),
-    ("Run", "cycles, steady state", false, Form::Count, |run| run.cycles),
-    ("TLB", "L1 TLB accesses", false, Form::Count, |run| run.counter("l1_tlb_accesses")),
-    ("TLB", "L1 TLB misses", false, Form::Count, |run| run.counter("l1_tlb_misses")),
-    ("TLB", "L1 TLB MPKI", false, Form::Ratio, |run| mpki(run, "l1")),
-    ("TLB", "L2 TLB accesses", false, Form::Count, |run| run.counter("l2_tlb_accesses")),
-    ("TLB", "L2 TLB misses", false, Form::Count, |run| run.counter("l2_tlb_misses")),
-    ("TLB", "L2 TLB MPKI", true, Form::Ratio, |run| mpki(run, "l2")),
-    ("Page walks", "walks", false, Form::Count, |run| run.counter("walks")),
-    ("Page walks", "walks PKI", true, Form::Ratio, |run| per_kilo_instruction(run, "walks")),
-    ("Page walks", "references per walk", true, Form::Ratio, references_per_walk),
-    ("Page walks", "level 4 references", false, Form::Count, |run| {
-        run.counter("walk_references_level4")
+    Computed { group: WITH_WORK, beside: WORK, what: What::PartsOfWork },
+    figure(WITH_WORK, WORK, ("in background, ÷ cycles", false, Form::Times), |run| {
+        share_of_cycles(run, ids::OPERATING_SYSTEM_BACKGROUND_CYCLES)
     }),
-    ("Page walks", "level 3 references", false, Form::Count, |run| {
-        run.counter("walk_references_level3")
+    figure(WITH_WORK, WORK, ("faults served", false, Form::Count), |run| {
+        sum(run, ids::WORK_FAULTS_)
     }),
-    ("Page walks", "level 2 references", false, Form::Count, |run| {
-        run.counter("walk_references_level2")
+    figure(WITH_WORK, WORK, ("shootdowns", false, Form::Count), |run| {
+        sum(run, ids::WORK_SHOOTDOWNS_)
     }),
-    ("Page walks", "level 1 references", false, Form::Count, |run| {
-        run.counter("walk_references_level1")
+    figure(RUN, None, ("instructions", false, Form::Count), RunResult::instructions),
+    figure(RUN, None, ("cycles, steady state", false, Form::Count), RunResult::cycles),
+    figure(WALKS, Some(ids::WALKS), ("walks PKI", true, Form::Ratio), |run| {
+        per_kilo_instruction(run, ids::WALKS)
     }),
-    ("Page walks", "shadow references", false, Form::Count, |run| {
-        run.counter("walk_references_shadow")
-    }),
-    ("Page walks", "hole references", false, Form::Count, |run| {
-        run.counter("walk_references_hole")
-    }),
-    ("Page walks", "guest references per walk", false, Form::Ratio, |run| {
-        run.counter("guest_references_per_walk")
-    }),
-    ("Page walks", "host references per walk", false, Form::Ratio, |run| {
-        run.counter("host_references_per_walk")
-    }),
-    ("Page walks", "host level 4 references", false, Form::Count, |run| {
-        run.counter("walk_references_host_level4")
-    }),
-    ("Page walks", "host level 3 references", false, Form::Count, |run| {
-        run.counter("walk_references_host_level3")
-    }),
-    ("Page walks", "host level 2 references", false, Form::Count, |run| {
-        run.counter("walk_references_host_level2")
-    }),
-    ("Page walks", "host level 1 references", false, Form::Count, |run| {
-        run.counter("walk_references_host_level1")
-    }),
-    ("Page walks", "host shadow references", false, Form::Count, |run| {
-        run.counter("walk_references_host_shadow")
-    }),
-    ("Page walks", "host hole references", false, Form::Count, |run| {
-        run.counter("walk_references_host_hole")
-    }),
-    ("Page walks", "segment checks per walk", false, Form::Ratio, |run| {
-        run.counter("segment_checks_per_walk")
-    }),
-    ("Page walks", "walk cycles", false, Form::Count, |run| run.counter("walk_cycles")),
-    ("Page walks", "translation cycles PKI", true, Form::Ratio, translation_cycles),
-    ("Page walks", "translation energy, nJ PKI", false, Form::Ratio, |run| {
-        per_kilo_instruction(run, "translation_energy_dynamic_nj")
-    }),
-    ("Holes", "bitmap look-ups", false, Form::Count, |run| run.counter("bitmap_lookups")),
-    ("Holes", "bitmap filtered", false, Form::Count, |run| run.counter("bitmap_filtered")),
-    ("Holes", "bitmap hits", false, Form::Count, |run| run.counter("bitmap_hits")),
-    ("Holes", "bitmap misses", false, Form::Count, |run| run.counter("bitmap_misses")),
-    ("Holes", "holes translated", false, Form::Count, |run| run.counter("holes_translated")),
-    ("L2 TLB at end", "4KB pages", false, Form::Percent, |run| share_at_end(run, "page_4k")),
-    ("L2 TLB at end", "runs of pages", false, Form::Percent, |run| share_at_end(run, "coalesced")),
-    ("L2 TLB at end", "2MB pages", false, Form::Percent, |run| share_at_end(run, "page_2m")),
-    ("L2 TLB at end", "1GB pages", false, Form::Percent, |run| share_at_end(run, "page_1g")),
-    ("L2 TLB at end", "perforated", false, Form::Percent, |run| share_at_end(run, "perforated")),
-    ("L2 TLB at end", "holes", false, Form::Percent, |run| share_at_end(run, "hole")),
-    ("L2 TLB at end", "hole bitmap", false, Form::Percent, |run| share_at_end(run, "bitmap")),
-    ("L2 TLB at end", "guest-physical", false, Form::Percent, |run| share_at_end(run, "nested")),
-    ("Memory", "mapped", false, Form::Bytes, |run| run.counter("mapped_bytes")),
-    ("Memory", "touched", false, Form::Bytes, |run| run.counter("touched_bytes")),
-    ("Memory", "reserved", false, Form::Bytes, |run| run.counter("reserved_bytes")),
-    ("Memory", "swapped out", false, Form::Bytes, |run| run.counter("swapped_bytes")),
-    ("Memory", "scanned to merge", false, Form::Count, |run| run.counter("ksm_pages_scanned")),
-    ("Memory", "saved by merging", false, Form::Bytes, |run| run.counter("ksm_saved_bytes")),
-    ("Memory", "page tables", true, Form::Bytes, |run| run.counter("page_table_bytes")),
-    ("Memory", "host page tables", false, Form::Bytes, |run| run.counter("host_page_table_bytes")),
-    ("Memory", "hole bitmap", false, Form::Bytes, |run| run.counter("hole_bitmap_bytes")),
-    ("Memory", "page faults", false, Form::Count, |run| run.counter("page_faults")),
-    ("Memory", "large pages", false, Form::Count, |run| run.counter("large_pages")),
-    ("Memory", "perforated pages", false, Form::Count, |run| run.counter("perforated_pages")),
-    ("Memory", "made by khugepaged", false, Form::Count, |run| sum(run, "khugepaged_pages_made_")),
-    ("Memory", "holes patched", false, Form::Count, |run| run.counter("work_subpages_patched")),
-    ("Memory", "2MB pages split", false, Form::Count, |run| run.counter("work_large_pages_split")),
+    figure(
+        WALKS,
+        Some(ids::WALK_CYCLES),
+        ("translation cycles PKI", true, Form::Ratio),
+        translation_cycles,
+    ),
+    figure(
+        WALKS,
+        Some(ids::WALK_CYCLES),
+        ("translation energy, nJ PKI", false, Form::Ratio),
+        |run| per_kilo_instruction(run, ids::TRANSLATION_ENERGY_DYNAMIC_NJ),
+    ),
+    Computed { group: "L2 TLB at end", beside: None, what: What::KindsOfEntries },
+    figure(
+        "Memory",
+        Some(ids::PERFORATED_PAGES),
+        ("made by khugepaged", false, Form::Count),
+        |run| sum(run, ids::KHUGEPAGED_PAGES_MADE_),
+    ),
 ];

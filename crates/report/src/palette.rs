@@ -4,6 +4,8 @@
 //! levels of a walk are one hue in four lightnesses. Charts never rely on colour alone: segments
 //! are separated by gaps, and every value stands in the table below its chart.
 
+use perforate_results::Vocabulary;
+
 /// What a colour stands for, with its value on light and on dark ground.
 pub(crate) struct Colour {
     pub name: &'static str,
@@ -127,13 +129,16 @@ const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
 /// The colours of an experiment's curves, and how often it, or one like it, was given before: that of the scheme
-/// (or of the mode with such B-blocks) a curve is named after, and the next of the others for
+/// that a curve is named after, and the next of the others for
 /// curves without a meaning and for all but the first of a meaning.
-pub(crate) fn of_curves<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'static str, usize)> {
+pub(crate) fn of_curves<'a>(
+    vocabulary: &Vocabulary,
+    names: impl Iterator<Item = &'a str>,
+) -> Vec<(&'static str, usize)> {
     let mut given: Vec<(&'static str, usize)> = Vec::new();
     let mut next = 0;
     for name in names {
-        let meant = of_curve(name);
+        let meant = of_scheme(vocabulary, name);
         let is_free = given.iter().all(|(other, _)| !are_alike(meant, other));
         let colour = if meant != "other" && is_free {
             meant
@@ -164,38 +169,21 @@ fn are_alike(one: &str, other: &str) -> bool {
     pairs.map(|(a, b)| a.abs_diff(b).pow(2)).sum::<u32>() < 45 * 45
 }
 
-fn of_curve(name: &str) -> &'static str {
-    match name {
-        "128K" => "gt-pde-4m",
-        "64K" => "gt-pde-2m",
-        "32K" => "gt-pde-1m",
-        name => of_scheme(name),
-    }
+/// The colour of what is named after a scheme; of a pair, that of its guest.
+pub(crate) fn of_scheme(vocabulary: &Vocabulary, name: &str) -> &'static str {
+    let guest = name.split('+').next().unwrap_or_default();
+    vocabulary.named_after(guest).map_or("other", |scheme| known(&scheme.colour))
 }
 
-/// The colour of a scheme: that of the pages it is named after; of a pair, that of its guest.
-pub(crate) fn of_scheme(name: &str) -> &'static str {
-    let name = name.to_lowercase();
-    let name = name.split('+').next().unwrap_or_default();
-    let mode = |colour: &&Colour| colour.name.contains("gt-pde") && colour.name == name;
-    if let Some(colour) = COLOURS.iter().find(mode) {
-        return colour.name;
-    }
-    let has = |part: &str| name.contains(part);
-    match () {
-        () if has("ideal") => "ideal",
-        () if has("perforated") => "perforated",
-        () if has("segment") => "segment",
-        () if has("colt") => "coalesced",
-        () if has("1g") => "page-1g",
-        () if has("thp") || has("2m") || has("conventional") => "page-2m",
-        () if has("4k") || has("base") => "page-4k",
-        () => "other",
-    }
+/// The colour of this name, if there is one.
+pub(crate) fn known(name: &str) -> &'static str {
+    COLOURS.iter().find(|colour| colour.name == name).map_or("other", |colour| colour.name)
 }
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::{SchemeFacts, SchemeRole};
+
     use super::*;
 
     /// Relative luminance, as WCAG defines it.
@@ -223,12 +211,21 @@ mod tests {
 
     #[test]
     fn no_two_of_a_few_curves_look_alike() {
-        let colours = of_curves(["4k", "perforated", "perforated-90", "x", "y"].into_iter());
+        let scheme = |name: &'static str, colour: &'static str| SchemeFacts {
+            name: name.into(),
+            other_names: Vec::new(),
+            colour: colour.into(),
+            role: SchemeRole::Other,
+        };
+        let schemes = vec![scheme("4k", "page-4k"), scheme("perforated", "perforated")];
+        let vocabulary = Vocabulary::new(Vec::new(), schemes);
+        let names = ["4k", "perforated", "perforated-90", "x", "y"];
+        let colours = of_curves(&vocabulary, names.into_iter());
         // Green as it is, the third of the series is too much like the colour of perforated pages.
         let names = ["page-4k", "perforated", "series0", "series1", "series3"];
         assert_eq!(colours, names.map(|name| (name, 0)));
         let many: Vec<String> = (0..20).map(|index| format!("curve {index}")).collect();
-        let mut looks = of_curves(many.iter().map(String::as_str));
+        let mut looks = of_curves(&Vocabulary::default(), many.iter().map(String::as_str));
         assert_eq!((looks[7], looks[8]), (("series7", 0), ("series0", 1)));
         looks.sort_unstable();
         looks.dedup();

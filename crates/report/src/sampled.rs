@@ -3,7 +3,7 @@
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
-use crate::result::{Sampled, SampledFigure};
+use perforate_results::{Sampled, SampledFigure};
 
 /// One figure of every scheme.
 pub(crate) struct SampledRow {
@@ -66,7 +66,7 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     Some(format!(
         "Whole program from {} windows ({} of {} instructions), {interval}",
         sampled.windows,
-        format::compact(sampled.instructions_counted),
-        format::compact(sampled.instructions_represented),
+        format::compact(sampled.instructions_counted as f64),
+        format::compact(sampled.instructions_represented as f64),
     ))
 }

@@ -18,7 +18,7 @@ pub mod shadow;
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
 use perforate_os::{Kernel, Policy};
-use perforate_types::{Counters, GapTolerance};
+use perforate_types::{Counter, Counters, GapTolerance, SchemeFacts, SchemeRole};
 use serde::Serialize;
 
 pub use composition::Composition;
@@ -40,15 +40,11 @@ const GROUPS: &[&[&Scheme]] = &[
     shadow::SCHEMES,
 ];
 
-/// Figures of one mechanism that every result has, by mechanism.
-const FIGURES: &[&[&str]] =
-    &[&gap_tolerant::KERNEL_COUNTERS, &segment::KERNEL_COUNTERS, &segment::COUNTERS];
-
-/// Sets figures of mechanisms that a run has not to 0: every result has the same figures.
+/// Sets counters of mechanisms that a run has not to 0: every result has the same.
 pub fn complete(out: &mut Counters) {
-    for &name in FIGURES.iter().copied().flatten() {
-        if out.get(name).is_none() {
-            out.count(name, 0);
+    for counter in counters() {
+        if out.get(&counter.id).is_none() {
+            out.set(counter.id, 0);
         }
     }
 }
@@ -96,6 +92,17 @@ pub struct PolicyOptions {
     pub superpages: Option<Changes<SuperpageOptions>>,
 }
 
+/// Counters of mechanisms that stand wholly in this crate; those of one mechanism come once.
+pub fn counters() -> Vec<Counter> {
+    let mut found: Vec<Counter> = Vec::new();
+    for counter in registered().flat_map(|scheme| (scheme.counters)()) {
+        if found.iter().all(|known| known.id != counter.id) {
+            found.push(counter);
+        }
+    }
+    found
+}
+
 /// Makes the page tables, and what translates beside them.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
@@ -110,6 +117,12 @@ pub struct Scheme {
     pub summary: &'static str,
     /// Paper and section it comes from, or the system it models.
     pub source: &'static str,
+    /// What it is called otherwise, in names of curves of experiments.
+    pub other_names: &'static [&'static str],
+    /// Its colour in reports: one of those in `report/src/palette.rs`, by what the colour stands for.
+    pub colour: &'static str,
+    /// Counters that its own hardware and operating system have besides those of every scheme.
+    pub counters: fn() -> Vec<Counter>,
     /// Whether it runs on unfragmented memory whatever is asked for.
     pub ideal_memory: bool,
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
@@ -157,6 +170,25 @@ impl Scheme {
             let known = known.map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
             SchemeError::Unknown { name: name.into(), known }
         })
+    }
+
+    /// What reports know of it.
+    pub fn facts(&self) -> SchemeFacts {
+        let is = |scheme: &Self| self.name == scheme.name;
+        let role = match () {
+            () if is(&pages::BASE_PAGES) => SchemeRole::Base,
+            () if is(&pages::TRANSPARENT_LARGE_PAGES) => SchemeRole::Conventional,
+            () if is(&perforated::PERFORATED) => SchemeRole::Proposal,
+            () if self.ideal_memory => SchemeRole::Ideal,
+            () if self.shadow_directories => SchemeRole::Variant,
+            () => SchemeRole::Other,
+        };
+        SchemeFacts {
+            name: self.name.into(),
+            other_names: self.other_names.iter().map(|&name| name.into()).collect(),
+            colour: self.colour.into(),
+            role,
+        }
     }
 
     /// Name and options of the policy, as results keep them.

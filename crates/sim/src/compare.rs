@@ -1,17 +1,17 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
 use perforate_config::Count;
+use perforate_results::{RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
-use perforate_types::GapTolerance;
+use perforate_types::{GapTolerance, figures};
 
 use crate::feeding::{Touched, run_all};
 use crate::placed::Placed;
-use crate::results::RunResult;
-use crate::sampled::{self, Sampled};
+use crate::sampled;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::system::SystemOptions;
-use crate::warmup::{self, Course, Warmup};
+use crate::warmup::{self, Course};
 use crate::{
     Composition, Machine, MeasuringOptions, MemoryState, ModeSwitching, PlacementOptions, Scheme,
     SimError, Workload, open_workload,
@@ -61,6 +61,13 @@ impl Comparison {
             check: measuring.check,
             warmup: measuring.stated_warmup(),
         }
+    }
+}
+
+figures! {
+    pub(crate) static TOUCHED: u64, "Memory" {
+        /// Distinct 4KB pages of data that the program accessed; the same under every scheme.
+        touched_bytes, "touched", Bytes, Table: |bytes| *bytes;
     }
 }
 
@@ -178,16 +185,16 @@ impl Comparison {
             let named = (scheme.name(), course);
             let (warmup, warmup_note) =
                 self.judge_warmup(options.warmup, named, measuring, detected);
-            figures.counters.count("touched_bytes", touched_bytes);
+            figures.counters.record(TOUCHED, &touched_bytes);
             for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
                 assert_eq!(point.instruction, instruction, "sampled at the same moments");
-                point.touched_bytes = bytes;
+                point.touched_bytes = Some(bytes);
             }
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let sampled = represented.and_then(|represented| {
                 let window_warmup = measuring.window_warmup.get();
-                Sampled::of(&figures.windows, !self.functional, window_warmup, represented)
+                sampled::estimate(&figures.windows, !self.functional, window_warmup, represented)
             });
             let mut notes = notes.clone();
             notes.extend(warmup_note);
@@ -430,7 +437,7 @@ impl Comparison {
             mode_transitions: figures.mode_transitions,
             notes,
             config,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! and evictions.
 
 use perforate_timing::{TranslationAccesses, WalkerAttachment};
-use perforate_types::{Counters, Unit};
+use perforate_types::{Counter, Counters, Unit, figures, registered};
 use serde::{Deserialize, Serialize};
 
 use crate::Machine;
@@ -115,65 +115,142 @@ pub(crate) struct Activity {
     pub(crate) cycles: u64,
 }
 
-/// Writes `translation_energy_dynamic_nj`, its parts by structure, and `static_energy_nj`.
+/// Writes the energy of translation, its parts by structure, and static energy.
 pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters) {
-    let parts = dynamic_pj(machine, activity);
-    let beside_pj = beside_l2_pj(machine, activity);
-    let sum = parts.iter().map(|(_, energy_pj)| energy_pj).sum::<f64>() + beside_pj;
-    out.ratio("translation_energy_dynamic_nj", sum, 1000.0);
-    if beside_pj > 0.0 {
-        out.ratio("translation_energy_dynamic_nj_beside_l2_tlb", beside_pj, 1000.0);
+    let spent = Spent::of(machine, activity);
+    out.record(ENERGY, &spent);
+    if spent.beside_l2_tlb > 0.0 {
+        out.record(BESIDE, &spent);
     }
-    for (structure, energy_pj) in parts {
-        out.ratio(format!("translation_energy_dynamic_nj_{structure}"), energy_pj, 1000.0);
-    }
-    // mW × ns = pJ
-    let time_ns = activity.cycles as f64 / machine.core.frequency_ghz;
-    out.ratio("static_energy_nj", machine.energy.static_mw * time_ns, 1000.0);
 }
 
-/// Dynamic energy of a mechanism's own cache beside the second-level TLB. No paper says what a
-/// look-up takes: it is counted like one of that TLB, which has far more entries.
-fn beside_l2_pj(machine: &Machine, activity: &Activity) -> f64 {
-    let units = &activity.accesses.units;
-    let accesses = units[Unit::BesideL2 as usize] + units[Unit::HostBesideL2 as usize];
-    accesses as f64 * machine.energy.l2_tlb_pj
+/// Energy of a run in pJ: dynamic energy by structure, and static energy.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    l1_tlb: f64,
+    l2_tlb: f64,
+    walk_cache: f64,
+    nested_tlb: f64,
+    segment_check: f64,
+    selection: f64,
+    walker_l1d: f64,
+    walker_l2: f64,
+    walker_llc: f64,
+    walker_memory: f64,
+    /// Of a mechanism's own cache beside the second-level TLB. No paper says what a look-up takes: it
+    /// is counted like one of that TLB, which has far more entries.
+    beside_l2_tlb: f64,
+    leaked: f64,
 }
 
-/// Dynamic energy of what every machine has, by structure, in pJ.
-fn dynamic_pj(machine: &Machine, activity: &Activity) -> [(&'static str, f64); 10] {
-    let costs = &machine.energy;
-    let accesses = &activity.accesses;
-    let unit = |unit: Unit| accesses.units[unit as usize];
-    let data = activity.data_translations + unit(Unit::L1DataTlb);
-    let fetches = activity.fetch_translations + unit(Unit::L1InstructionTlb);
-    let l1_tlb = data as f64 * data_tlb_pj(machine) + fetches as f64 * fetch_tlb_pj(machine);
-    let walk_cache = unit(Unit::WalkCache) + unit(Unit::HostWalkCache);
-    let check_pj = costs.segment_check_pj + costs.escape_filter_pj;
-    // A read looks into every cache from the walkers' down to the one that serves it.
-    let memory = accesses.reads_from_memory;
-    let llc = if machine.cache.llc.is_some() { memory + accesses.reads_from_llc } else { 0 };
-    let below_l2 = memory + accesses.reads_from_llc;
-    let l2 = match machine.walker.attach {
-        WalkerAttachment::Llc => 0,
-        WalkerAttachment::L1d | WalkerAttachment::L2 => below_l2 + accesses.reads_from_l2,
-    };
-    let l1d = match machine.walker.attach {
-        WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
-        WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
-    };
-    [
-        ("l1_tlb", l1_tlb),
-        ("l2_tlb", unit(Unit::L2Tlb) as f64 * costs.l2_tlb_pj),
-        ("walk_cache", walk_cache as f64 * costs.walk_cache_pj),
-        ("nested_tlb", unit(Unit::NestedTlb) as f64 * costs.nested_tlb_pj),
-        ("segment_check", accesses.segment_checks as f64 * check_pj),
-        ("selection", accesses.selections as f64 * costs.selection_pj),
-        ("walker_l1d", l1d as f64 * costs.l1d_read_pj),
-        ("walker_l2", l2 as f64 * costs.l2_read_pj),
-        ("walker_llc", llc as f64 * costs.llc_read_pj),
-        ("walker_memory", memory as f64 * costs.memory_read_pj),
-    ]
+/// pJ of a nJ.
+const PICOJOULES: f64 = 1000.0;
+
+figures! {
+    static ENERGY: Spent, "Energy" {
+        /// Accesses to the structures of translation, fills included, times their energy in the machine
+        /// file's `[energy]`.
+        translation_energy_dynamic_nj, Nanojoules, Listed:
+            |it| (it.structures().iter().sum::<f64>() + it.beside_l2_tlb, PICOJOULES);
+        /// Of it: first-level TLBs.
+        translation_energy_dynamic_nj_l1_tlb, Nanojoules, Listed: |it| (it.l1_tlb, PICOJOULES);
+        /// Of it: the second-level TLB.
+        translation_energy_dynamic_nj_l2_tlb, Nanojoules, Listed: |it| (it.l2_tlb, PICOJOULES);
+        /// Of it: page-walk caches.
+        translation_energy_dynamic_nj_walk_cache, Nanojoules, Listed:
+            |it| (it.walk_cache, PICOJOULES);
+        /// Of it: a nested TLB of its own.
+        translation_energy_dynamic_nj_nested_tlb, Nanojoules, Listed:
+            |it| (it.nested_tlb, PICOJOULES);
+        /// Of it: checks of segments and their escape filters.
+        translation_energy_dynamic_nj_segment_check, Nanojoules, Listed:
+            |it| (it.segment_check, PICOJOULES);
+        /// Of it: B-blocks found in selection bitmaps.
+        translation_energy_dynamic_nj_selection, Nanojoules, Listed:
+            |it| (it.selection, PICOJOULES);
+        /// Of it: walkers' reads of the first-level data cache.
+        translation_energy_dynamic_nj_walker_l1d, Nanojoules, Listed:
+            |it| (it.walker_l1d, PICOJOULES);
+        /// Of it: walkers' reads of the second-level cache.
+        translation_energy_dynamic_nj_walker_l2, Nanojoules, Listed:
+            |it| (it.walker_l2, PICOJOULES);
+        /// Of it: walkers' reads of the last-level cache.
+        translation_energy_dynamic_nj_walker_llc, Nanojoules, Listed:
+            |it| (it.walker_llc, PICOJOULES);
+        /// Of it: walkers' reads of memory.
+        translation_energy_dynamic_nj_walker_memory, Nanojoules, Listed:
+            |it| (it.walker_memory, PICOJOULES);
+        /// Static power of `[energy]` times the time of the steady state.
+        static_energy_nj, Nanojoules, Listed: |it| (it.leaked, PICOJOULES);
+    }
+
+    static BESIDE: Spent, "Energy" {
+        /// Of it: a mechanism's own cache beside the second-level TLB.
+        translation_energy_dynamic_nj_beside_l2_tlb, Nanojoules, Listed:
+            |it| (it.beside_l2_tlb, PICOJOULES);
+    }
+}
+
+/// The counters of energy; that of a unit beside the second-level TLB comes with such a unit only.
+pub(crate) fn counters() -> Vec<Counter> {
+    [registered(ENERGY), registered(BESIDE)].concat()
+}
+
+impl Spent {
+    fn of(machine: &Machine, activity: &Activity) -> Self {
+        let costs = &machine.energy;
+        let accesses = &activity.accesses;
+        let unit = |unit: Unit| accesses.units[unit as usize];
+        let data = activity.data_translations + unit(Unit::L1DataTlb);
+        let fetches = activity.fetch_translations + unit(Unit::L1InstructionTlb);
+        let walk_cache = unit(Unit::WalkCache) + unit(Unit::HostWalkCache);
+        let check_pj = costs.segment_check_pj + costs.escape_filter_pj;
+        // A read looks into every cache from the walkers' down to the one that serves it.
+        let memory = accesses.reads_from_memory;
+        let llc = if machine.cache.llc.is_some() { memory + accesses.reads_from_llc } else { 0 };
+        let below_l2 = memory + accesses.reads_from_llc;
+        let l2 = match machine.walker.attach {
+            WalkerAttachment::Llc => 0,
+            WalkerAttachment::L1d | WalkerAttachment::L2 => below_l2 + accesses.reads_from_l2,
+        };
+        let l1d = match machine.walker.attach {
+            WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
+            WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
+        };
+        let beside = unit(Unit::BesideL2) + unit(Unit::HostBesideL2);
+        // mW × ns = pJ
+        let time_ns = activity.cycles as f64 / machine.core.frequency_ghz;
+        Self {
+            l1_tlb: data as f64 * data_tlb_pj(machine) + fetches as f64 * fetch_tlb_pj(machine),
+            l2_tlb: unit(Unit::L2Tlb) as f64 * costs.l2_tlb_pj,
+            walk_cache: walk_cache as f64 * costs.walk_cache_pj,
+            nested_tlb: unit(Unit::NestedTlb) as f64 * costs.nested_tlb_pj,
+            segment_check: accesses.segment_checks as f64 * check_pj,
+            selection: accesses.selections as f64 * costs.selection_pj,
+            walker_l1d: l1d as f64 * costs.l1d_read_pj,
+            walker_l2: l2 as f64 * costs.l2_read_pj,
+            walker_llc: llc as f64 * costs.llc_read_pj,
+            walker_memory: memory as f64 * costs.memory_read_pj,
+            beside_l2_tlb: beside as f64 * costs.l2_tlb_pj,
+            leaked: costs.static_mw * time_ns,
+        }
+    }
+
+    /// Dynamic energy of what every machine has.
+    fn structures(&self) -> [f64; 10] {
+        [
+            self.l1_tlb,
+            self.l2_tlb,
+            self.walk_cache,
+            self.nested_tlb,
+            self.segment_check,
+            self.selection,
+            self.walker_l1d,
+            self.walker_l2,
+            self.walker_llc,
+            self.walker_memory,
+        ]
+    }
 }
 
 /// One look-up of all arrays of the first-level data TLB.
@@ -236,7 +313,7 @@ mod tests {
     }
 
     fn parts(machine: &Machine) -> [f64; 10] {
-        dynamic_pj(machine, &activity()).map(|(_, energy_pj)| energy_pj)
+        Spent::of(machine, &activity()).structures()
     }
 
     /// Data look-ups read three arrays, fetches two: 7 × 111 + 2 × 11 = 799. Reads: 1 + 2 + 3 + 4 in

@@ -23,8 +23,8 @@ mod operating_system;
 mod oracles;
 mod phases;
 mod placed;
+mod registry;
 mod request;
-mod results;
 mod run_options;
 mod sampled;
 mod samples;
@@ -49,17 +49,19 @@ pub use machine::{Machine, ProcessorModels, Virtualization, one_line};
 pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
+pub use perforate_results::{
+    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
+    Vocabulary, Warmup,
+};
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};
 pub use placed::Placed;
+pub use registry::{counters, vocabulary};
 pub use request::{Request, RequestShares};
-pub use results::{MemoryMapPicture, MemoryPoint, RegionPicture, RunResult, Series, SeriesPoint};
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
-pub use sampled::{Sampled, SampledFigure};
 pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
-pub use warmup::Warmup;
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_workload};
 

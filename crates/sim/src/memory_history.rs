@@ -1,8 +1,8 @@
 //! What becomes of physical memory during a run: figures over time, and maps at a few moments.
 
-use perforate_os::{BlockClass, FrameClass, FreeMemory, Kernel, MemoryMap};
+use perforate_os::{self as os, BlockClass, FrameClass, FreeMemory, Kernel};
+use perforate_results::{CellRun, MemoryMap, MemoryPoint};
 
-use crate::results::{MemoryMapPicture, MemoryPoint};
 use crate::samples::Samples;
 
 /// Points of the series: every so many instructions at first, and at most so many in the end.
@@ -40,7 +40,7 @@ impl TouchedHistory {
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     /// From the start of measuring.
-    maps: Option<Samples<MemoryMapPicture>>,
+    maps: Option<Samples<MemoryMap>>,
     /// Whose memory it is, when virtualized.
     of: Option<&'static str>,
 }
@@ -74,14 +74,15 @@ impl MemoryHistory {
         mut self,
         instruction: u64,
         kernel: &Kernel,
-    ) -> (Vec<MemoryPoint>, Vec<MemoryMapPicture>) {
+    ) -> (Vec<MemoryPoint>, Vec<MemoryMap>) {
         self.points.add_last(instruction, point(instruction, kernel));
         let points = self.points.into_points().map(|(_, point)| point).collect();
         let (of, mut pictures) = (self.of, Vec::new());
         if let Some(mut maps) = self.maps {
             maps.add_last(instruction, picture(instruction, &kernel.memory_map()));
             maps.into_points().for_each(|(_, picture)| {
-                add_picture(&mut pictures, MemoryMapPicture { of, ..picture });
+                let of = of.map(str::to_owned);
+                add_picture(&mut pictures, MemoryMap { of, ..picture });
             });
         }
         (points, pictures)
@@ -89,21 +90,21 @@ impl MemoryHistory {
 }
 
 /// A map that looks like the one before is that one at another moment.
-fn add_picture(pictures: &mut Vec<MemoryMapPicture>, picture: MemoryMapPicture) {
+fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if alike(last, &picture) => last.instructions.extend(picture.instructions),
         _ => pictures.push(picture),
     }
 }
 
-fn alike(one: &MemoryMapPicture, other: &MemoryMapPicture) -> bool {
+fn alike(one: &MemoryMap, other: &MemoryMap) -> bool {
     one.frames == other.frames
         && one.block_classes == other.block_classes
         && one.cells == other.cells
         && one.classes == other.classes
 }
 
-fn picture(instruction: u64, map: &MemoryMap) -> MemoryMapPicture {
+fn picture(instruction: u64, map: &os::MemoryMap) -> MemoryMap {
     picture_of(instruction, map, MOST_RUNS)
 }
 
@@ -113,43 +114,46 @@ fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     let share = |thousandths: i64| thousandths as f64 / 1000.0;
     MemoryPoint {
         instruction,
-        unusable_index_2m: share(free.unusable_thousandths(order).into()),
+        unusable_index_2m: Some(share(free.unusable_thousandths(order).into())),
         fragmentation_index_2m: free.fragmentation_thousandths(order).map(share),
-        free_bytes: free.frames() * 4096,
-        mapped_bytes: kernel.mapped_bytes(),
-        touched_bytes: 0,
+        free_bytes: Some(free.frames() * 4096),
+        mapped_bytes: Some(kernel.mapped_bytes()),
+        touched_bytes: Some(0),
     }
 }
 
 /// The picture of a map in at most so many runs of like cells.
-pub(crate) fn picture_of(instruction: u64, map: &MemoryMap, most_runs: usize) -> MemoryMapPicture {
+pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize) -> MemoryMap {
     let cells = map.cells(most_runs);
     let mut classes: Vec<BlockClass> = cells.runs.iter().map(|run| run.class).collect();
     classes.sort_unstable();
     classes.dedup();
     let place = |class| classes.binary_search(&class).expect("a class of a cell");
     let runs = cells.runs.iter();
-    MemoryMapPicture {
+    MemoryMap {
         of: None,
         instructions: vec![instruction],
         blocks: map.blocks(),
         blocks_per_cell: cells.blocks_per_cell,
         frames: FrameClass::ALL
             .into_iter()
-            .map(|class| (class.name(), map.frames(class)))
-            .filter(|&(_, frames)| frames > 0)
+            .map(|class| (class.name().into(), map.frames(class)))
+            .filter(|&(_, frames): &(String, u64)| frames > 0)
             .collect(),
         block_classes: BlockClass::ALL
             .into_iter()
-            .map(|class| (class.name(), map.blocks_of(class)))
-            .filter(|&(_, blocks)| blocks > 0)
+            .map(|class| (class.name().into(), map.blocks_of(class)))
+            .filter(|&(_, blocks): &(String, u64)| blocks > 0)
             .collect(),
         cells: runs
-            .map(|run| {
-                let place = place(run.class);
-                (run.cells, place, run.free_frames, run.hole_frames, run.kept_frames)
+            .map(|run| CellRun {
+                cells: run.cells,
+                class: Some(place(run.class)),
+                free_frames: run.free_frames,
+                hole_frames: run.hole_frames,
+                kept_frames: run.kept_frames,
             })
             .collect(),
-        classes: classes.into_iter().map(BlockClass::name).collect(),
+        classes: classes.into_iter().map(|class| class.name().into()).collect(),
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use perforate_os::Work;
-use perforate_types::Counters;
+use perforate_types::{Counter, Counters, figures, registered};
 use serde::{Deserialize, Serialize};
 
 use crate::exits::{Exits, HostWork};
@@ -276,21 +276,15 @@ impl OperatingSystemCosts {
         let ProgramWork { work, background, host } = *program;
         work.record(out);
         let processors = u64::from(self.interrupted_processors);
-        out.count("work_processors_interrupted", work.shootdown_batches * processors);
+        out.record(INTERRUPTS, &(work.shootdown_batches * processors));
         if let Some(host) = &host {
-            out.count("virtual_machine_exits", host.exits.total());
-            for (cause, exits) in host.exits.by_cause() {
-                out.count(format!("virtual_machine_exits_{cause}"), exits);
-            }
-            out.count("virtual_machine_exits_with_segment", host.segment_exits);
-            out.count("host_shootdown_batches", host.work.shootdown_batches);
+            out.record(EXITS, &host.exits);
+            out.record(HOST, host);
         }
         let Some((instructions, steady_cycles)) = steady else { return };
         let cycles = self.cycles(&(work - background), frequency_ghz);
         let mut background_cycles = self.cycles(&background, frequency_ghz).total();
-        for (cause, cycles) in cycles.by_cause() {
-            out.count(format!("operating_system_cycles_{cause}"), cycles);
-        }
+        out.record(CAUSES, &cycles);
         let mut total = cycles.total();
         if let Some(HostWork { work, background, exits, background_exits, segment_exits }) = host {
             let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
@@ -298,39 +292,140 @@ impl OperatingSystemCosts {
             let registers_ns = segment_exits as f64 * self.segment_registers_ns;
             let host = self.cycles(&(work - background), frequency_ghz).total();
             let exits = to_cycles(exit_ns(exits - background_exits) + registers_ns);
-            out.count("operating_system_cycles_host", host);
-            out.count("operating_system_cycles_vm_exits", exits);
+            out.record(HOST_CAUSES, &HostCycles { exits, kernel: host });
             background_cycles += self.cycles(&background, frequency_ghz).total();
             background_cycles += to_cycles(exit_ns(background_exits));
             total += host + exits;
         }
-        out.count("operating_system_background_cycles", background_cycles);
-        let all = steady_cycles + total;
-        out.count("operating_system_cycles", total);
-        out.count("cycles_with_operating_system", all);
-        out.ratio("ipc_with_operating_system", instructions as f64, all as f64);
+        let sums = Sums { instructions, steady_cycles, total, background_cycles };
+        out.record(SUMS, &sums);
+        out.record(BACKGROUND, &sums);
+    }
+}
+
+/// Cycles that a host takes for its guest.
+struct HostCycles {
+    exits: u64,
+    kernel: u64,
+}
+
+/// Cycles of an interval.
+struct Sums {
+    instructions: u64,
+    steady_cycles: u64,
+    /// Of the operating system's work.
+    total: u64,
+    background_cycles: u64,
+}
+
+/// The counters of operating systems' work, in the order in which reports show them.
+pub(crate) fn counters() -> Vec<Counter> {
+    [
+        registered(SUMS),
+        registered(CAUSES),
+        registered(HOST_CAUSES),
+        registered(BACKGROUND),
+        registered(EXITS),
+        registered(HOST),
+    ]
+    .concat()
+}
+
+/// Counters that come with those of the kernel's account.
+pub(crate) fn work_counters() -> Vec<Counter> {
+    registered(INTERRUPTS)
+}
+
+figures! {
+    static SUMS: Sums, "Speed, including OS work" {
+        /// Cycles of the operating system's work in the measured instructions, at the costs of the
+        /// machine file's `[operating_system]`: the sum of its causes.
+        operating_system_cycles, "cycles of OS work", Cycles, Table: |it| it.total;
+        /// Cycles of the steady state and of that work.
+        cycles_with_operating_system, Cycles, Listed: |it| it.steady_cycles + it.total;
+        /// Instructions per cycle with that work.
+        ipc_with_operating_system, "IPC, including OS work", Ratio, Listed:
+            |it| (it.instructions, it.steady_cycles + it.total);
+    }
+
+    static BACKGROUND: Sums, "Speed, including OS work" {
+        /// What kernel threads (khugepaged, KSM, kcompactd) did meanwhile on another processor; in none
+        /// of the sums but for their shootdowns.
+        operating_system_background_cycles, Cycles, Listed: |it| it.background_cycles;
+    }
+
+    static CAUSES: OperatingSystemCycles, "Speed, including OS work" {
+        /// Entering, serving and leaving faults.
+        operating_system_cycles_faults, Cycles, Listed,
+            part("operating_system_cycles", "faults", "level1"): |it| it.faults;
+        /// Clearing frames, page-table nodes included.
+        operating_system_cycles_zeroing, Cycles, Listed,
+            part("operating_system_cycles", "clearing", "level2"): |it| it.zeroing;
+        /// Copying frames.
+        operating_system_cycles_copying, Cycles, Listed,
+            part("operating_system_cycles", "copying", "level3"): |it| it.copying;
+        /// Entries written, pages split, sub-pages punched and patched.
+        operating_system_cycles_mapping, Cycles, Listed,
+            part("operating_system_cycles", "page tables", "level4"): |it| it.mapping;
+        /// TLB entries invalidated here, and other processors interrupted and waited for.
+        operating_system_cycles_shootdowns, Cycles, Listed,
+            part("operating_system_cycles", "shootdowns", "hole"): |it| it.shootdowns;
+        /// Frames looked at.
+        operating_system_cycles_scanning, Cycles, Listed,
+            part("operating_system_cycles", "scanning", "queue"): |it| it.scanning;
+        /// Frames moved under their pages, with their copy.
+        operating_system_cycles_migration, Cycles, Listed,
+            part("operating_system_cycles", "migration", "wait"): |it| it.migration;
+        /// Pages written to swap, and waited for from it.
+        operating_system_cycles_swapping, Cycles, Listed,
+            part("operating_system_cycles", "swapping", "bitmap"): |it| it.swapping;
+        /// Changes of the running process.
+        operating_system_cycles_context_switches, Cycles, Listed,
+            part("operating_system_cycles", "context switches", "tlb"): |it| it.context_switches;
+    }
+
+    static HOST_CAUSES: HostCycles, "Speed, including OS work" {
+        /// Leaving the virtual machine and coming back, with the registers of a host's segment.
+        operating_system_cycles_vm_exits, Cycles, Listed,
+            part("operating_system_cycles", "exits of the VM", "host-level1"): |it| it.exits;
+        /// Work of the host's kernel for the guest.
+        operating_system_cycles_host, Cycles, Listed,
+            part("operating_system_cycles", "the host's kernel", "host-level2"): |it| it.kernel;
+    }
+
+    static EXITS: Exits, "Exits of the virtual machine" {
+        /// Exits of the virtual machine.
+        virtual_machine_exits, Count, Listed: |it| it.total();
+        /// Violations of the nested page table.
+        virtual_machine_exits_nested_fault, Count, Listed: |it| it.nested_fault;
+        /// Page faults under shadow paging, those of pages that the guest has not mapped among them.
+        virtual_machine_exits_shadow_fault, Count, Listed: |it| it.shadow_fault;
+        /// Writes to tables of the guest that are shadowed.
+        virtual_machine_exits_table_update, Count, Listed: |it| it.table_update;
+        /// Changes of the guest's root table under shadow paging.
+        virtual_machine_exits_context_switch, Count, Listed: |it| it.context_switch;
+        /// Invalidations and flushes of the TLB by the guest under shadow paging.
+        virtual_machine_exits_invalidation, Count, Listed: |it| it.invalidation;
+    }
+
+    static HOST: HostWork, "Exits of the virtual machine" {
+        /// Exits of any cause with a segment of the host set.
+        virtual_machine_exits_with_segment, Count, Listed: |it| it.segment_exits;
+        /// Operations of the host that ended with a shootdown.
+        host_shootdown_batches, Count, Listed: |it| it.work.shootdown_batches;
+    }
+
+    static INTERRUPTS: u64, "Operating system's work" {
+        /// Batches of shootdowns times the other processors that the machine file has.
+        work_processors_interrupted, Count, Listed: |interrupts| *interrupts;
     }
 }
 
 impl OperatingSystemCycles {
-    /// Cause and cycles.
-    pub fn by_cause(&self) -> [(&'static str, u64); 9] {
-        [
-            ("faults", self.faults),
-            ("zeroing", self.zeroing),
-            ("copying", self.copying),
-            ("mapping", self.mapping),
-            ("shootdowns", self.shootdowns),
-            ("scanning", self.scanning),
-            ("migration", self.migration),
-            ("swapping", self.swapping),
-            ("context_switches", self.context_switches),
-        ]
-    }
-
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.by_cause().iter().map(|(_, cycles)| cycles).sum()
+        let cycles = CAUSES.iter().map(|cause| (cause.value)(self).as_f64() as u64);
+        cycles.sum()
     }
 }
 

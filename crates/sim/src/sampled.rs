@@ -6,7 +6,7 @@ mod windows;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-pub use estimate::{Sampled, SampledFigure};
+pub(crate) use estimate::estimate;
 pub(crate) use windows::Windows;
 
 /// Gaps of a trace, in order.

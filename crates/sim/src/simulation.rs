@@ -3,7 +3,8 @@
 mod model;
 
 use perforate_mmu::L2Contents;
-use perforate_schemes::perforated::PerforatedRadix;
+use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Region, Series};
+use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_schemes::segment;
 use perforate_timing::Core;
 use perforate_types::{
@@ -16,7 +17,6 @@ use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::ProgramWork;
 use crate::placed::{Placed, host_alarms};
-use crate::results::{MemoryMapPicture, RegionPicture, Series, SeriesPoint};
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
 use crate::system::SystemOptions;
@@ -85,8 +85,8 @@ pub(crate) struct Figures {
     pub(crate) cycles: Option<u64>,
     pub(crate) counters: Counters,
     pub(crate) series: Series,
-    pub(crate) regions: Vec<RegionPicture>,
-    pub(crate) memory_maps: Vec<MemoryMapPicture>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) memory_maps: Vec<MemoryMap>,
     pub(crate) mode_transitions: Vec<String>,
     /// Equal slices of the measured part.
     pub(crate) slices: Slices,
@@ -464,17 +464,34 @@ impl Simulation {
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let contents = self.samples.into_points();
         let l2_tlb_contents =
-            contents.map(|(instruction, contents)| SeriesPoint { instruction, contents }).collect();
+            contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
         Ok(Figures {
             instructions,
             cycles: self.core.as_ref().map(Core::cycles),
             counters,
             series: Series { l2_tlb_contents, memory },
-            regions: pages.iter().take(REGION_PICTURES).map(RegionPicture::from).collect(),
+            regions: pages.iter().take(REGION_PICTURES).map(region).collect(),
             memory_maps,
             mode_transitions: self.modes.as_ref().map(ModeSwitcher::log).unwrap_or_default(),
             slices,
             windows,
         })
+    }
+}
+
+/// What the second-level TLB held, as results keep it.
+fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
+    let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
+    ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
+}
+
+/// A perforated page, as results keep it.
+fn region(page: &PerforatedPage) -> Region {
+    Region {
+        page: format!("{:#x}", page.page.address()),
+        filter: page.filter.into(),
+        holes: page.holes.words().into(),
+        allocated: page.allocated.words().into(),
+        ..Region::default()
     }
 }

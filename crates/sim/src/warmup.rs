@@ -3,26 +3,10 @@
 mod mser;
 mod slices;
 
-use serde::Serialize;
-
 pub(crate) use slices::{Course, Slices};
 
 /// A transient that changes a figure by a smaller share is not worth a remark.
 const WORTH_SAYING: f64 = 0.01;
-
-/// The warm-up of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Warmup {
-    /// Instructions before measuring started.
-    pub instructions: u64,
-    /// Whether the user said how many.
-    pub stated: bool,
-    /// Whether they were detected in a run before.
-    pub detected: bool,
-    /// How many would have been enough under this scheme; none where the measured part is too short
-    /// to tell, or does not settle.
-    pub suggested_instructions: Option<u64>,
-}
 
 /// What a run's slices are made of.
 pub(crate) fn figure_name(functional: bool) -> &'static str {

@@ -1,40 +1,14 @@
-//! Figures of the timing model by name.
+//! Figures of the timing model.
 
-use perforate_types::{Counters, Purpose, Unit};
+use perforate_types::{
+    Counter, CounterUnit, Counters, Figure, Part, Prominence, Purpose, Unit, figures, registered,
+};
 
 use crate::branch::BranchPredictor;
+use crate::dram::DramStatistics;
 use crate::hierarchy::{CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin};
 use crate::pipeline::CoreStatistics;
-use crate::translation::{SHARES, TranslationStatistics};
-
-/// Names of the shares of translation time besides reads, in order of index.
-const SHARE_NAMES: [&str; SHARES - Purpose::COUNT] = [
-    "l2_tlb",
-    "bitmap_lookup",
-    "walk_cache",
-    "nested_tlb",
-    "segment_check",
-    "selection",
-    "walker_queue",
-    "fill_wait",
-];
-
-/// Name of the time of reads of this purpose; none for those that nothing is read for, or nothing
-/// that an access waits for.
-fn read_name(purpose: Purpose) -> Option<String> {
-    let (dimension, id) = match purpose.id().strip_prefix("host_") {
-        Some(id) => ("host_", id),
-        None => ("", purpose.id()),
-    };
-    match id {
-        "page" | "own_table" => None,
-        "bitmap" => Some(format!("{dimension}bitmap_read")),
-        level if level.starts_with("level") => Some(format!("{dimension}walk_{level}")),
-        _ => Some(format!("{dimension}{id}")),
-    }
-}
-
-const CACHE_NAMES: [(usize, &str); 4] = [(L1I, "l1i"), (L1D, "l1d"), (L2, "l2"), (LLC, "llc")];
+use crate::translation::{Share, TranslationStatistics};
 
 /// Accesses to each structure by translations beyond the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,81 +44,280 @@ impl TranslationAccesses {
     }
 }
 
-fn ratio(out: &mut Counters, name: impl Into<String>, numerator: u64, denominator: u64) {
-    out.ratio(name, numerator as f64, denominator as f64);
+/// Time that translations take: where it goes, its name in counters, label, and what its colour in
+/// reports stands for.
+struct Time {
+    share: usize,
+    name: &'static str,
+    label: &'static str,
+    colour: &'static str,
+}
+
+/// Time of look-ups and waits.
+const fn of(share: Share, name: &'static str, label: &'static str, colour: &'static str) -> Time {
+    Time { share: share as usize, name, label, colour }
+}
+
+/// Time of reads.
+const fn reads(purpose: Purpose, name: &'static str, label: &'static str) -> Time {
+    Time { share: purpose as usize, name, label, colour: purpose.colour() }
+}
+
+/// Where the cycles of translations go, in the order in which charts stack them. No access waits for
+/// reads of mechanisms' own tables, and pages are not read.
+const TIMES: [Time; 22] = [
+    of(Share::L2Tlb, "l2_tlb", "L2 TLB", "tlb"),
+    of(Share::WalkCache, "walk_cache", "walk cache", "walk-cache"),
+    reads(Purpose::Level4, "walk_level4", "level 4"),
+    reads(Purpose::Level3, "walk_level3", "level 3"),
+    reads(Purpose::Level2, "walk_level2", "level 2"),
+    reads(Purpose::Level1, "walk_level1", "level 1"),
+    of(Share::BitmapLookup, "bitmap_lookup", "bitmap look-up", "bitmap-lookup"),
+    reads(Purpose::Bitmap, "bitmap_read", "bitmap read"),
+    reads(Purpose::Shadow, "shadow", "shadow"),
+    reads(Purpose::Hole, "hole", "hole"),
+    of(Share::SegmentCheck, "segment_check", "segment check", "segment"),
+    of(Share::Selection, "selection", "B-block selection", "selection"),
+    of(Share::NestedTlb, "nested_tlb", "nested TLB", "nested-tlb"),
+    reads(Purpose::HostLevel4, "host_walk_level4", "host level 4"),
+    reads(Purpose::HostLevel3, "host_walk_level3", "host level 3"),
+    reads(Purpose::HostLevel2, "host_walk_level2", "host level 2"),
+    reads(Purpose::HostLevel1, "host_walk_level1", "host level 1"),
+    reads(Purpose::HostBitmap, "host_bitmap_read", "host bitmap read"),
+    reads(Purpose::HostShadow, "host_shadow", "host shadow"),
+    reads(Purpose::HostHole, "host_hole", "host hole"),
+    of(Share::WalkerQueue, "walker_queue", "waiting for a walker", "queue"),
+    of(Share::FillWait, "fill_wait", "waiting for a fill", "wait"),
+];
+
+impl Time {
+    fn id(&self) -> String {
+        format!("translation_cycles_{}", self.name)
+    }
+
+    fn counter(&self) -> Counter {
+        let is_read = self.share < Purpose::COUNT && !self.label.ends_with("read");
+        let what = if is_read { "reads of " } else { "" };
+        Counter {
+            id: self.id().into(),
+            label: format!("translation cycles: {}", self.label).into(),
+            unit: CounterUnit::Cycles,
+            group: "Translation cycles",
+            meaning: format!("Of the translation cycles: {what}{}.", self.label).into(),
+            prominence: Prominence::Listed,
+            part: Some(Part {
+                whole: "translation_cycles",
+                key: self.name.into(),
+                label: self.label.into(),
+                colour: self.colour.into(),
+            }),
+        }
+    }
+}
+
+/// A cache with the beginning of its counters' names.
+struct Cache {
+    level: usize,
+    name: &'static str,
+    label: &'static str,
+    /// Whether walkers and prefetchers use it.
+    is_shared: bool,
+}
+
+const CACHES: [Cache; 4] = [
+    Cache { level: L1I, name: "l1i", label: "L1I", is_shared: false },
+    Cache { level: L1D, name: "l1d", label: "L1D", is_shared: true },
+    Cache { level: L2, name: "l2", label: "L2 cache", is_shared: true },
+    Cache { level: LLC, name: "llc", label: "LLC", is_shared: true },
+];
+
+impl Cache {
+    fn figures(&self) -> impl Iterator<Item = &'static Figure<CacheInterval>> + use<> {
+        let shared = if self.is_shared { SHARED_CACHE } else { &[] };
+        CACHE.iter().chain(shared)
+    }
+
+    fn id(&self, figure: &Figure<CacheInterval>) -> String {
+        format!("{}_{}", self.name, figure.id)
+    }
+
+    fn counter(&self, figure: &Figure<CacheInterval>) -> Counter {
+        let counter = figure.counter();
+        let meaning = format!("{}: {}", self.label, counter.meaning);
+        let label = format!("{} {}", self.label, counter.label);
+        Counter {
+            id: self.id(figure).into(),
+            label: label.into(),
+            meaning: meaning.into(),
+            ..counter
+        }
+    }
+}
+
+/// Counts of an interval with its instructions and cycles.
+struct CoreInterval {
+    counts: CoreStatistics,
+    cycles: u64,
+}
+
+/// The same of branches.
+struct Branches {
+    seen: u64,
+    mispredicted: u64,
+    instructions: u64,
+}
+
+/// The same of a cache.
+struct CacheInterval {
+    counts: CacheStatistics,
+    instructions: u64,
 }
 
 /// Events per thousand instructions.
-fn per_kilo(out: &mut Counters, name: impl Into<String>, events: u64, instructions: u64) {
-    out.ratio(name, events as f64 * 1000.0, instructions as f64);
+fn per_kilo(events: u64, instructions: u64) -> (f64, f64) {
+    (events as f64 * 1000.0, instructions as f64)
+}
+
+const PROGRAM: usize = Origin::Program as usize;
+const WALKER: usize = Origin::Walker as usize;
+const PREFETCHER: usize = Origin::Prefetcher as usize;
+
+figures! {
+    static CORE: CoreInterval, "Run" {
+        /// Instructions measured, warm-up apart.
+        instructions, Count, Listed: |it| it.counts.instructions;
+        /// Cycles they took in the steady state, without the operating system's work.
+        cycles, Cycles, Listed: |it| it.cycles;
+        /// Instructions per cycle.
+        ipc, "IPC", Ratio, Listed: |it| (it.counts.instructions, it.cycles);
+        /// Loads timed.
+        loads, Count, Listed: |it| it.counts.loads;
+        /// Stores timed.
+        stores, Count, Listed: |it| it.counts.stores;
+        /// Loads served by a store before them.
+        forwarded_loads, Count, Listed: |it| it.counts.forwarded_loads;
+        /// Cycles the front end waited for code.
+        fetch_stall_cycles, Cycles, Listed: |it| it.counts.fetch_stall_cycles;
+        /// Mean latency of a load.
+        load_average_cycles, Cycles, Listed: |it| (it.counts.load_cycles, it.counts.loads);
+        /// The part of it that is translation.
+        load_translation_average_cycles, Cycles, Listed:
+            |it| (it.counts.load_translation_cycles, it.counts.loads);
+    }
+
+    static BRANCHES: Branches, "Run" {
+        /// Branches, where the trace marks them.
+        branches, Count, Listed: |it| it.seen;
+        /// Branches predicted wrong.
+        branch_mispredictions, Count, Listed: |it| it.mispredicted;
+        /// The same per 1,000 instructions.
+        branch_mispredictions_mpki, PerKiloInstruction, Listed:
+            |it| per_kilo(it.mispredicted, it.instructions);
+    }
+
+    static TRANSLATION: TranslationStatistics, "Page walks" {
+        /// Cycles that page walkers were occupied.
+        walk_cycles, Cycles, Table: |it| it.walker_cycles;
+        /// Translations that the first level could not do.
+        translations_beyond_l1_tlb, Count, Listed: |it| it.translations;
+        /// Their latencies, summed; they overlap with other work and with each other.
+        translation_cycles, Cycles, Listed: |it| it.cycles;
+    }
+
+    static WALKER_READS: TranslationStatistics, "Page walks" {
+        /// Reads by page walkers, bitmap reads included.
+        walker_reads, Count, Listed: |it| it.reads_by_level.iter().sum::<u64>();
+        /// Those that the first-level data cache served.
+        walker_reads_from_l1d, Count, Listed: |it| it.reads_by_level[L1D];
+        /// Those that the second-level cache served.
+        walker_reads_from_l2, Count, Listed: |it| it.reads_by_level[L2];
+        /// Those that the last-level cache served.
+        walker_reads_from_llc, Count, Listed: |it| it.reads_by_level[LLC];
+        /// Those that memory served.
+        walker_reads_from_memory, Count, Listed: |it| it.reads_by_level[MEMORY];
+    }
+
+    static CACHE: CacheInterval, "Caches and memory" {
+        /// Accesses by the program.
+        accesses, Count, Listed: |it| it.counts.hits[PROGRAM] + it.counts.misses[PROGRAM];
+        /// Those of them that missed.
+        misses, Count, Listed: |it| it.counts.misses[PROGRAM];
+        /// The same per 1,000 instructions.
+        mpki, "MPKI", PerKiloInstruction, Listed:
+            |it| per_kilo(it.counts.misses[PROGRAM], it.instructions);
+        /// Accesses to a line that was on its way.
+        merged_accesses, Count, Listed: |it| it.counts.merges;
+        /// Dirty lines written back.
+        write_backs, Count, Listed: |it| it.counts.write_backs;
+    }
+
+    static SHARED_CACHE: CacheInterval, "Caches and memory" {
+        /// Accesses by page walkers.
+        walker_accesses, Count, Listed: |it| it.counts.hits[WALKER] + it.counts.misses[WALKER];
+        /// Those of them that missed.
+        walker_misses, Count, Listed: |it| it.counts.misses[WALKER];
+        /// Lines fetched by the prefetcher.
+        prefetches, Count, Listed: |it| it.counts.misses[PREFETCHER];
+        /// Those of them that were accessed.
+        useful_prefetches, Count, Listed: |it| it.counts.useful_prefetches;
+    }
+
+    static DRAM: DramStatistics, "Caches and memory" {
+        /// Lines read from memory.
+        dram_reads, "DRAM reads", Count, Listed: |it| it.reads;
+        /// Lines written to memory.
+        dram_writes, "DRAM writes", Count, Listed: |it| it.writes;
+        /// Accesses that found their row open.
+        dram_row_hits, "DRAM row hits", Count, Listed: |it| it.row_hits;
+        /// Accesses that found another row open.
+        dram_row_conflicts, "DRAM row conflicts", Count, Listed: |it| it.row_conflicts;
+        /// Mean latency of a read.
+        dram_read_average_cycles, "mean cycles of a DRAM read", Cycles, Listed:
+            |it| (it.read_cycles, it.reads);
+    }
 }
 
 pub(crate) fn core(statistics: &CoreStatistics, cycles: u64, out: &mut Counters) {
-    out.count("instructions", statistics.instructions);
-    out.count("cycles", cycles);
-    ratio(out, "ipc", statistics.instructions, cycles);
-    out.count("loads", statistics.loads);
-    out.count("stores", statistics.stores);
-    out.count("forwarded_loads", statistics.forwarded_loads);
-    out.count("fetch_stall_cycles", statistics.fetch_stall_cycles);
-    ratio(out, "load_average_cycles", statistics.load_cycles, statistics.loads);
-    let translation = statistics.load_translation_cycles;
-    ratio(out, "load_translation_average_cycles", translation, statistics.loads);
+    out.record(CORE, &CoreInterval { counts: *statistics, cycles });
 }
 
 pub(crate) fn branches(predictor: &BranchPredictor, instructions: u64, out: &mut Counters) {
-    out.count("branches", predictor.branches);
-    out.count("branch_mispredictions", predictor.mispredictions);
-    per_kilo(out, "branch_mispredictions_mpki", predictor.mispredictions, instructions);
+    let BranchPredictor { branches: seen, mispredictions: mispredicted, .. } = *predictor;
+    out.record(BRANCHES, &Branches { seen, mispredicted, instructions });
 }
 
 pub(crate) fn translation(statistics: &TranslationStatistics, out: &mut Counters) {
-    out.count("walk_cycles", statistics.walker_cycles);
-    out.count("translations_beyond_l1_tlb", statistics.translations);
-    out.count("translation_cycles", statistics.cycles);
-    let reads = Purpose::ALL.into_iter().map(read_name);
-    let names = reads.chain(SHARE_NAMES.into_iter().map(|name| Some(name.to_owned())));
-    for (name, cycles) in names.zip(statistics.shares) {
-        if let Some(name) = name {
-            out.count(format!("translation_cycles_{name}"), cycles);
-        }
+    out.record(TRANSLATION, statistics);
+    out.record(WALKER_READS, statistics);
+    for time in &TIMES {
+        out.set(time.id(), statistics.shares[time.share]);
     }
-    let by_level = statistics.reads_by_level;
-    out.count("walker_reads", by_level.iter().sum());
-    out.count("walker_reads_from_l1d", by_level[L1D]);
-    out.count("walker_reads_from_l2", by_level[L2]);
-    out.count("walker_reads_from_llc", by_level[LLC]);
-    out.count("walker_reads_from_memory", by_level[MEMORY]);
 }
 
 pub(crate) fn memory(memory: &Hierarchy, instructions: u64, out: &mut Counters) {
-    for (level, name) in CACHE_NAMES {
-        if let Some(statistics) = memory.statistics(level) {
-            cache(name, statistics, instructions, out);
+    for cache in &CACHES {
+        let Some(statistics) = memory.statistics(cache.level) else { continue };
+        let interval = CacheInterval { counts: *statistics, instructions };
+        for figure in cache.figures() {
+            out.set(cache.id(figure), (figure.value)(&interval));
         }
     }
-    let dram = &memory.dram().statistics;
-    out.count("dram_reads", dram.reads);
-    out.count("dram_writes", dram.writes);
-    out.count("dram_row_hits", dram.row_hits);
-    out.count("dram_row_conflicts", dram.row_conflicts);
-    ratio(out, "dram_read_average_cycles", dram.read_cycles, dram.reads);
+    out.record(DRAM, &memory.dram().statistics);
 }
 
-fn cache(name: &str, statistics: &CacheStatistics, instructions: u64, out: &mut Counters) {
-    let CacheStatistics { hits, misses, .. } = statistics;
-    let program = Origin::Program as usize;
-    let walker = Origin::Walker as usize;
-    out.count(format!("{name}_accesses"), hits[program] + misses[program]);
-    out.count(format!("{name}_misses"), misses[program]);
-    per_kilo(out, format!("{name}_mpki"), misses[program], instructions);
-    out.count(format!("{name}_merged_accesses"), statistics.merges);
-    out.count(format!("{name}_write_backs"), statistics.write_backs);
-    if name == "l1i" {
-        return;
-    }
-    out.count(format!("{name}_walker_accesses"), hits[walker] + misses[walker]);
-    out.count(format!("{name}_walker_misses"), misses[walker]);
-    out.count(format!("{name}_prefetches"), misses[Origin::Prefetcher as usize]);
-    out.count(format!("{name}_useful_prefetches"), statistics.useful_prefetches);
+/// All counters of the core, its caches and memory, in the order in which reports show them.
+pub fn counters() -> Vec<Counter> {
+    let times = TIMES.iter().map(Time::counter);
+    let caches =
+        CACHES.iter().flat_map(|cache| cache.figures().map(|figure| cache.counter(figure)));
+    [
+        registered(CORE),
+        registered(BRANCHES),
+        registered(TRANSLATION),
+        times.collect(),
+        registered(WALKER_READS),
+        caches.collect(),
+        registered(DRAM),
+    ]
+    .concat()
 }

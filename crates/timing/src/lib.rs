@@ -29,7 +29,7 @@ pub use config::{
     BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig, Prefetcher,
     TimingConfig, WalkerAttachment, WalkerConfig,
 };
-pub use counters::TranslationAccesses;
+pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;
 pub use pipeline::Core;
 

@@ -24,31 +24,39 @@ impl CounterValue {
     }
 }
 
-/// Figures of one run by name, units in the names (`walk_cycles`, `mapped_bytes`).
+impl From<u64> for CounterValue {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+/// A quotient; 0 where the denominator is 0.
+impl From<(f64, f64)> for CounterValue {
+    fn from((numerator, denominator): (f64, f64)) -> Self {
+        Self::Ratio(if denominator == 0.0 { 0.0 } else { numerator / denominator })
+    }
+}
+
+impl From<(u64, u64)> for CounterValue {
+    fn from((numerator, denominator): (u64, u64)) -> Self {
+        Self::from((numerator as f64, denominator as f64))
+    }
+}
+
+/// Figures of one run by name, units in the names (`walk_cycles`, `mapped_bytes`). What they are is
+/// registered where they are counted: [`crate::figures`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Counters(BTreeMap<String, CounterValue>);
 
 impl Counters {
-    /// Sets a count.
+    /// Sets a figure.
     ///
     /// # Panics
     /// If there is a figure of that name: each has one source.
-    pub fn count(&mut self, name: impl Into<String>, value: u64) {
-        self.insert(name.into(), CounterValue::Count(value));
-    }
-
-    /// Sets `numerator / denominator`; 0 where the denominator is 0.
-    ///
-    /// # Panics
-    /// If there is a figure of that name.
-    pub fn ratio(&mut self, name: impl Into<String>, numerator: f64, denominator: f64) {
-        let value = if denominator == 0.0 { 0.0 } else { numerator / denominator };
-        self.insert(name.into(), CounterValue::Ratio(value));
-    }
-
-    fn insert(&mut self, name: String, value: CounterValue) {
-        let before = self.0.insert(name.clone(), value);
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<CounterValue>) {
+        let name = name.into();
+        let before = self.0.insert(name.clone(), value.into());
         assert!(before.is_none(), "two sources set the counter {name}");
     }
 
@@ -60,5 +68,12 @@ impl Counters {
     /// All figures in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, CounterValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+impl FromIterator<(String, CounterValue)> for Counters {
+    /// Of figures with one name the last counts.
+    fn from_iter<T: IntoIterator<Item = (String, CounterValue)>>(figures: T) -> Self {
+        Self(figures.into_iter().collect())
     }
 }

@@ -9,12 +9,14 @@ mod address;
 mod counters;
 mod entry;
 mod event;
+mod figure;
 mod format;
 mod gap_tolerance;
 mod hole_set;
 mod instruction;
 mod page_size;
 mod permissions;
+mod scheme_facts;
 mod space;
 mod step;
 mod truth;
@@ -27,6 +29,7 @@ pub use address::{
 pub use counters::{CounterValue, Counters};
 pub use entry::PageTableEntry;
 pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
+pub use figure::{Counter, CounterUnit, Figure, Part, Prominence, registered, spaced};
 pub use format::{
     FormatOperation, HOLE_BRANCH, Level, PerforatedOperation, PlainData, SegmentOperation,
     SuperpageOperation, TableOperation,
@@ -41,6 +44,7 @@ pub use instruction::{
 };
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};
+pub use scheme_facts::{SchemeFacts, SchemeRole};
 pub use space::{PageRun, SpaceId};
 pub use step::{Action, Purpose, Step, Steps, Unit};
 pub use truth::Truth;

@@ -41,10 +41,10 @@ impl Unit {
     }
 }
 
-/// The facts about purposes in one table: variant, id, label. Those of the second dimension follow
-/// in the same order.
+/// The facts about purposes in one table: variant, id, name among its like, label. Those of the second
+/// dimension follow in the same order.
 macro_rules! purposes {
-    ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $label:literal;)*) => {
+    ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $name:literal, $label:literal;)*) => {
         /// The reason of a step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -73,6 +73,22 @@ macro_rules! purposes {
                 }
             }
 
+            /// Name beside other purposes in tables and charts.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$own => $name,)*
+                    $(Self::$host => concat!("host ", $name),)*
+                }
+            }
+
+            /// What its colour in reports stands for.
+            pub const fn colour(self) -> &'static str {
+                match self {
+                    $(Self::$own => $id,)*
+                    $(Self::$host => concat!("host-", $id),)*
+                }
+            }
+
             /// The entry that is read, in words; the same for both dimensions.
             pub const fn label(self) -> &'static str {
                 match self {
@@ -85,23 +101,23 @@ macro_rules! purposes {
 
 purposes! {
     /// The page's translation.
-    Page, HostPage, "page", "entry";
+    Page, HostPage, "page", "page", "entry";
     /// The hole bitmap (P-4 cases 3–6).
-    Bitmap, HostBitmap, "bitmap", "bitmap line";
+    Bitmap, HostBitmap, "bitmap", "bitmap", "bitmap line";
     /// A level-4 entry (PML4E).
-    Level4, HostLevel4, "level4", "level-4 entry";
+    Level4, HostLevel4, "level4", "level 4", "level-4 entry";
     /// A level-3 entry (PDPTE).
-    Level3, HostLevel3, "level3", "level-3 entry";
+    Level3, HostLevel3, "level3", "level 3", "level-3 entry";
     /// A level-2 entry (PDE).
-    Level2, HostLevel2, "level2", "level-2 entry";
+    Level2, HostLevel2, "level2", "level 2", "level-2 entry";
     /// A level-1 entry (PTE).
-    Level1, HostLevel1, "level1", "level-1 entry";
+    Level1, HostLevel1, "level1", "level 1", "level-1 entry";
     /// The shadow level-2 entry of a perforated page.
-    Shadow, HostShadow, "shadow", "shadow level-2 entry";
+    Shadow, HostShadow, "shadow", "shadow", "shadow level-2 entry";
     /// The level-1 entry of a hole.
-    Hole, HostHole, "hole", "hole's level-1 entry";
+    Hole, HostHole, "hole", "hole", "hole's level-1 entry";
     /// A table of a mechanism's own, from which its unit beside the second-level TLB is filled.
-    OwnTable, HostOwnTable, "own_table", "table";
+    OwnTable, HostOwnTable, "own_table", "own table", "table";
 }
 
 impl Purpose {

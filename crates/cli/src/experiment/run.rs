@@ -97,7 +97,9 @@ pub fn write_files(
     let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
     write_text(&file, lines)?;
     write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
-    let page = experiments_html(&results, &ReportOptions { title, command: command() });
+    let vocabulary = perforate_sim::vocabulary();
+    let options = ReportOptions { title, command: command(), vocabulary };
+    let page = experiments_html(&results, &options);
     write_text(&report, &page)?;
     if json {
         return Ok(());

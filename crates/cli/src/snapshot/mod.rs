@@ -91,7 +91,8 @@ fn show_json(
 ) -> Result<(), Failure> {
     let snapshot = read_snapshot(json)?;
     if let Some(folder) = folder {
-        let options = ReportOptions { title: title.into(), command: command() };
+        let options =
+            ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
         write_text(&folder.file("snapshot.json"), json)?;
         write_text(&folder.file("report.html"), &snapshot_html(&snapshot, &options))?;
     }

@@ -61,6 +61,14 @@ fn the_documented_schemes_are_those_there_are() {
     assert_documented("schemes.md", &Place::new().succeeds(&["list", "schemes"]));
 }
 
+/// Likewise the counters in docs/results.md.
+#[test]
+fn the_documented_counters_are_those_there_are() {
+    let listed = Place::new().succeeds(&["list", "counters"]);
+    assert!(listed.lines().all(|line| line.chars().count() <= 100), "{listed}");
+    assert_documented("results.md", &listed);
+}
+
 /// The first block of text in a document is what the program says.
 fn assert_documented(name: &str, said: &str) {
     let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -14,8 +14,9 @@ pub const TARGETS: &[Target] = &[
     target("report-results", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         if let Some(results) = told(read_results(&text)) {
-            table(&results, 100);
-            check_page(&html(&results, &options()));
+            let options = options();
+            table(&results, &options.vocabulary, 100);
+            check_page(&html(&results, &options));
         }
     })
     .with_seeds(Seeds::Lines("crates/report/tests/data"))
@@ -30,8 +31,10 @@ pub const TARGETS: &[Target] = &[
     .with_memory(PAGE_BYTES),
 ];
 
-fn options() -> ReportOptions {
-    ReportOptions { title: "Hostile".into(), command: "perforate".into() }
+/// With what the program knows of counters and schemes.
+pub(super) fn options() -> ReportOptions {
+    let vocabulary = perforate_sim::vocabulary();
+    ReportOptions { title: "Hostile".into(), command: "perforate".into(), vocabulary }
 }
 
 /// Text of a results file stays text.

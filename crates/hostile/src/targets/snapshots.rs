@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
 use perforate_os::HostSnapshot;
-use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
+use perforate_report::{read_snapshot, snapshot_html, snapshot_table};
 use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};
 
+use super::reports::options;
 use super::{Target, target, told, with_file};
 
 /// Frames are looked at a section of memory at a time; a map of memory has a row of blocks.
@@ -70,7 +71,7 @@ pub const TARGETS: &[Target] = &[
     target("snapshot-record", |bytes| {
         if let Some(snapshot) = told(read_snapshot(&String::from_utf8_lossy(bytes))) {
             snapshot_table(&snapshot, 100);
-            let options = ReportOptions { title: "Hostile".into(), command: "perforate".into() };
+            let options = options();
             super::reports::check_page(&snapshot_html(&snapshot, &options));
         }
     })

@@ -453,18 +453,6 @@ impl Mmu {
             let translations = self.counters.beside_translations;
             unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);
         }
-        for (name, value) in [
-            ("l2_tlb_entries_empty", contents.empty),
-            ("l2_tlb_entries_4k", contents.page_4k),
-            ("l2_tlb_entries_2m", contents.page_2m),
-            ("l2_tlb_entries_1g", contents.page_1g),
-            ("l2_tlb_entries_perforated", contents.perforated),
-            ("l2_tlb_entries_hole", contents.hole),
-            ("l2_tlb_entries_bitmap", contents.bitmap),
-            ("l2_tlb_entries_coalesced", contents.coalesced),
-            ("l2_tlb_entries_nested", contents.nested),
-        ] {
-            out.count(name, value);
-        }
+        contents.record(out);
     }
 }

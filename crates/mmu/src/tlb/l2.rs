@@ -7,9 +7,8 @@
 use std::ops::Range;
 
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
-use serde::{Deserialize, Serialize};
 
-use super::SetAssociative;
+use super::{L2Contents, SetAssociative};
 use crate::{TlbConfig, TlbGeometry, allow};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
@@ -116,29 +115,6 @@ impl L2Entry {
     pub(crate) fn bits(self) -> u32 {
         (self.0 >> BITS_SHIFT) as u32
     }
-}
-
-/// How many entries of each kind the second-level TLB holds (P Fig. 8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct L2Contents {
-    /// Empty places.
-    pub empty: u64,
-    /// 4KB pages.
-    pub page_4k: u64,
-    /// Ordinary 2MB pages.
-    pub page_2m: u64,
-    /// 1GB pages, if the TLB holds them.
-    pub page_1g: u64,
-    /// Perforated pages.
-    pub perforated: u64,
-    /// 4KB translations of holes.
-    pub hole: u64,
-    /// Bitmap entries.
-    pub bitmap: u64,
-    /// Runs of 4KB pages, where the TLB coalesces.
-    pub coalesced: u64,
-    /// Entries of guest-physical addresses, of whatever kind.
-    pub nested: u64,
 }
 
 /// The kind of thing that a key in the shared array names; part of the key.

@@ -1,10 +1,12 @@
 //! TLBs: arrays of translations, and what hardware has of them at each level.
 
+mod contents;
 mod l1;
 mod l2;
 mod set_associative;
 
+pub use contents::L2Contents;
 pub(crate) use l1::{L1Hit, L1Tlb};
-pub use l2::{EntryKind, L2Contents};
+pub use l2::EntryKind;
 pub(crate) use l2::{L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY, Tag};
 pub(crate) use set_associative::SetAssociative;

@@ -4,16 +4,14 @@
 use std::ops::Range;
 
 use perforate_types::{
-    Counters, Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update,
-    VirtualPage,
+    Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 use super::first_touch::{Backer, Context};
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
     KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work, balloon, contents,
-    contiguous, contiguous_backing, counters, demotion, hard_fault, invariants, memory_map,
-    sharing, subpage,
+    contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map, sharing, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex};
 use crate::space::{AddressSpace, Effects};
@@ -104,16 +102,6 @@ impl Kernel {
 
 /// Figures, and the state of memory.
 impl Kernel {
-    /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
-    /// their name does not begin with `peak`.
-    pub fn counters(&self, out: &mut Counters) {
-        let core = &self.core;
-        counters::write(core, self.reclaim.advised_pages, &self.compaction(), out);
-        self.ksm.counters(core, out);
-        self.khugepaged.counters(out);
-        self.backers.counters(core, out);
-    }
-
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
     /// excluded), when most was mapped.
     pub fn large_page_coverage(&self) -> f64 {

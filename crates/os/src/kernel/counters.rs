@@ -1,8 +1,10 @@
 //! The kernel's figures.
 
-use perforate_types::Counters;
+use perforate_types::{
+    Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
+};
 
-use super::{CompactionCounts, Core};
+use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
 use crate::memory::FRAME_BYTES;
 use crate::space::Usage;
@@ -39,60 +41,148 @@ pub(super) struct Peak {
     table_frames: u64,
 }
 
-/// Writes the figures of memory, faults, reclaim and compaction. Sizes and numbers of pages are those
-/// of this moment, where their name does not begin with `peak`.
-pub(super) fn write(
-    core: &Core,
-    advised_pages: u64,
-    compaction: &CompactionCounts,
-    out: &mut Counters,
-) {
-    let usage = core.usage();
-    let bytes = |frames: u64| frames * FRAME_BYTES;
-    out.count("memory_bytes", core.memory.memory_bytes());
-    out.count("free_bytes", bytes(core.free_frames()));
-    out.count("foreign_bytes", bytes(core.memory.foreign_frames()));
-    for usage in OtherUse::ALL {
-        out.count(usage.counter(), bytes(core.memory.other_frames(usage)));
+figures! {
+    /// The figures of memory, faults, reclaim and compaction. Sizes and numbers of pages are those of
+    /// this moment, where their name does not begin with `peak`.
+    pub(super) static KERNEL: Kernel, "Memory" {
+        /// Memory mapped by the operating system; a frame counts once for every page that maps it.
+        mapped_bytes, "mapped", Bytes, Table: |it| bytes(it.core.usage().mapped_pages());
+        /// Distinct 4KB pages that a fault or populate brought in.
+        faulted_bytes, Bytes, Listed: |it| bytes(it.core.faults.touched_pages);
+        /// Memory mapped at the fullest moment.
+        peak_mapped_bytes, Bytes, Listed: |it| bytes(it.core.peak_now().mapped_pages);
+        /// Page-table nodes at the fullest moment.
+        peak_page_table_bytes, Bytes, Listed: |it| bytes(it.core.peak_now().table_frames);
+        /// Share of mapped memory in pages of 2MB and more, holes excluded, at the fullest moment.
+        large_page_coverage, Share, Listed: |it| it.core.large_page_coverage_parts();
+        /// Frames that perforated pages keep for sub-pages not touched yet.
+        reserved_bytes, "reserved", Bytes, Table: |it| bytes(it.core.usage().reserved);
+        /// Swap in use at the end.
+        swapped_bytes, "swapped out", Bytes, Table:
+            |it| bytes(it.core.memory.swap.used_slots());
+        /// Pages written to swap since the start.
+        swap_outs, Count, Listed: |it| it.core.ledger.done.pages_swapped_out;
+        /// Pages read from swap since the start.
+        swap_ins, Count, Listed: |it| it.core.ledger.done.pages_swapped_in;
+        /// Memory in all.
+        memory_bytes, Bytes, Listed: |it| it.core.memory.memory_bytes();
+        /// Memory that is free.
+        free_bytes, Bytes, Listed: |it| bytes(it.core.free_frames());
+        /// Memory that others hold.
+        foreign_bytes, Bytes, Listed: |it| bytes(it.core.memory.foreign_frames());
+        /// Frames taken out of use after a fault of the hardware.
+        retired_bytes, Bytes, Listed: |it| bytes(it.core.memory.retired_frames());
+        /// Times that memory was short and something was freed.
+        reclaims, Count, Listed: |it| it.core.memory.pressure().reclaims;
+        /// Page cache dropped when memory was short.
+        reclaimed_page_cache_bytes, Bytes, Listed:
+            |it| bytes(it.core.memory.pressure().page_cache_frames);
+        /// Slab freed when memory was short.
+        reclaimed_slab_bytes, Bytes, Listed: |it| bytes(it.core.memory.pressure().slab_frames);
+        /// Memory advised free (MADV_FREE) that was taken when memory was short.
+        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.reclaim.advised_pages);
+        /// 2MB blocks that compaction looked at.
+        compaction_blocks_scanned, Count, Listed: |it| it.compaction().blocks_scanned;
+        /// Frames that compaction looked at.
+        compaction_frames_scanned, Count, Listed: |it| it.compaction().frames_scanned;
+        /// Frames that compaction moved.
+        compaction_frames_migrated, Count, Listed: |it| it.compaction().frames_migrated;
+        /// 2MB blocks that compaction emptied.
+        compaction_blocks_emptied, Count, Listed: |it| it.compaction().blocks_emptied;
+        /// Fragmented 2MB blocks that perforated pages took around what others have in them.
+        blocks_claimed_with_holes, Count, Listed: |it| it.compaction().blocks_perforated;
     }
-    out.count("retired_bytes", bytes(core.memory.retired_frames()));
-    let pressure = core.memory.pressure();
-    out.count("reclaims", pressure.reclaims);
-    out.count("reclaimed_page_cache_bytes", bytes(pressure.page_cache_frames));
-    out.count("reclaimed_slab_bytes", bytes(pressure.slab_frames));
-    let swap = &core.memory.swap;
-    out.count("reclaimed_advised_bytes", bytes(advised_pages));
-    out.count("swapped_bytes", bytes(swap.used_slots()));
-    out.count("swap_outs", core.ledger.done.pages_swapped_out);
-    out.count("swap_ins", core.ledger.done.pages_swapped_in);
-    out.count("compaction_blocks_scanned", compaction.blocks_scanned);
-    out.count("compaction_frames_scanned", compaction.frames_scanned);
-    out.count("compaction_frames_migrated", compaction.frames_migrated);
-    out.count("compaction_blocks_emptied", compaction.blocks_emptied);
-    out.count("blocks_claimed_with_holes", compaction.blocks_perforated);
-    out.count("hole_bitmap_bytes", bytes(core.memory.hole_bitmap_frames()));
-    out.count("page_table_bytes", bytes(core.table_frames()));
-    out.count("mapped_bytes", bytes(usage.mapped_pages()));
-    out.count("faulted_bytes", bytes(core.faults.touched_pages));
-    out.count("base_pages", usage.pages);
-    out.count("large_pages", usage.large_pages);
-    out.count("huge_pages", usage.huge_pages);
-    out.count("perforated_pages", usage.perforated_pages);
-    out.count("holes_allocated", usage.holes_allocated);
-    out.count("holes_unallocated", usage.holes_unallocated);
-    out.count("reserved_bytes", bytes(usage.reserved));
-    out.count("page_faults", core.faults.page);
-    out.count("shared_memory_joins", core.faults.shared_memory);
-    out.count("hole_faults", core.faults.hole);
-    out.count("copy_on_write_faults", core.faults.copy_on_write);
-    out.count("spurious_faults", core.faults.spurious);
-    out.count("segment_faults", core.faults.overlay);
-    out.count("segfaults", core.faults.segmentation);
-    let peak = core.peak_now();
-    out.count("peak_mapped_bytes", bytes(peak.mapped_pages));
-    out.count("peak_page_table_bytes", bytes(peak.table_frames));
-    let coverage = (peak.large_mapped_pages as f64, peak.mapped_pages as f64);
-    out.ratio("large_page_coverage", coverage.0, coverage.1);
+
+    /// What translation takes of memory.
+    pub(super) static TABLES: Kernel, "Memory" {
+        /// Page-table nodes, with shadow nodes and nodes of holes.
+        page_table_bytes, "page tables", Bytes, Main,
+            part("translation_memory", "page tables", "level1"):
+            |it| bytes(it.core.table_frames());
+        /// The hole bitmap of the whole memory.
+        hole_bitmap_bytes, "hole bitmap", Bytes, Table,
+            part("translation_memory", "hole bitmap", "bitmap"):
+            |it| bytes(it.core.memory.hole_bitmap_frames());
+    }
+
+    /// Faults and what is mapped.
+    pub(super) static FAULTS: Kernel, "Memory" {
+        /// First touches of a page or region.
+        page_faults, Count, Table: |it| it.core.faults.page;
+        /// First touches of a hole that had no frame.
+        hole_faults, Count, Listed: |it| it.core.faults.hole;
+        /// Writes to a page that copy on write had made read-only.
+        copy_on_write_faults, Count, Listed: |it| it.core.faults.copy_on_write;
+        /// Faults of pages that were mapped already.
+        spurious_faults, Count, Listed: |it| it.core.faults.spurious;
+        /// Faults of pages that a direct segment or range translates: false positives of the hardware's
+        /// filter, and touches while the registers were cleared.
+        segment_faults, Count, Listed: |it| it.core.faults.overlay;
+        /// Accesses that are not allowed.
+        segfaults, Count, Listed: |it| it.core.faults.segmentation;
+        /// Touches of shared memory that found another mapping's frame.
+        shared_memory_joins, Count, Listed: |it| it.core.faults.shared_memory;
+        /// 4KB pages mapped, holes apart.
+        base_pages, Count, Listed: |it| it.core.usage().pages;
+        /// Ordinary 2MB pages mapped.
+        large_pages, Count, Table: |it| it.core.usage().large_pages;
+        /// 1GB pages mapped.
+        huge_pages, Count, Listed: |it| it.core.usage().huge_pages;
+        /// Perforated pages mapped.
+        perforated_pages, Count, Table: |it| it.core.usage().perforated_pages;
+        /// Holes of perforated pages that have a frame.
+        holes_allocated, Count, Listed: |it| it.core.usage().holes_allocated;
+        /// Holes of perforated pages that have none.
+        holes_unallocated, Count, Listed: |it| it.core.usage().holes_unallocated;
+    }
+}
+
+/// Bytes of so many frames.
+fn bytes(frames: u64) -> u64 {
+    frames * FRAME_BYTES
+}
+
+/// The counter of what the rest of the system has of memory.
+fn other(usage: OtherUse) -> Counter {
+    Counter {
+        id: usage.counter().into(),
+        label: spaced(usage.counter()).into(),
+        unit: CounterUnit::Bytes,
+        group: "Memory",
+        meaning: usage.meaning().into(),
+        prominence: Prominence::Listed,
+        part: None,
+    }
+}
+
+/// All counters of an operating system, in the order in which reports show them.
+pub fn counters() -> Vec<Counter> {
+    [
+        registered(KERNEL),
+        ksm::counters(),
+        registered(TABLES),
+        OtherUse::ALL.map(other).into(),
+        registered(FAULTS),
+        khugepaged::counters(),
+        registered(Work::FIGURES),
+    ]
+    .concat()
+}
+
+impl Kernel {
+    /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
+    /// their name does not begin with `peak`.
+    pub fn counters(&self, out: &mut Counters) {
+        for table in [KERNEL, TABLES, FAULTS] {
+            out.record(table, self);
+        }
+        for usage in OtherUse::ALL {
+            out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
+        }
+        self.ksm.counters(&self.core, out);
+        self.khugepaged.counters(out);
+        self.backers.counters(&self.core, out);
+    }
 }
 
 impl Core {
@@ -104,11 +194,13 @@ impl Core {
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
     /// excluded), when most was mapped.
     pub(super) fn large_page_coverage(&self) -> f64 {
+        CounterValue::from(self.large_page_coverage_parts()).as_f64()
+    }
+
+    /// The two numbers of which that is the quotient.
+    fn large_page_coverage_parts(&self) -> (u64, u64) {
         let peak = self.peak_now();
-        if peak.mapped_pages == 0 {
-            return 0.0;
-        }
-        peak.large_mapped_pages as f64 / peak.mapped_pages as f64
+        (peak.large_mapped_pages, peak.mapped_pages)
     }
 
     /// Remembers the memory use. Only events make it shrink, so it is enough to look before each.

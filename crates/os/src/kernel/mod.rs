@@ -88,6 +88,7 @@ use crate::{AgeingOutcome, OsError, Policy, ageing};
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
+pub use counters::counters;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;

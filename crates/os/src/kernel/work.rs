@@ -6,7 +6,9 @@
 
 use std::ops::{AddAssign, Sub};
 
-use perforate_types::{Counters, Shootdown, TableOperation};
+use perforate_types::{
+    CounterUnit, CounterValue, Counters, Figure, Prominence, Shootdown, TableOperation,
+};
 
 use crate::TableFormat;
 
@@ -16,16 +18,35 @@ const BLOCK_PAGES: u64 = 512;
 /// `tlb_single_page_flush_ceiling`.
 const FLUSH_CEILING: u64 = 33;
 
-/// Declares the account: its fields, their difference and their names have one list.
+/// Declares the account: its fields, their difference and their counters have one list. What stands
+/// behind a name is what tables of reports call it that show it.
 macro_rules! account {
-    ($($(#[$documentation:meta])* $name:ident,)*) => {
+    ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
         /// How often the kernel did what, since it booted or between two moments.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Work {
-            $($(#[$documentation])* pub $name: u64,)*
+            $($(#[doc = $meaning])+ pub $name: u64,)*
         }
 
         impl Work {
+            /// The counters of the account, each under its name with `work_` before it.
+            pub const FIGURES: &[Figure<Self>] = &[$({
+                const LABELS: &[&str] = &[$($label)?];
+                Figure {
+                    id: concat!("work_", stringify!($name)),
+                    label: LABELS.first().copied(),
+                    unit: CounterUnit::Count,
+                    group: if LABELS.is_empty() { "Operating system's work" } else { "Memory" },
+                    meaning: &[$($meaning),+],
+                    prominence: match LABELS.is_empty() {
+                        true => Prominence::Listed,
+                        false => Prominence::Table,
+                    },
+                    part: None,
+                    value: |work| CounterValue::Count(work.$name),
+                }
+            },)*];
+
             /// Name and number of every kind of work.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
@@ -51,86 +72,86 @@ macro_rules! account {
 
 account! {
     /// Faults that mapped a 4KB page.
-    faults_4k,
+    faults_4k;
     /// Faults that mapped an ordinary 2MB page.
-    faults_2m,
+    faults_2m;
     /// Faults that mapped a 1GB page.
-    faults_1g,
+    faults_1g;
     /// Faults that mapped a perforated page.
-    faults_perforated,
+    faults_perforated;
     /// Faults that gave an unallocated hole its frame.
-    faults_hole,
+    faults_hole;
     /// Writes to a page that was read-only, whether a frame was copied or not.
-    faults_copy_on_write,
+    faults_copy_on_write;
     /// Faults that read a page from swap (Linux: major faults).
-    faults_swap,
+    faults_swap;
     /// Faults that brought in gap-tolerant superpages.
-    faults_superpage,
+    faults_superpage;
     /// Faults that made a direct segment, in which the page lies.
-    faults_segment,
+    faults_segment;
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
-    faults_other,
+    faults_other;
     /// 4KB frames of anonymous memory cleared one by one.
-    frames_zeroed_4k,
+    frames_zeroed_4k;
     /// 2MB blocks of anonymous memory cleared whole.
-    blocks_zeroed_2m,
+    blocks_zeroed_2m;
     /// 1GB runs of anonymous memory cleared whole.
-    blocks_zeroed_1g,
+    blocks_zeroed_1g;
     /// 4KB frames of new page-table nodes, shadow nodes included; they begin cleared.
-    frames_zeroed_tables,
+    frames_zeroed_tables;
     /// 4KB frames copied for a write or a sub-page that moved.
-    frames_copied,
+    frames_copied;
     /// Translations added: pages of any size, allocated holes.
-    pages_mapped,
+    pages_mapped;
     /// Translations taken away.
-    pages_unmapped,
+    pages_unmapped;
     /// Translations whose permissions changed.
-    pages_protected,
+    pages_protected;
     /// 2MB pages split into 4KB pages.
-    large_pages_split,
+    large_pages_split, "2MB pages split";
     /// 1GB pages split into 2MB pages.
-    huge_pages_split,
+    huge_pages_split;
     /// Gap-tolerant entries that became 4KB pages.
-    superpages_demoted,
+    superpages_demoted;
     /// Sub-pages that became holes of a 2MB page.
-    subpages_punched,
+    subpages_punched;
     /// Holes that became a part of their 2MB page again.
-    subpages_patched,
+    subpages_patched, "holes patched";
     /// Frames looked at by scanners.
-    frames_scanned,
+    frames_scanned;
     /// Frames whose content moved to another frame under the same page.
-    frames_migrated,
+    frames_migrated;
     /// Pages written to swap.
-    pages_swapped_out,
+    pages_swapped_out;
     /// Pages read from swap, by faults or before a page is populated, shared or patched.
-    pages_swapped_in,
+    pages_swapped_in;
     /// Times another process began to run.
-    context_switches,
+    context_switches;
     /// Such switches from or to an address space with a direct segment, whose registers are saved,
     /// loaded or cleared (D §II.B), its escape filter with them (D §V).
-    segment_registers_loaded,
+    segment_registers_loaded;
     /// Direct segments set in the registers of an address space, and cleared: mode switches.
-    segments_switched,
+    segments_switched;
     /// Pages that escaped a direct segment.
-    pages_escaped,
+    pages_escaped;
     /// Shootdowns of 4KB translations.
-    shootdowns_page,
+    shootdowns_page;
     /// Shootdowns of bitmap entries.
-    shootdowns_bitmap,
+    shootdowns_bitmap;
     /// Shootdowns of entries of 2MB or 1GB.
-    shootdowns_large,
+    shootdowns_large;
     /// Shootdowns of gap-tolerant superpages, each of them a flush.
-    shootdowns_superpage,
+    shootdowns_superpage;
     /// Shootdowns of whole address spaces.
-    shootdowns_space,
+    shootdowns_space;
     /// Operations that ended with a shootdown: all of one operation go out together, and the
     /// other processors are interrupted once.
-    shootdown_batches,
+    shootdown_batches;
     /// TLB entries invalidated one by one in these batches.
-    entries_invalidated,
+    entries_invalidated;
     /// Batches that flushed an address space, as they had to or as it was shorter than more than
     /// 33 single invalidations.
-    spaces_flushed,
+    spaces_flushed;
 }
 
 impl Work {
@@ -152,9 +173,7 @@ impl Work {
 
     /// Writes every figure under `work_…`.
     pub fn record(&self, out: &mut Counters) {
-        for (name, value) in self.iter() {
-            out.count(format!("work_{name}"), value);
-        }
+        out.record(Self::FIGURES, self);
     }
 }
 

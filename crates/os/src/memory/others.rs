@@ -51,6 +51,17 @@ impl OtherUse {
         }
     }
 
+    /// What that counter says.
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Anonymous => "Memory of programs that are not simulated.",
+            Self::PageCache => "Cached file pages.",
+            Self::Slab => "Slab caches.",
+            Self::Kernel => "Data of the kernel that stay where they are.",
+            Self::Balloon => "Memory in the balloon of a guest.",
+        }
+    }
+
     /// Whether it can be freed under pressure.
     pub const fn is_reclaimable(self) -> bool {
         matches!(self, Self::PageCache | Self::Slab)

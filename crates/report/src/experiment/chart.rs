@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use perforate_results::Vocabulary;
+
 use super::claim::interval_text;
 use super::data;
 use super::record::{Chart, Point};
@@ -27,16 +29,22 @@ struct Canvas<'r> {
 }
 
 /// The figures of an experiment whose curves have any value; `id` begins their anchors.
-pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
+pub(super) fn figures(result: &ExperimentResult, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
     let charts = result.charts();
-    let figures =
-        charts.iter().enumerate().filter_map(|(index, chart)| figure(result, chart, id, index));
+    let figures = charts.iter().enumerate().filter_map(|(index, chart)| {
+        figure(result, vocabulary, chart, &format!("{id}-chart-{index}"))
+    });
     figures.collect()
 }
 
-fn figure(result: &ExperimentResult, chart: &Chart, id: &str, index: usize) -> Option<Figure> {
+fn figure(
+    result: &ExperimentResult,
+    vocabulary: &Vocabulary,
+    chart: &Chart,
+    id: &str,
+) -> Option<Figure> {
     let labels = labels(result);
-    let looks = palette::of_curves(labels.iter().map(|curve| curve.name.as_str()));
+    let looks = palette::of_curves(vocabulary, labels.iter().map(|curve| curve.name.as_str()));
     let drawn = |name: &String| {
         let curve = result.curves.iter().find(|curve| curve.name == *name)?;
         let number = labels.iter().position(|one| one.label == curve.label)?;
@@ -50,7 +58,7 @@ fn figure(result: &ExperimentResult, chart: &Chart, id: &str, index: usize) -> O
     let show = curves.first()?.curve.show;
     let canvas = Canvas { result, chart, curves, show };
     Some(Figure {
-        id: format!("{id}-chart-{index}"),
+        id: id.to_owned(),
         name: format!("{} {}", result.header.experiment, chart.title),
         title: chart.title.clone(),
         caption: canvas.caption(),

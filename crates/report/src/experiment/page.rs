@@ -1,6 +1,7 @@
 //! Experiments as one HTML page: what all come to, then charts and claims of each.
 
 use maud::{Markup, html};
+use perforate_results::Vocabulary;
 
 use super::summary::{claim_cells, sections, summary};
 use super::tally::{Tally, claims};
@@ -18,11 +19,12 @@ const MOST_BESIDE: usize = 6;
 /// The same results and options give the same bytes. All text is escaped.
 pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -> String {
     let mut page = Page::default();
+    let vocabulary = &options.vocabulary;
     let body = html! {
         (top(results, options))
         (summary(results))
-        (side_by_side(results, &mut page))
-        @for result in results { (section(result, &anchor(results, result), &mut page)) }
+        (side_by_side(results, vocabulary, &mut page))
+        @for result in results { (section(result, vocabulary, &anchor(results, result), &mut page)) }
         (run_again(results.iter().map(|result| result.header.version.as_str()), options))
     };
     page.write(options, &body)
@@ -56,7 +58,7 @@ pub(super) fn anchor(results: &[ExperimentResult], result: &ExperimentResult) ->
 }
 
 /// The charts of experiments that have their numeric axis in common, to be read together.
-fn side_by_side(results: &[ExperimentResult], page: &mut Page) -> Markup {
+fn side_by_side(results: &[ExperimentResult], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
     let mut parts = Vec::new();
     for (place, first) in results.iter().enumerate().filter(|_| results.len() <= MOST_BESIDE) {
         let Some(axis) = axis(first) else { continue };
@@ -68,9 +70,9 @@ fn side_by_side(results: &[ExperimentResult], page: &mut Page) -> Markup {
         if group.len() < 2 {
             continue;
         }
-        let charts = group
-            .iter()
-            .flat_map(|result| chart::figures(result, &(anchor(results, result) + "-beside")));
+        let charts = group.iter().flat_map(|result| {
+            chart::figures(result, vocabulary, &(anchor(results, result) + "-beside"))
+        });
         parts.push(html! {
             section.comparison {
                 h2 { "Side by side, over " (first.header.axis_label) }
@@ -91,9 +93,14 @@ fn axis(result: &ExperimentResult) -> Option<(&str, f64, f64)> {
     Some((&result.header.axis_label, least, most))
 }
 
-fn section(result: &ExperimentResult, id: &str, page: &mut Page) -> Markup {
+fn section(
+    result: &ExperimentResult,
+    vocabulary: &Vocabulary,
+    id: &str,
+    page: &mut Page,
+) -> Markup {
     let header = &result.header;
-    let charts = chart::figures(result, id);
+    let charts = chart::figures(result, vocabulary, id);
     let file = format!("{}-claims", file_name(&header.experiment));
     let label = format!("Claims: {}", header.title);
     html! {

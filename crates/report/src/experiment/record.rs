@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::show::Show;
 use super::{Curve, ExperimentResult};
+use perforate_results::read_json;
+
 use crate::ReportError;
-use crate::clean::read_json;
 
 /// The first record of an experiment.
 #[derive(Clone, Debug, Deserialize)]

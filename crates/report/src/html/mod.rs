@@ -10,7 +10,7 @@ pub(crate) use figure::{Figure, figures, file_name, linked, places};
 pub(crate) use page::Page;
 pub(crate) use table::{Cell, Grid, Heading, all, dot, headings};
 
-use crate::clean::clean;
+use perforate_results::{Vocabulary, clean};
 
 /// What the page says besides the results.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct ReportOptions {
     pub title: String,
     /// Command that makes the same results again; left out when empty.
     pub command: String,
+    /// What is known of the counters and schemes in the results.
+    pub vocabulary: Vocabulary,
 }
 
 /// The top of a page; `sections` are anchors and names for its navigation.

@@ -9,11 +9,11 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use perforate_results::clean;
 use serde_json::{Map, Value, json};
 
 use super::ReportOptions;
 use crate::chart;
-use crate::clean::clean;
 use crate::palette;
 
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("print.css"));

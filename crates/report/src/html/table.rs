@@ -47,8 +47,8 @@ impl Cell {
     }
 
     /// A scheme's name with its colour; that of a pair may be broken.
-    pub fn scheme(name: &str) -> Self {
-        let shown = html! { (dot(palette::of_scheme(name))) (breakable(name, '+')) };
+    pub fn scheme(name: &str, colour: &str) -> Self {
+        let shown = html! { (dot(colour)) (breakable(name, '+')) };
         Self { shown, full: None, is_number: false }
     }
 
@@ -75,6 +75,11 @@ impl Cell {
     pub fn value(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
         let value = value.filter(|value| value.is_finite());
         Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
+    }
+
+    /// A whole number.
+    pub fn count(count: u64) -> Self {
+        Self::number(&count.into())
     }
 
     /// A counter as it stands in the results.
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn digits_are_written_once() {
-        let cell = |number: u64| Cell::number(&number.into()).html(false).into_string();
+        let cell = |number: u64| Cell::count(number).html(false).into_string();
         assert_eq!(cell(12_345), "<td class=\"n\">12,345</td>");
         assert_eq!(
             cell(u64::MAX),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use perforate_types::CounterValue;
 use serde_json::{Number, Value};
 
 use crate::comparison::{Comparison, SchemeRuns};
@@ -12,7 +13,7 @@ use crate::html::{Cell, Grid, Heading, Page, all};
 pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let names: BTreeSet<&str> =
-        runs.flat_map(|run| run.counters.keys()).map(String::as_str).collect();
+        runs.flat_map(|run| run.counters.iter().map(|(name, _)| name)).collect();
     let mut head = vec![Heading::from("counter")];
     head.extend(comparison.schemes.iter().map(|scheme| scheme.name.into()));
     let rows = names.iter().map(|name| {
@@ -32,13 +33,23 @@ pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
 /// The number as it is in the results; with several seeds their median.
 fn cell(scheme: &SchemeRuns<'_>, name: &str) -> Cell {
     if let [only] = scheme.runs.as_slice() {
-        return only.counters.get(name).map_or_else(Cell::missing, Cell::number);
+        let found = only.counters.iter().find(|(known, _)| *known == name);
+        return found.map_or_else(Cell::missing, |(_, value)| exact(value));
     }
-    let number = scheme.counter(name).and_then(|median| match median.fract() == 0.0 {
-        true if (0.0..1e15).contains(&median) => Some(Number::from(median as u64)),
-        _ => Number::from_f64(median),
+    let median = scheme.counter(name).map(|median| match median.fract() == 0.0 {
+        true if (0.0..1e15).contains(&median) => CounterValue::Count(median as u64),
+        _ => CounterValue::Ratio(median),
     });
-    number.as_ref().map_or_else(Cell::missing, Cell::number)
+    median.map_or_else(Cell::missing, exact)
+}
+
+fn exact(value: CounterValue) -> Cell {
+    match value {
+        CounterValue::Count(count) => Cell::count(count),
+        CounterValue::Ratio(ratio) => {
+            Number::from_f64(ratio).as_ref().map_or_else(Cell::missing, Cell::number)
+        }
+    }
 }
 
 /// The resolved configuration of each scheme, folded away.

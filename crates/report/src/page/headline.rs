@@ -1,10 +1,12 @@
 //! One sentence and a few numbers that say what the comparison found.
 
 use maud::{Markup, html};
+use perforate_results::RunResult;
+use perforate_types::SchemeRole;
 
-use crate::RunResult;
 use crate::comparison::Comparison;
 use crate::format::{bytes, percent, ratio, times};
+use crate::ids;
 use crate::metric::{self, per_kilo_instruction};
 
 /// The finding as a sentence.
@@ -31,10 +33,8 @@ fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
     let speed =
         |scheme, reference| comparison.relative_ipc(scheme, reference).map(|spread| spread.median);
     let gain = speed(subject, comparison.reference)?;
-    let is_conventional = |&index: &usize| {
-        let name = comparison.schemes[index].name.to_lowercase();
-        name == "thp" || name == "conventional"
-    };
+    let is_conventional =
+        |&index: &usize| comparison.schemes[index].role == SchemeRole::Conventional;
     let conventional = (0..comparison.schemes.len())
         .find(is_conventional)
         .filter(|&index| index != subject && index != comparison.reference)
@@ -56,7 +56,9 @@ fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
 fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
     let misses = |scheme: usize| {
         let runs = &comparison.schemes[scheme];
-        runs.spread(|run| per_kilo_instruction(run, "l2_tlb_misses").or(run.counter("l2_tlb_mpki")))
+        runs.spread(|run| {
+            per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI))
+        })
     };
     let (ours, base) = (misses(subject)?.median, misses(comparison.reference)?.median);
     let change = ours / base - 1.0;
@@ -85,10 +87,10 @@ const TILES: [Tile; 6] = [
     ("IPC, steady state", |run| run.ipc, ratio),
     ("IPC, including OS work", metric::ipc_with_operating_system, ratio),
     // L2 TLB misses would not compare: a perforated page is found while its hole is walked to.
-    ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, "walks"), ratio),
+    ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, ids::WALKS), ratio),
     ("references per walk", metric::references_per_walk, ratio),
     ("translation cycles per 1,000 instructions", metric::translation_cycles, ratio),
-    ("page tables", |run| run.counter("page_table_bytes"), bytes),
+    ("page tables", |run| run.counter(ids::PAGE_TABLE_BYTES), bytes),
 ];
 
 /// The subject's main numbers beside those of the reference.

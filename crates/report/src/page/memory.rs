@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use serde_json::Number;
+use perforate_results::{CellRun as Run, MemoryMap};
 
-use crate::MemoryMap;
 use crate::chart::{CellRun, Maps, Picture, Series, coarse, common_scale, inner_squares};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked};
-use crate::labels::{BLOCK_CLASSES, with_unknown};
+use crate::labels::{block_classes, with_unknown};
 
 /// Maps drawn per scheme.
 const MOST_MAPS: usize = 4;
@@ -67,7 +66,7 @@ pub(crate) fn single_map(map: &MemoryMap, id: &str, page: &mut Page) -> Markup {
 fn drawn(sets: &[MapSet<'_>], id: &str, note: &str, page: &mut Page) -> Markup {
     let all = || sets.iter().flat_map(|set| set.maps.iter().copied());
     let present: BTreeSet<String> = all().flat_map(classes_of).collect();
-    let series = with_unknown(BLOCK_CLASSES, &present);
+    let series = with_unknown(block_classes(), &present);
     if series.is_empty() {
         return html! {};
     }
@@ -115,35 +114,27 @@ fn cell_size(blocks: u64) -> String {
 }
 
 fn classes_of(map: &MemoryMap) -> Vec<String> {
-    let places = map.cells.iter().filter_map(|cell| map.classes.get(class_place(cell)?));
+    let places = map.cells.iter().filter_map(|run| map.classes.get(run.class?));
     places.cloned().collect()
-}
-
-fn class_place(cell: &[f64]) -> Option<usize> {
-    cell.get(1).map(|&place| place as usize)
 }
 
 fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
     let runs = |map: &MemoryMap| {
-        let run = |cell: &Vec<f64>| {
-            let name = map.classes.get(class_place(cell)?)?;
-            let number = |place: usize| {
-                let value = cell.get(place).copied().unwrap_or(0.0);
-                if value.is_finite() { value.max(0.0) } else { 0.0 }
-            };
+        let run = |run: &Run| {
+            let name = map.classes.get(run.class?)?;
             Some(CellRun {
-                cells: number(0) as u64,
+                cells: run.cells,
                 class: series.iter().position(|one| one.key == *name)?,
-                free: number(2),
-                holes: number(3),
-                kept: number(4),
+                free: run.free_frames as f64,
+                holes: run.hole_frames as f64,
+                kept: run.kept_frames as f64,
             })
         };
         map.cells.iter().filter_map(run).filter(|run| run.cells > 0).collect()
     };
     let picture = |map: &&MemoryMap| Picture {
         heading: heading(map),
-        blocks_per_cell: map.blocks_per_cell.unwrap_or(1.0).max(1.0) as u64,
+        blocks_per_cell: map.blocks_per_cell.max(1),
         runs: runs(map),
     };
     set.maps.iter().map(picture).collect()
@@ -153,9 +144,13 @@ fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
 fn heading(map: &MemoryMap) -> String {
     match map.instructions.as_slice() {
         [] => String::new(),
-        [one] => format!("after {} instructions", compact(*one)),
+        [one] => format!("after {} instructions", compact(*one as f64)),
         [first, .., last] => {
-            format!("after {} instructions, unchanged up to {}", compact(*first), compact(*last))
+            format!(
+                "after {} instructions, unchanged up to {}",
+                compact(*first as f64),
+                compact(*last as f64)
+            )
         }
     }
 }
@@ -174,21 +169,24 @@ fn only_shown(
 }
 
 fn map_figure(set: &MapSet<'_>, series: &[Series], maps: Vec<Picture>, id: String) -> Figure {
-    let names = |of: fn(&MemoryMap) -> &BTreeMap<String, Number>| -> BTreeSet<String> {
+    let names = |of: fn(&MemoryMap) -> &BTreeMap<String, u64>| -> BTreeSet<String> {
         set.maps.iter().flat_map(|map| of(map).keys().cloned()).collect()
     };
-    let blocks = with_unknown(BLOCK_CLASSES, &names(|map| &map.block_classes));
+    let blocks = with_unknown(block_classes(), &names(|map| &map.block_classes));
     let frames = names(|map| &map.frames);
     let mut head = vec![Heading::from("instructions")];
     head.extend(blocks.iter().map(|one| Heading::from(format!("{} blocks", one.label))));
     let memory = |name: &String| format!("{} memory", name.replace('_', " "));
     head.extend(frames.iter().map(|name| Heading::with_unit(&memory(name), "bytes")));
     let row = |map: &&MemoryMap| {
-        let block =
-            |one: &Series| map.block_classes.get(&one.key).map_or_else(Cell::missing, Cell::number);
+        let block = |one: &Series| {
+            map.block_classes
+                .get(&one.key)
+                .map_or_else(Cell::missing, |&blocks| Cell::count(blocks))
+        };
         let frame = |name: &String| {
-            let frames = map.frames.get(name).and_then(Number::as_f64);
-            Cell::value(frames.map(|frames| frames * FRAME_BYTES), bytes)
+            let frames = map.frames.get(name);
+            Cell::value(frames.map(|&frames| frames as f64 * FRAME_BYTES), bytes)
         };
         let mut row = vec![Cell::text(&heading(map))];
         row.extend(blocks.iter().map(block));

@@ -27,7 +27,7 @@ use crate::sampled;
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
-    let found = comparisons(results);
+    let found = comparisons(results, &options.vocabulary);
     let mut page = Page::default();
     let sections = found.iter().enumerate().map(|(index, comparison)| {
         section(comparison, &format!("c{index}"), found.len() == 1, &mut page)
@@ -116,7 +116,7 @@ fn about(comparison: &Comparison<'_>) -> Markup {
             "workload " b { (comparison.workload) }
             @if !comparison.machine.is_empty() { " · machine " b { (comparison.machine) } }
             @if !comparison.difference.is_empty() { " · " b { (comparison.difference) } }
-            @if let Some(count) = first.instructions { " · " b { (compact(count)) } " instructions" }
+            @if let Some(count) = first.instructions() { " · " b { (compact(count)) } " instructions" }
             @if seeds == 1 { " · seed " b { (comparison.schemes[0].first().seed) } }
             @else { " · medians of " b { (seeds) " seeds" } ", least to most in brackets" }
             @if !comparison.is_timed() { " · functional run: events counted, no cycles" }
@@ -132,7 +132,9 @@ fn main_table(comparison: &Comparison<'_>) -> Grid {
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
         let cell =
             |metric: &&Metric| Cell::spread(metric.values[index], |value| metric.write(value));
-        std::iter::once(Cell::scheme(scheme.name)).chain(shown.iter().map(cell)).collect()
+        std::iter::once(Cell::scheme(scheme.name, scheme.colour))
+            .chain(shown.iter().map(cell))
+            .collect()
     });
     Grid { head, rows: rows.collect() }
 }
@@ -147,7 +149,9 @@ fn sampled_table(comparison: &Comparison<'_>) -> Markup {
             Some(figure) => Cell::value(Some(figure.mean), |_| row.text(figure)),
             None => Cell::missing(),
         };
-        std::iter::once(Cell::scheme(scheme.name)).chain(rows.iter().map(cell)).collect()
+        std::iter::once(Cell::scheme(scheme.name, scheme.colour))
+            .chain(rows.iter().map(cell))
+            .collect()
     });
     let grid = Grid { head, rows: schemes.collect() };
     html! {

@@ -1,15 +1,14 @@
 //! Memory over time: how fragmented what is free is, and bloat.
 
 use maud::{Markup, html};
+use perforate_results::MemoryPoint;
 
 use super::memory::seeds_note;
-use crate::MemorySample;
 use crate::chart::{Areas, Axis, Ground, Lines, Mark, Series};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
 use crate::labels::{MEMORY_PARTS, part};
-use crate::palette;
 
 /// Indices of all schemes in one chart each, and bloat scheme by scheme.
 pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
@@ -45,7 +44,7 @@ pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) 
     }
 }
 
-fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s MemorySample> + 's {
+fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s MemoryPoint> + 's {
     schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
 }
 
@@ -54,29 +53,29 @@ struct Index {
     key: &'static str,
     title: &'static str,
     caption: String,
-    value: fn(&MemorySample) -> Option<f64>,
+    value: fn(&MemoryPoint) -> Option<f64>,
 }
 
 impl Index {
     /// An index is a share; anything else is not drawn.
-    fn of(&self, sample: &MemorySample) -> Option<f64> {
+    fn of(&self, sample: &MemoryPoint) -> Option<f64> {
         (self.value)(sample).filter(|value| value.abs() <= 1.0)
     }
 
     /// The chart of the index; none where no scheme ever has it.
     fn figure(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Option<Figure> {
         let most = samples(schemes).filter_map(|sample| self.of(sample)).reduce(f64::max)?;
-        let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+        let last = samples(schemes).map(|sample| sample.instruction as f64).fold(0.0, f64::max);
         let all = || {
             schemes.iter().flat_map(|scheme| {
-                scheme.first().series.memory.iter().map(|sample| (scheme.name, sample))
+                scheme.first().series.memory.iter().map(move |sample| (*scheme, sample))
             })
         };
-        let mark = |(name, sample): (&str, &MemorySample)| {
+        let mark = |(scheme, sample): (&SchemeRuns<'_>, &MemoryPoint)| {
             let value = self.of(sample);
             Mark {
-                x: Some(sample.instruction),
-                series: name.to_owned(),
+                x: Some(sample.instruction as f64),
+                series: scheme.name.to_owned(),
                 value: value.map(|value| value * 100.0),
                 text: value.map_or(MISSING.to_owned(), format::percent),
                 ..Mark::default()
@@ -84,7 +83,7 @@ impl Index {
         };
         let series = |(number, scheme): (usize, &&SchemeRuns<'_>)| Series {
             label: scheme.name.to_owned(),
-            colour: palette::of_scheme(scheme.name),
+            colour: scheme.colour,
             number,
             ..Series::default()
         };
@@ -97,10 +96,10 @@ impl Index {
             axis: Axis { label: "instructions", suffix: "" },
             value: Axis { label: "", suffix: " %" },
         };
-        let row = |(name, sample): (&str, &MemorySample)| {
+        let row = |(scheme, sample): (&SchemeRuns<'_>, &MemoryPoint)| {
             vec![
-                Cell::scheme(name),
-                Cell::value(Some(sample.instruction), compact),
+                Cell::scheme(scheme.name, scheme.colour),
+                Cell::value(Some(sample.instruction as f64), compact),
                 Cell::value(self.of(sample), format::percent),
             ]
         };
@@ -122,13 +121,13 @@ impl Index {
     }
 }
 
-fn positive(value: Option<f64>) -> f64 {
-    value.filter(|value| value.is_finite()).unwrap_or(0.0).max(0.0)
+fn number(bytes: Option<u64>) -> f64 {
+    bytes.unwrap_or(0) as f64
 }
 
 /// Touched and resident, mapped beyond it, and touched but in memory no more.
-fn parts(sample: &MemorySample) -> [f64; 3] {
-    let (touched, mapped) = (positive(sample.touched_bytes), positive(sample.mapped_bytes));
+fn parts(sample: &MemoryPoint) -> [f64; 3] {
+    let (touched, mapped) = (number(sample.touched_bytes), number(sample.mapped_bytes));
     let resident = touched.min(mapped);
     [resident, mapped - resident, touched - resident]
 }
@@ -148,7 +147,7 @@ fn bloat(
     let units = [(4, "TB"), (3, "GB"), (2, "MB")].map(|(power, name)| (1024f64.powi(power), name));
     let (unit, name) =
         units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
-    let last = samples(schemes).map(|sample| sample.instruction).fold(0.0, f64::max);
+    let last = samples(schemes).map(|sample| sample.instruction as f64).fold(0.0, f64::max);
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
@@ -156,7 +155,7 @@ fn bloat(
         let memory = &scheme.first().series.memory;
         let points = memory.iter().map(|sample| {
             let parts = parts(sample).into_iter().take(series.len());
-            (sample.instruction, parts.map(|part| part / unit).collect())
+            (sample.instruction as f64, parts.map(|part| part / unit).collect())
         });
         let chart = Areas {
             series: &series,
@@ -166,9 +165,9 @@ fn bloat(
         };
         let rows = memory.iter().map(|sample| {
             vec![
-                Cell::value(Some(sample.instruction), compact),
-                Cell::value(sample.touched_bytes, bytes),
-                Cell::value(sample.mapped_bytes, bytes),
+                Cell::value(Some(sample.instruction as f64), compact),
+                Cell::value(sample.touched_bytes.map(|bytes| bytes as f64), bytes),
+                Cell::value(sample.mapped_bytes.map(|bytes| bytes as f64), bytes),
             ]
         });
         let head = ["touched", "mapped"].map(|name| Heading::with_unit(name, "bytes"));

@@ -3,21 +3,19 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use serde_json::Number;
+use perforate_results::{ContentsPoint, Region};
 
 use crate::chart::{Areas, Axis, Series, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
-use crate::labels::{ENTRY_KINDS, with_unknown};
-use crate::{ContentsSample, Region};
+use crate::labels::{parts, with_unknown};
 
 /// Pages drawn per comparison; more than these look alike.
 const MOST_PAGES: usize = 12;
 
-fn count(sample: &ContentsSample, kind: &str) -> f64 {
-    let count = sample.entries.get(kind).and_then(Number::as_f64);
-    count.filter(|count| *count > 0.0).unwrap_or(0.0)
+fn count(sample: &ContentsPoint, kind: &str) -> f64 {
+    sample.entries.get(kind).unwrap_or(0) as f64
 }
 
 /// One chart per scheme that has samples; all share their axes.
@@ -28,16 +26,17 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
         .filter(|scheme| !scheme.first().series.l2_tlb_contents.is_empty())
         .collect();
     let samples = || sampled.iter().flat_map(|scheme| &scheme.first().series.l2_tlb_contents);
-    let kinds = samples().flat_map(|sample| sample.entries.keys().map(move |kind| (sample, kind)));
+    let kinds =
+        samples().flat_map(|sample| sample.entries.0.iter().map(move |(kind, _)| (sample, kind)));
     let kinds = kinds.filter(|(sample, kind)| count(sample, kind) > 0.0);
     let kinds: BTreeSet<String> = kinds.map(|(_, kind)| kind.clone()).collect();
     if kinds.is_empty() {
         return html! {};
     }
-    let series = with_unknown(ENTRY_KINDS, &kinds);
-    let total = |sample: &ContentsSample| kinds.iter().map(|kind| count(sample, kind)).sum::<f64>();
+    let series = with_unknown(parts(comparison.vocabulary, "l2_tlb_contents"), &kinds);
+    let total = |sample: &ContentsPoint| kinds.iter().map(|kind| count(sample, kind)).sum::<f64>();
     let top = (
-        samples().map(|sample| sample.instruction).fold(0.0, f64::max),
+        samples().map(|sample| sample.instruction as f64).fold(0.0, f64::max),
         samples().map(total).fold(0.0, f64::max),
     );
     let figure = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
@@ -57,15 +56,15 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
 fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: String) -> Figure {
     let samples = &scheme.first().series.l2_tlb_contents;
     let points = samples.iter().map(|sample| {
-        (sample.instruction, series.iter().map(|one| count(sample, &one.key)).collect())
+        (sample.instruction as f64, series.iter().map(|one| count(sample, &one.key)).collect())
     });
     let value = Axis { label: "entries", suffix: "" };
     let chart = Areas { series, samples: points.collect(), top, value };
     let head = series.iter().map(|one| Heading::with_unit(&one.label, "entries"));
     let rows = samples.iter().map(|sample| {
         let cell =
-            |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::number);
-        let place = Cell::value(Some(sample.instruction), compact);
+            |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::count);
+        let place = Cell::value(Some(sample.instruction as f64), compact);
         std::iter::once(place).chain(series.iter().map(cell)).collect()
     });
     Figure {

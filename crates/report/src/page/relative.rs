@@ -1,10 +1,9 @@
 //! Bars of speed relative to 4KB pages and to ideal.
 
 use crate::chart::{Axis, Bars, Mark, Series, broken};
-use crate::comparison::{Comparison, Spread};
+use crate::comparison::{Comparison, SchemeRuns, Spread};
 use crate::format::{self, MISSING};
 use crate::html::{Cell, Figure, Grid, Heading};
-use crate::palette;
 
 /// Most schemes whose speed is drawn as bars where matrices show it too.
 const MOST_BARS: usize = 12;
@@ -26,17 +25,15 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
     let (write, unit): (fn(f64) -> String, &str) =
         if to_ideal { (format::percent, "share of 1") } else { (format::times, "×") };
     let factor = if to_ideal { 100.0 } else { 1.0 };
-    let values: Vec<(&str, Option<Spread>)> = comparison
-        .schemes
-        .iter()
-        .enumerate()
-        .map(|(index, scheme)| (scheme.name, comparison.relative_ipc(index, reference)))
+    let schemes = comparison.schemes.iter().enumerate();
+    let values: Vec<(&SchemeRuns<'_>, Option<Spread>)> = schemes
+        .map(|(index, scheme)| (scheme, comparison.relative_ipc(index, reference)))
         .collect();
-    let mark = |&(name, value): &(&str, Option<Spread>)| {
+    let mark = |&(scheme, value): &(&SchemeRuns<'_>, Option<Spread>)| {
         let range = value.filter(|value| value.runs > 1);
         Mark {
-            place: broken(name),
-            series: name.to_owned(),
+            place: broken(scheme.name),
+            series: scheme.name.to_owned(),
             value: value.map(|value| value.median * factor),
             low: range.map(|value| value.least * factor),
             high: range.map(|value| value.most * factor),
@@ -45,25 +42,25 @@ fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
             ..Mark::default()
         }
     };
-    let series = |&(name, _): &(&str, _)| Series {
-        label: name.to_owned(),
-        colour: palette::of_scheme(name),
+    let series = |&(scheme, _): &(&SchemeRuns<'_>, _)| Series {
+        label: scheme.name.to_owned(),
+        colour: scheme.colour,
         ..Series::default()
     };
     let chart = Bars {
         series: values.iter().map(series).collect(),
-        places: values.iter().map(|(name, _)| broken(name)).collect(),
+        places: values.iter().map(|(scheme, _)| broken(scheme.name)).collect(),
         marks: values.iter().map(mark).collect(),
         is_grouped: false,
         value: Axis { label: "", suffix: if to_ideal { " %" } else { "×" } },
         place: "scheme",
         reference: Some(factor),
     };
-    let row = |&(name, value): &(&str, Option<Spread>)| {
+    let row = |&(scheme, value): &(&SchemeRuns<'_>, Option<Spread>)| {
         let part = |pick: fn(Spread) -> f64| Cell::value(value.map(pick), write);
         let parts: [fn(Spread) -> f64; 3] =
             [|value| value.median, |value| value.least, |value| value.most];
-        std::iter::once(Cell::scheme(name)).chain(parts.map(part)).collect()
+        std::iter::once(Cell::scheme(scheme.name, scheme.colour)).chain(parts.map(part)).collect()
     };
     let head = ["median", "least", "most"].map(|name| Heading::with_unit(name, unit));
     let whiskers =

@@ -7,10 +7,8 @@ use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
-use crate::labels::{
-    BITMAP_REFERENCES, CYCLE_PARTS, MEMORY_PARTS, Part, TABLE_PARTS, WALK_LEVELS, WORK_PARTS, part,
-    with_unknown,
-};
+use crate::ids;
+use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, with_unknown};
 use crate::metric::{is_translation_cycles, is_walk_references};
 
 /// All stacks of a comparison that have something to show.
@@ -28,6 +26,7 @@ pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
 /// One stack: a value per series.
 struct Row {
     label: String,
+    colour: &'static str,
     values: Vec<Option<f64>>,
 }
 
@@ -115,7 +114,7 @@ impl Stack {
         let row = |row: &Row| {
             let values = row.values.iter().copied().chain([row.total()]);
             let cells = values.map(|value| Cell::value(value, self.format));
-            std::iter::once(Cell::scheme(&row.label)).chain(cells).collect()
+            std::iter::once(Cell::scheme(&row.label, row.colour)).chain(cells).collect()
         };
         Grid {
             head: std::iter::once("scheme".into()).chain(head).collect(),
@@ -124,22 +123,22 @@ impl Stack {
     }
 }
 
-/// Series for every counter that `belongs`, known parts first, leaving out what is 0 everywhere.
+/// Series for every counter that `belongs`, registered parts of the whole first, leaving out what is 0
+/// everywhere.
 fn series(
     comparison: &Comparison<'_>,
-    parts: &[Part],
+    whole: &str,
     prefix: &str,
     belongs: fn(&str) -> bool,
 ) -> Vec<Series> {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let counters = runs.flat_map(|run| {
-        let is_there =
-            |name: &&String| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0);
-        run.counters.keys().filter(is_there)
+        let names = run.counters.iter().map(|(name, _)| name);
+        names.filter(|name| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0))
     });
     let present: BTreeSet<String> =
         counters.filter_map(|name| name.strip_prefix(prefix)).map(String::from).collect();
-    with_unknown(parts, &present)
+    with_unknown(parts(comparison.vocabulary, whole), &present)
 }
 
 /// Rows of counters divided by another figure of the same run. With several seeds a row is the
@@ -154,7 +153,7 @@ fn rows(
         let below = divisor(run).filter(|&below| below > 0.0);
         let value = |key: &str| Some(run.counter(&format!("{prefix}{key}"))? / below?);
         let values = series.iter().map(|one| value(&one.key)).collect();
-        Row { label: scheme.name.to_string(), values }
+        Row { label: scheme.name.to_string(), colour: scheme.colour, values }
     };
     let middle = |scheme: &SchemeRuns<'_>| {
         let mut rows: Vec<Row> = scheme.runs.iter().map(|run| one_run(scheme, run)).collect();
@@ -166,12 +165,12 @@ fn rows(
 }
 
 fn kilo_instructions(run: &RunResult) -> Option<f64> {
-    run.instructions.map(|count| count / 1000.0)
+    run.instructions().map(|count| count / 1000.0)
 }
 
 fn cycles(comparison: &Comparison<'_>) -> Stack {
-    let prefix = "translation_cycles_";
-    let series = series(comparison, CYCLE_PARTS, prefix, is_translation_cycles);
+    let prefix = ids::TRANSLATION_CYCLES_;
+    let series = series(comparison, ids::TRANSLATION_CYCLES, prefix, is_translation_cycles);
     Stack {
         key: "translation-cycles",
         title: "Where translation cycles go",
@@ -185,9 +184,9 @@ fn cycles(comparison: &Comparison<'_>) -> Stack {
 
 /// What the operating system's work in the measured instructions took.
 fn operating_system(comparison: &Comparison<'_>) -> Stack {
-    let prefix = "operating_system_cycles_";
-    let belongs = |name: &str| name.starts_with("operating_system_cycles_");
-    let series = series(comparison, WORK_PARTS, prefix, belongs);
+    let prefix = ids::OPERATING_SYSTEM_CYCLES_;
+    let belongs = |name: &str| name.starts_with(ids::OPERATING_SYSTEM_CYCLES_);
+    let series = series(comparison, ids::OPERATING_SYSTEM_CYCLES, prefix, belongs);
     Stack {
         key: "operating-system-cycles",
         title: "What the operating system's work takes",
@@ -200,13 +199,13 @@ fn operating_system(comparison: &Comparison<'_>) -> Stack {
 }
 
 fn references(comparison: &Comparison<'_>) -> Stack {
-    let prefix = "walk_references_";
-    let mut series = series(comparison, WALK_LEVELS, prefix, is_walk_references);
+    let prefix = ids::WALK_REFERENCES_;
+    let mut series = series(comparison, "walk_references", prefix, is_walk_references);
     let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
     // With bitmaps, whose counters have another prefix: names in full.
     series.iter_mut().for_each(|series| series.key.insert_str(0, prefix));
     if has_pairs {
-        series.extend(BITMAP_REFERENCES.iter().map(part));
+        series.extend(counter_parts(comparison.vocabulary, "bitmap_references"));
     }
     let caption = if has_pairs {
         "Entries of the guest's tables, then of the host's, read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches and the nested TLB save some."
@@ -217,7 +216,7 @@ fn references(comparison: &Comparison<'_>) -> Stack {
         key: "references-per-walk",
         title: "References per walk",
         caption,
-        rows: rows(comparison, &series, "", |run| run.counter("walks")),
+        rows: rows(comparison, &series, "", |run| run.counter(ids::WALKS)),
         series,
         format: ratio,
         unit: "references per walk",
@@ -228,13 +227,14 @@ fn references(comparison: &Comparison<'_>) -> Stack {
 /// memory no more: swapped out or unmapped.
 fn memory(comparison: &Comparison<'_>) -> Stack {
     let row = |scheme: &SchemeRuns<'_>| {
-        let touched = scheme.counter("touched_bytes");
-        let mapped = scheme.counter("mapped_bytes");
+        let touched = scheme.counter(ids::TOUCHED_BYTES);
+        let mapped = scheme.counter(ids::MAPPED_BYTES);
         let resident = touched.map(|touched| touched.min(mapped.unwrap_or(touched)));
         let untouched = mapped.map(|mapped| (mapped - touched.unwrap_or(0.0)).max(0.0));
         let gone = touched.map(|touched| touched - resident.unwrap_or(touched));
         let gone = gone.filter(|&gone| gone > 0.0);
-        Row { label: scheme.name.to_string(), values: vec![resident, untouched, gone] }
+        let values = vec![resident, untouched, gone];
+        Row { label: scheme.name.to_string(), colour: scheme.colour, values }
     };
     Stack {
         key: "memory",
@@ -249,16 +249,18 @@ fn memory(comparison: &Comparison<'_>) -> Stack {
 
 /// Page tables and hole bitmap.
 fn tables(comparison: &Comparison<'_>) -> Stack {
+    let series = counter_parts(comparison.vocabulary, "translation_memory");
     let row = |scheme: &SchemeRuns<'_>| Row {
         label: scheme.name.to_string(),
-        values: TABLE_PARTS.iter().map(|part| scheme.counter(part.0)).collect(),
+        colour: scheme.colour,
+        values: series.iter().map(|one| scheme.counter(&one.key)).collect(),
     };
     Stack {
         key: "tables",
         title: "Memory for translation",
         caption: "Page tables with their shadow nodes, and the hole bitmap of the whole machine.",
-        series: TABLE_PARTS.iter().map(part).collect(),
         rows: comparison.schemes.iter().map(row).collect(),
+        series,
         format: bytes,
         unit: "bytes",
     }

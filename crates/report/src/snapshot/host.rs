@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Section, Value, count};
-use crate::MemoryMap;
 use crate::format::{bytes, percent};
+use perforate_results::MemoryMap;
 
 const FRAME_BYTES: f64 = 4096.0;
 

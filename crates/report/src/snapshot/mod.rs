@@ -10,8 +10,9 @@ mod text;
 
 use serde::Deserialize;
 
-use crate::clean::read_json;
-use crate::{MemoryMap, ReportError};
+use perforate_results::{MemoryMap, read_json};
+
+use crate::ReportError;
 pub use host::HostRecord;
 pub use page::snapshot_html;
 pub use process::ProcessRecord;

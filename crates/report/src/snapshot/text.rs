@@ -1,9 +1,9 @@
 //! A snapshot for the terminal.
 
 use super::{Section, Snapshot, Value};
-use crate::MemoryMap;
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
+use perforate_results::MemoryMap;
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;
@@ -67,9 +67,9 @@ fn table(section: &Section, columns: usize) -> String {
 
 /// The memory as letters, lowest addresses first.
 fn picture(map: &MemoryMap) -> String {
-    let per_cell = map.blocks_per_cell.unwrap_or(1.0).max(1.0);
-    let place = |cell: &Vec<f64>| Some((cell.first()?.max(0.0), *cell.get(1)? as usize));
-    let runs: Vec<(f64, usize)> = map.cells.iter().filter_map(place).collect();
+    let per_cell = map.blocks_per_cell.max(1) as f64;
+    let runs = map.cells.iter().filter_map(|run| Some((run.cells as f64, run.class?)));
+    let runs: Vec<(f64, usize)> = runs.collect();
     let cells: f64 = runs.iter().map(|run| run.0).sum();
     if !cells.is_finite() || cells < 1.0 {
         return String::new();

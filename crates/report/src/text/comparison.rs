@@ -1,7 +1,8 @@
 //! The comparison as a table for the terminal.
 
+use perforate_results::{RunResult, Vocabulary};
+
 use super::{Column, blocks, cut, matrices, wrapped};
-use crate::RunResult;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::MISSING;
 use crate::matrix::Pairs;
@@ -16,10 +17,11 @@ const LEAST_COLUMNS: usize = 40;
 /// Schemes that do not fit beside each other continue below. With several seeds the table shows
 /// medians. Pairs of guest and host follow as matrices, and stand there alone where they do not fit
 /// beside each other. Widths under 40 are taken as 40.
-pub fn table(results: &[RunResult], columns: usize) -> String {
+pub fn table(results: &[RunResult], vocabulary: &Vocabulary, columns: usize) -> String {
     let columns = columns.max(LEAST_COLUMNS);
+    let comparisons = comparisons(results, vocabulary);
     let parts: Vec<String> =
-        comparisons(results).iter().map(|comparison| one_table(comparison, columns)).collect();
+        comparisons.iter().map(|comparison| one_table(comparison, columns)).collect();
     parts.join("\n")
 }
 

@@ -2,15 +2,16 @@
 
 use std::io::Read as _;
 
+use crate::vocabulary::options;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use perforate_report::{ReportOptions, html, read_results};
+use perforate_report::{html, read_results};
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::Value;
 
 /// The page of a results file with these lines.
 pub fn page(lines: &[String]) -> String {
-    let options = ReportOptions { title: "Sample".into(), command: String::new() };
+    let options = options("Sample", "");
     html(&read_results(&lines.join("\n")).unwrap(), &options)
 }
 

@@ -2,8 +2,9 @@
 
 use crate::document::{chart, check, element, find, legend, marks, strings, table, text};
 use crate::records;
+use crate::vocabulary::options;
 use perforate_report::{
-    ExperimentResult, ReportOptions, Tally, experiments_html, experiments_table, read_experiments,
+    ExperimentResult, Tally, experiments_html, experiments_table, read_experiments,
 };
 use roxmltree::Node;
 use serde_json::json;
@@ -13,7 +14,7 @@ fn read(lines: &str) -> Vec<ExperimentResult> {
 }
 
 fn page(lines: &str) -> String {
-    let options = ReportOptions { title: "T".into(), command: "perforate experiment all".into() };
+    let options = options("T", "perforate experiment all");
     let page = experiments_html(&read(lines), &options);
     assert_eq!(page, experiments_html(&read(lines), &options), "same results, same bytes");
     page

@@ -9,3 +9,4 @@ mod pairs;
 mod records;
 mod snapshot;
 mod terminal;
+mod vocabulary;

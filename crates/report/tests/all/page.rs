@@ -4,13 +4,14 @@
 use crate::document::{
     chart, check, data, element, legend, marks, markup, strings, table, text, value,
 };
+use crate::vocabulary;
 use perforate_report::{ReportOptions, RunResult, html, read_results};
 use roxmltree::{Document, Node};
 
 const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 fn options() -> ReportOptions {
-    ReportOptions { title: "Sample".into(), command: "perforate compare random".into() }
+    vocabulary::options("Sample", "perforate compare random")
 }
 
 fn sample() -> Vec<RunResult> {
@@ -100,11 +101,13 @@ fn counters_of_a_single_run_are_those_of_the_input() {
         for row in rows {
             let cells: Vec<String> = row.children().map(value).collect();
             for (run, cell) in results.iter().zip(&cells[1..]) {
-                assert_eq!(*cell, run.counters[&cells[0]].to_string(), "{}", cells[0]);
+                let of_run = run.counters.iter().find(|(name, _)| *name == cells[0]);
+                let number = serde_json::to_string(&of_run.unwrap().1).unwrap();
+                assert_eq!(*cell, number, "{}", cells[0]);
                 seen += 1;
             }
         }
-        let expected: usize = results.iter().map(|run| run.counters.len()).sum();
+        let expected: usize = results.iter().map(|run| run.counters.iter().count()).sum();
         assert_eq!(seen, expected);
     });
 }
@@ -189,7 +192,7 @@ fn hostile_names_inject_nothing() {
         .replace("EVIL", &evil.replace('"', "\\\""))
     };
     let lines = [line("EVIL", 1), line("EVIL", 1), line("4k", 1)].join("\n");
-    let hostile = ReportOptions { title: evil.into(), command: evil.into() };
+    let hostile = vocabulary::options(evil, evil);
     let page = html(&read_results(&lines).unwrap(), &hostile);
     assert_eq!(page.matches("<script>").count(), 1);
     assert!(!page.contains("<img") && !page.contains('\u{1b}') && !page.contains('\0'));

@@ -5,6 +5,7 @@ use crate::document;
 use crate::document::{
     chart, check, data, find, legend, marks, page, shown as rows, strings, text,
 };
+use crate::vocabulary::vocabulary;
 use perforate_report::{read_results, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
@@ -26,7 +27,7 @@ fn run(scheme: &str, seed: u64, cycles: u64, counters: Value) -> String {
 }
 
 fn shown(lines: &[String], columns: usize) -> String {
-    table(&read_results(&lines.join("\n")).unwrap(), columns)
+    table(&read_results(&lines.join("\n")).unwrap(), &vocabulary(), columns)
 }
 
 /// The lines of a matrix, in a text too narrow for two side by side.

@@ -21,7 +21,7 @@ const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],"not
 {"pages_read":1,"zero_pages":1,"spec":"zero=100%"},"version":"1"}"#;
 
 fn page(text: &str) -> String {
-    let options = ReportOptions { title: "A <title>".into(), command: "perforate".into() };
+    let options = crate::vocabulary::options("A <title>", "perforate");
     snapshot_html(&read_snapshot(text).unwrap(), &options)
 }
 

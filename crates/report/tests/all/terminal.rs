@@ -1,8 +1,14 @@
 //! The terminal table: never too wide, columns aligned, numbers as in the input.
 
-use perforate_report::{read_results, table};
+use crate::vocabulary::{options, vocabulary};
+use perforate_report::read_results;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
+
+/// The table of results, with the counters and schemes that are known in these tests.
+fn table(results: &[perforate_report::RunResult], columns: usize) -> String {
+    perforate_report::table(results, &vocabulary(), columns)
+}
 
 const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
@@ -122,8 +128,7 @@ fn sampled_runs_show_their_intervals() {
     };
     assert_eq!(row("CPI"), "2.000 ± 0.125");
     assert_eq!(row("cycles, whole program"), "8.00M");
-    let options = perforate_report::ReportOptions::default();
-    let page = perforate_report::html(&results, &options);
+    let page = perforate_report::html(&results, &options("", ""));
     assert!(page.contains("2.000 ± 0.125") && page.contains("Whole program from 20 windows"));
     let one = table(&read_results(&run(1, "null")).unwrap(), 100);
     assert!(one.contains("one window has no confidence interval"), "{one}");

@@ -13,6 +13,8 @@ const COALESCED_4: Scheme = Scheme {
     name: "4k-colt-4",
     summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
     source: "G §5.7; CoLT-SA, Pham et al., MICRO 2012",
+    other_names: &["colt-4"],
+    colour: "coalesced",
     coalescing: Some(Coalescing { pages: 4, form: CoalescingForm::Runs }),
     ..BASE_PAGES
 };
@@ -21,6 +23,7 @@ const COALESCED_4: Scheme = Scheme {
 const COALESCED_8: Scheme = Scheme {
     name: "4k-colt-8",
     summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
+    other_names: &["colt-8"],
     coalescing: Some(Coalescing { pages: 8, form: CoalescingForm::Runs }),
     ..COALESCED_4
 };
@@ -29,6 +32,7 @@ const COALESCED_8: Scheme = Scheme {
 const COALESCED_32: Scheme = Scheme {
     name: "4k-colt-32",
     summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",
+    other_names: &["colt-32"],
     coalescing: Some(Coalescing { pages: 32, form: CoalescingForm::Runs }),
     ..COALESCED_4
 };

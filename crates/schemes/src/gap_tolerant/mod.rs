@@ -19,13 +19,12 @@ mod walk;
 use perforate_config::ConfigError;
 use perforate_mmu::Dimension;
 use perforate_os::Policy;
-use perforate_types::GapTolerance;
+use perforate_types::{GapTolerance, registered};
 
 use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{GapTolerantRadix, Superpage};
 pub use entry::{GapTolerantEntry, added_storage_bytes};
-pub(crate) use kernel::KERNEL_COUNTERS;
 pub use kernel::{ChunkPairing, SlicePair, availability_vectors, lowest_blocks};
 pub use options::SuperpageOptions;
 pub use policy::{GapTolerant, SuperpageRule};
@@ -50,6 +49,9 @@ const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
     source: "G §3.3, Table 3: GT-PDE-4MB",
+    other_names: &["128K"],
+    colour: "gt-pde-4m",
+    counters: || registered(kernel::SUPERPAGES),
     gap_tolerance: Some(GapTolerance::SINGLE_4M),
     not_shadowed: Some(
         "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB entries, and \
@@ -65,6 +67,8 @@ const SINGLE_2M: Scheme = Scheme {
     name: "gt-pde-2m",
     summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
     source: "G §3.4, Table 3: GT-PDE-2MB",
+    other_names: &["64K"],
+    colour: "gt-pde-2m",
     gap_tolerance: Some(GapTolerance::SINGLE_2M),
     ..SINGLE_4M
 };
@@ -74,6 +78,8 @@ const SINGLE_1M: Scheme = Scheme {
     name: "gt-pde-1m",
     summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
     source: "G §3.4, Table 3: GT-PDE-1MB",
+    other_names: &["32K"],
+    colour: "gt-pde-1m",
     gap_tolerance: Some(GapTolerance::SINGLE_1M),
     ..SINGLE_4M
 };
@@ -83,6 +89,8 @@ const PAIRED_4M: Scheme = Scheme {
     name: "p-gt-pde-4m",
     summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
     source: "G §3.6, Table 3: P-GT-PDE-4MB",
+    other_names: &[],
+    colour: "p-gt-pde-4m",
     gap_tolerance: Some(GapTolerance::PAIRED_4M),
     ..SINGLE_4M
 };
@@ -92,6 +100,8 @@ const PAIRED_2M: Scheme = Scheme {
     name: "p-gt-pde-2m",
     summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
     source: "G §3.6, Table 3: P-GT-PDE-2MB",
+    other_names: &[],
+    colour: "p-gt-pde-2m",
     gap_tolerance: Some(GapTolerance::PAIRED_2M),
     ..SINGLE_4M
 };

@@ -10,6 +10,8 @@ pub(crate) const IDEAL: Scheme = Scheme {
     name: "ideal",
     summary: "2MB pages on unfragmented memory: every large page contiguous",
     source: "P §VII",
+    other_names: &[],
+    colour: "ideal",
     ideal_memory: true,
     policy: |_| Ok(Box::new(Thp::new("ideal"))),
     ..TRANSPARENT_LARGE_PAGES

@@ -10,6 +10,9 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     name: "thp",
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
     source: "Linux with transparent_hugepage=always",
+    other_names: &["conventional", "2m"],
+    colour: "page-2m",
+    counters: Vec::new,
     ideal_memory: false,
     shadow_paging: false,
     not_shadowed: None,
@@ -26,6 +29,7 @@ pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     name: "thp-madvise",
     summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
     source: "Linux with transparent_hugepage=madvise",
+    other_names: &[],
     policy: |_| Ok(Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") })),
     ..TRANSPARENT_LARGE_PAGES
 };
@@ -35,6 +39,8 @@ pub(crate) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",
     summary: "1GB pages where 1GB is contiguous, else as thp",
     source: "x86-64, Linux hugetlbfs with 1GB pages",
+    other_names: &[],
+    colour: "page-1g",
     policy: |_| Ok(Box::new(Huge1G)),
     ..TRANSPARENT_LARGE_PAGES
 };

@@ -39,10 +39,13 @@ fn perforated(
 
 /// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
 /// becomes a perforated page, as in the paper's evaluation (§VII.B).
-const PERFORATED: Scheme = Scheme {
+pub(crate) const PERFORATED: Scheme = Scheme {
     name: "perforated",
     summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
     source: "P §IV",
+    other_names: &[],
+    colour: "perforated",
+    counters: Vec::new,
     ideal_memory: false,
     shadow_paging: false,
     not_shadowed: Some(

@@ -5,7 +5,8 @@ use perforate_mmu::{
     Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit, VirtualPage,
+    Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
+    VirtualPage, figures,
 };
 
 use super::table::{RangeEntry, RangeOperation, search};
@@ -15,6 +16,24 @@ use crate::Hardware;
 /// Page tables with ranges beside them.
 pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
+}
+
+/// What was done with the range TLB.
+pub(super) struct Uses {
+    translations: u64,
+    fills: u64,
+    searches: u64,
+}
+
+figures! {
+    pub(super) static RANGE_TLB: Uses, "Ranges" {
+        /// First-level misses that the range TLB translated.
+        range_translations, Count, Listed: |it| it.translations;
+        /// Ranges filled into the range TLB.
+        range_tlb_fills, Count, Listed: |it| it.fills;
+        /// Searches of range tables, in the background after page walks.
+        range_table_searches, Count, Listed: |it| it.searches;
+    }
 }
 
 /// Page tables with a range table for each address space, and the range TLB.
@@ -162,9 +181,9 @@ impl BesideL2 for Ranged {
     }
 
     fn record(&self, counted: &BesideCounters, out: &mut Counters) {
-        out.count("range_translations", counted.translations);
-        out.count("range_tlb_fills", self.fills);
-        out.count("range_table_searches", self.searches);
+        let translations = counted.translations;
+        let uses = Uses { translations, fills: self.fills, searches: self.searches };
+        out.record(RANGE_TLB, &uses);
     }
 
     fn reset_counters(&mut self) {

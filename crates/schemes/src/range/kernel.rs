@@ -9,7 +9,7 @@ use perforate_os::mechanism::{
     OverlayMechanism, Recount, Touch,
 };
 use perforate_os::{BlockUse, OsError, Policy};
-use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update};
+use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
@@ -92,13 +92,34 @@ impl Backer for EagerBacker {
 
     fn counters(&self, core: &Core, out: &mut Counters) {
         let tables = || core.live_spaces().filter_map(ranges_of);
-        out.count("ranges", tables().map(|ranges| ranges.entries.len() as u64).sum());
-        out.count("range_pages", tables().map(Ranges::pages).sum());
-        out.count(
-            "range_table_bytes",
-            tables().map(|ranges| ranges.nodes.len() as u64 * 4096).sum(),
-        );
-        out.count("pages_backed_in_advance", self.pages_backed);
+        let state = State {
+            ranges: tables().map(|ranges| ranges.entries.len() as u64).sum(),
+            pages: tables().map(Ranges::pages).sum(),
+            nodes: tables().map(|ranges| ranges.nodes.len() as u64).sum(),
+            backed: self.pages_backed,
+        };
+        out.record(RANGES, &state);
+    }
+}
+
+/// Range tables at a moment, and what was backed since the start.
+pub(super) struct State {
+    ranges: u64,
+    pages: u64,
+    nodes: u64,
+    backed: u64,
+}
+
+figures! {
+    pub(super) static RANGES: State, "Ranges" {
+        /// Ranges at the end.
+        ranges, Count, Listed: |it| it.ranges;
+        /// 4KB pages in them.
+        range_pages, Count, Listed: |it| it.pages;
+        /// Range tables in memory.
+        range_table_bytes, Bytes, Listed: |it| it.nodes * 4096;
+        /// Pages backed when they were mapped instead of when they were touched.
+        pages_backed_in_advance, Count, Listed: |it| it.backed;
     }
 }
 

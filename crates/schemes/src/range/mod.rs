@@ -25,6 +25,8 @@ mod table;
 mod tests;
 mod tlb;
 
+use perforate_types::registered;
+
 use crate::Scheme;
 use crate::pages::BASE_PAGES;
 
@@ -36,6 +38,9 @@ const RANGE: Scheme = Scheme {
     name: "range",
     summary: "4KB pages backed in advance, a range TLB for contiguous runs of any length",
     source: "RMM, Karakostas et al., ISCA 2015",
+    other_names: &[],
+    colour: "other",
+    counters: || [registered(dimension::RANGE_TLB), registered(kernel::RANGES)].concat(),
     not_shadowed: Some(
         "a range table is no page table that a hypervisor could shadow: the range TLB would lead the \
          guest past the shadow tables",

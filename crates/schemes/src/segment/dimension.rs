@@ -6,19 +6,26 @@ use perforate_mmu::{
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
-    Shootdown, SpaceId, Steps, VirtualPage,
+    Shootdown, SpaceId, Steps, VirtualPage, figures,
 };
 
 use super::{EscapeFilter, EscapeFilterConfig};
 
-/// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
-/// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
-pub(crate) const COUNTERS: [&str; 4] = [
-    "segment_translations",
-    "misses_in_both_segments",
-    "misses_in_guest_segment_only",
-    "misses_in_host_segment_only",
-];
+figures! {
+    /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
+    /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
+    pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
+        /// First-level misses that direct segments alone translated.
+        segment_translations, Count, Listed: |it| it.translations;
+        /// First-level misses in the segments of guest and host; natively those in the segment. They
+        /// are no misses of the L2 TLB, the others are.
+        misses_in_both_segments, Count, Listed: |it| it.translations;
+        /// Misses of all TLBs in the guest's segment that are not in the host's.
+        misses_in_guest_segment_only, Count, Listed: |it| it.in_guest_only;
+        /// Misses of all TLBs in the host's segment that are not in the guest's.
+        misses_in_host_segment_only, Count, Listed: |it| it.in_host_only;
+    }
+}
 
 /// BASE, LIMIT and OFFSET of one address space, and its escape filter.
 struct Registers {
@@ -197,9 +204,7 @@ impl BesideL2 for Segmented {
     fn flush(&mut self) {}
 
     fn record(&self, counted: &BesideCounters, out: &mut Counters) {
-        let BesideCounters { translations, in_guest_only, in_host_only } = *counted;
-        let values = [translations, translations, in_guest_only, in_host_only];
-        COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+        out.record(COUNTERS, counted);
     }
 
     fn reset_counters(&mut self) {}

@@ -17,13 +17,12 @@ mod policy;
 use perforate_config::ConfigError;
 use perforate_mmu::{Dimension, Radix};
 use perforate_os::{Policy, SmallPages};
+use perforate_types::registered;
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
-pub(crate) use dimension::COUNTERS;
 pub use dimension::Segmented;
 pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
-pub(crate) use kernel::KERNEL_COUNTERS;
 pub use kernel::{DirectSegments, SegmentState};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
@@ -55,6 +54,9 @@ const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
     source: "D §II.B, §III; 4k+segment is VMM Direct, segment+4k Guest, segment+segment Dual",
+    other_names: &[],
+    colour: "segment",
+    counters: || [registered(kernel::SEGMENTS), registered(dimension::COUNTERS)].concat(),
     not_shadowed: Some(
         "a direct segment is no page table that a hypervisor could shadow: registers lead the guest \
          past the shadow tables",

@@ -17,6 +17,7 @@ const SHADOW_BASE_PAGES: Scheme = Scheme {
     name: "shadow-4k",
     summary: "for hosts only: shadow paging, 4KB pages; walks of one dimension, exits for updates",
     source: "D §II.A, §IX.D",
+    other_names: &[],
     shadow_paging: true,
     ..BASE_PAGES
 };
@@ -26,6 +27,7 @@ const SHADOW_LARGE_PAGES: Scheme = Scheme {
     name: "shadow-thp",
     summary: "for hosts only: shadow paging, 2MB pages where the block is whole",
     source: "D §II.A, §IX.D",
+    other_names: &[],
     shadow_paging: true,
     ..TRANSPARENT_LARGE_PAGES
 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use perforate_results::{RunResult, read_json};
 
 use super::measured::{Measured, Runs, median, medians};
 use super::{ModelError, Shares};
@@ -42,7 +42,7 @@ pub struct SimulatedRuns {
 /// A line of the file.
 struct Line {
     number: usize,
-    value: Value,
+    run: RunResult,
 }
 
 /// Reads a results file: one entry per workload and machine, in the order of the file.
@@ -59,7 +59,7 @@ pub fn read_results(
     let file = ResultsFile { path: path.into(), lines: parse(path, &text)? };
     let mut places: Vec<(&str, &str)> = Vec::new();
     for line in &file.lines {
-        let place = (line.text("workload"), line.text("machine"));
+        let place = line.place();
         if !places.contains(&place) {
             places.push(place);
         }
@@ -76,23 +76,18 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Line>, ModelError> {
     let parse = |(index, line): (usize, &str)| {
         let number = index + 1;
         let wrong = |problem: String| ModelError::Line { path: path.into(), line: number, problem };
-        let value: Value = serde_json::from_str(line)
-            .map_err(|error| wrong(format!("{error}; expected one JSON object per line")))?;
-        if !value["scheme"].is_string() || !value["counters"].is_object() {
-            return Err(wrong("no result: expected an object with scheme and counters".into()));
-        }
-        Ok(Line { number, value })
+        let expected = "expected one JSON object with at least scheme and workload";
+        let run = read_json(line);
+        let run = run.map_err(|error| wrong(format!("no result: {error}; {expected}")))?;
+        Ok(Line { number, run })
     };
     lines.map(parse).collect()
 }
 
 impl Line {
-    fn text(&self, key: &str) -> &str {
-        self.value[key].as_str().unwrap_or_default()
-    }
-
-    fn counter(&self, name: &str) -> Option<f64> {
-        self.value["counters"][name].as_f64()
+    /// Workload and machine.
+    fn place(&self) -> (&str, &str) {
+        (&self.run.workload, &self.run.machine)
     }
 }
 
@@ -107,13 +102,9 @@ impl ResultsFile {
         place: (&str, &str),
         schemes: &ResultSchemes,
     ) -> Result<SimulatedRuns, ModelError> {
-        let of_place: Vec<&Line> = self
-            .lines
-            .iter()
-            .filter(|line| (line.text("workload"), line.text("machine")) == place)
-            .collect();
+        let of_place: Vec<&Line> = self.lines.iter().filter(|line| line.place() == place).collect();
         let measured = |scheme: &str| {
-            let lines = of_place.iter().filter(|line| line.text("scheme") == scheme);
+            let lines = of_place.iter().filter(|line| line.run.scheme.as_str() == scheme);
             let runs: Vec<Measured> =
                 lines.map(|line| self.measured(line)).collect::<Result<_, _>>()?;
             Ok(medians(&runs))
@@ -121,7 +112,7 @@ impl ResultsFile {
         let required = |scheme: &str| {
             measured(scheme)?.ok_or_else(|| {
                 let mut known: Vec<&str> =
-                    of_place.iter().map(|line| line.text("scheme")).collect();
+                    of_place.iter().map(|line| line.run.scheme.as_str()).collect();
                 known.sort_unstable();
                 known.dedup();
                 let problem = format!(
@@ -147,15 +138,16 @@ impl ResultsFile {
     }
 
     fn measured(&self, line: &Line) -> Result<Measured, ModelError> {
-        let scheme = line.text("scheme");
-        let Some(cycles) = line.value["cycles"].as_f64().filter(|&cycles| cycles > 0.0) else {
+        let scheme = line.run.scheme.as_str();
+        let Some(cycles) = line.run.cycles().filter(|&cycles| cycles > 0.0) else {
             let problem = format!(
                 "scheme {scheme} has no cycles; expected a run with timing, not a functional one"
             );
             return Err(self.wrong(line, problem));
         };
         let counter = |name: &str| {
-            line.counter(name)
+            line.run
+                .counter(name)
                 .ok_or_else(|| self.wrong(line, format!("scheme {scheme} has no counter {name}")))
         };
         let (misses, walk_cycles) = (counter("l2_tlb_misses")?, counter("walk_cycles")?);
@@ -171,7 +163,7 @@ impl ResultsFile {
             "misses_in_host_segment_only",
         ];
         let counts = |line: &&&Line| {
-            let [misses, both, guest, host] = NAMES.map(|name| line.counter(name));
+            let [misses, both, guest, host] = NAMES.map(|name| line.run.counter(name));
             Some([misses?, both?, guest?, host?])
         };
         let counted: Vec<(&&Line, [f64; 4])> =

@@ -3,45 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use perforate_results::{Sampled, SampledFigure};
 
 use crate::stretches::Tally;
 use crate::student::deviations_95;
-
-/// What the windows of a sampled trace say of the whole program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sampled {
-    /// Windows, or parts of them, that were measured.
-    pub windows: u64,
-    /// Instructions at the beginning of each window that were simulated and are not counted here.
-    pub window_warmup_instructions: u64,
-    /// Instructions counted in all windows.
-    pub instructions_counted: u64,
-    /// Instructions of the program that they stand for.
-    pub instructions_represented: u64,
-    /// Mean figures, units in the names.
-    pub figures: BTreeMap<&'static str, SampledFigure>,
-    /// Counts of the represented instructions.
-    pub extrapolated: BTreeMap<&'static str, SampledFigure>,
-}
-
-/// A mean over windows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SampledFigure {
-    /// The mean, each window weighted by its instructions.
-    pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it; none of a single window.
-    pub half_width_95: Option<f64>,
-}
-
-impl SampledFigure {
-    fn times(self, factor: f64) -> Self {
-        Self {
-            mean: self.mean * factor,
-            half_width_95: self.half_width_95.map(|half| half * factor),
-        }
-    }
-}
 
 /// A figure: its name and that of its count, the count, per how many instructions, whether it wants
 /// a clock.
@@ -60,34 +25,32 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-impl Sampled {
-    /// Estimates from windows; none without a counted instruction.
-    pub(crate) fn of(
-        windows: &[Tally],
-        timed: bool,
-        window_warmup_instructions: u64,
-        instructions_represented: u64,
-    ) -> Option<Self> {
-        let instructions_counted = windows.iter().map(|window| window.instructions).sum();
-        if instructions_counted == 0 {
-            return None;
-        }
-        let (mut figures, mut extrapolated) = (BTreeMap::new(), BTreeMap::new());
-        for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| timed || !row.4) {
-            let pairs = windows.iter().map(|window| (window.instructions, count(window)));
-            let figure = ratio(&pairs.collect::<Vec<_>>());
-            figures.insert(*name, figure.times(*per));
-            extrapolated.insert(*count_name, figure.times(instructions_represented as f64));
-        }
-        Some(Self {
-            windows: windows.len() as u64,
-            window_warmup_instructions,
-            instructions_counted,
-            instructions_represented,
-            figures,
-            extrapolated,
-        })
+/// Estimates from windows; none without a counted instruction.
+pub(crate) fn estimate(
+    windows: &[Tally],
+    timed: bool,
+    window_warmup_instructions: u64,
+    instructions_represented: u64,
+) -> Option<Sampled> {
+    let instructions_counted = windows.iter().map(|window| window.instructions).sum();
+    if instructions_counted == 0 {
+        return None;
     }
+    let (mut figures, mut extrapolated) = (BTreeMap::new(), BTreeMap::new());
+    for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| timed || !row.4) {
+        let pairs = windows.iter().map(|window| (window.instructions, count(window)));
+        let figure = ratio(&pairs.collect::<Vec<_>>());
+        figures.insert((*name).into(), figure.times(*per));
+        extrapolated.insert((*count_name).into(), figure.times(instructions_represented as f64));
+    }
+    Some(Sampled {
+        windows: windows.len() as u64,
+        window_warmup_instructions,
+        instructions_counted,
+        instructions_represented,
+        figures,
+        extrapolated,
+    })
 }
 
 /// Count ÷ instructions, from windows with so many instructions and counts. Residuals are computed
@@ -143,7 +106,7 @@ mod tests {
             l2_tlb_misses: 8,
             walks: 6,
         };
-        let found = Sampled::of(&[window, window], true, 10, 1_000_000).unwrap();
+        let found = estimate(&[window, window], true, 10, 1_000_000).unwrap();
         let exact = |mean| SampledFigure { mean, half_width_95: Some(0.0) };
         assert_eq!(found.figures["cycles_per_instruction"], exact(2.5));
         assert_eq!(found.figures["l2_tlb_mpki"], exact(4.0));
@@ -152,9 +115,9 @@ mod tests {
         assert_eq!(found.extrapolated["cycles"], exact(2_500_000.0));
         assert_eq!(found.extrapolated["l2_tlb_misses"], exact(4000.0));
         assert_eq!((found.windows, found.instructions_counted), (2, 4000));
-        let functional = Sampled::of(&[window], false, 0, 1_000_000).unwrap();
-        let names: Vec<&str> = functional.figures.keys().copied().collect();
+        let functional = estimate(&[window], false, 0, 1_000_000).unwrap();
+        let names: Vec<&str> = functional.figures.keys().map(String::as_str).collect();
         assert_eq!(names, ["l2_tlb_mpki", "walks_per_kilo_instruction"]);
-        assert_eq!(Sampled::of(&[], true, 0, 1_000_000), None);
+        assert_eq!(estimate(&[], true, 0, 1_000_000), None);
     }
 }

@@ -10,7 +10,7 @@ use perforate_os::{
 use serde::Serialize;
 
 use crate::memory_history::picture_of;
-use crate::{MemoryMapPicture, Request, RequestShares};
+use crate::{MemoryMap, Request, RequestShares};
 
 /// Runs of like cells in the picture.
 const MOST_RUNS: usize = 4096;
@@ -56,7 +56,7 @@ pub struct SnapshotRecord {
     pub requests: Vec<SnapshotRequest>,
     /// What lies where.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_map: Option<MemoryMapPicture>,
+    pub memory_map: Option<MemoryMap>,
     /// Version of the program.
     pub version: &'static str,
 }
@@ -141,7 +141,7 @@ impl SnapshotRecord {
             blocks: occupancy.map(|known| known.survey(&policy)),
             request_bytes,
             requests,
-            memory_map: occupancy.map(|known| MemoryMapPicture {
+            memory_map: occupancy.map(|known| MemoryMap {
                 instructions: Vec::new(),
                 ..picture_of(0, &known.memory_map(), MOST_RUNS)
             }),

@@ -5,13 +5,44 @@ use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
-use perforate_types::{Counters, GuestFrame, PageSize, Update};
+use perforate_types::{Counter, Counters, GuestFrame, PageSize, Prominence, Update};
 
 use super::System;
 use crate::exits::{Exits, HostWork};
 use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
+
+/// Counters of a kernel that results have of the host's as well.
+const OF_HOST: [&str; 7] = [
+    "page_table_bytes",
+    "hole_bitmap_bytes",
+    "mapped_bytes",
+    "large_pages",
+    "perforated_pages",
+    "segment_pages",
+    "segment_escaped_pages",
+];
+
+/// The counter of the host's kernel beside one of the guest's, if results have it.
+pub(crate) fn counter(own: &Counter) -> Option<Counter> {
+    if !OF_HOST.contains(&&*own.id) {
+        return None;
+    }
+    // Of all tables, reports show those of the host only.
+    let prominence = match own.prominence {
+        Prominence::Main => Prominence::Table,
+        _ => Prominence::Listed,
+    };
+    Some(Counter {
+        id: format!("host_{}", own.id).into(),
+        label: format!("host {}", own.label).into(),
+        meaning: format!("Of the host: {}", own.meaning).into(),
+        prominence,
+        part: None,
+        ..own.clone()
+    })
+}
 
 /// What the hypervisor did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,22 +97,13 @@ impl System {
 
     /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
     pub(super) fn record_host(&self, out: &mut Counters) {
-        const NAMES: [&str; 7] = [
-            "page_table_bytes",
-            "hole_bitmap_bytes",
-            "mapped_bytes",
-            "large_pages",
-            "perforated_pages",
-            "segment_pages",
-            "segment_escaped_pages",
-        ];
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
         hypervisor.kernel().counters(&mut host);
         perforate_schemes::complete(&mut host);
-        for name in NAMES {
+        for name in OF_HOST {
             let value = host.get(name).expect("every kernel counts it");
-            out.count(format!("host_{name}"), value as u64);
+            out.set(format!("host_{name}"), value as u64);
         }
     }
 

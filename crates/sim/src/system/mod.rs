@@ -6,9 +6,12 @@ mod population;
 
 use perforate_mmu::{Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, Work};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, ShadowTables, Work};
 use perforate_schemes::segment;
-use perforate_types::{AccessKind, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress};
+use perforate_types::{
+    AccessKind, Counter, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress, figures,
+    registered,
+};
 
 use crate::host_memory::HostMemory;
 use crate::oracles::{Access, GuestTables, Oracles};
@@ -16,6 +19,7 @@ use crate::placed::Placed;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
+pub(crate) use host::counter as host_counter;
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
 /// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
@@ -394,11 +398,29 @@ impl System {
         self.mmu.record(instructions, out);
         self.kernel.counters(out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
-            out.count("shadow_table_bytes", shadow.tables() as u64 * 4096);
-            out.count("shadow_entries", shadow.entries() as u64);
+            out.record(SHADOW, shadow);
         }
-        out.count("accesses_refused", self.refused);
+        out.record(REFUSED, self);
         perforate_schemes::complete(out);
         self.record_host(out);
     }
+}
+
+figures! {
+    static SHADOW: ShadowTables, "Shadow paging" {
+        /// Shadow tables at the end, under shadow paging.
+        shadow_table_bytes, Bytes, Listed: |it| it.tables() as u64 * 4096;
+        /// Their entries.
+        shadow_entries, Count, Listed: |it| it.entries() as u64;
+    }
+
+    static REFUSED: System, "Memory" {
+        /// Accesses that the simulated kernel refused (it would have killed the program).
+        accesses_refused, Count, Listed: |it| it.refused;
+    }
+}
+
+/// The counters that a system has besides those of its parts.
+pub(crate) fn counters() -> Vec<Counter> {
+    [registered(REFUSED), registered(SHADOW)].concat()
 }

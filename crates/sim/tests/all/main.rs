@@ -8,6 +8,7 @@ mod memory_history;
 mod nested_walks;
 mod operating_system;
 mod population;
+mod registry;
 mod sampled_coverage;
 mod shadow_paging;
 mod storm;

@@ -16,7 +16,9 @@ mod perform;
 mod plan;
 mod region;
 
-use perforate_types::{Counters, SpaceId, Update};
+use perforate_types::{
+    Counter, CounterUnit, Counters, Prominence, SpaceId, Update, figures, registered, spaced,
+};
 
 use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
@@ -193,25 +195,55 @@ impl Khugepaged {
         if counts.scanned == 0 {
             return;
         }
-        out.count("khugepaged_pages_scanned", counts.scanned);
-        out.count("khugepaged_full_scans", counts.full_scans);
-        out.count("khugepaged_pages_made_whole", counts.collapsed);
-        out.count("khugepaged_pages_made_perforated", counts.perforated);
-        for (promotion, name) in [
-            (Promotion::Collapse, "khugepaged_promoted_by_collapse"),
-            (Promotion::PunchAround, "khugepaged_promoted_around_others"),
-            (Promotion::PunchInPlace, "khugepaged_promoted_in_place"),
-        ] {
-            out.count(name, counts.promoted[promotion as usize]);
-        }
-        out.count("khugepaged_frames_copied", counts.frames_copied);
-        out.count("khugepaged_zeroed_bytes", counts.frames_zeroed * FRAME_BYTES);
-        out.count("khugepaged_holes_left", counts.holes);
-        out.count("khugepaged_holes_patched", counts.patched);
+        out.record(KHUGEPAGED, counts);
         for refusal in Refusal::ALL {
-            out.count(refusal.counter(), counts.refused[refusal as usize]);
+            out.set(refusal.counter(), counts.refused[refusal as usize]);
         }
     }
+}
+
+figures! {
+    static KHUGEPAGED: Counts, "Background promotion" {
+        /// Pages background promotion looked at since the start.
+        khugepaged_pages_scanned, Count, Listed: |it| it.scanned;
+        /// Times it came to the end of all address spaces.
+        khugepaged_full_scans, Count, Listed: |it| it.full_scans;
+        /// 2MB pages without holes that it made.
+        khugepaged_pages_made_whole, Count, Listed: |it| it.collapsed;
+        /// Perforated pages that it made.
+        khugepaged_pages_made_perforated, Count, Listed: |it| it.perforated;
+        /// Pages made by copying all into a whole block.
+        khugepaged_promoted_by_collapse, Count, Listed:
+            |it| it.promoted[Promotion::Collapse as usize];
+        /// Pages made by copying around what others have in a block.
+        khugepaged_promoted_around_others, Count, Listed:
+            |it| it.promoted[Promotion::PunchAround as usize];
+        /// Pages left in place, with holes.
+        khugepaged_promoted_in_place, Count, Listed:
+            |it| it.promoted[Promotion::PunchInPlace as usize];
+        /// Frames copied for that.
+        khugepaged_frames_copied, Count, Listed: |it| it.frames_copied;
+        /// Memory cleared for that.
+        khugepaged_zeroed_bytes, Bytes, Listed: |it| it.frames_zeroed * FRAME_BYTES;
+        /// Holes of the pages made.
+        khugepaged_holes_left, Count, Listed: |it| it.holes;
+        /// Holes of perforated pages that it patched.
+        khugepaged_holes_patched, Count, Listed: |it| it.patched;
+    }
+}
+
+/// The counters of background promotion, which results have where a pass was made.
+pub(super) fn counters() -> Vec<Counter> {
+    let refused = |refusal: Refusal| Counter {
+        id: refusal.counter().into(),
+        label: spaced(refusal.counter()).into(),
+        unit: CounterUnit::Count,
+        group: "Background promotion",
+        meaning: format!("Regions left alone: {}.", refusal.reason()).into(),
+        prominence: Prominence::Listed,
+        part: None,
+    };
+    [registered(KHUGEPAGED), Refusal::ALL.map(refused).into()].concat()
 }
 
 fn has_holes(core: &Core, id: SpaceId, number: u64) -> bool {

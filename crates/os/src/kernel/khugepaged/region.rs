@@ -54,6 +54,20 @@ impl Refusal {
             Self::Memory => "khugepaged_refused_memory",
         }
     }
+
+    /// The same in words.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::Absent => "more pages are absent than max_ptes_none",
+            Self::Swapped => "more pages are swapped out than max_ptes_swap",
+            Self::Shared => "more pages are shared than max_ptes_shared",
+            Self::Permissions => "a page allows other accesses than its area, writes apart",
+            Self::Injected => "injected fragmentation covers them",
+            Self::NoBlock => "no block was to be had in a way that the policy wants",
+            Self::Policy => "the policy wanted none of the ways there were",
+            Self::Memory => "memory was short half-way",
+        }
+    }
 }
 
 /// Contents of a region that 4KB pages map.

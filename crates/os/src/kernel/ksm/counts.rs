@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_types::{Counters, Frame};
+use perforate_types::{Counter, Counters, Frame, figures, registered};
 
 use super::Ksm;
 use super::merge::maps_merged;
@@ -10,7 +10,7 @@ use crate::kernel::Core;
 use crate::memory::FRAME_BYTES;
 
 /// Totals of merging.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     /// Pages looked at.
     pub scanned: u64,
@@ -32,6 +32,49 @@ pub(super) struct Counts {
     pub punched: u64,
 }
 
+/// Totals, and the merged pages of a moment.
+struct State {
+    counts: Counts,
+    /// Frames.
+    shared: u64,
+    /// Further pages that map them.
+    sharing: u64,
+}
+
+figures! {
+    static KSM: State, "Memory" {
+        /// Pages same-page merging looked at since the start.
+        ksm_pages_scanned, "scanned to merge", Count, Table: |it| it.counts.scanned;
+        /// Memory that merging saves at the end.
+        ksm_saved_bytes, "saved by merging", Bytes, Table: |it| it.sharing * FRAME_BYTES;
+        /// Times the scanner came to the end.
+        ksm_full_scans, Count, Listed: |it| it.counts.full_scans;
+        /// Pages mapped to a merged frame instead of their own.
+        ksm_pages_merged, Count, Listed: |it| it.counts.merged;
+        /// Merged frames in use at the end.
+        ksm_pages_shared, Count, Listed: |it| it.shared;
+        /// Further pages that map them.
+        ksm_pages_sharing, Count, Listed: |it| it.sharing;
+        /// Merged pages that a write took out again.
+        ksm_unmerged_by_writes, Count, Listed: |it| it.counts.written;
+        /// Looks at a page that was new or had changed since the last one.
+        ksm_pages_changing, Count, Listed: |it| it.counts.changing;
+        /// Merges for which memory was short.
+        ksm_merges_failed, Count, Listed: |it| it.counts.failed;
+        /// Ordinary 2MB pages split into 4KB pages to merge parts of them.
+        ksm_large_pages_split, Count, Listed: |it| it.counts.split;
+        /// Ordinary 2MB pages that got their first hole.
+        ksm_large_pages_perforated, Count, Listed: |it| it.counts.perforated;
+        /// Sub-pages punched out as holes.
+        ksm_subpages_punched, Count, Listed: |it| it.counts.punched;
+    }
+}
+
+/// The counters of same-page merging, which results have where a pass was made.
+pub(in crate::kernel) fn counters() -> Vec<Counter> {
+    registered(KSM)
+}
+
 impl Ksm {
     /// The figures of `/sys/kernel/mm/ksm` and what merging did to large pages; none before the
     /// first pass.
@@ -47,17 +90,6 @@ impl Ksm {
             .collect();
         let shared = frames.iter().map(|frame| frame.number()).collect::<BTreeSet<_>>().len();
         let sharing = (frames.len() - shared) as u64;
-        out.count("ksm_pages_scanned", counts.scanned);
-        out.count("ksm_full_scans", counts.full_scans);
-        out.count("ksm_pages_merged", counts.merged);
-        out.count("ksm_pages_shared", shared as u64);
-        out.count("ksm_pages_sharing", sharing);
-        out.count("ksm_saved_bytes", sharing * FRAME_BYTES);
-        out.count("ksm_unmerged_by_writes", counts.written);
-        out.count("ksm_pages_changing", counts.changing);
-        out.count("ksm_merges_failed", counts.failed);
-        out.count("ksm_large_pages_split", counts.split);
-        out.count("ksm_large_pages_perforated", counts.perforated);
-        out.count("ksm_subpages_punched", counts.punched);
+        out.record(KSM, &State { counts: *counts, shared: shared as u64, sharing });
     }
 }

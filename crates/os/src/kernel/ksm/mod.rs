@@ -26,6 +26,7 @@ use crate::OsError;
 use crate::space::{Present, pages_of, region_of};
 pub use config::KsmConfig;
 use counts::Counts;
+pub(super) use counts::counters;
 use merge::maps_merged;
 
 /// Result of one pass of the scanner.

@@ -25,7 +25,7 @@ const USED: [&str; 10] =
 const NO_BROWSER: &str = "skipped: no chromium, so no page was looked at in a browser";
 
 fn options(title: &str) -> ReportOptions {
-    ReportOptions { title: title.into(), command: "perforate".into() }
+    crate::vocabulary::options(title, "perforate")
 }
 
 /// Runs whose figures are out of all proportion, or missing.

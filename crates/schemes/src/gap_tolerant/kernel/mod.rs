@@ -20,21 +20,12 @@ use perforate_os::mechanism::{
     Backed, Backer, Context, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch,
 };
 use perforate_os::{Kernel, OsError};
-use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update, figures};
 
 use super::SuperpageRule;
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 use slices::{Selected, Slices};
 use superpage::{Superpage, map_superpage};
-
-/// Figures of the kernel about superpages.
-pub(crate) const KERNEL_COUNTERS: [&str; 5] = [
-    "superpage_bytes",
-    "superpages_made",
-    "superpage_failures",
-    "superpages_relocated",
-    "slices_allocatable",
-];
 
 /// The backer for gap-tolerant superpages.
 #[derive(Default)]
@@ -157,14 +148,38 @@ impl Backer for Superpages {
     /// failed.
     fn counters(&self, core: &Core, out: &mut Counters) {
         let slices = core.memory().free_index::<Slices>();
-        let values = [
-            core.usage().wide_pages << 12,
-            self.made,
-            self.failed,
-            core.extents_relocated(),
-            slices.map_or(0, Slices::allocatable),
-        ];
-        KERNEL_COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+        let state = State {
+            pages: core.usage().wide_pages,
+            made: self.made,
+            failed: self.failed,
+            relocated: core.extents_relocated(),
+            slices_allocatable: slices.map_or(0, Slices::allocatable),
+        };
+        out.record(SUPERPAGES, &state);
+    }
+}
+
+/// What the figures say.
+pub(in crate::gap_tolerant) struct State {
+    pages: u64,
+    made: u64,
+    failed: u64,
+    relocated: u64,
+    slices_allocatable: u64,
+}
+
+figures! {
+    pub(in crate::gap_tolerant) static SUPERPAGES: State, "Gap-tolerant superpages" {
+        /// Memory in superpages at the end.
+        superpage_bytes, Bytes, Listed: |it| it.pages << 12;
+        /// Superpages made since the start.
+        superpages_made, Count, Listed: |it| it.made;
+        /// First touches for which there was no memory in the right places.
+        superpage_failures, Count, Listed: |it| it.failed;
+        /// Superpages that moved since one of their frames failed.
+        superpages_relocated, Count, Listed: |it| it.relocated;
+        /// Slices of memory with enough free B-blocks for a superpage.
+        slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }
 

@@ -16,22 +16,13 @@ use std::ops::Range;
 
 use perforate_os::OsError;
 use perforate_os::mechanism::{Backed, Backer, Context, Core, Deferral, Touch};
-use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{
+    Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage, figures,
+};
 
 use super::SegmentRule;
 pub use calls::DirectSegments;
 use record::{Segment, segment_of};
-
-/// Figures of the kernel about segments.
-pub(crate) const KERNEL_COUNTERS: [&str; 7] = [
-    "segments_active",
-    "segment_pages",
-    "segment_escaped_pages",
-    "segment_pages_paged",
-    "segment_idle_bytes",
-    "segments_made",
-    "segment_failures",
-];
 
 /// The direct segment of an address space at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,15 +119,45 @@ impl Backer for Segments {
         let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
         let escaped = segments().map(|segment| segment.escaped.len() as u64).sum();
         let idle: u64 = core.live_spaces().map(|space| space.idle_pages()).sum();
-        let values = [
-            segments().filter(|segment| segment.is_active).count() as u64,
+        let state = State {
+            active: segments().filter(|segment| segment.is_active).count() as u64,
             pages,
             escaped,
-            segments().map(|segment| segment.paged).sum(),
-            idle * PageSize::Size4K.bytes(),
-            self.made,
-            self.failed,
-        ];
-        KERNEL_COUNTERS.into_iter().zip(values).for_each(|(name, value)| out.count(name, value));
+            paged: segments().map(|segment| segment.paged).sum(),
+            idle,
+            made: self.made,
+            failed: self.failed,
+        };
+        out.record(SEGMENTS, &state);
+    }
+}
+
+/// What the figures say.
+pub(in crate::segment) struct State {
+    active: u64,
+    pages: u64,
+    escaped: u64,
+    paged: u64,
+    idle: u64,
+    made: u64,
+    failed: u64,
+}
+
+figures! {
+    pub(in crate::segment) static SEGMENTS: State, "Direct segments" {
+        /// Segments whose registers are set at the end.
+        segments_active, Count, Listed: |it| it.active;
+        /// 4KB pages in segments at the end.
+        segment_pages, Count, Listed: |it| it.pages;
+        /// Pages that escaped their segment.
+        segment_escaped_pages, Count, Listed: |it| it.escaped;
+        /// Pages of segments that a table entry maps as well.
+        segment_pages_paged, Count, Listed: |it| it.paged;
+        /// Memory of segments that no page of the program uses any more.
+        segment_idle_bytes, Bytes, Listed: |it| it.idle * PageSize::Size4K.bytes();
+        /// Segments made since the start.
+        segments_made, Count, Listed: |it| it.made;
+        /// First touches for which there was no contiguous memory.
+        segment_failures, Count, Listed: |it| it.failed;
     }
 }

@@ -112,8 +112,8 @@ impl BesideL2 for Ranged {
     }
 
     fn record(&self, counted: &BesideCounters, out: &mut Counters) {
-        out.count("range_translations", counted.translations);
-        out.count("range_fills", self.fills);
+        out.set("range_translations", counted.translations);
+        out.set("range_fills", self.fills);
     }
 
     fn reset_counters(&mut self) {

@@ -3,8 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Reads one JSON text; all its strings are cleaned.
-pub(crate) fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+/// Reads one JSON text; all its strings are [cleaned](clean).
+///
+/// # Errors
+/// What the JSON reader says.
+pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(cleaned(serde_json::from_str(text)?))
 }
 
@@ -21,7 +24,7 @@ fn cleaned(value: Value) -> Value {
 
 /// Line ends and tabs become spaces; other control characters, and characters that reorder text,
 /// become U+FFFD.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     let visible = |character: char| match character {
         '\n' | '\r' | '\t' => ' ',
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',

@@ -1,0 +1,94 @@
+//! What the second-level TLB holds.
+
+use perforate_types::{Counter, CounterUnit, Counters, Part, Prominence, spaced};
+
+/// How many entries of each kind the second-level TLB holds (P Fig. 8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct L2Contents {
+    /// Empty places.
+    pub empty: u64,
+    /// 4KB pages.
+    pub page_4k: u64,
+    /// Ordinary 2MB pages.
+    pub page_2m: u64,
+    /// 1GB pages, if the TLB holds them.
+    pub page_1g: u64,
+    /// Perforated pages.
+    pub perforated: u64,
+    /// 4KB translations of holes.
+    pub hole: u64,
+    /// Bitmap entries.
+    pub bitmap: u64,
+    /// Runs of 4KB pages, where the TLB coalesces.
+    pub coalesced: u64,
+    /// Entries of guest-physical addresses, of whatever kind.
+    pub nested: u64,
+}
+
+/// What is known of a kind of entries: name in the series of results, label, what its colour stands
+/// for.
+type Kind = (&'static str, &'static str, &'static str);
+
+/// The kinds, in the order in which charts stack them.
+const KINDS: [Kind; 9] = [
+    ("perforated", "perforated", "perforated"),
+    ("page_1g", "1GB page", "page-1g"),
+    ("page_2m", "2MB page", "page-2m"),
+    ("page_4k", "4KB page", "page-4k"),
+    ("coalesced", "run of 4KB pages", "coalesced"),
+    ("hole", "hole (4KB)", "hole"),
+    ("bitmap", "hole bitmap", "bitmap"),
+    ("nested", "guest-physical", "nested-tlb"),
+    ("empty", "empty", "empty"),
+];
+
+/// Name of the counter of a kind.
+fn counter_id(kind: &str) -> String {
+    format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
+}
+
+impl L2Contents {
+    /// Kinds and numbers, in the order of results.
+    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
+        [
+            ("empty", self.empty),
+            ("page_4k", self.page_4k),
+            ("page_2m", self.page_2m),
+            ("page_1g", self.page_1g),
+            ("perforated", self.perforated),
+            ("hole", self.hole),
+            ("bitmap", self.bitmap),
+            ("coalesced", self.coalesced),
+            ("nested", self.nested),
+        ]
+    }
+
+    /// Writes the numbers out.
+    pub(crate) fn record(&self, out: &mut Counters) {
+        for (kind, entries) in self.by_kind() {
+            out.set(counter_id(kind), entries);
+        }
+    }
+
+    /// The counters of the kinds.
+    pub(crate) fn counters() -> Vec<Counter> {
+        let counter = |(key, label, colour): Kind| {
+            let id = counter_id(key);
+            Counter {
+                label: spaced(&id).into(),
+                unit: CounterUnit::Count,
+                group: "L2 TLB at end",
+                meaning: format!("Entries at the end: {label}.").into(),
+                prominence: Prominence::Listed,
+                part: Some(Part {
+                    whole: "l2_tlb_contents",
+                    key: key.into(),
+                    label: label.into(),
+                    colour: colour.into(),
+                }),
+                id: id.into(),
+            }
+        };
+        KINDS.map(counter).into()
+    }
+}

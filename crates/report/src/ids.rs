@@ -1,0 +1,73 @@
+//! The counters that the report computes with or refers to, by name. What it only shows it takes from
+//! the vocabulary.
+
+macro_rules! names {
+    ($(#[$about:meta])* $all:ident { $($constant:ident = $name:literal;)* }) => {
+        $(pub(crate) const $constant: &str = $name;)*
+
+        $(#[$about])*
+        pub const $all: &[&str] = &[$($name),*];
+    };
+}
+
+names! {
+    /// Counters of which figures of the report are made; whoever registers counters has them.
+    COUNTERS_USED {
+        CYCLES_WITH_OPERATING_SYSTEM = "cycles_with_operating_system";
+        GUEST_REFERENCES_PER_WALK = "guest_references_per_walk";
+        HOST_REFERENCES_PER_WALK = "host_references_per_walk";
+        IPC_WITH_OPERATING_SYSTEM = "ipc_with_operating_system";
+        L1_TLB_MISSES = "l1_tlb_misses";
+        L1_TLB_MPKI = "l1_tlb_mpki";
+        L2_TLB_MISSES = "l2_tlb_misses";
+        L2_TLB_MPKI = "l2_tlb_mpki";
+        MAPPED_BYTES = "mapped_bytes";
+        OPERATING_SYSTEM_BACKGROUND_CYCLES = "operating_system_background_cycles";
+        OPERATING_SYSTEM_CYCLES = "operating_system_cycles";
+        PAGE_TABLE_BYTES = "page_table_bytes";
+        PERFORATED_PAGES = "perforated_pages";
+        REFERENCES_PER_WALK = "references_per_walk";
+        SEGMENT_CHECKS_PER_WALK = "segment_checks_per_walk";
+        TOUCHED_BYTES = "touched_bytes";
+        TRANSLATION_CYCLES = "translation_cycles";
+        TRANSLATION_ENERGY_DYNAMIC_NJ = "translation_energy_dynamic_nj";
+        VIRTUAL_MACHINE_EXITS = "virtual_machine_exits";
+        WALKS = "walks";
+        WALK_CYCLES = "walk_cycles";
+    }
+}
+
+names! {
+    /// Beginnings of the names of counters that are summed or stacked; there are such counters.
+    FAMILIES_USED {
+        KHUGEPAGED_PAGES_MADE_ = "khugepaged_pages_made_";
+        OPERATING_SYSTEM_CYCLES_ = "operating_system_cycles_";
+        TRANSLATION_CYCLES_ = "translation_cycles_";
+        WALK_REFERENCES_ = "walk_references_";
+        WORK_FAULTS_ = "work_faults_";
+        WORK_SHOOTDOWNS_ = "work_shootdowns_";
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use perforate_results::Vocabulary;
+    use perforate_types::{SchemeFacts, SchemeRole};
+
+    /// The schemes that headlines speak of.
+    pub(crate) fn vocabulary() -> Vocabulary {
+        let scheme = |name: &'static str, colour: &'static str, role| SchemeFacts {
+            name: name.into(),
+            other_names: Vec::new(),
+            colour: colour.into(),
+            role,
+        };
+        let schemes = vec![
+            scheme("4k", "page-4k", SchemeRole::Base),
+            scheme("thp", "page-2m", SchemeRole::Conventional),
+            scheme("perforated", "perforated", SchemeRole::Proposal),
+            scheme("ideal", "ideal", SchemeRole::Ideal),
+        ];
+        Vocabulary::new(Vec::new(), schemes)
+    }
+}

@@ -1,0 +1,75 @@
+//! What the second-level TLB held.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::lenient::{whole, whole_of_value};
+
+/// What the second-level TLB held at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentsPoint {
+    /// Instructions since the start of the run, warm-up included.
+    #[serde(default, deserialize_with = "whole")]
+    pub instruction: u64,
+    /// Entries by kind.
+    #[serde(flatten)]
+    pub entries: EntryCounts,
+}
+
+/// Numbers of entries by kind, in the order in which they are written; those that are read are in the
+/// order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryCounts(pub Vec<(String, u64)>);
+
+impl EntryCounts {
+    /// Entries of a kind.
+    pub fn get(&self, kind: &str) -> Option<u64> {
+        self.0.iter().find(|(known, _)| known == kind).map(|&(_, entries)| entries)
+    }
+
+    /// Entries of all kinds.
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (_, entries)| sum.saturating_add(*entries))
+    }
+}
+
+impl Serialize for EntryCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (kind, entries) in &self.0 {
+            map.serialize_entry(kind, entries)?;
+        }
+        map.end()
+    }
+}
+
+/// What is no number is left out.
+impl<'de> Deserialize<'de> for EntryCounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Kinds;
+
+        impl<'de> Visitor<'de> for Kinds {
+            type Value = EntryCounts;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("numbers of entries by kind")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EntryCounts, A::Error> {
+                let mut found = Vec::new();
+                while let Some((kind, value)) = map.next_entry::<String, Value>()? {
+                    if value.is_number() {
+                        found.push((kind, whole_of_value(&value)));
+                    }
+                }
+                Ok(EntryCounts(found))
+            }
+        }
+
+        deserializer.deserialize_map(Kinds)
+    }
+}

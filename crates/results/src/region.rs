@@ -1,0 +1,93 @@
+//! The holes of one 2MB page, for its picture.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::lenient::or_default;
+
+/// One perforated page. Numbers of bits are written in hexadecimal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Region {
+    /// Virtual address of the page, as text.
+    #[serde(deserialize_with = "or_default")]
+    pub page: String,
+    /// How the scheme maps the page, where there are several ways.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub scheme_kind: String,
+    /// Bit *r* set: 256KB region *r* may have holes.
+    #[serde(serialize_with = "byte", deserialize_with = "word")]
+    pub filter: u64,
+    /// Bit *i* of word *w* set: 4KB sub-page 64 *w* + *i* is a hole. Up to eight words.
+    #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
+    pub holes: Vec<u64>,
+    /// The same for holes that are mapped to another frame.
+    #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
+    pub allocated: Vec<u64>,
+}
+
+impl Region {
+    /// Whether 4KB sub-page `index` (0–511) is a hole.
+    pub fn is_hole(&self, index: usize) -> bool {
+        bit(&self.holes, index)
+    }
+
+    /// Whether sub-page `index` is a hole that is mapped to another frame.
+    pub fn is_allocated_hole(&self, index: usize) -> bool {
+        self.is_hole(index) && bit(&self.allocated, index)
+    }
+}
+
+fn bit(words: &[u64], index: usize) -> bool {
+    words.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+}
+
+fn byte<S: Serializer>(filter: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{filter:#04x}"))
+}
+
+fn hexadecimal<S: Serializer>(words: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(words.iter().map(|word| format!("{word:#018x}")))
+}
+
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parse_word(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let values: Option<Vec<Value>> = Option::deserialize(deserializer)?;
+    let values = values.unwrap_or_default();
+    values.iter().map(|value| parse_word(value).map_err(serde::de::Error::custom)).collect()
+}
+
+/// A 64-bit word as hexadecimal text, with or without `0x`, or as a number.
+fn parse_word(value: &Value) -> Result<u64, String> {
+    let parsed = match value {
+        Value::Null => Some(0),
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => {
+            u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+        }
+        _ => None,
+    };
+    parsed.ok_or_else(|| format!("{value} is not a 64-bit word in hexadecimal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hole_words_are_little_endian_by_sub_page() {
+        let text = r#"{"filter":"0x0f","holes":["0x1","8000000000000000"],"allocated":["0x1"]}"#;
+        let region: Region = serde_json::from_str(text).unwrap();
+        assert_eq!(region.filter, 15);
+        // Bit 0 of word 0 and bit 63 of word 1 (sub-page 127); only the first is allocated.
+        let holes: Vec<usize> = (0..512).filter(|&index| region.is_hole(index)).collect();
+        assert_eq!(holes, [0, 127]);
+        assert!(region.is_allocated_hole(0) && !region.is_allocated_hole(127));
+        assert!(serde_json::from_str::<Region>(r#"{"holes":["xyz"]}"#).is_err());
+        let written = serde_json::to_string(&region).unwrap();
+        assert!(written.contains(r#""filter":"0x0f","holes":["0x0000000000000001","#), "{written}");
+    }
+}

@@ -1,0 +1,49 @@
+//! What the windows of a sampled trace say of the whole program.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lenient::whole;
+
+/// Estimates for the program of which windows were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sampled {
+    /// Windows, or parts of them, that were measured.
+    #[serde(deserialize_with = "whole")]
+    pub windows: u64,
+    /// Instructions at the beginning of each window that were simulated and are not counted here.
+    #[serde(deserialize_with = "whole")]
+    pub window_warmup_instructions: u64,
+    /// Instructions counted in all windows.
+    #[serde(deserialize_with = "whole")]
+    pub instructions_counted: u64,
+    /// Instructions of the program that they stand for.
+    #[serde(deserialize_with = "whole")]
+    pub instructions_represented: u64,
+    /// Mean figures, units in the names.
+    pub figures: BTreeMap<String, SampledFigure>,
+    /// Counts of the represented instructions.
+    pub extrapolated: BTreeMap<String, SampledFigure>,
+}
+
+/// A mean over windows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampledFigure {
+    /// The mean, each window weighted by its instructions.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval around it; none of a single window.
+    #[serde(default)]
+    pub half_width_95: Option<f64>,
+}
+
+impl SampledFigure {
+    /// The figure and its interval, multiplied.
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            mean: self.mean * factor,
+            half_width_95: self.half_width_95.map(|half| half * factor),
+        }
+    }
+}

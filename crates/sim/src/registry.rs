@@ -1,0 +1,44 @@
+//! All that results may mention: the counters of every part, and the schemes.
+
+use perforate_results::Vocabulary;
+use perforate_types::{Counter, registered};
+
+use crate::compare::TOUCHED;
+use crate::{energy, operating_system, scheme, system};
+
+/// Every counter that a result may have, in the order in which reports show them.
+pub fn counters() -> Vec<Counter> {
+    let all = [
+        operating_system::counters(),
+        perforate_mmu::counters(),
+        perforate_timing::counters(),
+        memory(),
+        operating_system::work_counters(),
+        system::counters(),
+        energy::counters(),
+        scheme::counters(),
+    ];
+    all.concat()
+}
+
+/// Counters of operating systems: below each of them that of the host, and touched memory below what
+/// is mapped.
+fn memory() -> Vec<Counter> {
+    let mut found = Vec::new();
+    for counter in perforate_os::counters() {
+        let is_mapped = counter.id == "mapped_bytes";
+        let host = system::host_counter(&counter);
+        found.push(counter);
+        found.extend(host);
+        if is_mapped {
+            found.extend(registered(TOUCHED));
+        }
+    }
+    found
+}
+
+/// What reports must know to show results.
+pub fn vocabulary() -> Vocabulary {
+    let schemes = scheme::all().chain(scheme::hosts_only());
+    Vocabulary::new(counters(), schemes.map(scheme::Scheme::facts).collect())
+}

@@ -1,0 +1,86 @@
+//! Every counter that a run writes is registered, and every registered counter is written by a run.
+
+use std::collections::BTreeSet;
+
+use perforate_config::{Size, read};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, Workload, compare, counters, vocabulary,
+};
+
+/// Counters of one run of each of these schemes.
+fn written(
+    machine: &str,
+    schemes: &str,
+    functional: bool,
+    change: &dyn Fn(&mut MemoryState),
+) -> BTreeSet<String> {
+    let mut memory = MemoryState::of("256M".parse::<Size>().unwrap().bytes());
+    change(&mut memory);
+    let comparison = Comparison {
+        workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
+        machine: Machine::load(machine).unwrap(),
+        schemes: Composition::list(schemes).unwrap(),
+        memory,
+        seed: 1,
+        functional,
+        check: false,
+        warmup: Some(10_000),
+    };
+    let results = compare(&comparison, &mut |_| ()).unwrap();
+    let names = results.iter().flat_map(|result| result.counters.iter());
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn what_is_written_is_registered_and_what_is_registered_is_written() {
+    let names: Vec<String> = counters().into_iter().map(|counter| counter.id.into()).collect();
+    let known: BTreeSet<String> = names.iter().cloned().collect();
+    assert_eq!(known.len(), names.len(), "each once");
+    let scanners = |state: &mut MemoryState| {
+        // Some regions have 4KB pages, which are looked at.
+        state.fragmentation = Some(read("portion=50%,holes=25%,dispersed").unwrap());
+        state.background.khugepaged = Some(read("every=10K").unwrap());
+        state.background.ksm = Some(read("every=10K").unwrap());
+        state.background.contents = Some(read("default").unwrap());
+    };
+    let native = "4k,thp,perforated,segment,range,gt-pde-4m";
+    let runs = [
+        // A machine with a last-level cache.
+        written("ice-lake-sp", native, false, &|_| ()),
+        written(Machine::DEFAULT, "4k", true, &|_| ()),
+        written(Machine::DEFAULT, "thp", true, &scanners),
+        written(Machine::DEFAULT, "segment+4k,perforated+thp,4k+shadow-4k", false, &|_| ()),
+    ];
+    let all: BTreeSet<String> = runs.iter().flatten().cloned().collect();
+    let unregistered: Vec<&String> = all.difference(&known).collect();
+    assert!(unregistered.is_empty(), "not registered: {unregistered:?}");
+    let unwritten: Vec<&String> = known.difference(&all).collect();
+    assert!(unwritten.is_empty(), "no run writes: {unwritten:?}");
+    // Without a clock there are no cycles; natively there is no host.
+    let functional = &runs[1];
+    assert!(!functional.contains("cycles") && !functional.contains("static_energy_nj"));
+    assert!(!runs[0].iter().any(|name| name.starts_with("host_page")));
+}
+
+#[test]
+fn every_counter_says_what_it_is() {
+    for counter in counters() {
+        let id = &counter.id;
+        assert!(counter.meaning.ends_with('.') && !counter.label.is_empty(), "{id}");
+        assert!(!counter.group.is_empty(), "{id}");
+        // Names say units that are not plain.
+        assert_eq!(counter.unit.name() == "bytes", id.ends_with("_bytes"), "{id}");
+    }
+}
+
+#[test]
+fn one_scheme_has_each_role_that_is_for_one() {
+    use perforate_types::SchemeRole;
+    let schemes = vocabulary().schemes;
+    for role in
+        [SchemeRole::Base, SchemeRole::Conventional, SchemeRole::Ideal, SchemeRole::Proposal]
+    {
+        let count = schemes.iter().filter(|scheme| scheme.role == role).count();
+        assert_eq!(count, 1, "{role:?}");
+    }
+}
