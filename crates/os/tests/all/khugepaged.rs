@@ -7,9 +7,10 @@ use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, switch, unmap,
 };
 use perforate_os::{HardFault, KhugepagedConfig, KhugepagedPass, OsError};
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
-    Advice, Backing, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
-    ProgramEvent, SpaceId, TableOperation, Update, VirtualAddress,
+    Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProgramEvent, SpaceId, TableOperation,
+    Update, VirtualAddress,
 };
 
 const PAGE: u64 = 4096;

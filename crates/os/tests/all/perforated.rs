@@ -4,10 +4,8 @@ use crate::machine;
 use crate::machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
 use crate::machine::{BASE, MB, Machine, page, protect};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
-use perforate_types::{
-    AccessKind, Frame, HOLE_BRANCH, PageSize, PerforatedOperation, Permissions, SpaceId,
-    TableOperation, Update,
-};
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
+use perforate_types::{AccessKind, Frame, PageSize, Permissions, SpaceId, TableOperation, Update};
 
 const SPACE: SpaceId = SpaceId(0);
 const RW: Permissions = Permissions::READ_WRITE;

@@ -3,7 +3,8 @@
 use crate::machine::expected::{bitmap_down, large_down, page_down};
 use crate::machine::{BASE, MB, Machine, fork, page, populate, protect, switch, unmap};
 use perforate_os::HardFault;
-use perforate_types::{Advice, Frame, PerforatedOperation, Permissions, ProgramEvent, SpaceId};
+use perforate_schemes::perforated::PerforatedOperation;
+use perforate_types::{Advice, Frame, Permissions, ProgramEvent, SpaceId};
 use perforate_types::{Update, VirtualAddress};
 
 const SPACE: SpaceId = SpaceId(0);

@@ -4,10 +4,11 @@ use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, remap, switch, unmap,
 };
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
+use perforate_schemes::segment::SegmentOperation;
 use perforate_schemes::segment::{DirectSegments, SegmentState};
 use perforate_types::{
-    AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, SegmentOperation,
-    Shootdown, SpaceId, TableOperation, Update,
+    AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown, SpaceId,
+    TableOperation, Update,
 };
 
 const SPACE: SpaceId = SpaceId(0);

@@ -8,9 +8,10 @@ use perforate_os::{
     Ageing, Defrag, FrameState, FreeMemory, HostSnapshot, Kernel, KernelConfig, OccupancyBuilder,
     SnapshotZone, TableFormat,
 };
+use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
-    AccessKind, Backing, Counters, Frame, HoleSet, PerforatedOperation, Permissions, ProgramEvent,
-    Update, VirtualAddress, VirtualPage,
+    AccessKind, Backing, Counters, Frame, HoleSet, Permissions, ProgramEvent, Update,
+    VirtualAddress, VirtualPage,
 };
 
 use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Unmovable};

@@ -3,10 +3,10 @@
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, operation, policy, protect, remap, switch, unmap};
 use perforate_os::{HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout};
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::gap_tolerant::availability_vectors;
 use perforate_types::{
-    AccessKind, Advice, Frame, GapTolerance, Permissions, SuperpageOperation, Update,
-    VirtualAddress,
+    AccessKind, Advice, Frame, GapTolerance, Permissions, Update, VirtualAddress,
 };
 
 const PAGE: u64 = 4096;

@@ -5,8 +5,9 @@ use crate::machine;
 use crate::machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
 use crate::machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{FaultOutcome, HoleContent, OsError};
+use perforate_schemes::perforated::HOLE_BRANCH;
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, HOLE_BRANCH, HoleSet, PageSize, Permissions, ProgramEvent,
+    AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProgramEvent,
     Shootdown as S, SpaceId, TableOperation, Update, VirtualAddress, VirtualPage,
 };
 

@@ -10,8 +10,10 @@ use perforate_mmu::{
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
-    SUPERPAGE_BLOCKS, SpaceId, SuperpageOperation, TableOperation, VirtualPage,
+    SUPERPAGE_BLOCKS, SpaceId, TableOperation, VirtualPage,
 };
+
+use crate::gap_tolerant::SuperpageOperation;
 
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout;

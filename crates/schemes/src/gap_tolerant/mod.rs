@@ -1,6 +1,7 @@
 //! Gap-tolerant superpages (G), in the modes of its Table 3.
 //!
 //! - `kernel`: which slices of memory superpages are made of, when, and what becomes of them.
+//! - `operation`: what the operating-system half says to the hardware half.
 //! - `policy`, `options`: conditions for the slices.
 //! - `dimension`: page tables with gap-tolerant entries: operations, and the tables as an operating
 //!   system reads them. `walk`: the walk.
@@ -12,6 +13,7 @@ mod dimension;
 mod entry;
 mod kernel;
 mod layout;
+mod operation;
 mod options;
 mod policy;
 mod walk;
@@ -26,6 +28,7 @@ use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{GapTolerantRadix, Superpage};
 pub use entry::{GapTolerantEntry, added_storage_bytes};
 pub use kernel::{ChunkPairing, SlicePair, availability_vectors, lowest_blocks};
+pub use operation::SuperpageOperation;
 pub use options::SuperpageOptions;
 pub use policy::{GapTolerant, SuperpageRule};
 

@@ -11,9 +11,11 @@ use perforate_mmu::{
     WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    FormatOperation, Frame, HOLE_BRANCH, HoleSet, PageSize, PageTableEntry, PerforatedOperation,
-    Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
+    FormatOperation, Frame, HoleSet, PageSize, PageTableEntry, Permissions, PhysicalAddress,
+    SpaceId, TableOperation, VirtualPage,
 };
+
+use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
 /// Sub-pages per filter bit.
 const REGION: usize = 64;

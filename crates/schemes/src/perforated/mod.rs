@@ -1,12 +1,14 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 //!
 //! - `kernel`: what becomes of a page as sub-pages are punched out of it and patched.
+//! - `operation`: what the operating-system half says to the hardware half.
 //! - `policy`, `options`: which blocks become such pages, and when their holes get frames.
 //! - `dimension`: page tables with perforated pages. `holes`: the walks to their holes and bitmaps.
 
 mod dimension;
 mod holes;
 mod kernel;
+mod operation;
 mod options;
 mod policy;
 
@@ -16,6 +18,7 @@ use perforate_os::{HoleAllocation, Policy};
 
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{PerforatedPage, PerforatedRadix};
+pub use operation::{HOLE_BRANCH, PerforatedOperation};
 pub use options::{BlockCreation, PerforationOptions};
 pub use policy::Perforated;
 

@@ -5,9 +5,11 @@ use perforate_mmu::{
     WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, SegmentOperation,
-    Shootdown, SpaceId, Steps, VirtualPage, figures,
+    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, Shootdown, SpaceId,
+    Steps, VirtualPage, figures,
 };
+
+use crate::segment::SegmentOperation;
 
 use super::{EscapeFilter, EscapeFilterConfig};
 

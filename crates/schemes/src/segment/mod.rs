@@ -2,6 +2,7 @@
 //! direct segments.
 //!
 //! - `kernel`: when segments are made, and what becomes of one as its pages change.
+//! - `operation`: what the operating-system half says to the hardware half.
 //! - `policy`, `options`: conditions for a segment. `mode_policy`: which side of a virtual machine
 //!   gets one when (D Table III).
 //! - `dimension`: page tables with the registers of segments beside them. `escape_filter`: the filter
@@ -11,6 +12,7 @@ mod dimension;
 mod escape_filter;
 mod kernel;
 mod mode_policy;
+mod operation;
 mod options;
 mod policy;
 
@@ -27,6 +29,7 @@ pub use kernel::{DirectSegments, SegmentState};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
 };
+pub use operation::SegmentOperation;
 pub use options::SegmentOptions;
 pub use policy::{SegmentPolicy, SegmentRule};
 

@@ -4,18 +4,12 @@
 //! nobody between looks inside. [`TableOperation`]s are those of ordinary page tables, which all
 //! formats made of radix trees share.
 
-mod perforated;
-mod segment;
-mod superpage;
 mod table;
 
 use std::any::Any;
 use std::fmt::Debug;
 
 use crate::{Frame, PageRun};
-pub use perforated::{HOLE_BRANCH, PerforatedOperation};
-pub use segment::SegmentOperation;
-pub use superpage::SuperpageOperation;
 pub use table::{Level, TableOperation};
 
 /// An operation on one format of tables or registers.

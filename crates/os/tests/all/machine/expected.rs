@@ -1,8 +1,7 @@
 //! Updates that tests expect, in short: all of the first address space.
 
-use perforate_types::{
-    PageSize, PerforatedOperation, Permissions, Shootdown as S, SpaceId, TableOperation, Update,
-};
+use perforate_schemes::perforated::PerforatedOperation;
+use perforate_types::{PageSize, Permissions, Shootdown as S, SpaceId, TableOperation, Update};
 
 use super::page;
 

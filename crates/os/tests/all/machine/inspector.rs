@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::operation;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
+use perforate_schemes::segment::SegmentOperation;
 use perforate_types::{
-    HOLE_BRANCH, HoleSet, Level, PageSize, PerforatedOperation, SegmentOperation, Shootdown,
-    SpaceId, SuperpageOperation, TableOperation, Update, VirtualPage,
+    HoleSet, Level, PageSize, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 /// Which nodes exist and what hangs below them.

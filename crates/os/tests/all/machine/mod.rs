@@ -14,10 +14,13 @@ use perforate_oracle::Oracle;
 use perforate_os::{
     FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work,
 };
+use perforate_schemes::gap_tolerant::SuperpageOperation;
+use perforate_schemes::perforated::PerforatedOperation;
+use perforate_schemes::segment::SegmentOperation;
 use perforate_types::{
-    AccessKind, Advice, Backing, Counters, FormatOperation, Frame, PerforatedOperation,
-    Permissions, ProcessId, ProgramEvent, SegmentOperation, Shootdown, SpaceId, SuperpageOperation,
-    TableOperation, ThreadId, Truth, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, Counters, FormatOperation, Frame, Permissions, ProcessId,
+    ProgramEvent, Shootdown, SpaceId, TableOperation, ThreadId, Truth, Update, VirtualAddress,
+    VirtualPage,
 };
 
 pub use policy::policy;

@@ -12,9 +12,9 @@ use perforate_os::mechanism::{
     Present, Recount, Usage, allowed, covers, expect, first_of, region_of, regions_of, visit_run,
 };
 use perforate_os::{FrameClass, OsError};
-use perforate_types::{
-    Frame, GapTolerance, Permissions, Shootdown, SuperpageOperation, VirtualPage,
-};
+use perforate_types::{Frame, GapTolerance, Permissions, Shootdown, VirtualPage};
+
+use crate::gap_tolerant::SuperpageOperation;
 
 use super::slices::{self, Selected};
 

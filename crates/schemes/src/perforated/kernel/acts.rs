@@ -6,9 +6,10 @@ use perforate_os::mechanism::{
     first_page, index_of, leaf, page_at, region_of,
 };
 use perforate_types::{
-    Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions, Shootdown,
-    TableOperation, VirtualPage,
+    Frame, HoleSet, PageSize, Permissions, Shootdown, TableOperation, VirtualPage,
 };
+
+use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
 use super::page::PerforatedPage;
 use super::reservation::{keep_reserved, unreserve};

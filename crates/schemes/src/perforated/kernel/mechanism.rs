@@ -7,7 +7,9 @@ use perforate_os::mechanism::{
     AddressSpace, Attributes, Detacher, Effects, Entries, Extent, HoledPages, Large, Mechanism,
     Part, Present, REGION_PAGES, allowed, index_of, page_at, region_of, subpages_of,
 };
-use perforate_types::{Frame, HOLE_BRANCH, HoleSet, Permissions};
+use perforate_types::{Frame, HoleSet, Permissions};
+
+use crate::perforated::HOLE_BRANCH;
 
 use super::acts::{
     copy_perforated, expected, map_hole, move_perforated, patch, perforate, protect_perforated,

@@ -17,7 +17,9 @@ use perforate_os::OsError;
 use perforate_os::mechanism::{
     AddressSpace, Effects, Large, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
 };
-use perforate_types::{Frame, HoleSet, Permissions, SegmentOperation, Shootdown, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, Shootdown, VirtualPage};
+
+use crate::segment::SegmentOperation;
 
 /// A direct segment.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use perforate_mmu::{Dimension, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, Level, PageSize, Permissions, PhysicalAddress,
-    Purpose, Shootdown, SpaceId, Steps, SuperpageOperation, TableOperation, Update, VirtualAddress,
-    VirtualPage,
+    Purpose, Shootdown, SpaceId, Steps, TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 pub const SPACE: SpaceId = SpaceId(1);

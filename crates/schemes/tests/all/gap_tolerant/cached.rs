@@ -3,9 +3,10 @@
 
 use perforate_mmu::{Mmu, PageFault, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
     AccessKind, Action, Frame, GapTolerance, PageSize, Permissions, Purpose, Shootdown, SpaceId,
-    Steps, SuperpageOperation, TableOperation, Unit, VirtualPage,
+    Steps, TableOperation, Unit, VirtualPage,
 };
 
 use super::address_spaces::*;

@@ -2,9 +2,9 @@
 
 use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, SuperpageOperation,
-    TableOperation, VirtualPage,
+    AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, TableOperation, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(0);

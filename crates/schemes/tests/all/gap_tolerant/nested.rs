@@ -9,9 +9,10 @@ use perforate_mmu::{
     Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry, VirtualizationConfig,
 };
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    SuperpageOperation, TableOperation, Update, VirtualPage,
+    TableOperation, Update, VirtualPage,
 };
 
 use super::address_spaces::*;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perforate_mmu::Mmu;
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
+use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, PageSize, Permissions, Shootdown, SpaceId, Steps,
-    SuperpageOperation, TableOperation, VirtualPage,
+    TableOperation, VirtualPage,
 };
 use proptest::prelude::*;
 

@@ -3,9 +3,8 @@
 use std::panic::AssertUnwindSafe;
 
 use perforate_mmu::{Dimension, Mark, allow};
-use perforate_types::{
-    Frame, GapTolerance, PageSize, PageTableEntry, Permissions, SuperpageOperation, TableOperation,
-};
+use perforate_schemes::gap_tolerant::SuperpageOperation;
+use perforate_types::{Frame, GapTolerance, PageSize, PageTableEntry, Permissions, TableOperation};
 
 use super::address_spaces::*;
 

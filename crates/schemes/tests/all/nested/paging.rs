@@ -10,9 +10,10 @@ use perforate_mmu::{
     Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, Reach, RegisteredRun,
     TlbGeometry, WalkCacheConfig, allow,
 };
+use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageRun, PageSize, PerforatedOperation, Permissions,
-    PhysicalAddress, Purpose, Shootdown, SpaceId, TableOperation, Truth, Unit, Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, PageRun, PageSize, Permissions, PhysicalAddress, Purpose,
+    Shootdown, SpaceId, TableOperation, Truth, Unit, Update, VirtualPage,
 };
 
 fn host_fault(page: u64, kind: AccessKind) -> PageFault {

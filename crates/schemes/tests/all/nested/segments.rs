@@ -7,10 +7,11 @@ use super::tables::{
     guest_changes, load, map, pair_with_segments, store, story,
 };
 use perforate_mmu::{Case, HostFault, Mmu, PageFault, Radix};
+use perforate_schemes::segment::SegmentOperation;
 use perforate_schemes::segment::{EscapeFilterConfig, Segmented};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageSize, Permissions, SegmentOperation, Shootdown, SpaceId,
-    TableOperation, Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, SpaceId, TableOperation,
+    Update, VirtualPage,
 };
 
 /// References and checks of a walk.

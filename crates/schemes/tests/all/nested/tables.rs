@@ -16,10 +16,11 @@ use perforate_mmu::{
     TlbGeometry, WalkCacheConfig,
 };
 use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_schemes::segment::{EscapeFilterConfig, Segmented};
 use perforate_types::{
-    AccessKind, Action, Frame, HOLE_BRANCH, PageSize, PerforatedOperation, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualPage,
+    AccessKind, Action, Frame, PageSize, Permissions, PhysicalAddress, Purpose, SpaceId, Steps,
+    TableOperation, Unit, Update, VirtualPage,
 };
 
 pub const GUEST: SpaceId = SpaceId(1);

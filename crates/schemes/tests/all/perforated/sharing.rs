@@ -5,9 +5,10 @@ use perforate_mmu::{
     BitmapLoading, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
-    AccessKind, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
-    PhysicalAddress, Shootdown, SpaceId, Steps, TableOperation, Update, VirtualPage,
+    AccessKind, Frame, HoleSet, PageSize, Permissions, PhysicalAddress, Shootdown, SpaceId, Steps,
+    TableOperation, Update, VirtualPage,
 };
 
 const A: SpaceId = SpaceId(1);

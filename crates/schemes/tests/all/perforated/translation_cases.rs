@@ -9,10 +9,10 @@
 
 use perforate_mmu::{BitmapLoading, Case, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
 use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
-    AccessKind, Action, Frame, HOLE_BRANCH, HoleSet, PageSize, PerforatedOperation, Permissions,
-    PhysicalAddress, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
-    VirtualPage,
+    AccessKind, Action, Frame, HoleSet, PageSize, Permissions, PhysicalAddress, Purpose, SpaceId,
+    Steps, TableOperation, Unit, Update, VirtualAddress, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(1);

@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use perforate_mmu::{Dimension, Mmu};
+use perforate_schemes::segment::SegmentOperation;
 use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{Side, Wiring};
 use perforate_types::{
-    FormatOperation, Frame, SegmentOperation, Shootdown, SpaceId, TableOperation, Update,
-    VirtualPage,
+    FormatOperation, Frame, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 use super::tampered::Tampered;

@@ -1,6 +1,6 @@
 //! Operations on gap-tolerant superpages (G §3).
 
-use crate::{
+use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageRun, Permissions, SpaceId, Update, VirtualPage,
 };
 

@@ -1,10 +1,10 @@
 //! Operations on perforated pages: 2MB pages with 4KB holes (P §IV).
 //!
-//! The node for holes is an [`AddNode`](crate::TableOperation::AddNode) of [`HOLE_BRANCH`]. A
+//! The node for holes is an [`AddNode`](perforate_types::TableOperation::AddNode) of [`HOLE_BRANCH`]. A
 //! perforated page is unmapped and protected as a page of 2MB; its holes go with it, but keep their
 //! permissions.
 
-use crate::{
+use perforate_types::{
     FormatOperation, Frame, HoleSet, PageRun, PageSize, Permissions, SpaceId, Update, VirtualPage,
 };
 

@@ -1,6 +1,6 @@
 //! Operations on the registers of a direct segment (D §II.B).
 
-use crate::{FormatOperation, Frame, PageRun, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{FormatOperation, Frame, PageRun, Permissions, SpaceId, Update, VirtualPage};
 
 /// An operation on segment registers and their escape filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
