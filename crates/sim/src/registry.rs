@@ -16,9 +16,18 @@ pub fn counters() -> Vec<Counter> {
         operating_system::work_counters(),
         system::counters(),
         energy::counters(),
-        scheme::counters(),
+        mechanisms(),
     ];
     all.concat()
+}
+
+/// Counters of mechanisms, likewise.
+fn mechanisms() -> Vec<Counter> {
+    let with_host = |counter: Counter| {
+        let host = system::host_counter(&counter);
+        std::iter::once(counter).chain(host)
+    };
+    scheme::counters().into_iter().flat_map(with_host).collect()
 }
 
 /// Counters of operating systems: below each of them that of the host, and touched memory below what

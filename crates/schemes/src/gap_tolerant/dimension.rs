@@ -13,10 +13,9 @@ use perforate_types::{
     SUPERPAGE_BLOCKS, SpaceId, TableOperation, VirtualPage,
 };
 
-use crate::gap_tolerant::SuperpageOperation;
-
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout;
+use crate::gap_tolerant::SuperpageOperation;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).

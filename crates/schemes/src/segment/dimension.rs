@@ -9,9 +9,8 @@ use perforate_types::{
     Steps, VirtualPage, figures,
 };
 
-use crate::segment::SegmentOperation;
-
 use super::{EscapeFilter, EscapeFilterConfig};
+use crate::segment::SegmentOperation;
 
 figures! {
     /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the

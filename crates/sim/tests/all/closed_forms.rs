@@ -316,7 +316,7 @@ fn a_million_accesses_agree_with_the_oracle() {
 fn check_accesses(accesses: u64) {
     let fragmentation = "portion=60%,holes=20%,dispersed,unusable=10%";
     for workload in ["random", "sequential", "chase", "zipf"] {
-        let text = format!("{workload}:size=1G,others=1,writes=20%");
+        let text = format!("{workload}:size=256M,others=1,writes=20%");
         let mut given = comparison(&text, "all", fragmentation);
         given.check = true;
         given.workload.instructions = Some(2 * accesses);

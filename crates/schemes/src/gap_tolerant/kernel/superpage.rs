@@ -14,9 +14,8 @@ use perforate_os::mechanism::{
 use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, GapTolerance, Permissions, Shootdown, VirtualPage};
 
-use crate::gap_tolerant::SuperpageOperation;
-
 use super::slices::{self, Selected};
+use crate::gap_tolerant::SuperpageOperation;
 
 /// A gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use perforate_types::{
     Frame, HoleSet, PageSize, Permissions, Shootdown, TableOperation, VirtualPage,
 };
 
-use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
-
 use super::page::PerforatedPage;
 use super::reservation::{keep_reserved, unreserve};
+use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
 /// Sub-pages that one bitmap entry of a TLB covers (P §IV.C: 32 bits).
 const BITMAP_ENTRY_SUBPAGES: usize = 32;

@@ -9,8 +9,6 @@ use perforate_os::mechanism::{
 };
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use crate::perforated::HOLE_BRANCH;
-
 use super::acts::{
     copy_perforated, expected, map_hole, move_perforated, patch, perforate, protect_perforated,
     protect_perforated_part, punch, remap_hole, tell_perforated, unmap_hole, unmap_perforated,
@@ -18,6 +16,7 @@ use super::acts::{
 use super::demotion::demote;
 use super::page::PerforatedPage;
 use super::reservation::{self, keep_reserved, release_reserved};
+use crate::perforated::HOLE_BRANCH;
 
 /// Acts on perforated pages, and on ordinary 2MB pages of which a page is to be detached: it is
 /// punched out as a hole (P §VI).
