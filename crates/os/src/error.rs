@@ -1,31 +1,21 @@
 //! What can go wrong, each as one line for the user.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use perforate_config::ConfigError;
 use perforate_types::{SpaceId, VirtualPage};
-use thiserror::Error;
 
 /// An error of the simulated operating system.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OsError {
     /// An option that is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A direct segment over memory that is not mapped.
-    #[error(
-        "the segment from BASE {base:#x} to LIMIT {limit:#x} covers memory that is not mapped: the \
-         area there reaches from {start:#x} to {end:#x}"
-    )]
-    SegmentBeyondArea {
-        /// First byte of the segment.
-        base: u64,
-        /// First byte after it.
-        limit: u64,
-        /// First byte of the area.
-        start: u64,
-        /// First byte after it.
-        end: u64,
-    },
+    /// What a mechanism outside this crate cannot do.
+    #[error(transparent)]
+    Mechanism(#[from] MechanismError),
     /// No frames left for what was asked.
     #[error(
         "out of memory: {} asked, {} of {} free; at most {} of memory are needed for all that is mapped now",
@@ -60,9 +50,6 @@ pub enum OsError {
     /// Perforated pages were wanted without the table format for them.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
-    /// Superpages were wanted without the table format for them.
-    #[error("gap-tolerant superpages need page tables with GT-PDEs (a mode of G Table 3)")]
-    NoGapTolerance,
     /// A policy with 2MB pages over page tables with gap-tolerant entries.
     #[error(
         "policy \"{policy}\" maps 2MB pages, and page tables in mode {mode} cannot hold them: an \
@@ -73,22 +60,6 @@ pub enum OsError {
         policy: &'static str,
         /// The mode.
         mode: String,
-    },
-    /// Slices that do not exist.
-    #[error(
-        "slices from {} to {}: the memory ends at {}; slices are aligned pieces of {} inside it",
-        if *start_bytes == 0 { "0".into() } else { size(*start_bytes) },
-        size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
-    )]
-    SliceOutsideMemory {
-        /// First byte asked for.
-        start_bytes: u64,
-        /// First byte after it.
-        end_bytes: u64,
-        /// Size of the memory.
-        memory_bytes: u64,
-        /// Size of a slice.
-        slice_bytes: u64,
     },
     /// An address space that does not exist.
     #[error("no address space {}", .space.0)]
@@ -212,37 +183,6 @@ pub enum OsError {
         /// Room that is left.
         left_bytes: u64,
     },
-    /// No area that a direct segment could hold.
-    #[error(
-        "address space {} has no private anonymous area of {} or more to make a segment of",
-        .space.0, size(*least_bytes)
-    )]
-    NoSegmentArea {
-        /// Address space.
-        space: SpaceId,
-        /// The least size of a segment.
-        least_bytes: u64,
-    },
-    /// A second segment.
-    #[error("address space {} has a segment already", .space.0)]
-    HasSegment {
-        /// Address space.
-        space: SpaceId,
-    },
-    /// No segment.
-    #[error("address space {} has no segment", .space.0)]
-    NoSegment {
-        /// Address space.
-        space: SpaceId,
-    },
-    /// The page is outside the segment or has escaped it.
-    #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
-    NotInSegment {
-        /// Address space.
-        space: SpaceId,
-        /// The page.
-        page: VirtualPage,
-    },
     /// A patch that would allow more than the area does.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {
@@ -253,8 +193,31 @@ pub enum OsError {
     },
 }
 
+/// An error of a mechanism outside this crate.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MechanismError(Arc<dyn Error + Send + Sync>);
+
+impl MechanismError {
+    /// An error as its mechanism describes it.
+    pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+
+    /// The error, if it is of this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+impl PartialEq for MechanismError {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
 /// Bytes as sizes are written on the command line, rounded up to kilobytes.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "none".into(),
         _ if bytes.is_multiple_of(1 << 30) => format!("{}G", bytes >> 30),

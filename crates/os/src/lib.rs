@@ -28,7 +28,7 @@ mod space;
 
 pub use ageing::{Ageing, AgeingOutcome, AgeingPreset};
 pub use content::{ContentDistribution, ZERO_PAGE};
-pub use error::OsError;
+pub use error::{MechanismError, OsError};
 pub use fault_map::FaultMap;
 pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;

@@ -7,6 +7,7 @@
 //! 2MB pages with holes are made by [`HoledPages`]. A [`FreeIndex`] is told of
 //! all that the allocator does.
 
+pub use crate::error::size;
 pub use crate::kernel::{Backed, Backer, Context, Core, Deferral, FirstTouch, Touch};
 pub use crate::memory::{FreeIndex, PhysicalMemory, Recount, complement, expect};
 pub use crate::space::{

@@ -5,7 +5,7 @@ use crate::machine::{
 };
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
 use perforate_schemes::segment::SegmentOperation;
-use perforate_schemes::segment::{DirectSegments, SegmentState};
+use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentState};
 use perforate_types::{
     AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown, SpaceId,
     TableOperation, Update,
@@ -273,7 +273,7 @@ fn a_dissolved_segment_is_pages_where_it_lay() {
         assert!(matches!(outcome, HardFault::Moved), "{outcome:?}");
         machine.assert_account();
         let again = machine.act(|kernel, updates| kernel.dissolve_segment(SPACE, updates));
-        assert_eq!(again, Err(OsError::NoSegment { space: SPACE }));
+        assert_eq!(again, Err(SegmentError::None { space: SPACE }.into()));
     }
 }
 
@@ -351,7 +351,7 @@ fn a_segment_of_touched_memory_takes_its_data_along() {
     machine.assert_memory_adds_up();
     machine.assert_account();
     let second = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
-    assert_eq!(second, Err(OsError::HasSegment { space: SPACE }));
+    assert_eq!(second, Err(SegmentError::Second { space: SPACE }.into()));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     TableFormat,
 };
-use perforate_schemes::segment::{DirectSegments, SegmentRule};
+use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentRule};
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
     VirtualAddress,
@@ -303,9 +303,12 @@ fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
     };
     match result {
         Ok(()) | Err(OsError::OutOfMemory { .. } | OsError::NoContiguousMemory { .. }) => {}
-        Err(OsError::NoSegment { .. }) => assert_eq!(before, None),
-        Err(OsError::HasSegment { .. }) => assert_ne!(before, None),
-        Err(OsError::NoSegmentArea { .. } | OsError::NotInSegment { .. }) => {}
+        Err(OsError::Mechanism(error)) => match error.downcast_ref() {
+            Some(SegmentError::None { .. }) => assert_eq!(before, None),
+            Some(SegmentError::Second { .. }) => assert_ne!(before, None),
+            Some(SegmentError::NoArea { .. } | SegmentError::Outside { .. }) => {}
+            _ => panic!("{error}"),
+        },
         Err(error) => panic!("{error}"),
     }
 }

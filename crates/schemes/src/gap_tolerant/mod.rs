@@ -11,6 +11,7 @@
 mod decode;
 mod dimension;
 mod entry;
+mod error;
 mod kernel;
 mod layout;
 mod operation;
@@ -27,6 +28,7 @@ use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{GapTolerantRadix, Superpage};
 pub use entry::{GapTolerantEntry, added_storage_bytes};
+pub use error::SuperpageError;
 pub use kernel::{ChunkPairing, SlicePair, availability_vectors, lowest_blocks};
 pub use operation::SuperpageOperation;
 pub use options::SuperpageOptions;

@@ -8,8 +8,8 @@ use perforate_os::mechanism::{Backer, FreeIndex};
 use perforate_os::{BlockUse, OsError, Policy, TableFormat, described};
 use perforate_types::{ControlError, GapTolerance, HoleSet};
 
-use super::SuperpageOptions;
 use super::kernel::{Superpages, free_index};
+use super::{SuperpageError, SuperpageOptions};
 
 /// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl SuperpageRule {
     /// Checks that there are slices where they are wanted in a memory of `end` frames.
     ///
     /// # Errors
-    /// [`OsError::SliceOutsideMemory`].
-    pub fn check(&self, mode: GapTolerance, end: u64) -> Result<(), OsError> {
+    /// [`SuperpageError::SliceOutsideMemory`].
+    pub fn check(&self, mode: GapTolerance, end: u64) -> Result<(), SuperpageError> {
         let Some(frames) = &self.within else { return Ok(()) };
         let to = if frames.end == u64::MAX { end } else { frames.end };
         let size = mode.slice_frames();
@@ -48,7 +48,7 @@ impl SuperpageRule {
         if to <= end && has_slice {
             return Ok(());
         }
-        Err(OsError::SliceOutsideMemory {
+        Err(SuperpageError::SliceOutsideMemory {
             start_bytes: frames.start << 12,
             end_bytes: to.max(frames.start) << 12,
             memory_bytes: end << 12,
@@ -104,7 +104,7 @@ impl Policy for GapTolerant {
         end_frame: u64,
         is_fragmented: bool,
     ) -> Result<Option<Box<dyn FreeIndex>>, OsError> {
-        let mode = tables.gap_tolerance.ok_or(OsError::NoGapTolerance)?;
+        let mode = tables.gap_tolerance.ok_or(SuperpageError::NoTables)?;
         self.rule.check(mode, end_frame)?;
         Ok(Some(free_index(&self.rule, mode, end_frame, is_fragmented)))
     }

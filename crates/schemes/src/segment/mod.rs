@@ -9,6 +9,7 @@
 //!   of the pages that escape a segment.
 
 mod dimension;
+mod error;
 mod escape_filter;
 mod kernel;
 mod mode_policy;
@@ -24,6 +25,7 @@ use perforate_types::registered;
 use crate::pages::TRANSPARENT_LARGE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::Segmented;
+pub use error::SegmentError;
 pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
 pub use kernel::{DirectSegments, SegmentState};
 pub use mode_policy::{

@@ -11,7 +11,7 @@ use std::fmt;
 use perforate_os::{Kernel, OsError};
 use perforate_types::{Frame, SpaceId, Update};
 
-use super::{DirectSegments, SegmentRule};
+use super::{DirectSegments, SegmentError, SegmentRule};
 
 /// Attempts in vain after which the pause between two of them grows no more: 2⁶ times the first.
 const MOST_DOUBLINGS: u32 = 6;
@@ -150,11 +150,12 @@ impl Side<'_> {
         }
         match self.kernel.create_segment_with(self.space, rule, self.updates) {
             Ok(_) => Ok(true),
-            Err(
-                OsError::NoContiguousMemory { .. }
-                | OsError::NoSegmentArea { .. }
-                | OsError::OutOfMemory { .. },
-            ) => Ok(false),
+            Err(OsError::NoContiguousMemory { .. } | OsError::OutOfMemory { .. }) => Ok(false),
+            Err(OsError::Mechanism(error))
+                if matches!(error.downcast_ref(), Some(SegmentError::NoArea { .. })) =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }

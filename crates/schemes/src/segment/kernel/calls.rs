@@ -6,7 +6,7 @@ use perforate_types::{SpaceId, Update, VirtualPage};
 
 use super::record::{self, segment_of};
 use super::{SegmentState, Segments, make};
-use crate::segment::SegmentRule;
+use crate::segment::{SegmentError, SegmentRule};
 
 /// Calls to a kernel about direct segments: those of a daemon or driver that makes them in the
 /// background, and single acts for experiments and tests. Any kernel can have segments.
@@ -142,7 +142,7 @@ impl DirectSegments for Kernel {
     ) -> Result<(), OsError> {
         self.change_space(space, updates, |found, effects| {
             if !found.is_kept(page.number()) {
-                return Err(OsError::NotInSegment { space, page });
+                return Err(SegmentError::Outside { space, page }.into());
             }
             record::escape_in_place(found, &[page.number()], effects)
         })
@@ -163,6 +163,6 @@ fn change(
 ) -> Result<(), OsError> {
     kernel.change_space(id, updates, |space, effects| match segment_of(space) {
         Some(_) => act(space, effects),
-        None => Err(OsError::NoSegment { space: id }),
+        None => Err(SegmentError::None { space: id }.into()),
     })
 }

@@ -11,7 +11,7 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
 
 use super::record::{self, Segment, segment_of};
 use super::{MissingRun, SegmentState, Segments};
-use crate::segment::SegmentRule;
+use crate::segment::{SegmentError, SegmentRule};
 
 const PAGE_BYTES: u64 = PageSize::Size4K.bytes();
 
@@ -26,18 +26,18 @@ impl Segments {
     ) -> Result<SegmentState, OsError> {
         let space = context.space(id)?;
         if space.overlay().is_some() {
-            return Err(OsError::HasSegment { space: id });
+            return Err(SegmentError::Second { space: id }.into());
         }
         let largest = largest_area(space, &rule);
         let least_bytes = rule.min_bytes;
-        let (area, pages) = largest.ok_or(OsError::NoSegmentArea { space: id, least_bytes })?;
+        let (area, pages) = largest.ok_or(SegmentError::NoArea { space: id, least_bytes })?;
         context.clear_new_frames();
         let made = self.make(context, id, &area, pages, rule, updates);
         self.failed += u64::from(made.is_err());
         made?;
         segment_of(context.space(id)?)
             .map(SegmentState::from)
-            .ok_or(OsError::NoSegment { space: id })
+            .ok_or(SegmentError::None { space: id }.into())
     }
 
     /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
@@ -159,5 +159,5 @@ fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
         return Ok(());
     }
     let mapped = (area.start * PAGE_BYTES, area.end * PAGE_BYTES);
-    Err(OsError::SegmentBeyondArea { base, limit, start: mapped.0, end: mapped.1 })
+    Err(SegmentError::BeyondArea { base, limit, start: mapped.0, end: mapped.1 }.into())
 }
