@@ -213,6 +213,16 @@ fn with_changes<T: Options, P: Policy + 'static>(
     Ok(Box::new(policy))
 }
 
+/// The options of a policy as tests compare them: name, form and default, each with its help.
+#[cfg(test)]
+fn listed<T: Options>() -> Vec<String> {
+    let line = |key: perforate_config::Key| {
+        assert!(!key.help.is_empty(), "{}", key.name);
+        format!("{}={} [{}]", key.name, key.form, key.default)
+    };
+    perforate_config::keys::<T>().into_iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,14 +36,9 @@ impl AddressSpace {
         effects: &mut Effects<'_>,
     ) {
         self.usage.leaf_nodes += 1;
-        self.add_node(number, node, PAGES, effects);
         self.tables.attach_region(first_of(number));
-        let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
-        self.regions.insert(number, Region { mapping, fragment: None });
-        for (page, frame, permissions) in pages {
-            self.write_page(page, frame, permissions, effects).expect("the node is there");
-        }
-        self.close_pages_if_empty(number, effects);
+        self.regions.insert(number, Region { mapping: Mapping::Changing, fragment: None });
+        self.refill_region(number, node, pages, effects);
     }
 
     /// As [`Self::open_region`], of a region whose extent was taken away.

@@ -116,9 +116,10 @@ impl Policy for GapTolerant {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::{keys, read};
+    use perforate_config::read;
 
     use super::*;
+    use crate::listed;
 
     #[test]
     fn it_is_described_by_what_is_not_the_default() {
@@ -128,12 +129,8 @@ mod tests {
 
     #[test]
     fn all_options_are_listed_with_their_defaults() {
-        let line = |key: perforate_config::Key| {
-            assert!(!key.help.is_empty(), "{}", key.name);
-            format!("{}={} [{}]", key.name, key.form, key.default)
-        };
         assert_eq!(
-            keys::<SuperpageOptions>().into_iter().map(line).collect::<Vec<_>>(),
+            listed::<SuperpageOptions>(),
             [
                 "least-blocks=32-64 [32]",
                 "bs=3-5 [none]",

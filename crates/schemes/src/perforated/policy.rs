@@ -95,10 +95,11 @@ impl Policy for Perforated {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::{keys, read};
+    use perforate_config::read;
     use perforate_os::HoleAllocation;
 
     use super::*;
+    use crate::listed;
 
     fn first(count: usize) -> HoleSet {
         (0..count).collect()
@@ -140,12 +141,8 @@ mod tests {
 
     #[test]
     fn all_options_are_listed_with_their_defaults() {
-        let line = |key: perforate_config::Key| {
-            assert!(!key.help.is_empty(), "{}", key.name);
-            format!("{}={} [{}]", key.name, key.form, key.default)
-        };
         assert_eq!(
-            keys::<PerforationOptions>().into_iter().map(line).collect::<Vec<_>>(),
+            listed::<PerforationOptions>(),
             [
                 "max-hole-share=S% [100%]",
                 "max-filter-bits=0-8 [8]",

@@ -75,9 +75,10 @@ impl Policy for SegmentPolicy {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::{keys, read};
+    use perforate_config::read;
 
     use super::*;
+    use crate::listed;
 
     #[test]
     fn whole_and_fragmented_blocks() {
@@ -95,12 +96,8 @@ mod tests {
 
     #[test]
     fn all_options_are_listed_with_their_defaults() {
-        let line = |key: perforate_config::Key| {
-            assert!(!key.help.is_empty(), "{}", key.name);
-            format!("{}={} [{}]", key.name, key.form, key.default)
-        };
         assert_eq!(
-            keys::<SegmentOptions>().into_iter().map(line).collect::<Vec<_>>(),
+            listed::<SegmentOptions>(),
             [
                 "min=SIZE [64M]",
                 "pages=4k|2m [4k]",
