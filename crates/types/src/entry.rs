@@ -46,6 +46,7 @@ impl PageTableEntry {
     ///
     /// # Panics
     /// If `frame` is not aligned to `size`.
+    #[inline]
     pub fn leaf(frame: Frame, size: PageSize, permissions: Permissions) -> Self {
         assert!(frame.is_aligned(size), "{frame:?} is not aligned to {size:?}");
         let large = if size == PageSize::Size4K { 0 } else { PAGE_SIZE };

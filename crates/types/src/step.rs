@@ -130,6 +130,7 @@ impl Purpose {
     ///
     /// # Panics
     /// If it is about the second dimension already: there is no third.
+    #[inline]
     pub const fn of_host(self) -> Self {
         assert!(!self.is_host(), "there is no third dimension");
         Self::ALL[self as usize + Self::OWN]

@@ -38,6 +38,7 @@ impl TableMemory {
     }
 
     /// Writes the aligned 64-bit word at `address`.
+    #[inline]
     pub fn set_word(&mut self, address: PhysicalAddress, value: u64) {
         *self.word_mut(address) = value;
     }
@@ -55,6 +56,7 @@ impl TableMemory {
     }
 
     /// Writes the page-table entry at `address`.
+    #[inline]
     pub fn set_entry(&mut self, address: PhysicalAddress, entry: PageTableEntry) {
         self.set_word(address, entry.bits());
     }

@@ -71,24 +71,15 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
 
 /// Says what the frames hold whose owners are recorded, the frames of a block together.
 fn tell_recorded(core: &Core, uses: &mut FrameUses) {
-    let mut current = None;
-    let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
-    let mut tell = |block: Option<Frame>, sets: &mut [HoleSet]| {
-        for (&class, set) in FrameClass::ALL.iter().zip(sets) {
-            let set = std::mem::take(set);
-            if let Some(block) = block.filter(|_| !set.is_empty()) {
-                uses.frames(block, &set, class);
-            }
+    for (block, records) in core.memory.recorded() {
+        let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
+        for (index, owner) in records {
+            sets[class_of(owner) as usize].insert(index);
         }
-    };
-    for (block, index, owner) in core.memory.recorded() {
-        if current != Some(block) {
-            tell(current, &mut sets);
-            current = Some(block);
+        for (class, set) in FrameClass::ALL.into_iter().zip(&sets) {
+            uses.frames(block, set, class);
         }
-        sets[class_of(owner) as usize].insert(index);
     }
-    tell(current, &mut sets);
 }
 
 /// The class of what a recorded frame holds.

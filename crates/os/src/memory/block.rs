@@ -2,7 +2,7 @@
 
 use perforate_types::{Frame, HoleSet};
 
-use super::owners::Owner;
+use super::owners::{Owner, RecordsOfBlock};
 use super::{BLOCK_ORDER, MigrateType, PhysicalMemory, complement};
 
 /// The frames of a 2MB block by what can be done with them. Together they are the whole block.
@@ -44,10 +44,10 @@ impl PhysicalMemory {
         BlockContents { free, movable, fixed }
     }
 
-    /// Every frame whose contents are recorded: its block, its place in it, its owner; in order. What
-    /// is there since a snapshot is not ([`Self::residents`]).
-    pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, usize, Owner)> + '_ {
-        self.owners.iter()
+    /// Every frame whose contents are recorded, by block and in order: its place in the block and its
+    /// owner. What is there since a snapshot is not ([`Self::residents`]).
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
+        self.owners.blocks()
     }
 
     /// The most frames of the block that can be got: free ones and those whose owner is known.

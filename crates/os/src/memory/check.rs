@@ -83,9 +83,8 @@ impl PhysicalMemory {
     /// Compares the records with `recount`, which has all but what the rest of the system has.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
-        let retired = self.owners.iter().filter(|(_, _, owner)| *owner == Owner::Retired);
-        let retired: Vec<Frame> =
-            retired.map(|(block, index, _)| block.add(index as u64)).collect();
+        let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);
+        let retired: Vec<Frame> = retired.map(|(frame, _)| frame).collect();
         expect("retired frames", self.retired_frames, retired.len() as u64)?;
         others.chain(retired).try_for_each(|frame| recount.hold(frame))?;
         if let Some(residents) = &self.residents {
@@ -132,8 +131,7 @@ impl PhysicalMemory {
 
     /// Every record is of a frame that is in use in that way.
     fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
-        for (block, index, owner) in self.owners.iter() {
-            let frame = block.add(index as u64);
+        for (frame, owner) in self.owners.iter() {
             let known = *recount.of(frame);
             let fits = match owner {
                 Owner::Page(..) => known.mappings > 0,

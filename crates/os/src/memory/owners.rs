@@ -3,6 +3,9 @@
 //! A frame without a record here is free, or holds what stays where it is: nodes of page tables,
 //! injected foreign data, the inside of a large page.
 
+use std::iter::Enumerate;
+use std::slice;
+
 use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
 
 use super::PhysicalMemory;
@@ -74,6 +77,26 @@ struct Pageblock {
     retired: u16,
 }
 
+impl Pageblock {
+    fn records(&self) -> RecordsOfBlock<'_> {
+        RecordsOfBlock { owners: self.owners.iter().enumerate() }
+    }
+}
+
+/// What is recorded of the frames of a pageblock: the place of each in it, and its owner.
+pub(crate) struct RecordsOfBlock<'a> {
+    owners: Enumerate<slice::Iter<'a, u64>>,
+}
+
+impl Iterator for RecordsOfBlock<'_> {
+    type Item = (usize, Owner);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.owners.find_map(|(place, &owner)| Some((place, decode(owner)?)))
+    }
+}
+
 /// Records of neighbouring pageblocks.
 type Group = [Option<Box<Pageblock>>; GROUP];
 
@@ -102,8 +125,7 @@ impl Owners {
 
     /// What is recorded of a pageblock: the place of a frame in it, and its owner.
     pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
-        let owners = self.pageblock(block).into_iter().flat_map(|block| block.owners.iter());
-        owners.enumerate().filter_map(|(index, &owner)| Some((index, decode(owner)?)))
+        self.pageblock(block).into_iter().flat_map(Pageblock::records)
     }
 
     /// Records what the frame holds.
@@ -137,17 +159,23 @@ impl Owners {
         }
     }
 
-    /// Every record: pageblock by pageblock, the place of the frame in it, and its owner.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, usize, Owner)> + '_ {
+    /// Every record, by pageblock: its first frame, and the place in it and the owner of each.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         let groups = self.groups.iter().enumerate();
-        let blocks = groups.flat_map(|(group, blocks)| {
-            let blocks = blocks.iter().flat_map(|blocks| blocks.iter().enumerate());
-            blocks.map(move |(block, records)| (group * GROUP + block, records))
-        });
-        blocks.flat_map(|(number, records)| {
-            let block = Frame::new(number as u64 * PAGEBLOCK_FRAMES);
-            let owners = records.iter().flat_map(|records| records.owners.iter().enumerate());
-            owners.filter_map(move |(index, &owner)| Some((block, index, decode(owner)?)))
+        groups.filter_map(|(number, group)| Some((number, group.as_ref()?))).flat_map(
+            |(group, blocks)| {
+                blocks.iter().enumerate().filter_map(move |(place, block)| {
+                    let number = (group * GROUP + place) as u64;
+                    Some((Frame::new(number * PAGEBLOCK_FRAMES), block.as_ref()?.records()))
+                })
+            },
+        )
+    }
+
+    /// Every record.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, Owner)> {
+        self.blocks().flat_map(|(block, records)| {
+            records.map(move |(place, owner)| (block.add(place as u64), owner))
         })
     }
 
