@@ -256,6 +256,7 @@ impl Subject {
         core.begin(&load);
         core.load(PhysicalAddress::new(0), 8, 0, steps);
         core.finish(&load);
+        core.drain();
         let mut counters = Counters::default();
         core.counters(&mut counters);
         Ok(counters.get("translation_cycles").unwrap_or_default() as u64)

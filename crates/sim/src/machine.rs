@@ -214,8 +214,9 @@ impl Machine {
             Some(_) => memory.host().address_bytes(),
             None => memory.address_bytes(),
         };
-        let CachesConfig { l1i, l1d, l2, llc } = &self.cache;
-        let limits = [Some(l1i), Some(l1d), Some(l2), llc.as_ref()].into_iter().flatten();
+        let CachesConfig { l1i, l1d, l2, llc, walker } = &self.cache;
+        let limits = [Some(l1i), Some(l1d), Some(l2), llc.as_ref(), walker.as_ref()];
+        let limits = limits.into_iter().flatten();
         let limit =
             limits.map(|cache| cache.size_bytes / u64::from(cache.ways) * u64::from(u32::MAX));
         match limit.min() {

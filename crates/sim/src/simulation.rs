@@ -214,6 +214,12 @@ impl Simulation {
             }
         }
         self.run_until(chunk, &mut rest, chunk.instructions.len())?;
+        let last = &chunk.events[rest.event..];
+        if let Some(core) = &mut self.core
+            && last.iter().any(|(_, event)| matches!(event, ProgramEvent::Gap { .. }))
+        {
+            core.drain();
+        }
         let now = self.tally_at_rest();
         chunk.events[rest.event..].iter().try_for_each(|(_, event)| self.event(event, &now))
     }
@@ -290,6 +296,10 @@ impl Simulation {
             let mut next = end.min(position.instruction.saturating_add(until_alarm));
             if let Some((at, event)) = chunk.events.get(position.event) {
                 if *at as usize <= position.instruction {
+                    if matches!(event, ProgramEvent::Gap { .. }) {
+                        // What comes next is from elsewhere in the program.
+                        model.drain();
+                    }
                     let tally = self.tally(model, now);
                     self.event(event, &tally)?;
                     position.event += 1;
@@ -414,9 +424,11 @@ impl Simulation {
         self.done
     }
 
-    /// Cycles since measuring started; `None` without a clock.
-    pub fn cycles(&self) -> Option<u64> {
-        self.core.as_ref().map(Core::cycles)
+    /// Cycles since measuring started, until everything so far is done; `None` without a clock.
+    pub fn cycles(&mut self) -> Option<u64> {
+        let core = self.core.as_mut()?;
+        core.drain();
+        Some(core.cycles())
     }
 
     /// Ends the run: all its counters, cycles and instructions per cycle among them.
@@ -433,6 +445,9 @@ impl Simulation {
             let (warmup, instructions) = (self.options.warmup, self.done);
             return Err(SimError::WarmupTooLong { warmup, instructions });
         };
+        if let Some(core) = &mut self.core {
+            core.drain();
+        }
         let end = self.tally_at_rest();
         let (slices, windows) = self.stretches.finish(&end);
         self.samples.add(self.done, self.system.mmu().l2_contents());

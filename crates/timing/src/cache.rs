@@ -1,24 +1,41 @@
-//! The lines of one cache: what is there, since when, and what leaves.
+//! The lines of one cache: what is there or on its way, and what leaves.
 
 use crate::LINE_BYTES;
 use crate::config::CacheConfig;
+use crate::hierarchy::FillId;
 use crate::split::Divisor;
 
 const DIRTY: u64 = 1;
 const PREFETCHED: u64 = 2;
-const LATENCY_SHIFT: u32 = 2;
-const LATENCY_LIMIT: u64 = 0x3fff;
-const READY_SHIFT: u32 = 16;
+const FILL_SHIFT: u32 = 32;
 
 /// No line: no tag is as large, see [`Cache::place`].
 const EMPTY: u32 = u32::MAX;
 
-/// What is known of a line besides its address: the cycle its fill arrives (48 bits), the cycles
-/// the fill took (14 bits) and two flags.
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known of a line besides its address: the fill that brings or brought it, and two flags.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Line(u64);
 
 impl Line {
+    /// A line that `fill` brings.
+    pub(crate) fn new(fill: FillId, dirty: bool, prefetched: bool) -> Self {
+        let flags = u64::from(dirty) * DIRTY + u64::from(prefetched) * PREFETCHED;
+        Self(u64::from(fill.0) << FILL_SHIFT | flags)
+    }
+
+    /// The fill that brings it. Once the line is there its number may stand for another.
+    #[inline]
+    pub(crate) fn fill(self) -> FillId {
+        FillId((self.0 >> FILL_SHIFT) as u32)
+    }
+
+    /// The line is there.
+    #[inline]
+    pub(crate) fn mark_arrived(&mut self) {
+        self.0 |= u64::from(FillId::NONE.0) << FILL_SHIFT;
+    }
+
+    #[inline]
     pub(crate) fn mark_dirty(&mut self) {
         self.0 |= DIRTY;
     }
@@ -30,36 +47,16 @@ impl Line {
         self.0 &= !PREFETCHED;
         prefetched
     }
-
-    /// When an access at `now` has the data, if the line is still on its way; `now` otherwise.
-    ///
-    /// An access that comes before the fill began (it is later in program order, but earlier in
-    /// time) would have started the fill itself: the fill moves forward.
-    #[inline]
-    pub(crate) fn arrival(&mut self, now: u64) -> u64 {
-        let ready = self.0 >> READY_SHIFT;
-        if ready <= now { now } else { self.move_forward(ready, now) }
-    }
-
-    fn move_forward(&mut self, ready: u64, now: u64) -> u64 {
-        let latency = (self.0 >> LATENCY_SHIFT) & LATENCY_LIMIT;
-        let arrival = ready.min(now + latency);
-        self.0 -= (ready - arrival) << READY_SHIFT;
-        arrival
-    }
 }
 
-/// A line to put into a cache.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
+/// What a new line pushed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Victim {
     /// Line number (address ÷ 64).
     pub(crate) number: u64,
-    /// Cycle the data arrive.
-    pub(crate) ready: u64,
-    /// Cycles from look-up to arrival.
-    pub(crate) latency: u64,
     pub(crate) dirty: bool,
-    pub(crate) prefetched: bool,
+    /// The fill that brings it, if it had yet to come; see [`Line::fill`].
+    pub(crate) fill: FillId,
 }
 
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
@@ -80,7 +77,7 @@ impl Cache {
         let count = config.size_bytes / LINE_BYTES;
         Self {
             tags: vec![EMPTY; count as usize],
-            lines: vec![Line::default(); count as usize],
+            lines: vec![Line::new(FillId::NONE, false, false); count as usize],
             ways: config.ways as usize,
             sets: Divisor::new(count / u64::from(config.ways)),
         }
@@ -112,27 +109,30 @@ impl Cache {
         Some(&mut lines[0])
     }
 
-    /// Whether the line is there, without using it.
-    pub(crate) fn contains(&self, number: u64) -> bool {
+    /// The line, without using it.
+    pub(crate) fn peek(&self, number: u64) -> Option<Line> {
         let (first, tag) = self.place(number);
-        self.tags[first..first + self.ways].contains(&tag)
+        let way = self.tags[first..first + self.ways].iter().position(|&other| other == tag)?;
+        Some(self.lines[first + way])
     }
 
-    /// Puts a line in place of the least recently used; returns that line's number if it is dirty.
-    pub(crate) fn insert(&mut self, fill: Fill) -> Option<u64> {
-        let (first, tag) = self.place(fill.number);
+    /// Puts a line in place of the least recently used, which it returns.
+    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<Victim> {
+        let (first, tag) = self.place(number);
         let last = self.ways - 1;
         let tags = &mut self.tags[first..=first + last];
         let lines = &mut self.lines[first..=first + last];
         let (victim_tag, victim) = (tags[last], lines[last]);
         move_back(tags, last);
         move_back(lines, last);
-        let latency = fill.latency.min(LATENCY_LIMIT) << LATENCY_SHIFT;
-        let flags = u64::from(fill.dirty) * DIRTY + u64::from(fill.prefetched) * PREFETCHED;
         tags[0] = tag;
-        lines[0] = Line(fill.ready << READY_SHIFT | latency | flags);
+        lines[0] = line;
         let set = (first / self.ways) as u64;
-        (victim.0 & DIRTY != 0).then(|| self.sets.join(u64::from(victim_tag), set))
+        (victim_tag != EMPTY).then(|| Victim {
+            number: self.sets.join(u64::from(victim_tag), set),
+            dirty: victim.0 & DIRTY != 0,
+            fill: victim.fill(),
+        })
     }
 }
 
@@ -147,43 +147,39 @@ mod tests {
     use super::*;
     use crate::config::Prefetcher;
 
-    fn fill(number: u64, ready: u64, dirty: bool) -> Fill {
-        Fill { number, ready, latency: 100, dirty, prefetched: false }
-    }
-
     fn two_ways(sets: u64) -> Cache {
         Cache::new(&CacheConfig {
             size_bytes: sets * 2 * LINE_BYTES,
             ways: 2,
             latency_cycles: 4,
+            response_cycles: 0,
             mshrs: 1,
             prefetcher: Prefetcher::None,
         })
     }
 
     #[test]
-    fn the_least_recently_used_line_leaves_and_only_dirty_ones_are_written_back() {
+    fn the_least_recently_used_line_leaves() {
+        let line = |dirty| Line::new(FillId(7), dirty, false);
+        let victim = |number, dirty| Some(Victim { number, dirty, fill: FillId(7) });
         // Three sets: modulo indexing; lines 0, 3, 6, 9 share set 0.
         let mut cache = two_ways(3);
-        assert_eq!(cache.insert(fill(0, 0, true)), None);
-        assert_eq!(cache.insert(fill(3, 0, false)), None);
+        assert_eq!(cache.insert(0, line(true)), None);
+        assert_eq!(cache.insert(3, line(false)), None);
         assert!(cache.find(0).is_some());
-        assert_eq!(cache.insert(fill(6, 0, false)), None, "line 3 was clean");
-        assert!(cache.contains(0) && !cache.contains(3));
-        assert_eq!(cache.insert(fill(9, 0, false)), Some(0));
-        assert!(cache.contains(6) && cache.contains(9));
+        assert_eq!(cache.insert(6, line(false)), victim(3, false));
+        assert!(cache.peek(0).is_some() && cache.peek(3).is_none());
+        assert_eq!(cache.insert(9, line(false)), victim(0, true));
+        assert!(cache.peek(6).is_some() && cache.peek(9).is_some());
     }
 
     #[test]
-    fn a_line_in_flight_arrives_when_its_fill_does() {
-        let mut cache = two_ways(1);
-        cache.insert(fill(7, 500, false));
-        let line = cache.find(7).unwrap();
-        assert_eq!(line.arrival(500), 500);
-        assert_eq!(line.arrival(499), 500);
-        assert_eq!(line.arrival(400), 500, "the fill began at 400");
-        // Asked for at 50, the fill of 100 cycles arrives at 150 instead, for everybody.
-        assert_eq!(line.arrival(50), 150);
-        assert_eq!(line.arrival(149), 150);
+    fn a_line_knows_its_fill_until_it_is_there() {
+        let mut line = Line::new(FillId(9), false, true);
+        line.mark_dirty();
+        assert_eq!(line.fill(), FillId(9));
+        assert!(line.take_prefetched() && !line.take_prefetched());
+        line.mark_arrived();
+        assert_eq!(line.fill(), FillId::NONE);
     }
 }

@@ -35,6 +35,10 @@ pub struct CoreConfig {
     pub reorder_buffer_entries: u32,
     /// Load-queue entries; a load holds one from dispatch to retirement.
     pub load_queue_entries: u32,
+    /// Scheduler entries; an instruction holds one from dispatch until all that it reads is there.
+    /// Not limited where it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_entries: Option<u32>,
     /// Store-queue entries; a store holds one from dispatch until its data are in the L1D.
     pub store_queue_entries: u32,
     /// Instructions the front end may run ahead of dispatch; hides short L1I misses.
@@ -79,6 +83,10 @@ pub struct CachesConfig {
     /// Last-level cache, where there is one beyond the second level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc: Option<CacheConfig>,
+    /// A cache of the page walkers' own, where they have one, before the cache that
+    /// `walker.attach` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walker: Option<CacheConfig>,
 }
 
 /// One cache.
@@ -89,8 +97,12 @@ pub struct CacheConfig {
     pub size_bytes: u64,
     /// Associativity; replacement is least recently used.
     pub ways: u32,
-    /// Cycles this level adds: an L2 hit takes `l1d.latency_cycles + l2.latency_cycles`.
+    /// Cycles of a look-up: an L2 hit takes
+    /// `l1d.latency_cycles + l2.latency_cycles + l1d.response_cycles`.
     pub latency_cycles: u32,
+    /// Cycles from the arrival of a missing line to its use, on top of what the levels below take.
+    #[serde(default)]
+    pub response_cycles: u32,
     /// Lines that may be on their way into this cache at once.
     pub mshrs: u32,
     /// Hardware prefetcher into this cache.
@@ -144,8 +156,11 @@ pub struct DramConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkerConfig {
-    /// Walks that can be under way at once; a bitmap read occupies a walker too.
+    /// Walks that can be under way at once.
     pub walkers: u32,
+    /// Who reads the bitmaps of perforated pages.
+    #[serde(default)]
+    pub bitmap_reader: BitmapReader,
     /// The cache the walkers read through.
     pub attach: WalkerAttachment,
     /// One look-up of the second-level TLB, in cycles.
@@ -174,6 +189,17 @@ fn three_cycles() -> u32 {
 
 fn one_cycle() -> u32 {
     1
+}
+
+/// Who reads the bitmap of a perforated page that the second-level TLB lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BitmapReader {
+    /// A page walker, which no walk can use meanwhile.
+    #[default]
+    Walker,
+    /// The controller of the second-level TLB (P §IV.E), at no walker's cost.
+    L2Tlb,
 }
 
 /// The cache that page walkers read through.

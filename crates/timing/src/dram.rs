@@ -2,9 +2,9 @@
 //!
 //! A read pays the controller, the row (nothing if open, activation if the bank is idle,
 //! precharge and activation if another row is open), the column, and a burst on the channel's
-//! data bus. Writes are drained in batches by real controllers, which hides their row switches;
-//! here they take bus time only. Refresh is left out (about 4 % of DDR4 time). Which row is open
-//! follows program order; when banks and buses are busy follows time.
+//! data bus. Each bank serves reads in the order in which they come. Writes are drained in batches
+//! by real controllers, which hides their row switches; here they take bus time only. Refresh is
+//! left out (about 4 % of DDR4 time).
 
 use crate::LINE_BYTES;
 use crate::config::DramConfig;
@@ -17,7 +17,8 @@ const NO_ROW: u64 = u64::MAX;
 struct Bank {
     open_row: u64,
     activated: u64,
-    busy: Resource,
+    /// Takes the next column command from here on.
+    free: u64,
 }
 
 /// Timing in cycles of the core clock, each value rounded to the nearest cycle.
@@ -65,7 +66,7 @@ impl Dram {
         let controller = cycles(config.controller_ns);
         let banks = config.ranks_per_channel * config.banks_per_rank;
         let burst = cycles(config.burst_ns).max(1);
-        let bank = Bank { open_row: NO_ROW, activated: 0, busy: Resource::new(burst) };
+        let bank = Bank { open_row: NO_ROW, activated: 0, free: 0 };
         Self {
             banks: vec![bank; (config.channels * banks) as usize],
             buses: vec![Resource::new(burst); config.channels as usize],
@@ -85,11 +86,6 @@ impl Dram {
         }
     }
 
-    /// The shortest a read can take: an open row, nobody else on the bus.
-    pub(crate) fn shortest_read(&self) -> u64 {
-        self.cycles.to_bank + self.cycles.column + self.cycles.burst + self.cycles.to_core
-    }
-
     /// Address mapping: see [`DramConfig`].
     fn place(&self, line: u64) -> Place {
         let (rest, channel) = self.channels.split(line);
@@ -100,13 +96,13 @@ impl Dram {
         Place { channel: channel as usize, bank, row }
     }
 
-    /// Reads a line asked for at `now`; returns when it is back.
-    pub(crate) fn read(&mut self, line: u64, now: u64, horizon: u64) -> u64 {
+    /// Reads a line asked for at `now`; returns when it is back. Reads come in order of time.
+    pub(crate) fn read(&mut self, line: u64, now: u64) -> u64 {
         let place = self.place(line);
-        let column = self.reach_row(&place, now + self.cycles.to_bank, horizon);
+        let column = self.reach_row(&place, now + self.cycles.to_bank);
         let burst = self.cycles.burst;
         let bus = &mut self.buses[place.channel];
-        let data = bus.take(column + self.cycles.column, burst, horizon);
+        let data = bus.take(column + self.cycles.column, burst, now);
         let done = data + burst + self.cycles.to_core;
         self.statistics.reads += 1;
         self.statistics.read_cycles += done - now;
@@ -115,36 +111,30 @@ impl Dram {
 
     /// Opens the row if need be; returns when the column command is given. The bank is taken
     /// until the next column command may follow, which is one burst later.
-    fn reach_row(&mut self, place: &Place, arrival: u64, horizon: u64) -> u64 {
+    fn reach_row(&mut self, place: &Place, arrival: u64) -> u64 {
         let Cycles { precharge, activate, row_open, burst, .. } = self.cycles;
         let bank = &mut self.banks[place.bank];
-        let mut from = arrival;
-        let mut closing = 0;
-        let mut opening = activate;
+        let mut start = arrival.max(bank.free);
         if bank.open_row == place.row {
             self.statistics.row_hits += 1;
-            opening = 0;
-        } else if bank.open_row != NO_ROW {
-            self.statistics.row_conflicts += 1;
-            closing = precharge;
-            if bank.activated <= arrival {
-                from = arrival.max(bank.activated + row_open);
+        } else {
+            if bank.open_row != NO_ROW {
+                self.statistics.row_conflicts += 1;
+                start = start.max(bank.activated + row_open) + precharge;
             }
-        }
-        let length = closing + opening + burst;
-        let start = bank.busy.take(from, length, horizon);
-        if bank.open_row != place.row {
             bank.open_row = place.row;
-            bank.activated = start + closing;
+            bank.activated = start;
+            start += activate;
         }
-        start + closing + opening
+        bank.free = start + burst;
+        start
     }
 
-    /// Writes a line back at `now`; nobody waits for it.
-    pub(crate) fn write(&mut self, line: u64, now: u64, horizon: u64) {
+    /// Writes a line back at `time`, now or later; nobody waits for it.
+    pub(crate) fn write(&mut self, line: u64, time: u64, now: u64) {
         let channel = self.channels.split(line).1 as usize;
         let burst = self.cycles.burst;
-        self.buses[channel].take(now + self.cycles.to_bank, burst, horizon);
+        self.buses[channel].take(time + self.cycles.to_bank, burst, now);
         self.statistics.writes += 1;
     }
 }
@@ -175,35 +165,38 @@ mod tests {
     fn an_idle_bank_an_open_row_and_a_conflict() {
         let mut dram = dram();
         // Line = channel (2) × column (2) × bank (2) × row. Line 0: channel 0, bank 0, row 0.
-        assert_eq!(dram.read(0, 0, 0), 20 + 14 + 13 + 4);
+        assert_eq!(dram.read(0, 0), 20 + 14 + 13 + 4);
         // Line 2: the row's other column.
-        assert_eq!(dram.read(2, 1000, 0), 1000 + 20 + 13 + 4);
+        assert_eq!(dram.read(2, 1000), 1000 + 20 + 13 + 4);
         // Line 12: bank 1 + row 1 → bank 0, row 1.
-        assert_eq!(dram.read(12, 2000, 0), 2000 + 20 + 15 + 14 + 13 + 4);
+        assert_eq!(dram.read(12, 2000), 2000 + 20 + 15 + 14 + 13 + 4);
         assert_eq!((dram.statistics.row_hits, dram.statistics.row_conflicts), (1, 1));
     }
 
     #[test]
     fn a_row_stays_open_for_its_shortest_time() {
         let mut dram = dram();
-        dram.read(0, 0, 0); // activated at 10
+        dram.read(0, 0); // activated at 10
         // Arrives at the bank at 15; precharge only at 10 + 32 = 42.
-        assert_eq!(dram.read(12, 5, 0), 42 + 15 + 14 + 13 + 4 + 10);
+        assert_eq!(dram.read(12, 5), 42 + 15 + 14 + 13 + 4 + 10);
     }
 
     #[test]
     fn banks_overlap_but_share_the_bus_and_channels_share_nothing() {
         let mut dram = dram();
         let alone = 20 + 14 + 13 + 4;
-        assert_eq!(dram.read(0, 0, 0), alone);
-        assert_eq!(dram.read(4, 0, 0), alone + 4, "bank 1 of the same channel");
-        assert_eq!(dram.read(1, 0, 0), alone, "the other channel");
+        assert_eq!(dram.read(0, 0), alone);
+        assert_eq!(dram.read(4, 0), alone + 4, "bank 1 of the same channel");
+        assert_eq!(dram.read(1, 0), alone, "the other channel");
     }
 
     #[test]
-    fn a_read_far_in_the_future_delays_no_earlier_one() {
+    fn a_write_to_come_delays_no_read_before_it() {
         let mut dram = dram();
-        dram.read(0, 100_000, 0);
-        assert_eq!(dram.read(2, 0, 0), 20 + 13 + 4);
+        dram.write(0, 10_000, 0);
+        assert_eq!(dram.read(2, 0), 20 + 14 + 13 + 4);
+        // The burst of a write from 110 on; data would be there from 107 to 111.
+        dram.write(0, 100, 0);
+        assert_eq!(dram.read(2, 84), 114 + 4 + 10);
     }
 }

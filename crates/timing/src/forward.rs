@@ -1,40 +1,116 @@
-//! Store-to-load forwarding: a load of what a store in the store queue is about to write.
+//! Stores whose data are not in the cache yet, and loads of what they are about to write.
 
-/// Recent stores remembered, by address; more than any store queue holds.
+use std::collections::VecDeque;
+
+use crate::agenda::{List, UNKNOWN};
+use crate::hierarchy::Data;
+
+/// Recent stores found by address; more than any store queue holds.
 const REMEMBERED: usize = 128;
 const GRANULE_SHIFT: u32 = 3;
 
-#[derive(Clone, Copy, Debug)]
-struct Store {
-    granule: u64,
-    data_ready: u64,
-    released: u64,
-}
-
-/// The youngest store to each of some 8-byte granules.
+/// A store from its place in the program until its data are in the cache.
 #[derive(Clone, Debug)]
-pub(crate) struct RecentStores {
-    stores: Vec<Store>,
+pub(crate) struct Store {
+    /// The lines it writes.
+    pub(crate) line: Data,
+    pub(crate) further_lines: Vec<Data>,
+    /// When what it writes is known.
+    pub(crate) result: u64,
+    /// Loads that wait for that.
+    pub(crate) readers: List,
+    /// Lines that are not written.
+    pub(crate) pending: usize,
+    /// When those that are known are written.
+    pub(crate) written: u64,
+    /// When its data, and those of all stores before it, are in the cache.
+    pub(crate) released: u64,
 }
 
-impl RecentStores {
+/// All such stores, numbered from the first on, and the youngest to each of some 8-byte granules.
+#[derive(Clone, Debug)]
+pub(crate) struct Stores {
+    list: VecDeque<Store>,
+    /// Number of the first in the list.
+    first: u64,
+    /// Number of the next to be released.
+    next_released: u64,
+    last_released: u64,
+    youngest: Vec<(u64, u64)>,
+}
+
+impl Stores {
     pub(crate) fn new() -> Self {
-        let nothing = Store { granule: u64::MAX, data_ready: 0, released: 0 };
-        Self { stores: vec![nothing; REMEMBERED] }
+        Self {
+            list: VecDeque::new(),
+            first: 0,
+            next_released: 0,
+            last_released: 0,
+            youngest: vec![(u64::MAX, 0); REMEMBERED],
+        }
     }
 
-    /// Notes a store whose data are known from `data_ready` on and in the cache at `released`.
+    /// A further store in program order; returns its number.
     #[inline]
-    pub(crate) fn push(&mut self, address: u64, data_ready: u64, released: u64) {
+    pub(crate) fn push(&mut self, address: u64, line: Data, now: u64) -> u64 {
+        while self.list.front().is_some_and(|store| store.released <= now) {
+            self.list.pop_front();
+            self.first += 1;
+        }
+        self.list.push_back(Store {
+            line,
+            further_lines: Vec::new(),
+            result: UNKNOWN,
+            readers: List::default(),
+            pending: 1,
+            written: 0,
+            released: UNKNOWN,
+        });
+        let number = self.first + self.list.len() as u64 - 1;
         let granule = address >> GRANULE_SHIFT;
-        self.stores[granule as usize % REMEMBERED] = Store { granule, data_ready, released };
+        self.youngest[granule as usize % REMEMBERED] = (granule, number);
+        number
     }
 
-    /// When the store queue has the data for a load at `now`, if it holds a store to them.
+    /// A store that is not known to have been written long ago.
     #[inline]
-    pub(crate) fn forward(&self, address: u64, now: u64) -> Option<u64> {
+    pub(crate) fn get(&mut self, number: u64) -> Option<&mut Store> {
+        let place = number.checked_sub(self.first)?;
+        self.list.get_mut(place as usize)
+    }
+
+    /// The youngest store to an address, if its data are not in the cache by `now`.
+    #[inline]
+    pub(crate) fn before(&mut self, address: u64, now: u64) -> Option<u64> {
         let granule = address >> GRANULE_SHIFT;
-        let store = self.stores[granule as usize % REMEMBERED];
-        (store.granule == granule && store.released > now).then_some(store.data_ready.max(now))
+        let (stored, number) = self.youngest[granule as usize % REMEMBERED];
+        if stored != granule {
+            return None;
+        }
+        let store = self.get(number)?;
+        (store.released > now).then_some(number)
+    }
+
+    /// A line of a store is written at `time`. Stores become visible in program order (x86-TSO),
+    /// though their misses overlap: those now known to be, and when, go to `released`.
+    #[inline]
+    pub(crate) fn line_written(
+        &mut self,
+        number: u64,
+        time: u64,
+        mut released: impl FnMut(u64),
+    ) {
+        let store = self.get(number).expect("it is not released before it is written");
+        store.written = store.written.max(time);
+        store.pending -= 1;
+        while let Some(next) = self.next_released.checked_sub(self.first)
+            && let Some(store) = self.list.get_mut(next as usize)
+            && store.pending == 0
+        {
+            self.last_released = self.last_released.max(store.written);
+            store.released = self.last_released;
+            self.next_released += 1;
+            released(self.last_released);
+        }
     }
 }

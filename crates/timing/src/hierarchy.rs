@@ -1,9 +1,15 @@
-//! The caches and main memory as one: an access goes in with a time and comes out with a time.
+//! The caches and main memory as one.
+//!
+//! An access has two halves. [`Hierarchy::locate`] is called in program order: it decides what each
+//! cache holds, and which lines have to be brought. [`Hierarchy::access`] is called in order of
+//! time: it decides when the lines arrive. A line that one access misses and a later one hits is
+//! brought by whichever comes first in time.
 
-use crate::cache::{Cache, Fill, Line};
+use crate::agenda::{Agenda, Event, List, UNKNOWN, Waiter, Waiters};
+use crate::cache::{Cache, Line};
 use crate::config::{CacheConfig, TimingConfig, WalkerAttachment};
 use crate::dram::Dram;
-use crate::interval::Pool;
+use crate::pool::Pool;
 use crate::prefetch::Watcher;
 
 /// Index of the first-level instruction cache.
@@ -12,12 +18,15 @@ pub(crate) const L1I: usize = 0;
 pub(crate) const L1D: usize = 1;
 /// Index of the second-level cache.
 pub(crate) const L2: usize = 2;
-/// Index of the last-level cache, or of main memory where there is no such cache.
+/// Index of the last-level cache.
 pub(crate) const LLC: usize = 3;
-/// Levels that can serve an access: four caches and main memory.
-pub(crate) const LEVELS: usize = 5;
+/// Index of the page walkers' own cache.
+pub(crate) const WALKER_CACHE: usize = 4;
+const CACHES: usize = 5;
 /// Main memory, in statistics by level.
-pub(crate) const MEMORY: usize = 4;
+pub(crate) const MEMORY: usize = 5;
+/// Levels that can serve an access: caches and main memory.
+pub(crate) const LEVELS: usize = 6;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,199 +49,510 @@ pub(crate) struct CacheStatistics {
     pub(crate) useful_prefetches: u64,
 }
 
+/// A line on its way into a cache. The number is used again when the line is there and nobody asks
+/// for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FillId(pub(crate) u32);
+
+impl FillId {
+    /// No fill: the line is there.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// Where an access finds a line: in its cache, or on its way into it. It is used for one access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    fill: FillId,
+    /// When the line was known to arrive.
+    ready: u64,
+    /// A prefetcher brought it, and this is its first use: the line's number.
+    first_use: Option<u64>,
+}
+
+impl Data {
+    /// The line is there.
+    const HERE: Self = Self { fill: FillId::NONE, ready: 0, first_use: None };
+
+    /// Whether the line is there now, so that an access takes the cache's latency.
+    #[inline]
+    pub(crate) fn is_here(&self, now: u64) -> bool {
+        self.fill == FillId::NONE && self.ready <= now && self.first_use.is_none()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has asked for the line in time.
+    Wanted,
+    /// It has been asked for.
+    OnItsWay,
+    /// It arrives at [`Fill::ready`].
+    Timed,
+}
+
+/// The way of one line into one cache.
+#[derive(Clone, Debug)]
+struct Fill {
+    level: usize,
+    line: u64,
+    state: State,
+    ready: u64,
+    origin: Origin,
+    /// Where the level below has it.
+    below: Data,
+    /// A line that has to be written to memory as this one takes its place.
+    writes: Option<u64>,
+    waiters: List,
+    /// A prefetcher asked for it before the access that missed it did, which has yet to come.
+    is_prefetched: bool,
+    /// Accesses that were told of this fill and have not come yet.
+    expected: u32,
+    /// Listed among those whose number may be used again.
+    is_retiring: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Level {
     cache: Cache,
     latency: u64,
-    mshrs: Pool,
+    response: u64,
+    /// The level below, or [`MEMORY`].
+    below: usize,
+    mshrs: Pool<FillId>,
     watcher: Watcher,
     statistics: CacheStatistics,
 }
 
-/// When an access is done, and which level had the data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
-    pub(crate) done: u64,
-    pub(crate) from: usize,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Hierarchy {
-    /// L1I, L1D, L2 and, if there is one, LLC.
     levels: Vec<Level>,
+    has: [bool; CACHES],
+    /// The cache that page walkers read.
+    pub(crate) walker_level: usize,
     dram: Dram,
-    /// No later access comes before this cycle.
-    pub(crate) horizon: u64,
+    fills: Vec<Fill>,
+    free: Vec<FillId>,
+    retiring: std::collections::VecDeque<FillId>,
 }
 
 impl Level {
-    /// A cache above one, or main memory, that takes at least `shortest_below` cycles.
-    fn new(config: &CacheConfig, shortest_below: u64) -> Self {
+    fn new(config: &CacheConfig, below: usize) -> Self {
         Self {
             cache: Cache::new(config),
             latency: config.latency_cycles.into(),
-            mshrs: Pool::new(config.mshrs, shortest_below),
+            response: config.response_cycles.into(),
+            below,
+            mshrs: Pool::new(config.mshrs),
             watcher: Watcher::new(config.prefetcher),
             statistics: CacheStatistics::default(),
         }
     }
+}
 
-    /// When a hit looked up at `now` has its data: a fill in flight is waited for.
-    #[inline]
-    fn hit(line: &mut Line, latency: u64, merges: &mut u64, now: u64) -> u64 {
-        let arrival = line.arrival(now);
-        *merges += u64::from(arrival > now);
-        arrival.max(now + latency)
-    }
+/// Where a line was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    pub(crate) data: Data,
+    /// The level that serves it.
+    pub(crate) from: usize,
 }
 
 impl Hierarchy {
     pub(crate) fn new(config: &TimingConfig) -> Self {
         let caches = &config.cache;
-        let dram = Dram::new(&config.dram, config.core.frequency_ghz);
-        let l2_cycles = caches.l2.latency_cycles.into();
-        let memory_cycles = dram.shortest_read();
-        let below_l2 = caches.llc.as_ref().map_or(memory_cycles, |llc| llc.latency_cycles.into());
-        let mut levels = vec![
-            Level::new(&caches.l1i, l2_cycles),
-            Level::new(&caches.l1d, l2_cycles),
-            Level::new(&caches.l2, below_l2),
-        ];
-        levels.extend(caches.llc.as_ref().map(|llc| Level::new(llc, memory_cycles)));
-        Self { levels, dram, horizon: 0 }
+        let attached = match config.walker.attach {
+            WalkerAttachment::L1d => L1D,
+            WalkerAttachment::L2 => L2,
+            WalkerAttachment::Llc => LLC,
+        };
+        let below_l2 = if caches.llc.is_some() { LLC } else { MEMORY };
+        // What is absent is never reached; a small cache keeps its place.
+        let llc = caches.llc.as_ref().unwrap_or(&caches.l1i);
+        let walker = caches.walker.as_ref().unwrap_or(&caches.l1i);
+        Self {
+            levels: vec![
+                Level::new(&caches.l1i, L2),
+                Level::new(&caches.l1d, L2),
+                Level::new(&caches.l2, below_l2),
+                Level::new(llc, MEMORY),
+                Level::new(walker, attached),
+            ],
+            has: [true, true, true, caches.llc.is_some(), caches.walker.is_some()],
+            walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
+            dram: Dram::new(&config.dram, config.core.frequency_ghz),
+            fills: Vec::new(),
+            free: Vec::new(),
+            retiring: Default::default(),
+        }
     }
 
     pub(crate) fn latency(&self, level: usize) -> u64 {
         self.levels[level].latency
     }
 
-    /// The level a walker reads at.
-    pub(crate) fn walker_level(attach: WalkerAttachment) -> usize {
-        match attach {
-            WalkerAttachment::L1d => L1D,
-            WalkerAttachment::L2 => L2,
-            WalkerAttachment::Llc => LLC,
-        }
-    }
-
-    /// Looks a line up in the cache `level` at `now`; a miss goes further down.
+    /// Looks a line up in program order. A miss puts it into the cache, and into those below that
+    /// lack it; when it arrives is decided by the accesses.
     #[inline]
-    pub(crate) fn access(
+    pub(crate) fn locate(
         &mut self,
         level: usize,
         line: u64,
-        now: u64,
         write: bool,
         origin: Origin,
-    ) -> Served {
+        now: u64,
+    ) -> Located {
         let at = &mut self.levels[level];
         let Some(found) = at.cache.find(line) else {
-            return self.miss(level, line, now, write, origin);
+            return self.locate_below(level, line, write, origin, now);
         };
+        at.statistics.hits[origin as usize] += 1;
         if write {
             found.mark_dirty();
         }
-        let done = Level::hit(found, at.latency, &mut at.statistics.merges, now);
-        at.statistics.hits[origin as usize] += 1;
-        if at.watcher.is_active() && origin == Origin::Program && found.take_prefetched() {
+        let mut data = Data::HERE;
+        if origin == Origin::Program && at.watcher.is_active() && found.take_prefetched() {
             at.statistics.useful_prefetches += 1;
-            self.prefetch(level, line, now);
+            data.first_use = Some(line);
         }
-        Served { done, from: level }
+        let id = found.fill();
+        if id != FillId::NONE {
+            match self.fills.get_mut(id.0 as usize) {
+                Some(fill) if (fill.level, fill.line) == (level, line) && fill.ready > now => {
+                    data.ready = fill.ready;
+                    if fill.state != State::Timed {
+                        data.fill = id;
+                        fill.expected += 1;
+                    }
+                }
+                _ => found.mark_arrived(),
+            }
+        }
+        Located { data, from: level }
     }
 
     #[inline(never)]
-    fn miss(&mut self, level: usize, line: u64, now: u64, write: bool, origin: Origin) -> Served {
-        let at = &mut self.levels[level];
-        at.statistics.misses[origin as usize] += 1;
-        let latency = at.latency;
-        let detected = now + latency;
-        let offer = at.mshrs.offer(detected);
-        let below = self.below(level, line, offer.start, origin);
-        let delay = self.levels[level].mshrs.book(offer, detected, below.done, self.horizon);
-        let done = below.done + delay;
-        // Without the time spent waiting for an MSHR: what an earlier access would have taken.
-        let fill_cycles = below.done - offer.start + latency;
-        let prefetched = false;
-        self.fill(
-            level,
-            Fill { number: line, ready: done, latency: fill_cycles, dirty: write, prefetched },
-        );
-        if origin == Origin::Program && self.levels[level].watcher.is_active() {
-            self.prefetch(level, line, now);
-        }
-        Served { done, from: below.from }
-    }
-
-    /// The next level down: both first-level caches lie above the L2.
-    fn next(level: usize) -> usize {
-        (level + 1).max(L2)
-    }
-
-    fn below(&mut self, level: usize, line: u64, now: u64, origin: Origin) -> Served {
-        let next = Self::next(level);
-        if next < self.levels.len() {
-            return self.access(next, line, now, false, origin);
-        }
-        Served { done: self.dram.read(line, now, self.horizon), from: MEMORY }
-    }
-
-    /// Puts a line into a cache; what it displaces is written back when the fill arrives.
-    fn fill(&mut self, level: usize, fill: Fill) {
-        let at = &mut self.levels[level];
-        if let Some(victim) = at.cache.insert(fill) {
-            at.statistics.write_backs += 1;
-            self.write_back(Self::next(level), victim, fill.ready);
-        }
-    }
-
-    fn write_back(&mut self, level: usize, line: u64, now: u64) {
-        let Some(at) = self.levels.get_mut(level) else {
-            return self.dram.write(line, now, self.horizon);
-        };
-        if let Some(found) = at.cache.find(line) {
-            found.mark_dirty();
+    fn locate_below(
+        &mut self,
+        level: usize,
+        line: u64,
+        write: bool,
+        origin: Origin,
+        now: u64,
+    ) -> Located {
+        self.levels[level].statistics.misses[origin as usize] += 1;
+        let below = self.levels[level].below;
+        let found = if below == MEMORY {
+            Located { data: Data::HERE, from: MEMORY }
         } else {
-            // A whole line needs no fetch.
-            let fill =
-                Fill { number: line, ready: now, latency: 0, dirty: true, prefetched: false };
-            self.fill(level, fill);
+            self.locate(below, line, false, origin, now)
+        };
+        let id = self.new_fill(level, line, origin, found.data, now);
+        let prefetched = origin == Origin::Prefetcher;
+        let writes = self.insert(level, line, Line::new(id, write, prefetched));
+        self.fills[id.0 as usize].writes = writes;
+        Located { data: Data { fill: id, ready: UNKNOWN, first_use: None }, from: found.from }
+    }
+
+    fn new_fill(
+        &mut self,
+        level: usize,
+        line: u64,
+        origin: Origin,
+        below: Data,
+        now: u64,
+    ) -> FillId {
+        let fill = Fill {
+            level,
+            line,
+            state: State::Wanted,
+            ready: UNKNOWN,
+            origin,
+            below,
+            writes: None,
+            waiters: List::default(),
+            is_prefetched: false,
+            expected: 1,
+            is_retiring: false,
+        };
+        self.collect(now);
+        if let Some(id) = self.free.pop() {
+            self.fills[id.0 as usize] = fill;
+            return id;
+        }
+        self.fills.push(fill);
+        FillId((self.fills.len() - 1) as u32)
+    }
+
+    /// Frees the numbers of lines that have arrived and that nobody asks for.
+    fn collect(&mut self, now: u64) {
+        while let Some(&id) = self.retiring.front() {
+            let fill = &mut self.fills[id.0 as usize];
+            if fill.expected == 0 {
+                if fill.ready > now {
+                    return;
+                }
+                self.free.push(id);
+            } else {
+                fill.is_retiring = false;
+            }
+            self.retiring.pop_front();
         }
     }
 
-    /// Prefetches take an MSHR that is free at once, or are dropped.
+    /// One access fewer will come for this fill.
+    #[inline]
+    fn came(&mut self, id: FillId) {
+        let fill = &mut self.fills[id.0 as usize];
+        fill.expected -= 1;
+        self.retire(id);
+    }
+
+    fn retire(&mut self, id: FillId) {
+        let fill = &mut self.fills[id.0 as usize];
+        if fill.expected == 0 && fill.state == State::Timed && !fill.is_retiring {
+            fill.is_retiring = true;
+            self.retiring.push_back(id);
+        }
+    }
+
+    /// Puts a line into a cache; returns what has to be written to memory for it.
+    fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
+        let victim = self.levels[level].cache.insert(line, entry)?;
+        self.forget(level, victim.number, victim.fill);
+        if !victim.dirty {
+            return None;
+        }
+        self.levels[level].statistics.write_backs += 1;
+        self.write_back(self.levels[level].below, victim.number)
+    }
+
+    /// A line has been pushed out. If it was on its way and nobody asks for it, nobody ever will.
+    fn forget(&mut self, level: usize, line: u64, id: FillId) {
+        let Some(fill) = self.fills.get_mut(id.0 as usize) else { return };
+        let is_its = (fill.level, fill.line) == (level, line);
+        if is_its && fill.expected == 0 && fill.state == State::Wanted && !fill.is_retiring {
+            fill.state = State::Timed;
+            fill.ready = 0;
+            let below = fill.below;
+            self.retire(id);
+            self.dismiss(below);
+        }
+    }
+
+    /// An access that was told of a line does not come.
+    pub(crate) fn dismiss(&mut self, data: Data) {
+        if data.fill != FillId::NONE {
+            self.came(data.fill);
+        }
+    }
+
+    fn write_back(&mut self, level: usize, line: u64) -> Option<u64> {
+        if level == MEMORY {
+            return Some(line);
+        }
+        if let Some(found) = self.levels[level].cache.find(line) {
+            found.mark_dirty();
+            return None;
+        }
+        // A whole line needs no fetch.
+        self.insert(level, line, Line::new(FillId::NONE, true, false))
+    }
+
+    /// An access to a located line at `time`, now or later. Returns when it is done if that is known;
+    /// otherwise `waiter` will be told.
+    #[inline]
+    pub(crate) fn access(
+        &mut self,
+        agenda: &mut Agenda,
+        waiters: &mut Waiters,
+        level: usize,
+        data: Data,
+        time: u64,
+        waiter: Waiter,
+    ) -> Option<u64> {
+        let at = &mut self.levels[level];
+        let found = time + at.latency;
+        if let Some(line) = data.first_use {
+            agenda.schedule(time, Event::FirstUse { level: level as u8, line });
+        }
+        if data.fill == FillId::NONE {
+            at.statistics.merges += u64::from(data.ready > time);
+            return Some(found.max(data.ready));
+        }
+        let fill = &mut self.fills[data.fill.0 as usize];
+        if std::mem::take(&mut fill.is_prefetched) {
+            agenda.schedule(time, Event::FirstUse { level: level as u8, line: fill.line });
+        }
+        match fill.state {
+            State::Timed => {
+                at.statistics.merges += u64::from(fill.ready > time);
+                let done = found.max(fill.ready);
+                self.came(data.fill);
+                return Some(done);
+            }
+            State::OnItsWay => {
+                at.statistics.merges += 1;
+                waiters.add(&mut fill.waiters, waiter, found);
+                self.came(data.fill);
+            }
+            State::Wanted => agenda.schedule(found, Event::Miss { fill: data.fill, waiter }),
+        }
+        None
+    }
+
+    /// A look-up has ended at a line that had yet to come.
+    pub(crate) fn miss(
+        &mut self,
+        agenda: &mut Agenda,
+        waiters: &mut Waiters,
+        id: FillId,
+        waiter: Waiter,
+    ) {
+        let fill = &mut self.fills[id.0 as usize];
+        if std::mem::take(&mut fill.is_prefetched) {
+            let first_use = Event::FirstUse { level: fill.level as u8, line: fill.line };
+            agenda.schedule(agenda.now, first_use);
+        }
+        let statistics = &mut self.levels[fill.level].statistics;
+        match fill.state {
+            State::Timed => {
+                statistics.merges += u64::from(fill.ready > agenda.now);
+                agenda.tell(waiter, fill.ready.max(agenda.now));
+            }
+            State::OnItsWay => {
+                statistics.merges += 1;
+                waiters.add(&mut fill.waiters, waiter, agenda.now);
+            }
+            State::Wanted => {
+                waiters.add(&mut fill.waiters, waiter, agenda.now);
+                self.ask_below(agenda, waiters, id);
+            }
+        }
+        self.came(id);
+    }
+
+    fn ask_below(&mut self, agenda: &mut Agenda, waiters: &mut Waiters, id: FillId) {
+        let fill = &mut self.fills[id.0 as usize];
+        fill.state = State::OnItsWay;
+        let (level, line, origin) = (fill.level, fill.line, fill.origin);
+        if self.levels[level].mshrs.request(agenda.now, id) {
+            self.read_below(agenda, waiters, id);
+        } else {
+            self.set_alarm(agenda, level);
+        }
+        if origin == Origin::Program && self.levels[level].watcher.is_active() {
+            self.prefetch(agenda, waiters, level, line);
+        }
+    }
+
+    /// The fill has its MSHR.
+    fn read_below(&mut self, agenda: &mut Agenda, waiters: &mut Waiters, id: FillId) {
+        let Fill { level, line, below: data, .. } = self.fills[id.0 as usize];
+        let below = self.levels[level].below;
+        let done = if below == MEMORY {
+            Some(self.dram.read(line, agenda.now))
+        } else {
+            self.access(agenda, waiters, below, data, agenda.now, Waiter::Fill(id))
+        };
+        if let Some(done) = done {
+            self.served(agenda, waiters, id, done);
+        }
+    }
+
+    /// The level below has a fill's line at `done`.
+    pub(crate) fn served(
+        &mut self,
+        agenda: &mut Agenda,
+        waiters: &mut Waiters,
+        id: FillId,
+        done: u64,
+    ) {
+        let fill = &mut self.fills[id.0 as usize];
+        let at = &mut self.levels[fill.level];
+        fill.ready = done + at.response;
+        fill.state = State::Timed;
+        at.mshrs.release(fill.ready);
+        if let Some(line) = fill.writes {
+            self.dram.write(line, fill.ready, agenda.now);
+        }
+        let (level, ready) = (fill.level, fill.ready);
+        agenda.tell_all(waiters, &mut fill.waiters, ready);
+        self.retire(id);
+        self.set_alarm(agenda, level);
+    }
+
+    fn set_alarm(&mut self, agenda: &mut Agenda, level: usize) {
+        if let Some(time) = self.levels[level].mshrs.alarm() {
+            agenda.schedule(time, Event::Mshr { level: level as u8 });
+        }
+    }
+
+    /// MSHRs may have become free.
+    pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, waiters: &mut Waiters, level: usize) {
+        while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
+            self.read_below(agenda, waiters, id);
+        }
+        self.set_alarm(agenda, level);
+    }
+
+    /// A line that is missed, or was prefetched and is used for the first time, may be followed by
+    /// others. Prefetches take an MSHR that is free at once, or are dropped.
     #[cold]
-    fn prefetch(&mut self, level: usize, line: u64, now: u64) {
+    pub(crate) fn prefetch(
+        &mut self,
+        agenda: &mut Agenda,
+        waiters: &mut Waiters,
+        level: usize,
+        line: u64,
+    ) {
         let candidates = self.levels[level].watcher.observe(line);
         for &number in candidates.as_slice() {
             let at = &mut self.levels[level];
-            if at.cache.contains(number) {
-                continue;
-            }
-            let detected = now + at.latency;
-            let offer = at.mshrs.offer(detected);
-            if offer.start > detected {
+            if !at.mshrs.is_free(agenda.now) {
                 return;
             }
-            at.statistics.misses[Origin::Prefetcher as usize] += 1;
-            let latency = at.latency;
-            let below = self.below(level, number, offer.start, Origin::Prefetcher);
-            let delay = self.levels[level].mshrs.book(offer, detected, below.done, self.horizon);
-            let ready = below.done + delay;
-            let fill_cycles = below.done - offer.start + latency;
-            self.fill(
-                level,
-                Fill { number, ready, latency: fill_cycles, dirty: false, prefetched: true },
-            );
+            let id = match at.cache.peek(number) {
+                None => {
+                    let found =
+                        self.locate(level, number, false, Origin::Prefetcher, agenda.now);
+                    self.came(found.data.fill);
+                    found.data.fill
+                }
+                Some(present) => present.fill(),
+            };
+            let Some(fill) = self.fills.get_mut(id.0 as usize) else { continue };
+            if (fill.level, fill.line, fill.state) != (level, number, State::Wanted) {
+                continue;
+            }
+            if fill.origin == Origin::Program {
+                // The program is about to miss it: now it will not.
+                fill.is_prefetched = true;
+                let statistics = &mut self.levels[level].statistics;
+                statistics.misses[Origin::Program as usize] -= 1;
+                statistics.hits[Origin::Program as usize] += 1;
+                statistics.misses[Origin::Prefetcher as usize] += 1;
+                statistics.useful_prefetches += 1;
+            }
+            fill.state = State::OnItsWay;
+            self.levels[level].mshrs.request(agenda.now, id);
+            self.read_below(agenda, waiters, id);
         }
     }
 
     pub(crate) fn statistics(&self, level: usize) -> Option<&CacheStatistics> {
-        self.levels.get(level).map(|level| &level.statistics)
+        self.has[level].then(|| &self.levels[level].statistics)
     }
 
     pub(crate) fn dram(&self) -> &Dram {
         &self.dram
+    }
+
+    /// Forgets what is counted when it happens, and keeps what is counted in program order.
+    pub(crate) fn reset_times(&mut self) {
+        for level in &mut self.levels {
+            level.statistics.merges = 0;
+        }
+        self.dram.statistics = Default::default();
     }
 
     pub(crate) fn reset_statistics(&mut self) {

@@ -1,10 +1,9 @@
-//! When a resource is busy.
+//! When a bus is busy.
 //!
-//! Instructions are timed in program order, but their times are not in order: a load at the end
-//! of a dependence chain may be timed thousands of cycles ahead of the independent load after
-//! it. A resource therefore remembers not only until when it is busy, but also the gaps before
-//! that, and gives a request the first one that is long enough. Gaps that end before the horizon
-//! (the dispatch of the oldest instruction that can still ask) are forgotten.
+//! A bus is booked ahead: a read asks its bank first, and a line to be written leaves when the one
+//! that takes its place arrives. So the times for which it is asked are not in order, and it
+//! remembers not only until when it is busy, but also the gaps before that, and gives a request the
+//! first one that is long enough. Gaps that end before now are forgotten.
 
 /// Gaps remembered per resource. When there are more, the earlier half is forgotten (counted as
 /// busy), which bounds the work per request; a reorder buffer's worth rarely leaves as many.
@@ -17,7 +16,7 @@ struct Gap {
     end: u64,
 }
 
-/// The gaps of one resource or of several like ones, in no order.
+/// The gaps of one resource, in no order.
 #[derive(Clone, Debug)]
 struct Gaps {
     list: Vec<Gap>,
@@ -98,7 +97,7 @@ impl Gaps {
     }
 }
 
-/// One resource that serves one request at a time: a bank, a bus.
+/// A part that serves one request at a time and is booked ahead.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     /// Free for good from here on.
@@ -131,97 +130,6 @@ impl Resource {
         let start = self.free;
         self.free += length;
         start
-    }
-}
-
-/// Several like resources, each serving one request at a time: page walkers, MSHRs.
-///
-/// How long a request keeps its unit is known only once it has been timed, which needs its start.
-/// So a request asks for the first instant a unit is free, is timed from there, and then books.
-/// Where the gap turns out too short for it, [`Pool::book`] says how much later it fits.
-#[derive(Clone, Debug)]
-pub(crate) struct Pool {
-    /// When each unit is free for good.
-    free: Vec<u64>,
-    gaps: Gaps,
-}
-
-/// Where a request goes: behind everything booked on a unit, or into a gap.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Unit(usize),
-    Gap(usize),
-}
-
-/// An instant at which a unit is free.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    pub(crate) start: u64,
-    place: Place,
-}
-
-impl Pool {
-    /// Units no request takes for less than `shortest` cycles.
-    pub(crate) fn new(units: u32, shortest: u64) -> Self {
-        Self { free: vec![0; units as usize], gaps: Gaps::new(shortest) }
-    }
-
-    /// The first instant from `from` on at which a unit is free.
-    #[inline]
-    pub(crate) fn offer(&self, from: u64) -> Offer {
-        match self.free.iter().position(|&free| free <= from) {
-            Some(unit) => Offer { start: from, place: Place::Unit(unit) },
-            None => self.first_fit(from, self.gaps.shortest),
-        }
-    }
-
-    /// The first `length` free cycles from `from` on.
-    fn first_fit(&self, from: u64, length: u64) -> Offer {
-        let mut soonest = 0;
-        for (unit, &free) in self.free.iter().enumerate() {
-            if free < self.free[soonest] {
-                soonest = unit;
-            }
-        }
-        let start = self.free[soonest].max(from);
-        match self.gaps.first_fit(from, length) {
-            Some((gap_start, gap)) if gap_start < start => {
-                Offer { start: gap_start, place: Place::Gap(gap) }
-            }
-            _ => Offer { start, place: Place::Unit(soonest) },
-        }
-    }
-
-    /// Books a unit for the length of `offer.start..end`, the request having come at `from`.
-    /// Returns by how many cycles it has to start later than offered: 0 unless the gap is too
-    /// short.
-    #[inline]
-    pub(crate) fn book(&mut self, offer: Offer, from: u64, end: u64, horizon: u64) -> u64 {
-        let length = (end - offer.start).max(1);
-        match offer.place {
-            Place::Unit(_) => self.occupy(offer, length, horizon),
-            Place::Gap(gap) if offer.start + length <= self.gaps.list[gap].end => {
-                self.occupy(offer, length, horizon);
-            }
-            Place::Gap(_) => {
-                let later = self.first_fit(from, length);
-                self.occupy(later, length, horizon);
-                return later.start - offer.start;
-            }
-        }
-        0
-    }
-
-    #[inline]
-    fn occupy(&mut self, offer: Offer, length: u64, horizon: u64) {
-        let end = offer.start + length;
-        match offer.place {
-            Place::Unit(unit) => {
-                let free = std::mem::replace(&mut self.free[unit], end);
-                self.gaps.push(free, offer.start, horizon);
-            }
-            Place::Gap(gap) => self.gaps.take(gap, offer.start, end),
-        }
     }
 }
 
@@ -258,64 +166,21 @@ mod tests {
         assert_eq!(pruned.take(1985, 1, 1985), 1985, "nothing after the horizon is forgotten");
     }
 
-    #[test]
-    fn two_units_overlap_and_a_third_request_waits() {
-        let mut pool = Pool::new(2, 1);
-        for (from, start, end) in [(0, 0, 50), (0, 0, 60), (0, 50, 100), (10, 60, 65)] {
-            let offer = pool.offer(from);
-            assert_eq!(offer.start, start);
-            assert_eq!(pool.book(offer, from, end, 0), 0);
-        }
-        assert_eq!(pool.offer(64).start, 65);
-        assert_eq!(pool.offer(65).start, 65);
-    }
-
-    #[test]
-    fn a_far_gap_outlives_nearer_ones() {
-        let mut pool = Pool::new(2, 1);
-        for (from, horizon) in [(10_000, 0), (500, 0), (9_000, 8_000)] {
-            let offer = pool.offer(from);
-            pool.book(offer, from, from + 100, horizon);
-        }
-        // One unit is free until 10000, the other from 600 to 9000 and from 9100 on.
-        assert_eq!([8_500, 8_500].map(|from| take(&mut pool, from, 600)), [8_500, 9_100]);
-    }
-
-    fn take(pool: &mut Pool, from: u64, length: u64) -> u64 {
-        let offer = pool.offer(from);
-        offer.start + pool.book(offer, from, offer.start + length, 8_000)
-    }
-
-    #[test]
-    fn a_gap_too_short_moves_the_request_behind_it() {
-        let mut pool = Pool::new(1, 1);
-        let late = pool.offer(100);
-        pool.book(late, 100, 200, 0);
-        let early = pool.offer(40);
-        assert_eq!(early.start, 40);
-        // 61 cycles from 40 on would end at 101, but the unit is taken from 100 to 200.
-        assert_eq!(pool.book(early, 40, 101, 0), 160);
-        let early = pool.offer(40);
-        assert_eq!(pool.book(early, 40, 100, 0), 0, "60 cycles fit exactly");
-    }
-
     proptest! {
-        /// However requests come, at no cycle are more of them served than there are units.
+        /// However requests come, no cycle is given to two of them.
         #[test]
         fn no_cycle_is_sold_twice(
-            units in 1u32..4,
             shortest in 1u64..20,
             requests in prop::collection::vec((0u64..300, 20u64..40), 1..60),
         ) {
-            let mut pool = Pool::new(units, shortest);
-            let mut busy = [0u32; 4096];
+            let mut bus = Resource::new(shortest);
+            let mut busy = [false; 4096];
             for (from, length) in requests {
-                let offer = pool.offer(from);
-                let start = offer.start + pool.book(offer, from, offer.start + length, 0);
+                let start = bus.take(from, length, 0);
                 prop_assert!(start >= from);
                 for cycle in start..start + length {
-                    busy[cycle as usize] += 1;
-                    prop_assert!(busy[cycle as usize] <= units);
+                    prop_assert!(!busy[cycle as usize]);
+                    busy[cycle as usize] = true;
                 }
             }
         }

@@ -1,14 +1,13 @@
-//! One-pass timing model: out-of-order core, caches, DRAM, page walkers.
+//! Timing model: out-of-order core, caches, DRAM, page walkers.
 //!
-//! Instructions come in program order, and each is given its times at once: when it is
-//! dispatched, issued, complete and retired. There is no cycle loop; a resource (a bank, a bus,
-//! an MSHR, a page walker) remembers when it is busy and gives a request the first gap, so that
-//! a request late in time delays none that is early in time but later in the program.
-//!
-//! What a cache holds follows program order, when its lines arrive follows time.
+//! Instructions come in program order. What caches and TLBs hold follows that order, so that it
+//! depends on no latency; when something happens follows time. Whoever wants a part that others
+//! want too (an MSHR, a page walker, a bank) puts down an event, and events are dealt with in order
+//! of time ([`agenda`]). There is no cycle loop: what needs no shared part gets its time at once.
 //!
 //! All times are in cycles of the core clock.
 
+mod agenda;
 mod branch;
 mod cache;
 mod config;
@@ -19,14 +18,16 @@ mod forward;
 mod hierarchy;
 mod interval;
 mod pipeline;
+mod pool;
 mod prefetch;
 mod queue;
+mod scheduler;
 mod split;
 mod translation;
 mod validate;
 
 pub use config::{
-    BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig, Prefetcher,
+    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig, Prefetcher,
     TimingConfig, WalkerAttachment, WalkerConfig,
 };
 pub use counters::{TranslationAccesses, counters};

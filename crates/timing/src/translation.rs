@@ -1,12 +1,17 @@
-//! Turns the steps of a translation into cycles: TLB look-ups, walker slots, walker reads,
-//! fills in flight.
+//! Turns the steps of a translation into cycles: TLB look-ups, walkers, walker reads, entries that
+//! are yet to be filled.
+//!
+//! As in the caches, what the TLBs hold follows the program, and when it is there follows time. A
+//! translation that finds an entry which an older one fills waits for it; if the older one has not
+//! begun, it begins now.
 
-use perforate_types::{Action, PhysicalAddress, Purpose, Step, Steps, Unit};
+use perforate_types::{Action, Purpose, Step, Steps, Unit};
 
 use crate::LINE_SHIFT;
-use crate::config::WalkerConfig;
-use crate::hierarchy::{Hierarchy, LEVELS, Origin, Served};
-use crate::interval::Pool;
+use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
+use crate::config::{BitmapReader, WalkerConfig};
+use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin};
+use crate::pool::Pool;
 
 /// Where the cycles of a translation go. The first [`Purpose::COUNT`] are reads by purpose.
 #[derive(Clone, Copy, Debug)]
@@ -44,40 +49,61 @@ pub(crate) struct TranslationStatistics {
     pub(crate) selections: u64,
 }
 
-/// When the entry of a slot is there, and how long its fill took.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    ready: u64,
-    latency: u64,
-}
-
-impl Slot {
-    /// When an access at `now` can use the entry. One that comes before the fill began would
-    /// have begun it: the fill moves forward, as for cache lines.
-    #[inline]
-    fn arrival(&mut self, now: u64) -> u64 {
-        if self.ready <= now {
-            return now;
-        }
-        self.ready = self.ready.min(now + self.latency);
-        self.ready
+impl TranslationStatistics {
+    /// Forgets what is counted when it happens, and keeps what is counted in program order.
+    pub(crate) fn reset_times(&mut self) {
+        (self.translations, self.cycles, self.walker_cycles) = (0, 0, 0);
+        self.shares = [0; SHARES];
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Translation {
-    slots: [Vec<Slot>; Unit::COUNT],
-    walkers: Pool,
-    walker_level: usize,
-    latencies: [u64; Unit::COUNT],
-    read_overhead: u64,
-    check: u64,
-    selection: u64,
-    pub(crate) statistics: TranslationStatistics,
+/// A translation beyond the first-level TLB. The number is used again when it is done and nobody
+/// asks for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WalkId(u32);
+
+impl WalkId {
+    const NONE: Self = Self(u32::MAX);
+}
+
+/// Stands for all stages of a translation.
+const ALL_STAGES: u8 = u8::MAX;
+
+/// Who fills an entry.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    walk: WalkId,
+    /// Which of the translations that had this number.
+    generation: u32,
+    /// The stage after which the entry is usable.
+    stage: u8,
+}
+
+/// Where an access finds its translation. It is used for one access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translated {
+    walk: WalkId,
+    stage: u8,
+    /// When it was known to be there.
+    ready: u64,
+}
+
+impl Translated {
+    /// Whether it is there now, at no cost.
+    #[inline]
+    pub(crate) fn is_here(&self, now: u64) -> bool {
+        self.walk == WalkId::NONE && self.ready <= now
+    }
+
+    /// Whether it is in the first-level TLB, or will be.
+    #[inline]
+    pub(crate) fn is_first_level_hit(&self) -> bool {
+        self.stage != ALL_STAGES
+    }
 }
 
 /// The steps during which a walker is occupied, first and last included.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Occupancy {
     first: usize,
     last: usize,
@@ -85,13 +111,21 @@ struct Occupancy {
 
 impl Occupancy {
     /// From the first to the last of what a walker does: reads, checks of segments, selections of
-    /// B-blocks, look-ups of walk caches and of guest-physical addresses. None without a read: then nothing walks.
-    fn of(list: &[Step]) -> Option<Self> {
-        list.iter().position(|step| matches!(step.action, Action::Read { .. }))?;
+    /// B-blocks, look-ups of walk caches and of guest-physical addresses. None without a read: then
+    /// nothing walks.
+    fn of(list: &[Step], bitmaps: BitmapReader) -> Option<Self> {
+        let is_bitmap = |purpose| matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap);
+        let is_walkers_read = |step: &Step| {
+            matches!(step.action, Action::Read { .. })
+                && (bitmaps == BitmapReader::Walker || !is_bitmap(step.purpose))
+        };
+        list.iter().position(is_walkers_read)?;
         let is_walkers = |step: &Step| match step.action {
-            Action::Read { .. } | Action::Check | Action::Select => true,
+            Action::Read { .. } => is_walkers_read(step),
+            Action::Check | Action::Select => true,
             Action::Hit { unit, .. } | Action::Miss { unit } => {
-                unit.is_walkers() || step.purpose.is_host()
+                let reads_bitmap = bitmaps == BitmapReader::Walker || !is_bitmap(step.purpose);
+                unit.is_walkers() || (step.purpose.is_host() && reads_bitmap)
             }
             Action::Fill { .. } => false,
         };
@@ -101,20 +135,95 @@ impl Occupancy {
     }
 }
 
+/// How a translation comes by a walker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walker {
+    /// It has not asked, or needs none.
+    None,
+    /// It has asked at this time, and waits.
+    Asked(u64),
+    /// It has had one since this time.
+    Has(u64),
+    /// It uses that of a translation that waits for it.
+    Borrowed,
+}
+
+/// What a step needs besides the clock.
+#[derive(Clone, Copy, Debug)]
+enum Needs {
+    Nothing,
+    /// A line, which the walker reads.
+    Line(Data),
+    /// An entry, which another translation may yet have to fill.
+    Entry(Translated),
+}
+
+/// One translation.
+#[derive(Clone, Debug)]
+struct Walk {
+    generation: u32,
+    steps: Vec<Step>,
+    needs: Vec<Needs>,
+    occupancy: Option<Occupancy>,
+    has_begun: bool,
+    walker: Walker,
+    /// Whoever waits for it lends it a walker when it needs one.
+    may_borrow: bool,
+    start: u64,
+    /// The first step of the stage that is next or under way, and one behind its last.
+    stage: std::ops::Range<usize>,
+    /// When that stage begins or began.
+    now: u64,
+    /// Steps of the stage that are not done.
+    pending: u16,
+    slowest: Ended,
+    /// When each stage ended, as far as known.
+    ends: Vec<u64>,
+    /// When all is done.
+    end: u64,
+    wanted: Vec<(Wanted, u64)>,
+    /// Translations whose entries it waits for.
+    awaits: Vec<WalkId>,
+    /// Goes on in the background when this one is done.
+    background: WalkId,
+    is_background: bool,
+    /// Accesses that were told of it and have not come yet.
+    expected: u32,
+    is_retiring: bool,
+}
+
 /// How one step ended.
+#[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     at: u64,
     share: usize,
     fill_wait: u64,
 }
 
+#[derive(Clone, Debug)]
+pub(crate) struct Translation {
+    slots: [Vec<Slot>; Unit::COUNT],
+    walkers: Pool<WalkId>,
+    bitmaps: BitmapReader,
+    latencies: [u64; Unit::COUNT],
+    read_overhead: u64,
+    check: u64,
+    selection: u64,
+    walks: Vec<Walk>,
+    free: Vec<WalkId>,
+    retiring: std::collections::VecDeque<WalkId>,
+    pub(crate) statistics: TranslationStatistics,
+}
+
+/// The parts that a translation uses.
+pub(crate) struct Parts<'a> {
+    pub(crate) agenda: &'a mut Agenda,
+    pub(crate) waiters: &'a mut Waiters,
+    pub(crate) memory: &'a mut Hierarchy,
+}
+
 impl Translation {
-    /// `read_cycles` is the shortest a walker read can take in the cache it reads through.
-    pub(crate) fn new(
-        config: &WalkerConfig,
-        read_cycles: u64,
-        slots: [usize; Unit::COUNT],
-    ) -> Self {
+    pub(crate) fn new(config: &WalkerConfig, slots: [usize; Unit::COUNT]) -> Self {
         let mut latencies = [0; Unit::COUNT];
         latencies[Unit::L2Tlb as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::WalkCache as usize] = config.walk_cache_cycles.into();
@@ -123,167 +232,457 @@ impl Translation {
         // They are looked up together, so that neither is waited for alone.
         latencies[Unit::BesideL2 as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::HostBesideL2 as usize] = config.l2_tlb_cycles.into();
+        let empty = Slot { walk: WalkId::NONE, generation: 0, stage: 0 };
         Self {
-            slots: slots.map(|count| vec![Slot::default(); count]),
-            walkers: Pool::new(config.walkers, read_cycles),
-            walker_level: Hierarchy::walker_level(config.attach),
+            slots: slots.map(|count| vec![empty; count]),
+            walkers: Pool::new(config.walkers),
+            bitmaps: config.bitmap_reader,
             latencies,
             read_overhead: config.read_overhead_cycles.into(),
             check: config.segment_check_cycles.into(),
             selection: config.selection_cycles.into(),
+            walks: Vec::new(),
+            free: Vec::new(),
+            retiring: Default::default(),
             statistics: TranslationStatistics::default(),
         }
     }
 
-    /// When the translation wanted at `now` is there: a hit in the first-level TLB `unit` if
-    /// there are no steps, else what the steps take.
+    /// Takes note of an access in program order: a hit in the first-level TLB `unit` if there are
+    /// no steps.
     #[inline]
-    pub(crate) fn translate(
+    pub(crate) fn prepare(
         &mut self,
         memory: &mut Hierarchy,
         unit: Unit,
         slot: u32,
         steps: &Steps,
         now: u64,
-    ) -> u64 {
-        if !steps.is_empty() {
-            let done = self.perform(memory, steps.as_slice(), now);
-            if !steps.background().is_empty() {
-                self.perform_in_background(memory, steps.background(), done);
-            }
-            return done;
+    ) -> Translated {
+        if steps.is_empty() {
+            return self.entry(unit, slot, now);
         }
-        let arrival = self.slots[unit as usize][slot as usize].arrival(now);
-        self.statistics.cycles += arrival - now;
-        self.statistics.shares[Share::FillWait as usize] += arrival - now;
-        arrival
+        let walk = self.new_walk(memory, steps.as_slice(), now);
+        if !steps.background().is_empty() {
+            let background = self.new_walk(memory, steps.background(), now);
+            self.walks[background.0 as usize].is_background = true;
+            self.walks[walk.0 as usize].background = background;
+        }
+        Translated { walk, stage: ALL_STAGES, ready: UNKNOWN }
+    }
+
+    /// Who fills an entry that an access has found, if it is not there yet.
+    #[inline]
+    fn entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
+        let slot = &mut self.slots[unit as usize][slot as usize];
+        let here = Translated { walk: WalkId::NONE, stage: 0, ready: 0 };
+        let Some(walk) = self.walks.get_mut(slot.walk.0 as usize) else { return here };
+        if walk.generation != slot.generation || walk.end <= now {
+            slot.walk = WalkId::NONE;
+            return here;
+        }
+        let ready = walk.ends[usize::from(slot.stage)];
+        if ready != UNKNOWN {
+            return Translated { ready, ..here };
+        }
+        walk.expected += 1;
+        Translated { walk: slot.walk, stage: slot.stage, ready }
     }
 
     #[inline(never)]
-    fn perform(&mut self, memory: &mut Hierarchy, list: &[Step], start: u64) -> u64 {
-        let occupancy = Occupancy::of(list);
-        let mut offer = None;
-        let mut now = start;
-        let mut next = 0;
-        while next < list.len() {
-            let stage = list[next].stage;
-            let length = list[next..].iter().take_while(|step| step.stage == stage).count();
-            let range = next..next + length;
-            if let Some(occupancy) = occupancy
-                && range.contains(&occupancy.first)
-            {
-                let granted = self.walkers.offer(now);
-                self.charge(Share::WalkerQueue, granted.start - now);
-                offer = Some((granted, now));
-                now = granted.start;
-            }
-            let mut done = self.stage(memory, &list[range.clone()], now);
-            if let Some((granted, asked)) = offer
-                && occupancy.is_some_and(|occupancy| range.contains(&occupancy.last))
-            {
-                let delay = self.walkers.book(granted, asked, done, memory.horizon);
-                self.charge(Share::WalkerQueue, delay);
-                self.statistics.walker_cycles += done - granted.start;
-                self.postpone_fills(&list[..next], delay);
-                done += delay;
-                offer = None;
-            }
-            self.fill(&list[range], done, done - start);
-            now = done;
-            next += length;
-        }
-        self.statistics.translations += 1;
-        self.statistics.cycles += now - start;
-        now
-    }
-
-    /// Steps that no access waits for. They take part in the use of caches and memory, and what
-    /// they fill is usable when they are done; no walker of page tables is occupied.
-    #[inline(never)]
-    fn perform_in_background(&mut self, memory: &mut Hierarchy, list: &[Step], start: u64) {
-        let mut now = start;
-        for stage in list.chunk_by(|one, other| one.stage == other.stage) {
-            let done = stage.iter().map(|step| self.step(memory, *step, now).at).max();
-            now = done.unwrap_or(now);
-            self.fill(stage, now, now - start);
-        }
-    }
-
-    fn charge(&mut self, share: Share, cycles: u64) {
-        self.statistics.shares[share as usize] += cycles;
-    }
-
-    /// Performs the steps of one stage side by side; the time goes to the slowest.
-    fn stage(&mut self, memory: &mut Hierarchy, steps: &[Step], now: u64) -> u64 {
-        let mut slowest = Ended { at: now, share: 0, fill_wait: 0 };
+    fn new_walk(&mut self, memory: &mut Hierarchy, steps: &[Step], now: u64) -> WalkId {
+        self.collect(now);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.walks.push(Walk::new());
+            WalkId((self.walks.len() - 1) as u32)
+        });
+        let walk = &mut self.walks[id.0 as usize];
+        walk.reuse(steps, Occupancy::of(steps, self.bitmaps));
+        let generation = walk.generation;
+        let mut needs = std::mem::take(&mut walk.needs);
         for step in steps {
-            let ended = self.step(memory, *step, now);
-            if ended.at > slowest.at {
-                slowest = ended;
-            }
+            needs.push(match step.action {
+                Action::Read { address } => {
+                    let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);
+                    let found = memory.locate(level, line, false, Origin::Walker, now);
+                    self.statistics.reads_by_level[found.from] += 1;
+                    Needs::Line(found.data)
+                }
+                Action::Hit { unit, slot } => {
+                    self.statistics.unit_accesses[unit as usize] += 1;
+                    let entry = self.entry(unit, slot, now);
+                    if entry.walk == id {
+                        // An earlier stage of this translation fills it.
+                        self.came(id);
+                        Needs::Nothing
+                    } else {
+                        Needs::Entry(entry)
+                    }
+                }
+                Action::Miss { unit } => {
+                    self.statistics.unit_accesses[unit as usize] += 1;
+                    Needs::Nothing
+                }
+                Action::Fill { unit, slot } => {
+                    self.statistics.unit_accesses[unit as usize] += 1;
+                    self.slots[unit as usize][slot as usize] =
+                        Slot { walk: id, generation, stage: step.stage };
+                    Needs::Nothing
+                }
+                Action::Check => {
+                    self.statistics.checks += 1;
+                    Needs::Nothing
+                }
+                Action::Select => {
+                    self.statistics.selections += 1;
+                    Needs::Nothing
+                }
+            });
         }
-        self.charge(Share::FillWait, slowest.fill_wait);
-        self.statistics.shares[slowest.share] += slowest.at - now - slowest.fill_wait;
-        slowest.at
+        self.walks[id.0 as usize].needs = needs;
+        id
     }
 
-    fn step(&mut self, memory: &mut Hierarchy, step: Step, now: u64) -> Ended {
-        match step.action {
-            Action::Hit { unit, slot } => {
-                self.statistics.unit_accesses[unit as usize] += 1;
-                let found = now + self.latencies[unit as usize];
-                let at = self.slots[unit as usize][slot as usize].arrival(now).max(found);
-                Ended { at, share: look_up_share(unit, step.purpose), fill_wait: at - found }
+    /// Frees the numbers of translations that are done and that nobody asks for.
+    fn collect(&mut self, now: u64) {
+        while let Some(&id) = self.retiring.front() {
+            let walk = &mut self.walks[id.0 as usize];
+            if walk.expected == 0 {
+                if walk.end > now {
+                    return;
+                }
+                self.free.push(id);
+            } else {
+                walk.is_retiring = false;
             }
-            Action::Miss { unit } => {
-                self.statistics.unit_accesses[unit as usize] += 1;
-                let at = now + self.latencies[unit as usize];
-                Ended { at, share: look_up_share(unit, step.purpose), fill_wait: 0 }
-            }
-            Action::Read { address } => {
-                let served = self.read(memory, address, now + self.read_overhead);
-                self.statistics.reads_by_level[served.from] += 1;
-                Ended { at: served.done, share: step.purpose as usize, fill_wait: 0 }
-            }
-            Action::Check => {
-                self.statistics.checks += 1;
-                Ended { at: now + self.check, share: Share::SegmentCheck as usize, fill_wait: 0 }
-            }
-            Action::Select => {
-                self.statistics.selections += 1;
-                Ended { at: now + self.selection, share: Share::Selection as usize, fill_wait: 0 }
-            }
-            Action::Fill { unit, .. } => {
-                self.statistics.unit_accesses[unit as usize] += 1;
-                Ended { at: now, share: 0, fill_wait: 0 }
-            }
+            self.retiring.pop_front();
         }
     }
 
-    fn read(&mut self, memory: &mut Hierarchy, address: PhysicalAddress, now: u64) -> Served {
-        let line = address.value() >> LINE_SHIFT;
-        memory.access(self.walker_level, line, now, false, Origin::Walker)
+    fn came(&mut self, id: WalkId) {
+        self.walks[id.0 as usize].expected -= 1;
+        self.retire(id);
     }
 
-    /// Entries filled in this stage are usable from `ready` on.
-    fn fill(&mut self, steps: &[Step], ready: u64, latency: u64) {
-        for step in steps {
-            if let Action::Fill { unit, slot } = step.action {
-                self.slots[unit as usize][slot as usize] = Slot { ready, latency };
-            }
+    fn retire(&mut self, id: WalkId) {
+        let walk = &mut self.walks[id.0 as usize];
+        if walk.expected == 0 && walk.end != UNKNOWN && !walk.is_retiring {
+            walk.is_retiring = true;
+            self.retiring.push_back(id);
         }
     }
 
-    /// The walk fits `delay` cycles later than it was timed, and so do its fills so far.
-    fn postpone_fills(&mut self, steps: &[Step], delay: u64) {
-        if delay == 0 {
+    /// An access asks for its translation at `time`, now or later. Returns when it is there if that
+    /// is known; otherwise `waiter` will be told.
+    #[inline]
+    pub(crate) fn access(
+        &mut self,
+        agenda: &mut Agenda,
+        translated: Translated,
+        time: u64,
+        waiter: Waiter,
+    ) -> Option<u64> {
+        if translated.walk == WalkId::NONE {
+            return Some(translated.ready.max(time));
+        }
+        let wanted = Wanted { stage: translated.stage, waiter, lends_walker: false };
+        self.ask(agenda, translated.walk, wanted, time)
+    }
+
+    /// The cycles that a hit in the first-level TLB waited for its entry.
+    #[inline]
+    pub(crate) fn waited(&mut self, cycles: u64) {
+        self.statistics.cycles += cycles;
+        self.statistics.shares[Share::FillWait as usize] += cycles;
+    }
+
+    fn ask(&mut self, agenda: &mut Agenda, id: WalkId, wanted: Wanted, time: u64) -> Option<u64> {
+        let walk = &mut self.walks[id.0 as usize];
+        let known = walk.end_of(wanted.stage);
+        if known != UNKNOWN {
+            self.came(id);
+            return Some(known.max(time));
+        }
+        if walk.has_begun {
+            walk.wanted.push((wanted, time));
+            self.came(id);
+            if wanted.lends_walker {
+                self.lend(agenda, id, time);
+            }
+        } else {
+            agenda.schedule(time, Event::Translate { walk: id, wanted });
+        }
+        None
+    }
+
+    /// Somebody wants a translation that had not begun when they asked.
+    pub(crate) fn translate(&mut self, parts: &mut Parts<'_>, id: WalkId, wanted: Wanted) {
+        let now = parts.agenda.now;
+        if !self.walks[id.0 as usize].has_begun {
+            self.begin(parts, id, now);
+        }
+        if let Some(time) = self.ask(parts.agenda, id, wanted, now) {
+            parts.agenda.tell(wanted.waiter, time);
+        }
+    }
+
+    fn begin(&mut self, parts: &mut Parts<'_>, id: WalkId, time: u64) {
+        let walk = &mut self.walks[id.0 as usize];
+        walk.has_begun = true;
+        (walk.start, walk.now) = (time, time);
+        self.proceed(parts, id);
+    }
+
+    /// A translation, and all that it waits for, needs no walker of its own any more.
+    fn lend(&mut self, agenda: &mut Agenda, id: WalkId, time: u64) {
+        let walk = &mut self.walks[id.0 as usize];
+        if walk.may_borrow || walk.end != UNKNOWN || matches!(walk.walker, Walker::Has(_)) {
             return;
         }
-        for step in steps {
-            if let Action::Fill { unit, slot } = step.action {
-                self.slots[unit as usize][slot as usize].ready += delay;
+        walk.may_borrow = true;
+        if matches!(walk.walker, Walker::Asked(_)) {
+            // Otherwise it has yet to come to the walkers.
+            if self.walkers.withdraw(&id) {
+                agenda.schedule(time.max(agenda.now), Event::Walker { walk: id });
             }
         }
+        for index in 0..self.walks[id.0 as usize].awaits.len() {
+            let awaited = self.walks[id.0 as usize].awaits[index];
+            self.lend(agenda, awaited, time);
+        }
+    }
+
+    /// A translation has come to where it needs a walker.
+    pub(crate) fn ask_for_walker(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+        let now = parts.agenda.now;
+        if self.walks[id.0 as usize].may_borrow || self.walkers.request(now, id) {
+            self.get_walker(parts, id);
+        } else {
+            self.set_alarm(parts.agenda);
+        }
+    }
+
+    /// Walkers may have become free.
+    pub(crate) fn walker_free(&mut self, parts: &mut Parts<'_>) {
+        while let Some(id) = self.walkers.next(parts.agenda.now) {
+            self.get_walker(parts, id);
+        }
+        self.set_alarm(parts.agenda);
+    }
+
+    fn set_alarm(&mut self, agenda: &mut Agenda) {
+        if let Some(time) = self.walkers.alarm() {
+            agenda.schedule(time, Event::WalkerFree);
+        }
+    }
+
+    fn get_walker(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+        let now = parts.agenda.now;
+        let walk = &mut self.walks[id.0 as usize];
+        let Walker::Asked(asked) = walk.walker else { unreachable!("{id:?} did not ask") };
+        walk.walker = if walk.may_borrow { Walker::Borrowed } else { Walker::Has(now) };
+        walk.now = now;
+        self.statistics.shares[Share::WalkerQueue as usize] += now - asked;
+        self.perform_stage(parts, id);
+        self.proceed(parts, id);
+    }
+
+    /// Goes on, stage by stage, until something has to be waited for.
+    fn proceed(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+        while self.walks[id.0 as usize].pending == 0 {
+            if !self.end_stage(parts, id) {
+                return;
+            }
+            let walk = &mut self.walks[id.0 as usize];
+            let needs_walker =
+                walk.occupancy.is_some_and(|occupancy| walk.stage.contains(&occupancy.first));
+            if needs_walker && !walk.is_background && walk.walker == Walker::None {
+                walk.walker = Walker::Asked(walk.now);
+                parts.agenda.schedule(walk.now, Event::Walker { walk: id });
+                walk.pending = u16::MAX;
+                return;
+            }
+            self.perform_stage(parts, id);
+        }
+    }
+
+    /// Performs the steps of one stage side by side.
+    fn perform_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+        let walk = &mut self.walks[id.0 as usize];
+        let (stage, now) = (walk.stage.clone(), walk.now);
+        walk.slowest = Ended { at: now, share: 0, fill_wait: 0 };
+        walk.pending = stage.len() as u16;
+        let lends_walker = walk.may_borrow || matches!(walk.walker, Walker::Has(_));
+        for index in stage {
+            let walk = &self.walks[id.0 as usize];
+            let waiter = Waiter::Step { walk: id, step: index as u16 };
+            let done = match (walk.steps[index].action, walk.needs[index]) {
+                (Action::Read { .. }, Needs::Line(data)) => {
+                    let Parts { agenda, waiters, memory } = parts;
+                    let level = memory.walker_level;
+                    memory.access(agenda, waiters, level, data, now + self.read_overhead, waiter)
+                }
+                (_, Needs::Entry(entry)) if entry.walk != WalkId::NONE => {
+                    let wanted = Wanted { stage: entry.stage, waiter, lends_walker };
+                    let known = self.ask(parts.agenda, entry.walk, wanted, now);
+                    if known.is_none() {
+                        self.walks[id.0 as usize].awaits.push(entry.walk);
+                    }
+                    known
+                }
+                (_, Needs::Entry(entry)) => Some(entry.ready.max(now)),
+                _ => Some(now),
+            };
+            if let Some(done) = done {
+                self.end_step(id, index, done);
+            }
+        }
+    }
+
+    /// What a step waited for is there at `time`.
+    pub(crate) fn step_done(&mut self, parts: &mut Parts<'_>, id: WalkId, step: u16, time: u64) {
+        self.end_step(id, usize::from(step), time);
+        self.proceed(parts, id);
+    }
+
+    /// What a step needs is there at `time`.
+    fn end_step(&mut self, id: WalkId, index: usize, time: u64) {
+        let walk = &mut self.walks[id.0 as usize];
+        let Step { action, purpose, .. } = walk.steps[index];
+        let now = walk.now;
+        let of = |at, share| Ended { at, share, fill_wait: 0 };
+        let ended = match action {
+            Action::Hit { unit, .. } => {
+                let found = now + self.latencies[unit as usize];
+                let at = found.max(time);
+                Ended { at, share: look_up_share(unit, purpose), fill_wait: at - found }
+            }
+            Action::Miss { unit } => {
+                of(now + self.latencies[unit as usize], look_up_share(unit, purpose))
+            }
+            Action::Read { .. } => of(time, purpose as usize),
+            Action::Check => of(now + self.check, Share::SegmentCheck as usize),
+            Action::Select => of(now + self.selection, Share::Selection as usize),
+            Action::Fill { .. } => of(now, 0),
+        };
+        if ended.at > walk.slowest.at {
+            walk.slowest = ended;
+        }
+        walk.pending -= 1;
+    }
+
+    /// Ends the stage under way, if there is one, and turns to the next; whether there is one.
+    fn end_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) -> bool {
+        let walk = &mut self.walks[id.0 as usize];
+        if !walk.stage.is_empty() {
+            let Ended { at, share, fill_wait } = walk.slowest;
+            if !walk.is_background {
+                self.statistics.shares[Share::FillWait as usize] += fill_wait;
+                self.statistics.shares[share] += at - walk.now - fill_wait;
+            }
+            if let (Walker::Has(since), Some(occupancy)) = (walk.walker, walk.occupancy)
+                && walk.stage.contains(&occupancy.last)
+            {
+                self.statistics.walker_cycles += at - since;
+                self.walkers.release(at);
+                if let Some(time) = self.walkers.alarm() {
+                    parts.agenda.schedule(time, Event::WalkerFree);
+                }
+            }
+            walk.awaits.clear();
+            walk.now = at;
+            let stage = walk.steps[walk.stage.start].stage;
+            walk.ends[usize::from(stage)] = at;
+            walk.tell(parts.agenda, stage, at);
+        }
+        let start = walk.stage.end;
+        let Some(first) = walk.steps.get(start) else {
+            self.finish(parts, id);
+            return false;
+        };
+        let length = walk.steps[start..].iter().take_while(|step| step.stage == first.stage);
+        walk.stage = start..start + length.count();
+        true
+    }
+
+    fn finish(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+        let walk = &mut self.walks[id.0 as usize];
+        let end = walk.now;
+        walk.end = end;
+        walk.tell(parts.agenda, ALL_STAGES, end);
+        if !walk.is_background {
+            self.statistics.translations += 1;
+            self.statistics.cycles += end - walk.start;
+        }
+        if walk.background != WalkId::NONE {
+            let wanted =
+                Wanted { stage: ALL_STAGES, waiter: Waiter::Nobody, lends_walker: false };
+            parts.agenda.schedule(end, Event::Translate { walk: walk.background, wanted });
+        }
+        self.retire(id);
+    }
+}
+
+impl Walk {
+    fn new() -> Self {
+        Self {
+            generation: 0,
+            steps: Vec::new(),
+            needs: Vec::new(),
+            occupancy: None,
+            has_begun: false,
+            walker: Walker::None,
+            may_borrow: false,
+            start: 0,
+            stage: 0..0,
+            now: 0,
+            pending: 0,
+            slowest: Ended::default(),
+            ends: Vec::new(),
+            end: UNKNOWN,
+            wanted: Vec::new(),
+            awaits: Vec::new(),
+            background: WalkId::NONE,
+            is_background: false,
+            expected: 0,
+            is_retiring: false,
+        }
+    }
+
+    /// Becomes another translation.
+    fn reuse(&mut self, steps: &[Step], occupancy: Option<Occupancy>) {
+        self.generation = self.generation.wrapping_add(1);
+        self.steps.clear();
+        self.steps.extend_from_slice(steps);
+        self.needs.clear();
+        self.occupancy = occupancy;
+        self.has_begun = false;
+        self.walker = Walker::None;
+        self.may_borrow = false;
+        self.stage = 0..0;
+        self.pending = 0;
+        let stages = steps.last().map_or(0, |last| usize::from(last.stage) + 1);
+        self.ends.clear();
+        self.ends.resize(stages, UNKNOWN);
+        self.end = UNKNOWN;
+        self.background = WalkId::NONE;
+        self.is_background = false;
+        self.expected = 1;
+        self.is_retiring = false;
+    }
+
+    fn end_of(&self, stage: u8) -> u64 {
+        if stage == ALL_STAGES { self.end } else { self.ends[usize::from(stage)] }
+    }
+
+    /// Tells those who wait for the end of a stage.
+    fn tell(&mut self, agenda: &mut Agenda, stage: u8, time: u64) {
+        self.wanted.retain(|(wanted, from)| {
+            if wanted.stage == stage {
+                agenda.tell(wanted.waiter, time.max(*from));
+            }
+            wanted.stage != stage
+        });
     }
 }
 

@@ -72,6 +72,9 @@ fn core(core: &CoreConfig) -> Result<(), TimingError> {
     within("core.retire_width", core.retire_width, 1..=64)?;
     within("core.reorder_buffer_entries", core.reorder_buffer_entries, 1..=65_536)?;
     within("core.load_queue_entries", core.load_queue_entries, 1..=65_536)?;
+    if let Some(entries) = core.scheduler_entries {
+        within("core.scheduler_entries", entries, 1..=65_536)?;
+    }
     within("core.store_queue_entries", core.store_queue_entries, 1..=65_536)?;
     within("core.fetch_queue_entries", core.fetch_queue_entries, 1..=65_536)?;
     within("core.integer_cycles", core.integer_cycles, 1..=1_000)?;
@@ -92,6 +95,7 @@ fn branch_predictor(predictor: &BranchPredictorConfig) -> Result<(), TimingError
 fn cache(key: &str, cache: &CacheConfig) -> Result<(), TimingError> {
     within(&format!("{key}.ways"), cache.ways, 1..=256)?;
     within(&format!("{key}.latency_cycles"), cache.latency_cycles, 0..=10_000)?;
+    within(&format!("{key}.response_cycles"), cache.response_cycles, 0..=10_000)?;
     within(&format!("{key}.mshrs"), cache.mshrs, 1..=1_024)?;
     let step_bytes = u64::from(cache.ways) * crate::LINE_BYTES;
     if cache.size_bytes == 0 || cache.size_bytes > 1 << 34 {

@@ -10,6 +10,8 @@ pub(super) trait Model {
     fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
     fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
     fn finish(&mut self, instruction: &Instruction);
+    /// Lets everything finish that is under way.
+    fn drain(&mut self);
     /// Cycles so far, and those of translations.
     fn cycles(&self) -> (u64, u64);
 }
@@ -35,6 +37,9 @@ impl Model for Core {
     fn finish(&mut self, instruction: &Instruction) {
         Core::finish(self, instruction);
     }
+    fn drain(&mut self) {
+        Core::drain(self);
+    }
     fn cycles(&self) -> (u64, u64) {
         (Core::cycles(self), self.translation_cycles())
     }
@@ -54,6 +59,7 @@ impl Model for Functional {
     fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
     #[inline]
     fn finish(&mut self, _: &Instruction) {}
+    fn drain(&mut self) {}
     fn cycles(&self) -> (u64, u64) {
         (0, 0)
     }

@@ -8,7 +8,7 @@ fn independent_operations_run_at_full_width() {
     let mut machine = Machine::new(&config());
     // Four in each cycle from 0 on; the last four are dispatched at 999 and done at 1000.
     (0..4000).for_each(|_| machine.run(integer(0, 1)));
-    assert_eq!(machine.core.cycles(), 1000);
+    assert_eq!(machine.cycles(), 1000);
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_dependence_chain_runs_at_operation_latency() {
     ] {
         let mut machine = Machine::new(&config());
         (0..100).for_each(|_| machine.run(Instruction { operation, ..integer(1, 1) }));
-        assert_eq!(machine.core.cycles(), 100 * cycles, "{operation:?}");
+        assert_eq!(machine.cycles(), 100 * cycles, "{operation:?}");
     }
 }
 
@@ -30,7 +30,7 @@ fn register_zero_depends_on_nothing() {
     let mut machine = Machine::new(&config());
     machine.run(Instruction { operation: Operation::Divide, ..integer(0, 0) });
     machine.run(integer(0, 1));
-    assert_eq!(machine.core.cycles(), 20, "the divide alone");
+    assert_eq!(machine.cycles(), 20, "the divide alone");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn the_reorder_buffer_limits_the_loads_in_flight() {
     let mut machine = Machine::new(&config);
     // Eight are dispatched together, retire together, and let the next eight in.
     (0..80).for_each(|line| machine.plain_load(line, 0, 1));
-    assert_eq!(machine.core.cycles(), 10 * (L1 + L2 + DRAM));
+    assert_eq!(machine.cycles(), 10 * (L1 + L2 + DRAM));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn the_load_queue_limits_the_loads_in_flight() {
     config.core.load_queue_entries = 4;
     let mut machine = Machine::new(&config);
     (0..40).for_each(|line| machine.plain_load(line, 0, 1));
-    assert_eq!(machine.core.cycles(), 10 * (L1 + L2 + DRAM));
+    assert_eq!(machine.cycles(), 10 * (L1 + L2 + DRAM));
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn a_store_miss_does_not_delay_retirement_until_the_store_queue_is_full() {
     config.core.store_queue_entries = 4;
     let mut machine = Machine::new(&config);
     (0..4).for_each(|line| machine.store(line, 0));
-    assert_eq!(machine.core.cycles(), 1);
+    assert_eq!(machine.cycles(), 1);
     // The fifth waits for the first, which wrote from its retirement at 1 on, and takes 1.
     machine.store(4, 0);
-    assert_eq!(machine.core.cycles(), 1 + L1 + L2 + DRAM + 1);
+    assert_eq!(machine.cycles(), 1 + L1 + L2 + DRAM + 1);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_load_waits_for_the_data_of_a_store_before_it() {
     machine.plain_load(5, 0, 2);
     machine.run(integer(2, 2));
     // The drain that ends the warm-up takes one cycle: times count from there.
-    assert_eq!(machine.core.cycles(), 51 + L1 + 1);
+    assert_eq!(machine.cycles(), 51 + L1 + 1);
     assert_eq!(machine.counter("forwarded_loads"), 1);
 }
 
@@ -89,12 +89,12 @@ fn a_misprediction_costs_its_penalty_from_resolution() {
     // The untrained predictor says not taken. Right: both in cycle 0, done at 1.
     machine.run(conditional(false));
     machine.run(integer(0, 1));
-    assert_eq!(machine.core.cycles(), 1);
+    assert_eq!(machine.cycles(), 1);
     // Wrong: resolved at 1, the next instruction is dispatched 15 later.
     let mut machine = Machine::new(&config());
     machine.run(conditional(true));
     machine.run(integer(0, 1));
-    assert_eq!(machine.core.cycles(), 1 + 15 + 1);
+    assert_eq!(machine.cycles(), 1 + 15 + 1);
     assert_eq!(machine.counter("branch_mispredictions"), 1);
 }
 
@@ -108,7 +108,7 @@ fn an_indirect_branch_to_a_new_target_is_mispredicted_once() {
         machine.run(at(0x900));
     }
     // First time: 1 + 15. Then everything in cycle 16, done at 17.
-    assert_eq!(machine.core.cycles(), 17);
+    assert_eq!(machine.cycles(), 17);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn serializing_drains_the_pipeline() {
     machine.plain_load(0, 0, 1);
     machine.run(Instruction { operation: Operation::Serializing, ..integer(0, 0) });
     machine.run(integer(0, 1));
-    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + 1 + 1);
+    assert_eq!(machine.cycles(), L1 + L2 + DRAM + 1 + 1);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn an_instruction_miss_stalls_the_front_end_and_a_hit_costs_nothing() {
     machine.core.fetch(code, 0, &Steps::new());
     machine.run(integer(0, 1));
     // The L1I's own latency is part of the front end's depth.
-    assert_eq!(machine.core.cycles(), L2 + DRAM + 1);
+    assert_eq!(machine.cycles(), L2 + DRAM + 1);
     for _ in 0..3 {
         machine.core.fetch(code, 0, &Steps::new());
         machine.run(integer(0, 1));
     }
-    assert_eq!(machine.core.cycles(), L2 + DRAM + 1);
+    assert_eq!(machine.cycles(), L2 + DRAM + 1);
     assert_eq!(machine.counter("fetch_stall_cycles"), L2 + DRAM);
 }
 
@@ -147,7 +147,7 @@ fn the_front_end_runs_ahead_of_a_full_reorder_buffer() {
     (0..7).for_each(|_| machine.run(integer(0, 2)));
     machine.core.fetch(PhysicalAddress::new(100 * 64), 0, &Steps::new());
     machine.run(integer(0, 2));
-    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM + 1);
+    assert_eq!(machine.cycles(), L1 + L2 + DRAM + 1);
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn warm_up_is_not_counted_but_keeps_its_state() {
     let mut machine = Machine::new(&config());
     machine.plain_load(7, 0, 1);
     machine.settle();
-    assert_eq!(machine.core.cycles(), 0);
+    assert_eq!(machine.cycles(), 0);
     assert_eq!((machine.counter("instructions"), machine.counter("l1d_misses")), (0, 0));
     machine.plain_load(7, 0, 1);
-    assert_eq!((machine.core.cycles(), machine.counter("l1d_misses")), (L1, 0));
+    assert_eq!((machine.cycles(), machine.counter("l1d_misses")), (L1, 0));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn an_access_over_two_lines_waits_for_both() {
     machine.core.begin(&load);
     machine.core.load(PhysicalAddress::new(2 * 64 - 4), 8, 63, &Steps::new());
     machine.core.finish(&load);
-    assert_eq!(machine.core.cycles(), L1 + L2 + DRAM);
+    assert_eq!(machine.cycles(), L1 + L2 + DRAM);
     assert_eq!((machine.counter("loads"), machine.counter("l1d_accesses")), (1, 2));
 }
 

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use perforate_timing::{
-    BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig, Prefetcher,
-    TimingConfig, WalkerAttachment, WalkerConfig,
+    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig, Prefetcher,
+    TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
 };
 use perforate_types::{
     Action, Counters, Instruction, PhysicalAddress, Purpose, Register, Steps, Unit,
@@ -25,6 +25,7 @@ pub fn config() -> TimingConfig {
         size_bytes,
         ways,
         latency_cycles: latency as u32,
+        response_cycles: 0,
         mshrs: 64,
         prefetcher: Prefetcher::None,
     };
@@ -35,6 +36,7 @@ pub fn config() -> TimingConfig {
             retire_width: 4,
             reorder_buffer_entries: 256,
             load_queue_entries: 256,
+            scheduler_entries: None,
             store_queue_entries: 256,
             fetch_queue_entries: 16,
             integer_cycles: 1,
@@ -54,6 +56,7 @@ pub fn config() -> TimingConfig {
             l1d: cache(32 << 10, 8, L1),
             l2: cache(1 << 20, 8, L2),
             llc: None,
+            walker: None,
         },
         dram: DramConfig {
             channels: 64,
@@ -69,6 +72,7 @@ pub fn config() -> TimingConfig {
         },
         walker: WalkerConfig {
             walkers: 1,
+            bitmap_reader: BitmapReader::Walker,
             attach: WalkerAttachment::L1d,
             l2_tlb_cycles: L2_TLB as u32,
             walk_cache_cycles: 1,
@@ -136,18 +140,34 @@ impl Machine {
         self.core.start_measuring();
     }
 
+    /// The core when all so far is done; the core itself goes on as if nobody had looked.
+    fn drained(&self) -> Core {
+        let mut core = self.core.clone();
+        core.drain();
+        core
+    }
+
+    /// Cycles since measuring began, until the last instruction retires.
+    pub fn cycles(&self) -> u64 {
+        self.drained().cycles()
+    }
+
     pub fn counter(&self, name: &str) -> u64 {
         let mut counters = Counters::default();
-        self.core.counters(&mut counters);
+        self.drained().counters(&mut counters);
         counters.get(name).unwrap_or_else(|| panic!("no counter {name}")).round() as u64
     }
 
     /// Sum of the latencies of all loads.
     pub fn load_cycles(&self) -> u64 {
         let mut counters = Counters::default();
-        self.core.counters(&mut counters);
+        self.drained().counters(&mut counters);
         (counters.get("load_average_cycles").unwrap() * counters.get("loads").unwrap()).round()
             as u64
+    }
+
+    pub fn translation_accesses(&self) -> TranslationAccesses {
+        self.drained().translation_accesses()
     }
 }
 

@@ -1,0 +1,394 @@
+//! Instructions from fetch to retirement, and the registers through which they wait for each other.
+
+use perforate_types::{Branch, Operation};
+
+use super::*;
+use crate::agenda::{List, UNKNOWN};
+use crate::config::CoreConfig;
+use crate::hierarchy::L1D;
+
+const REGISTERS: usize = 256;
+/// The register that stands for none.
+const NONE: usize = 0;
+
+/// When the value of each register is there, and who writes it if that is not known.
+#[derive(Clone, Debug)]
+pub(super) struct Registers {
+    ready: [u64; REGISTERS],
+    writers: [u32; REGISTERS],
+}
+
+impl Registers {
+    pub(super) fn new() -> Self {
+        Self { ready: [0; REGISTERS], writers: [0; REGISTERS] }
+    }
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    /// When the front end has it.
+    available: u64,
+    /// It is dispatched when all before it have retired.
+    waits_for_retirement: bool,
+    is_branch: bool,
+    /// Its dispatch, and registers for its addresses, that are not known.
+    missing_addresses: u8,
+    /// Registers for its operation that are not known.
+    missing_operands: u8,
+    pub(super) dispatch: u64,
+    /// When everything known of its addresses is there.
+    pub(super) addresses: u64,
+    /// When everything known of its operands is there.
+    operands: u64,
+    latency: u64,
+    loads: u16,
+    /// Loads that hit the first-level TLB and the L1D.
+    quick_loads: u16,
+    /// Loads that are not done.
+    pub(super) unloaded: u16,
+    /// Stores that are not translated.
+    pub(super) untranslated: u16,
+    stores: u16,
+    /// Number of its first store.
+    first_store: u64,
+    /// Its first load or store that takes longer than a hit.
+    pub(super) first_access: u32,
+    /// When everything that is loaded so far is there.
+    pub(super) loaded: u64,
+    /// When the stores that are translated so far are.
+    pub(super) stored: u64,
+    /// When it is done.
+    result: u64,
+    /// Who reads what it writes.
+    readers: List,
+    destinations: [u8; 2],
+}
+
+/// The instructions between fetch and retirement, numbered in program order.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    entries: Vec<InFlight>,
+    mask: u64,
+    latencies: [u64; Operation::ALL.len()],
+    /// Number of the oldest that has not retired.
+    oldest: u64,
+    /// Number of the oldest that is not dispatched.
+    undispatched: u64,
+    /// Number of the next that is handed over.
+    next: u64,
+}
+
+impl Window {
+    pub(super) fn new(core: &CoreConfig) -> Self {
+        let mut latencies = [u64::from(core.integer_cycles); Operation::ALL.len()];
+        latencies[Operation::Multiply as usize] = core.multiply_cycles.into();
+        latencies[Operation::Divide as usize] = core.divide_cycles.into();
+        latencies[Operation::Float as usize] = core.float_cycles.into();
+        let held = core.reorder_buffer_entries + core.fetch_queue_entries + 1;
+        let places = held.next_power_of_two() as usize;
+        let unused = InFlight {
+            available: 0,
+            waits_for_retirement: false,
+            is_branch: false,
+            missing_addresses: 0,
+            missing_operands: 0,
+            dispatch: 0,
+            addresses: 0,
+            operands: 0,
+            latency: 0,
+            loads: 0,
+            quick_loads: 0,
+            unloaded: 0,
+            untranslated: 0,
+            stores: 0,
+            first_store: 0,
+            first_access: 0,
+            loaded: 0,
+            stored: 0,
+            result: 0,
+            readers: List::default(),
+            destinations: [0; 2],
+        };
+        Self {
+            entries: vec![unused; places],
+            mask: places as u64 - 1,
+            latencies,
+            oldest: 0,
+            undispatched: 0,
+            next: 0,
+        }
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> u32 {
+        (number & self.mask) as u32
+    }
+
+    /// The place of the instruction in hand.
+    #[inline]
+    pub(super) fn current(&self) -> u32 {
+        self.slot(self.next)
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, slot: u32) -> &mut InFlight {
+        &mut self.entries[slot as usize]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.oldest == self.next
+    }
+
+    /// Instructions handed over so far.
+    pub(super) fn handed_over(&self) -> u64 {
+        self.next
+    }
+
+    /// Instructions retired so far.
+    pub(super) fn retired(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Whether the oldest instruction may retire.
+    #[inline]
+    pub(super) fn can_retire(&self) -> bool {
+        let oldest = &self.entries[self.slot(self.oldest) as usize];
+        self.oldest < self.undispatched && oldest.result != UNKNOWN && oldest.untranslated == 0
+    }
+}
+
+impl InFlight {
+    /// A load that hits the first-level TLB and the L1D.
+    #[inline]
+    pub(super) fn add_quick_load(&mut self) {
+        self.loads += 1;
+        self.quick_loads += 1;
+    }
+
+    /// Another load.
+    #[inline]
+    pub(super) fn add_load(&mut self) {
+        self.loads += 1;
+        self.unloaded += 1;
+    }
+
+    #[inline]
+    pub(super) fn add_store(&mut self, number: u64, is_translated: bool) {
+        if self.stores == 0 {
+            self.first_store = number;
+        }
+        self.stores += 1;
+        self.untranslated += u16::from(!is_translated);
+    }
+}
+
+impl Core {
+    /// Hands over the next instruction: its accesses follow, then [`Core::finish`].
+    #[inline]
+    pub fn begin(&mut self, instruction: &Instruction) {
+        let (available, waits_for_retirement) = self.fetch_next(instruction);
+        let slot = self.window.current();
+        let entry = &mut self.window.entries[slot as usize];
+        entry.available = available;
+        entry.waits_for_retirement = waits_for_retirement;
+        entry.is_branch = instruction.branch != Branch::None;
+        entry.missing_addresses = 1;
+        entry.missing_operands = 0;
+        (entry.addresses, entry.operands) = (0, 0);
+        (entry.loads, entry.quick_loads, entry.unloaded) = (0, 0, 0);
+        (entry.stores, entry.untranslated) = (0, 0);
+        entry.first_access = accesses::NONE;
+        (entry.loaded, entry.stored) = (0, 0);
+        entry.result = UNKNOWN;
+        entry.readers = List::default();
+        entry.destinations = instruction.destinations;
+        let mut addresses = 0;
+        let mut missing = 1;
+        for source in instruction.sources {
+            let ready = self.registers.ready[usize::from(source)];
+            if ready == UNKNOWN {
+                missing += 1;
+                let writer = self.registers.writers[usize::from(source)];
+                let readers = &mut self.window.entries[writer as usize].readers;
+                self.waiters.add(readers, Waiter::Address(slot), 0);
+            } else {
+                addresses = ready.max(addresses);
+            }
+        }
+        let entry = &mut self.window.entries[slot as usize];
+        entry.addresses = addresses;
+        entry.missing_addresses = missing;
+    }
+
+    /// The instruction in hand is complete: it has made all its accesses.
+    #[inline]
+    pub fn finish(&mut self, instruction: &Instruction) {
+        let slot = self.window.current();
+        let operation = instruction.operation;
+        let latency = self.window.latencies[operation as usize];
+        let entry = &mut self.window.entries[slot as usize];
+        let in_load = entry.loads > 0 && operation == Operation::Integer;
+        entry.latency = if in_load { 0 } else { latency };
+        for destination in instruction.destinations {
+            self.registers.ready[usize::from(destination)] = UNKNOWN;
+            self.registers.writers[usize::from(destination)] = slot;
+        }
+        self.registers.ready[NONE] = 0;
+        if entry.is_branch {
+            let is_mispredicted = self.branches.branch(instruction);
+            self.front_end.branch(self.window.next, UNKNOWN, is_mispredicted);
+        }
+        self.window.next += 1;
+        self.statistics.instructions += 1;
+        self.settle();
+    }
+
+    /// Dispatches instructions in program order, as long as it is known when.
+    #[inline]
+    pub(super) fn dispatch_instructions(&mut self) {
+        while self.window.undispatched < self.window.next {
+            let Some(time) = self.dispatch_time() else { return };
+            let slot = self.window.slot(self.window.undispatched);
+            let entry = &mut self.window.entries[slot as usize];
+            let (loads, stores) = (u64::from(entry.loads), u64::from(entry.stores));
+            let dispatch = self.dispatch.pass(time);
+            entry.dispatch = dispatch;
+            self.window.undispatched += 1;
+            self.front_end.queue.release(dispatch);
+            self.reorder_buffer.take(1);
+            self.scheduler.take();
+            self.load_queue.take(loads);
+            self.store_queue.take(stores);
+            self.address_ready(slot, dispatch);
+        }
+    }
+
+    /// When the next instruction is dispatched, if that is known.
+    #[inline]
+    fn dispatch_time(&mut self) -> Option<u64> {
+        let number = self.window.undispatched;
+        let entry = &self.window.entries[self.window.slot(number) as usize];
+        let mut time = entry.available.max(self.dispatch.cycle);
+        if entry.waits_for_retirement {
+            if self.window.oldest < number {
+                return None;
+            }
+            time = time.max(self.retire.cycle);
+        }
+        time = time.max(self.reorder_buffer.free_at(1)?);
+        if entry.loads > 0 {
+            time = time.max(self.load_queue.free_at(entry.loads.into())?);
+        }
+        if entry.stores > 0 {
+            time = time.max(self.store_queue.free_at(entry.stores.into())?);
+        }
+        match self.scheduler.free_at(time, self.agenda.now) {
+            Ok(time) => Some(time),
+            Err(again) => {
+                if let Some(again) = again
+                    && (self.dispatch_alarm <= self.agenda.now || again < self.dispatch_alarm)
+                {
+                    self.dispatch_alarm = again;
+                    self.agenda.schedule(again, Event::Dispatch);
+                }
+                None
+            }
+        }
+    }
+
+    /// Something that an instruction needs for its addresses is there at `time`.
+    #[inline]
+    pub(super) fn address_ready(&mut self, slot: u32, time: u64) {
+        let entry = self.window.at(slot);
+        entry.addresses = entry.addresses.max(time);
+        entry.missing_addresses -= 1;
+        if entry.missing_addresses > 0 {
+            return;
+        }
+        if entry.quick_loads > 0 {
+            let latency = self.memory.latency(L1D);
+            entry.loaded = entry.addresses + latency;
+            self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
+        }
+        if entry.stores > 0 {
+            entry.stored = entry.stored.max(entry.addresses);
+        }
+        if entry.first_access != accesses::NONE {
+            let (first, time) = (entry.first_access, entry.addresses);
+            self.start_accesses(first, time);
+        }
+        self.issue(slot);
+    }
+
+    /// Something that an instruction needs for its operation is there at `time`.
+    pub(super) fn operand_ready(&mut self, slot: u32, time: u64) {
+        let entry = self.window.at(slot);
+        entry.operands = entry.operands.max(time);
+        entry.missing_operands -= 1;
+        self.issue(slot);
+    }
+
+    /// If an instruction has all that it reads from registers, it leaves the scheduler.
+    #[inline]
+    fn issue(&mut self, slot: u32) {
+        let entry = &self.window.entries[slot as usize];
+        if entry.missing_addresses == 0 && entry.missing_operands == 0 {
+            self.scheduler.issue(entry.addresses.max(entry.operands), entry.dispatch);
+            self.complete(slot);
+        }
+    }
+
+    /// If an instruction has all that it needs, it is done after its latency.
+    #[inline]
+    pub(super) fn complete(&mut self, slot: u32) {
+        let entry = &mut self.window.entries[slot as usize];
+        let is_missing = entry.missing_addresses > 0 || entry.missing_operands > 0;
+        if is_missing || entry.unloaded > 0 || entry.result != UNKNOWN {
+            return;
+        }
+        let read = entry.addresses.max(entry.operands);
+        let result = entry.loaded.max(read) + entry.latency;
+        entry.result = result;
+        for destination in entry.destinations.map(usize::from) {
+            let is_last = self.registers.writers[destination] == slot;
+            if is_last && self.registers.ready[destination] == UNKNOWN {
+                self.registers.ready[destination] = result;
+            }
+        }
+        if !entry.readers.is_empty() {
+            self.agenda.tell_all(&mut self.waiters, &mut entry.readers, result);
+        }
+        if entry.is_branch {
+            let offset = u64::from(slot).wrapping_sub(self.window.oldest) & self.window.mask;
+            self.front_end.resolve(self.window.oldest + offset, result);
+        }
+        for number in entry.first_store..entry.first_store + u64::from(entry.stores) {
+            let store = self.stores.get(number).expect("it is not written before it retires");
+            store.result = result;
+            self.agenda.tell_all(&mut self.waiters, &mut store.readers, result);
+        }
+    }
+
+    /// Retires instructions in program order, as long as it is known when.
+    #[inline]
+    pub(super) fn retire_instructions(&mut self) {
+        while self.window.can_retire() {
+            let slot = self.window.slot(self.window.oldest);
+            let entry = &self.window.entries[slot as usize];
+            let (loads, stores, first_store) = (entry.loads, entry.stores, entry.first_store);
+            let retired = self.retire.pass(entry.result.max(entry.stored));
+            self.window.oldest += 1;
+            self.reorder_buffer.release(retired);
+            for _ in 0..loads {
+                self.load_queue.release(retired);
+            }
+            for number in first_store..first_store + u64::from(stores) {
+                self.write_store(number, retired);
+            }
+            if self.origin_pending.is_some() {
+                self.note_origin();
+            }
+        }
+    }
+}

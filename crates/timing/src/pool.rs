@@ -1,0 +1,161 @@
+//! Several like parts, each serving one request at a time: MSHRs, page walkers.
+
+use std::collections::VecDeque;
+
+use crate::agenda::UNKNOWN;
+
+/// Units given to whoever asks first.
+///
+/// How long a request keeps its unit may become known only later: see [`Pool::release`].
+#[derive(Clone, Debug)]
+pub(crate) struct Pool<T> {
+    units: usize,
+    taken: usize,
+    /// When units that are taken become free, as far as known.
+    releases: Vec<u64>,
+    queue: VecDeque<T>,
+    /// The next time at which the owner asks [`Pool::next`].
+    alarm: u64,
+}
+
+impl<T> Pool<T> {
+    pub(crate) fn new(units: u32) -> Self {
+        Self {
+            units: units as usize,
+            taken: 0,
+            releases: Vec::with_capacity(units as usize),
+            queue: VecDeque::new(),
+            alarm: UNKNOWN,
+        }
+    }
+
+    /// Forgets what was released by now.
+    #[inline]
+    fn collect(&mut self, now: u64) {
+        let before = self.releases.len();
+        self.releases.retain(|&release| release > now);
+        self.taken -= before - self.releases.len();
+    }
+
+    /// Whether a unit is free at `now`, and nobody waits for it.
+    #[inline]
+    pub(crate) fn is_free(&mut self, now: u64) -> bool {
+        if self.taken == self.units {
+            self.collect(now);
+        }
+        self.taken < self.units && self.queue.is_empty()
+    }
+
+    /// Takes a unit if one is free at `now`; otherwise `who` is put at the end of the queue.
+    /// Requests come in order of time.
+    #[inline]
+    pub(crate) fn request(&mut self, now: u64, who: T) -> bool {
+        if self.is_free(now) {
+            self.taken += 1;
+            return true;
+        }
+        self.queue.push_back(who);
+        false
+    }
+
+    /// A unit that is taken becomes free at `time`.
+    #[inline]
+    pub(crate) fn release(&mut self, time: u64) {
+        self.releases.push(time);
+    }
+
+    /// When to ask [`Pool::next`] again, if anybody waits and no earlier time was named already.
+    #[inline]
+    pub(crate) fn alarm(&mut self) -> Option<u64> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        let first = *self.releases.iter().min()?;
+        (first < self.alarm).then(|| {
+            self.alarm = first;
+            first
+        })
+    }
+
+    /// Who is first in the queue, if a unit is free at `now`; the unit is taken.
+    pub(crate) fn next(&mut self, now: u64) -> Option<T> {
+        if self.alarm <= now {
+            self.alarm = UNKNOWN;
+        }
+        self.collect(now);
+        if self.taken == self.units {
+            return None;
+        }
+        let who = self.queue.pop_front()?;
+        self.taken += 1;
+        Some(who)
+    }
+}
+
+impl<T: PartialEq> Pool<T> {
+    /// Takes somebody out of the queue; whether they were in it.
+    pub(crate) fn withdraw(&mut self, who: &T) -> bool {
+        let place = self.queue.iter().position(|other| other == who);
+        place.is_some_and(|place| self.queue.remove(place).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_units_overlap_and_a_third_request_waits_for_the_first_release() {
+        let mut pool = Pool::new(2);
+        assert!(pool.request(0, 'a') && pool.request(0, 'b'));
+        assert!(!pool.request(10, 'c'));
+        assert_eq!(pool.alarm(), None, "no release is known");
+        pool.release(60);
+        assert_eq!(pool.alarm(), Some(60));
+        pool.release(50);
+        assert_eq!((pool.alarm(), pool.alarm()), (Some(50), None));
+        assert_eq!(pool.next(49), None);
+        assert_eq!(pool.next(50), Some('c'));
+        assert!(!pool.request(59, 'd') && pool.withdraw(&'d'));
+        assert!(pool.request(60, 'e'));
+    }
+
+    proptest! {
+        /// However many come, and however long they stay, at no cycle are more of them served than
+        /// there are units, none waits while a unit is free, and they are served in turn.
+        #[test]
+        fn no_cycle_is_sold_twice_and_none_is_wasted(
+            units in 1u32..4,
+            gaps in prop::collection::vec((0u64..30, 1u64..40), 1..60),
+        ) {
+            let mut pool: Pool<usize> = Pool::new(units);
+            let mut now = 0u64;
+            let (mut arrivals, mut starts): (Vec<u64>, Vec<(usize, u64)>) = Default::default();
+            for (index, (gap, length)) in gaps.iter().enumerate() {
+                let until = now + gap;
+                while now < until {
+                    now += 1;
+                    while let Some(who) = pool.next(now) {
+                        let length: u64 = gaps[who].1;
+                        pool.release(now + length);
+                        starts.push((who, now));
+                    }
+                }
+                arrivals.push(now);
+                if pool.request(now, index) {
+                    pool.release(now + length);
+                    starts.push((index, now));
+                }
+            }
+            prop_assert!(starts.iter().map(|(who, _)| *who).eq(0..starts.len()), "in turn");
+            let busy = |cycle| starts.iter().filter(|(who, start)| {
+                (*start..start + gaps[*who].1).contains(&cycle)
+            }).count() as u32;
+            for &(who, start) in &starts {
+                prop_assert!(busy(start) <= units);
+                prop_assert!((arrivals[who]..start).all(|cycle| busy(cycle) == units));
+            }
+        }
+    }
+}

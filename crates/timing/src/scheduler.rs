@@ -1,0 +1,83 @@
+//! The scheduler: instructions that wait for what they read.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Entries taken from dispatch to issue, which is in no order.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    /// `usize::MAX` for no limit.
+    entries: usize,
+    /// Instructions whose issue is not known.
+    waiting: usize,
+    /// When the others issue, if that was not at once.
+    issues: BinaryHeap<Reverse<u64>>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(entries: Option<u32>) -> Self {
+        let entries = entries.map_or(usize::MAX, |entries| entries as usize);
+        Self { entries, waiting: 0, issues: BinaryHeap::new() }
+    }
+
+    #[inline]
+    fn is_limited(&self) -> bool {
+        self.entries != usize::MAX
+    }
+
+    /// The first time from `time` on at which an entry is free. [`Err`] if that depends on what
+    /// becomes known later, with the time at which to ask again, if there is one. Times asked for
+    /// do not fall.
+    #[inline]
+    pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
+        let mut free = time;
+        while self.waiting + self.issues.len() >= self.entries {
+            match self.issues.peek() {
+                // Whoever is still waiting issues no earlier than now.
+                Some(&Reverse(issue)) if issue <= now.max(free) => {
+                    self.issues.pop();
+                    free = free.max(issue);
+                }
+                later => return Err(later.map(|&Reverse(issue)| issue)),
+            }
+        }
+        Ok(free)
+    }
+
+    /// An instruction that waits takes an entry.
+    #[inline]
+    pub(crate) fn take(&mut self) {
+        self.waiting += 1;
+    }
+
+    /// One that waited issues at `time`; it was dispatched at `dispatch`.
+    #[inline]
+    pub(crate) fn issue(&mut self, time: u64, dispatch: u64) {
+        self.waiting -= 1;
+        if time > dispatch && self.is_limited() {
+            self.issues.push(Reverse(time));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_free_when_their_instruction_issues() {
+        let mut scheduler = Scheduler::new(Some(2));
+        for _ in 0..2 {
+            assert_eq!(scheduler.free_at(5, 0), Ok(5));
+            scheduler.take();
+        }
+        assert_eq!(scheduler.free_at(5, 0), Err(None), "nothing is known of either");
+        scheduler.issue(30, 5);
+        assert_eq!(scheduler.free_at(5, 10), Err(Some(30)), "the other may be earlier");
+        assert_eq!(scheduler.free_at(5, 30), Ok(30));
+        scheduler.take();
+        assert_eq!(scheduler.free_at(30, 30), Err(None));
+        scheduler.issue(5, 5);
+        assert_eq!(scheduler.free_at(30, 30), Ok(30));
+    }
+}
