@@ -217,6 +217,14 @@ impl Spent {
             WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
             WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
         };
+        // A cache of their own is small, as a walk cache is, and every read looks there first.
+        let reads = match machine.walker.attach {
+            WalkerAttachment::L1d => l1d,
+            WalkerAttachment::L2 => l2,
+            WalkerAttachment::Llc => llc,
+        };
+        let own = reads + accesses.reads_from_walker_cache;
+        let walk_cache = walk_cache + if machine.cache.walker.is_some() { own } else { 0 };
         let beside = unit(Unit::BesideL2) + unit(Unit::HostBesideL2);
         // mW × ns = pJ
         let time_ns = activity.cycles as f64 / machine.core.frequency_ghz;
@@ -304,6 +312,7 @@ mod tests {
             units,
             segment_checks: 2,
             selections: 3,
+            reads_from_walker_cache: 0,
             reads_from_l1d: 1,
             reads_from_l2: 2,
             reads_from_llc: 3,

@@ -1,5 +1,7 @@
 //! Machines: the papers' and today's, from TOML files.
 
+mod plausible;
+
 use std::path::Path;
 
 use perforate_config::nearest;
@@ -9,6 +11,8 @@ use perforate_timing::{
     BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
 };
 use serde::{Deserialize, Serialize};
+
+pub use plausible::Plausible;
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
@@ -58,6 +62,9 @@ pub struct Machine {
     /// of `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
+    /// What the sources leave open.
+    #[serde(default, skip_serializing)]
+    pub plausible: Vec<Plausible>,
 }
 
 /// What a machine has for virtualization, the `[virtualization]` section of its file.
@@ -131,7 +138,10 @@ impl Machine {
     /// # Errors
     /// No such machine, an unreadable file, unknown keys, impossible geometries.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        Self::parse(name, &Self::text(name)?)
+        let text = Self::text(name)?;
+        let machine = Self::parse(name, &text)?;
+        machine.check_plausible(name, &text)?;
+        Ok(machine)
     }
 
     /// The text of the machine file that [`Machine::load`] reads.
@@ -247,10 +257,17 @@ fn toml_value(text: &str) -> toml::Value {
     parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.into())
 }
 
+/// Said instead of a value to take a key away.
+const ABSENT: &str = "absent";
+
 /// Sets the value of a key with points in it.
 fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let Some((section, rest)) = key.split_once('.') else {
-        table.insert(key.into(), value);
+        if value.as_str() == Some(ABSENT) {
+            table.remove(key);
+        } else {
+            table.insert(key.into(), value);
+        }
         return Ok(());
     };
     let section = table.entry(section).or_insert_with(|| toml::Table::new().into());

@@ -6,7 +6,9 @@ use perforate_types::{
 
 use crate::branch::BranchPredictor;
 use crate::dram::DramStatistics;
-use crate::hierarchy::{CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin};
+use crate::hierarchy::{
+    CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin, WALKER_CACHE,
+};
 use crate::pipeline::CoreStatistics;
 use crate::translation::{Share, TranslationStatistics};
 
@@ -19,6 +21,8 @@ pub struct TranslationAccesses {
     pub segment_checks: u64,
     /// B-blocks found in selection bitmaps of gap-tolerant entries.
     pub selections: u64,
+    /// Walker reads that the walkers' own cache served.
+    pub reads_from_walker_cache: u64,
     /// Walker reads that the first-level data cache served.
     pub reads_from_l1d: u64,
     /// Walker reads that the second-level cache served.
@@ -36,6 +40,7 @@ impl TranslationAccesses {
             units: statistics.unit_accesses,
             segment_checks: statistics.checks,
             selections: statistics.selections,
+            reads_from_walker_cache: reads[WALKER_CACHE],
             reads_from_l1d: reads[L1D],
             reads_from_l2: reads[L2],
             reads_from_llc: reads[LLC],
@@ -227,6 +232,8 @@ figures! {
     static WALKER_READS: TranslationStatistics, "Page walks" {
         /// Reads by page walkers, bitmap reads included.
         walker_reads, Count, Listed: |it| it.reads_by_level.iter().sum::<u64>();
+        /// Those that the walkers' own cache served.
+        walker_reads_from_walker_cache, Count, Listed: |it| it.reads_by_level[WALKER_CACHE];
         /// Those that the first-level data cache served.
         walker_reads_from_l1d, Count, Listed: |it| it.reads_by_level[L1D];
         /// Those that the second-level cache served.

@@ -94,12 +94,7 @@ impl Stores {
     /// A line of a store is written at `time`. Stores become visible in program order (x86-TSO),
     /// though their misses overlap: those now known to be, and when, go to `released`.
     #[inline]
-    pub(crate) fn line_written(
-        &mut self,
-        number: u64,
-        time: u64,
-        mut released: impl FnMut(u64),
-    ) {
+    pub(crate) fn line_written(&mut self, number: u64, time: u64, mut released: impl FnMut(u64)) {
         let store = self.get(number).expect("it is not released before it is written");
         store.written = store.written.max(time);
         store.pending -= 1;

@@ -513,8 +513,7 @@ impl Hierarchy {
             }
             let id = match at.cache.peek(number) {
                 None => {
-                    let found =
-                        self.locate(level, number, false, Origin::Prefetcher, agenda.now);
+                    let found = self.locate(level, number, false, Origin::Prefetcher, agenda.now);
                     self.came(found.data.fill);
                     found.data.fill
                 }

@@ -27,8 +27,8 @@ mod translation;
 mod validate;
 
 pub use config::{
-    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig, Prefetcher,
-    TimingConfig, WalkerAttachment, WalkerConfig,
+    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig,
+    Prefetcher, TimingConfig, WalkerAttachment, WalkerConfig,
 };
 pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;

@@ -20,8 +20,9 @@ impl Scheduler {
         Self { entries, waiting: 0, issues: BinaryHeap::new() }
     }
 
+    /// Whether an instruction may have to wait for an entry.
     #[inline]
-    fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.entries != usize::MAX
     }
 

@@ -615,8 +615,7 @@ impl Translation {
             self.statistics.cycles += end - walk.start;
         }
         if walk.background != WalkId::NONE {
-            let wanted =
-                Wanted { stage: ALL_STAGES, waiter: Waiter::Nobody, lends_walker: false };
+            let wanted = Wanted { stage: ALL_STAGES, waiter: Waiter::Nobody, lends_walker: false };
             parts.agenda.schedule(end, Event::Translate { walk: walk.background, wanted });
         }
         self.retire(id);

@@ -23,6 +23,9 @@ impl TimingConfig {
         if let Some(llc) = &self.cache.llc {
             cache("cache.llc", llc)?;
         }
+        if let Some(walker) = &self.cache.walker {
+            cache("cache.walker", walker)?;
+        }
         dram(&self.dram)?;
         walker(&self.walker)?;
         if self.walker.attach == WalkerAttachment::Llc && self.cache.llc.is_none() {

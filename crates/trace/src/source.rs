@@ -11,6 +11,10 @@ use crate::TraceError;
 /// stays in a second-level cache.
 pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
 
+/// Said of traces that name registers but not which of them form addresses.
+pub(crate) const ALL_MAKE_ADDRESSES: &str =
+    "which registers form addresses is not recorded; loads and stores wait for all that are read";
+
 /// What a source is and what it can tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceMetadata {

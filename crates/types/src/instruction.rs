@@ -76,6 +76,9 @@ pub struct Instruction {
     pub ip: VirtualAddress,
     /// Registers read; 0 fills unused places.
     pub sources: [Register; 4],
+    /// Which of the registers read make no address, a bit each, the first being the lowest: loads
+    /// and stores of the instruction do not wait for them. Where nothing is known of that, none.
+    pub data_sources: u8,
     /// Registers written; 0 fills unused places.
     pub destinations: [Register; 2],
     /// Number of memory accesses this instruction makes.

@@ -50,6 +50,7 @@ impl InstructionDecoder {
         let instruction = Instruction {
             ip: VirtualAddress::new(ip),
             sources: operands.sources.array(),
+            data_sources: operands.data_sources(),
             destinations: operands.destinations.array(),
             accesses: 0,
             length: bytes.len() as u8,
@@ -115,6 +116,8 @@ impl<const N: usize> RegisterList<N> {
 #[derive(Default)]
 struct Operands {
     sources: RegisterList<4>,
+    /// How many of them, from the first on, form addresses; all if nothing is accessed.
+    addresses: usize,
     destinations: RegisterList<2>,
 }
 
@@ -130,6 +133,7 @@ impl Operands {
             operands.sources.add(number(memory.base()));
             operands.sources.add(number(memory.index()));
         }
+        operands.addresses = if memory.is_empty() { 4 } else { operands.sources.list.len() };
         for used in registers {
             let register = number(used.register());
             // Writing 8 or 16 bits of a general register merges them with its old value.
@@ -151,6 +155,12 @@ impl Operands {
             operands.destinations.add(INSTRUCTION_POINTER);
         }
         operands
+    }
+
+    /// A bit for each register read that forms no address.
+    fn data_sources(&self) -> u8 {
+        let places = self.sources.list.len().min(4);
+        (self.addresses.min(places)..places).fold(0, |bits, place| bits | 1 << place)
     }
 }
 
@@ -246,9 +256,21 @@ mod tests {
         // mov rax, [rbx+rcx*8]
         let load = check(&[0x48, 0x8b, 0x04, 0xcb], &[RBX, RCX], &[RAX], none, Integer);
         assert_eq!((load.widest_bytes, load.modifies_memory), (8, false));
+        assert_eq!(load.instruction.data_sources, 0, "both form the address");
         // mov [rsi], edx
         let store = check(&[0x89, 0x16], &[RSI, RDX], &[], none, Integer);
         assert_eq!((store.widest_bytes, store.modifies_memory), (4, false));
+        assert_eq!(store.instruction.data_sources, 0b10, "rdx is what is stored");
+        // add rax, [rbx]
+        let sum = check(&[0x48, 0x03, 0x03], &[RBX, RAX], &[RAX, FLAGS], none, Integer);
+        assert_eq!(sum.instruction.data_sources, 0b10);
+        // add rax, [0x1000], whose address needs no register
+        let bytes = [0x48, 0x03, 0x04, 0x25, 0, 0x10, 0, 0];
+        let absolute = check(&bytes, &[RAX], &[RAX, FLAGS], none, Integer);
+        assert_eq!(absolute.instruction.data_sources, 0b1);
+        // add [rax], rax, in which it is both
+        let both = check(&[0x48, 0x01, 0x00], &[RAX], &[FLAGS], none, Integer);
+        assert_eq!(both.instruction.data_sources, 0);
         // add rax, rdx
         check(&[0x48, 0x01, 0xd0], &[RAX, RDX], &[RAX, FLAGS], none, Integer);
         // xor eax, eax: no dependence

@@ -71,9 +71,10 @@ impl Core {
         let first = address >> LINE_SHIFT;
         let last = last_line(address, size);
         let line = self.memory.locate(L1D, first, false, Origin::Program, now).data;
-        let store = self.stores.before(address, now);
         self.statistics.loads += 1;
         let current = self.window.current();
+        let store = self.stores.before(address, now);
+        let store = store.filter(|&store| !self.window.at(current).has_store(store));
         if translation.is_here(now) && line.is_here(now) && store.is_none() && first == last {
             return self.window.at(current).add_quick_load();
         }
@@ -275,5 +276,6 @@ impl Core {
     pub(super) fn line_written(&mut self, number: u64, time: u64) {
         let queue = &mut self.store_queue;
         self.stores.line_written(number, time, |released| queue.release(released));
+        self.may_dispatch = true;
     }
 }

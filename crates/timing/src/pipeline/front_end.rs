@@ -77,14 +77,12 @@ impl Core {
     /// Lets time go on until the next instruction is fetched. Returns when it may be dispatched, and
     /// whether only after all before it have retired.
     pub(super) fn fetch_next(&mut self, instruction: &Instruction) -> (u64, bool) {
-        let mut redirect = 0;
         let missed_target = self.branches.check_target(instruction.ip.value());
         if std::mem::take(&mut self.front_end.is_mispredicted) || missed_target {
             while self.front_end.branch.1 == UNKNOWN {
                 self.advance();
             }
-            redirect = self.front_end.branch.1 + self.front_end.penalty;
-            self.front_end.available = self.front_end.available.max(redirect);
+            self.front_end.wait_until(self.front_end.branch.1 + self.front_end.penalty);
         }
         let room = loop {
             match self.front_end.queue.free_at(1) {
@@ -94,7 +92,7 @@ impl Core {
         };
         self.front_end.queue.take(1);
         if let Some((translated, data)) = self.front_end.wanted.take() {
-            let start = self.front_end.fetch_time.max(redirect).max(room);
+            let start = self.front_end.fetch_time.max(room);
             self.fetch_line(start, translated, data);
         }
         let is_serializing = instruction.operation == perforate_types::Operation::Serializing;
@@ -110,7 +108,9 @@ impl Core {
         }
         let Self { memory, agenda, waiters, .. } = self;
         let known = memory.access(agenda, waiters, L1I, data, time, Waiter::Fetch);
+        // A hit is part of the front end's depth. What is known only now is not there before.
         let available = self.fetched(known) - self.memory.latency(L1I);
+        let available = available.max(self.agenda.now);
         self.statistics.fetch_stall_cycles += available - start;
         self.front_end.wait_until(available);
     }

@@ -105,6 +105,8 @@ pub struct Core {
     scheduler: Scheduler,
     load_queue: Queue,
     store_queue: Queue,
+    /// Something has happened for which dispatch may have waited.
+    may_dispatch: bool,
     /// When dispatch is tried again, if a time is set.
     dispatch_alarm: u64,
     translation: Translation,
@@ -140,6 +142,7 @@ impl Core {
             scheduler: Scheduler::new(core.scheduler_entries),
             load_queue: Queue::new(core.load_queue_entries),
             store_queue: Queue::new(core.store_queue_entries),
+            may_dispatch: true,
             dispatch_alarm: 0,
             translation: Translation::new(&config.walker, slots),
             memory: Hierarchy::new(config),
@@ -171,7 +174,7 @@ impl Core {
             Event::Walker { walk } => self.translation.ask_for_walker(parts, walk),
             Event::WalkerFree => self.translation.walker_free(parts),
             Event::Forward { access } => self.forward_or_read(access),
-            Event::Dispatch => {}
+            Event::Dispatch => self.may_dispatch = true,
         }
         self.settle();
     }
@@ -183,7 +186,9 @@ impl Core {
                 self.hear(waiter, time);
             }
             self.retire_instructions();
-            self.dispatch_instructions();
+            if self.may_dispatch {
+                self.dispatch_instructions();
+            }
             if !self.agenda.has_news() && !self.window.can_retire() {
                 return;
             }

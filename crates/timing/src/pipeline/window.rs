@@ -62,6 +62,9 @@ pub(super) struct InFlight {
     result: u64,
     /// Who reads what it writes.
     readers: List,
+    sources: [u8; 4],
+    /// Registers read that no address is made of, a bit each.
+    data_sources: u8,
     destinations: [u8; 2],
 }
 
@@ -108,6 +111,8 @@ impl Window {
             stored: 0,
             result: 0,
             readers: List::default(),
+            sources: [0; 4],
+            data_sources: 0,
             destinations: [0; 2],
         };
         Self {
@@ -173,6 +178,12 @@ impl InFlight {
         self.unloaded += 1;
     }
 
+    /// Whether a store is its own, which reads nothing of what it writes.
+    #[inline]
+    pub(super) fn has_store(&self, number: u64) -> bool {
+        self.stores > 0 && number >= self.first_store
+    }
+
     #[inline]
     pub(super) fn add_store(&mut self, number: u64, is_translated: bool) {
         if self.stores == 0 {
@@ -193,32 +204,17 @@ impl Core {
         entry.available = available;
         entry.waits_for_retirement = waits_for_retirement;
         entry.is_branch = instruction.branch != Branch::None;
-        entry.missing_addresses = 1;
-        entry.missing_operands = 0;
-        (entry.addresses, entry.operands) = (0, 0);
         (entry.loads, entry.quick_loads, entry.unloaded) = (0, 0, 0);
         (entry.stores, entry.untranslated) = (0, 0);
         entry.first_access = accesses::NONE;
+        // It is not dispatched.
+        entry.missing_addresses = 1;
         (entry.loaded, entry.stored) = (0, 0);
         entry.result = UNKNOWN;
         entry.readers = List::default();
+        entry.sources = instruction.sources;
+        entry.data_sources = instruction.data_sources;
         entry.destinations = instruction.destinations;
-        let mut addresses = 0;
-        let mut missing = 1;
-        for source in instruction.sources {
-            let ready = self.registers.ready[usize::from(source)];
-            if ready == UNKNOWN {
-                missing += 1;
-                let writer = self.registers.writers[usize::from(source)];
-                let readers = &mut self.window.entries[writer as usize].readers;
-                self.waiters.add(readers, Waiter::Address(slot), 0);
-            } else {
-                addresses = ready.max(addresses);
-            }
-        }
-        let entry = &mut self.window.entries[slot as usize];
-        entry.addresses = addresses;
-        entry.missing_addresses = missing;
     }
 
     /// The instruction in hand is complete: it has made all its accesses.
@@ -230,14 +226,12 @@ impl Core {
         let entry = &mut self.window.entries[slot as usize];
         let in_load = entry.loads > 0 && operation == Operation::Integer;
         entry.latency = if in_load { 0 } else { latency };
-        for destination in instruction.destinations {
-            self.registers.ready[usize::from(destination)] = UNKNOWN;
-            self.registers.writers[usize::from(destination)] = slot;
-        }
-        self.registers.ready[NONE] = 0;
         if entry.is_branch {
             let is_mispredicted = self.branches.branch(instruction);
             self.front_end.branch(self.window.next, UNKNOWN, is_mispredicted);
+        }
+        if self.window.undispatched == self.window.next {
+            self.may_dispatch = true;
         }
         self.window.next += 1;
         self.statistics.instructions += 1;
@@ -248,7 +242,10 @@ impl Core {
     #[inline]
     pub(super) fn dispatch_instructions(&mut self) {
         while self.window.undispatched < self.window.next {
-            let Some(time) = self.dispatch_time() else { return };
+            let Some(time) = self.dispatch_time() else {
+                self.may_dispatch = false;
+                return;
+            };
             let slot = self.window.slot(self.window.undispatched);
             let entry = &mut self.window.entries[slot as usize];
             let (loads, stores) = (u64::from(entry.loads), u64::from(entry.stores));
@@ -260,8 +257,46 @@ impl Core {
             self.scheduler.take();
             self.load_queue.take(loads);
             self.store_queue.take(stores);
+            self.rename(slot);
             self.address_ready(slot, dispatch);
         }
+    }
+
+    /// Finds out what an instruction waits for, and notes what will wait for it. It is still to be
+    /// dispatched.
+    #[inline]
+    fn rename(&mut self, slot: u32) {
+        let entry = &self.window.entries[slot as usize];
+        let (sources, destinations) = (entry.sources, entry.destinations);
+        let mut data_sources = entry.data_sources;
+        let (mut addresses, mut operands) = (0, 0);
+        let (mut missing_addresses, mut missing_operands) = (1, 0);
+        for source in sources.map(usize::from) {
+            let ready = self.registers.ready[source];
+            let is_data = data_sources & 1 != 0;
+            data_sources >>= 1;
+            let (known, missing, waiter) = if is_data {
+                (&mut operands, &mut missing_operands, Waiter::Operand(slot))
+            } else {
+                (&mut addresses, &mut missing_addresses, Waiter::Address(slot))
+            };
+            if ready == UNKNOWN {
+                *missing += 1;
+                let writer = self.registers.writers[source];
+                let readers = &mut self.window.entries[writer as usize].readers;
+                self.waiters.add(readers, waiter, 0);
+            } else {
+                *known = ready.max(*known);
+            }
+        }
+        for destination in destinations.map(usize::from) {
+            self.registers.ready[destination] = UNKNOWN;
+            self.registers.writers[destination] = slot;
+        }
+        self.registers.ready[NONE] = 0;
+        let entry = &mut self.window.entries[slot as usize];
+        (entry.addresses, entry.operands) = (addresses, operands);
+        (entry.missing_addresses, entry.missing_operands) = (missing_addresses, missing_operands);
     }
 
     /// When the next instruction is dispatched, if that is known.
@@ -335,6 +370,7 @@ impl Core {
         let entry = &self.window.entries[slot as usize];
         if entry.missing_addresses == 0 && entry.missing_operands == 0 {
             self.scheduler.issue(entry.addresses.max(entry.operands), entry.dispatch);
+            self.may_dispatch |= self.scheduler.is_limited();
             self.complete(slot);
         }
     }
@@ -380,6 +416,7 @@ impl Core {
             let retired = self.retire.pass(entry.result.max(entry.stored));
             self.window.oldest += 1;
             self.reorder_buffer.release(retired);
+            self.may_dispatch = true;
             for _ in 0..loads {
                 self.load_queue.release(retired);
             }

@@ -200,3 +200,54 @@ fn an_independent_load_after_a_long_dependent_chain_is_not_delayed() {
     let miss = L1 + L2 + DRAM + 15;
     assert_eq!(machine.load_cycles() - chain, 3 * L1 + miss);
 }
+
+/// `add r1, [r2]` and `mov [r2], r1` with r1 late: the load begins without it, the sum waits for it;
+/// the store is translated without it, and what is stored waits for it.
+#[test]
+fn accesses_wait_for_addresses_only() {
+    let both = |data_sources, is_store| {
+        let mut machine = Machine::new(&config());
+        machine.chain(1, 50);
+        let instruction = Instruction {
+            sources: [2, 1, 0, 0],
+            data_sources,
+            destinations: [if is_store { 0 } else { 1 }, 0],
+            ..Instruction::default()
+        };
+        machine.core.begin(&instruction);
+        let address = PhysicalAddress::new(64);
+        if is_store {
+            machine.core.store(address, 8, 1, &walk(&[7], 1));
+        } else {
+            machine.core.load(address, 8, 1, &Steps::new());
+        }
+        machine.core.finish(&instruction);
+        machine.cycles()
+    };
+    const MISS: u64 = L1 + L2 + DRAM;
+    // Dispatched at 12, behind 50 operations of which four are dispatched at a time.
+    assert_eq!(both(0b10, false), 12 + MISS);
+    assert_eq!(both(0, false), 50 + MISS);
+    // The walk's one read misses.
+    assert_eq!(both(0b10, true), 12 + MISS);
+    assert_eq!(both(0, true), 50 + MISS);
+}
+
+#[test]
+fn the_scheduler_limits_what_waits() {
+    let mut config = config();
+    config.core.scheduler_entries = Some(4);
+    let run = |config: &_| {
+        let mut machine = Machine::new(config);
+        machine.plain_load(0, 0, 1);
+        // They wait for the load, and take all entries; the next load waits for one of them.
+        (0..4).for_each(|_| machine.run(integer(1, 2)));
+        machine.plain_load(1, 0, 3);
+        machine.cycles()
+    };
+    const MISS: u64 = L1 + L2 + DRAM;
+    assert_eq!(run(&config), 2 * MISS);
+    config.core.scheduler_entries = None;
+    // Dispatched at 1; the fifth to retire in its cycle, of four.
+    assert_eq!(run(&config), 1 + MISS + 1);
+}

@@ -4,4 +4,5 @@ mod config;
 mod core;
 mod machine;
 mod memory;
+mod monotone;
 mod translation;

@@ -155,3 +155,31 @@ fn a_store_and_a_load_of_one_instruction_count_once_each() {
     assert_eq!((machine.counter("loads"), machine.counter("stores")), (1, 1));
     assert_eq!(machine.cycles(), MISS);
 }
+
+/// What the L1D and the L2 take to hand a line on comes on top of what the levels below take.
+#[test]
+fn response_latencies_are_paid_on_the_way_back() {
+    let mut config = config();
+    config.cache.l1d.response_cycles = 2;
+    config.cache.l2.response_cycles = 7;
+    let mut machine = Machine::new(&config);
+    (0..100).for_each(|line| machine.plain_load(line, 1, 1));
+    assert_eq!(machine.cycles(), 100 * (MISS + 2 + 7));
+    // A hit in the L1D pays none.
+    let before = machine.cycles();
+    machine.plain_load(99, 1, 1);
+    assert_eq!(machine.cycles() - before, L1);
+}
+
+/// Loads that depend on nothing: the bus of one channel takes a line every four cycles.
+#[test]
+fn a_stream_runs_at_the_bandwidth_of_the_bus() {
+    let mut config = config();
+    config.dram.channels = 1;
+    config.dram.row_bytes = 8192;
+    let mut machine = Machine::new(&config);
+    const LINES: u64 = 10_000;
+    (0..LINES).for_each(|line| machine.plain_load(line, 0, 1));
+    let cycles_per_line = machine.cycles() as f64 / LINES as f64;
+    assert!((cycles_per_line / 4.0 - 1.0).abs() < 0.02, "{cycles_per_line}");
+}

@@ -1,7 +1,7 @@
 //! Closed forms of translation: TLB latencies, walks, walkers, fills in flight, where cycles go.
 
 use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, l2_tlb_hit, walk};
-use perforate_timing::{TranslationAccesses, WalkerAttachment};
+use perforate_timing::{BitmapReader, CacheConfig, TranslationAccesses, WalkerAttachment};
 use perforate_types::{Action, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
 
@@ -214,6 +214,85 @@ fn who_asks_first_has_the_walker_whatever_the_program_order() {
     machine.load(DATA, 0, 2, 1, &walk(&[TABLES + 1, TABLES + 2, TABLES + 3], 1));
     assert_eq!(machine.counter("translation_cycles_walker_queue"), 2 + 3 * L1 - 10);
     assert_eq!(machine.cycles(), 2 + 3 * L1 + L1 + L1);
+}
+
+/// Independent loads that all walk: walks of `reads` reads follow each other in the one walker, however
+/// many MSHRs their data take meanwhile.
+#[test]
+fn random_loads_run_at_the_speed_of_the_walker() {
+    for (walkers, reads) in [(1, 1), (1, 3), (2, 3)] {
+        let mut config = config();
+        config.walker.walkers = walkers;
+        config.cache.l1d.mshrs = 64;
+        let mut machine = warmed(&config);
+        const LOADS: u64 = 2_000;
+        for load in 0..LOADS {
+            let lines: Vec<u64> = (TABLES..TABLES + reads).collect();
+            machine.load(
+                10_000 + load,
+                0,
+                1,
+                (load % 64) as u32,
+                &walk(&lines, (load % 64) as u32),
+            );
+        }
+        let cycles_per_walk = machine.cycles() as f64 / LOADS as f64;
+        let expected = (reads * L1) as f64 / f64::from(walkers);
+        assert!((cycles_per_walk / expected - 1.0).abs() < 0.02, "{cycles_per_walk}");
+    }
+}
+
+/// A walker's reads miss in its own cache, then go to the cache it is attached to.
+#[test]
+fn walkers_may_have_a_cache_of_their_own() {
+    let mut config = config();
+    config.walker.attach = WalkerAttachment::L2;
+    let own =
+        CacheConfig { size_bytes: 1024, ways: 2, latency_cycles: 2, ..config.cache.l1d.clone() };
+    config.cache.walker = Some(own);
+    let mut machine = warmed(&config);
+    machine.load(DATA, 0, 1, 0, &walk(&[TABLES, TABLES], 0));
+    assert_eq!(machine.counter("walk_cycles"), 2 + L2 + 2);
+    assert_eq!(machine.counter("walker_reads_from_l2"), 1);
+    assert_eq!(machine.counter("walker_reads_from_walker_cache"), 1);
+}
+
+/// P §IV.E: the controller of the L2 TLB reads bitmaps, so that the walker is free for a walk.
+#[test]
+fn bitmaps_read_by_the_l2_tlb_hold_no_walker() {
+    for (reader, walk_cycles, cycles) in
+        [(BitmapReader::Walker, 3 * L1, 3 * L1 + L1), (BitmapReader::L2Tlb, 2 * L1, 2 * L1 + L1)]
+    {
+        let mut config = config();
+        config.walker.bitmap_reader = reader;
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        let address = PhysicalAddress::new(TABLES * 64);
+        steps.then(Purpose::Bitmap, Action::Read { address });
+        machine.load(DATA, 0, 1, 0, &steps);
+        machine.load(DATA + 1, 0, 2, 1, &walk(&[TABLES + 1, TABLES + 2], 1));
+        assert_eq!((machine.counter("walk_cycles"), machine.cycles()), (walk_cycles, cycles));
+    }
+}
+
+/// The second load is first in time. It finds an entry of the walk cache that the first fills, and
+/// has the one walker: the first's walk is done with that, as otherwise each waits for the other.
+#[test]
+fn a_walk_that_holds_the_walker_lends_it_to_one_that_it_waits_for() {
+    let mut machine = warmed(&config());
+    machine.chain(1, 100);
+    let mut first = Steps::new();
+    first.then(Purpose::Level2, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+    first.beside(Purpose::Level2, Action::Fill { unit: Unit::WalkCache, slot: 3 });
+    first.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new((TABLES + 1) * 64) });
+    machine.load(DATA, 1, 1, 0, &first);
+    let mut second = Steps::new();
+    second.then(Purpose::Level2, Action::Hit { unit: Unit::WalkCache, slot: 3 });
+    second.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new((TABLES + 2) * 64) });
+    machine.load(DATA + 1, 0, 2, 1, &second);
+    // From 25 on: the first's level-2 entry, then its own level-1 entry and the data.
+    assert_eq!(machine.load_cycles(), L1 + (L1 + L1 + L1));
+    assert_eq!(machine.cycles(), 100 + L1);
 }
 
 fn action() -> impl Strategy<Value = (Purpose, Action)> {

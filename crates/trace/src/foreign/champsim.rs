@@ -184,6 +184,7 @@ impl Format for ChampSim {
         let mut assumptions = vec![
             format!("access sizes are not recorded; {ASSUMED_SIZE_BYTES} bytes assumed"),
             "operations are not recorded; all counted as integer".to_owned(),
+            crate::source::ALL_MAKE_ADDRESSES.to_owned(),
             NO_EVENTS.to_owned(),
         ];
         if self.format == TraceFormat::CloudSuite {

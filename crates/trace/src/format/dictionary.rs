@@ -10,7 +10,9 @@ use super::columns::{Column, Packer, Unpacker, put_varint, unzigzag, zigzag};
 use super::header::{Problem, problem};
 use super::{MAX_DICTIONARY_OPERANDS, MAX_DICTIONARY_RECORDS};
 
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 7;
+/// Columns in format version 1, which says of no register whether it makes an address.
+const COLUMNS_1: usize = 6;
 
 /// Size in bytes and kind of one access of a record.
 pub(crate) type Shape = (u16, AccessKind);
@@ -59,7 +61,7 @@ impl Dictionary {
     /// The records from `first` on as a payload.
     pub(crate) fn encode(&self, first: usize, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
         let mut columns: [Vec<u8>; COLUMNS] = Default::default();
-        let [addresses, lengths, classes, registers, counts, shapes] = &mut columns;
+        let [addresses, lengths, classes, registers, counts, shapes, data_sources] = &mut columns;
         let mut expected_ip = 0u64;
         for instruction in &self.instructions[first..] {
             let ip = instruction.ip.value();
@@ -74,6 +76,7 @@ impl Dictionary {
             registers.extend_from_slice(&instruction.sources);
             registers.extend_from_slice(&instruction.destinations);
             counts.push(instruction.accesses);
+            data_sources.push(instruction.data_sources);
         }
         let first_shape = self.first_operand.get(first).map_or(0, |&operand| operand as usize);
         for &(size, kind) in &self.shapes[first_shape..] {
@@ -82,15 +85,17 @@ impl Dictionary {
         packer.pack(&columns)
     }
 
-    /// Appends `count` records from a payload.
+    /// Appends `count` records from a payload of a file of this format version.
     pub(crate) fn decode(
         &mut self,
         payload: &[u8],
         count: u32,
+        version: u32,
         unpacker: &mut Unpacker,
     ) -> Result<(), Problem> {
         let mut columns: [Column; COLUMNS] = Default::default();
-        unpacker.unpack(payload, &mut columns)?;
+        let present = if version == 1 { COLUMNS_1 } else { COLUMNS };
+        unpacker.unpack(payload, &mut columns[..present])?;
         let mut expected_ip = 0;
         for number in 0..count {
             if self.is_full() {
@@ -99,7 +104,7 @@ impl Dictionary {
                     format!("at most {MAX_DICTIONARY_RECORDS}"),
                 ));
             }
-            self.decode_record(&mut columns, &mut expected_ip).ok_or_else(|| {
+            self.decode_record(&mut columns, &mut expected_ip, version).ok_or_else(|| {
                 problem(format!("dictionary record {number} is impossible"), "a valid record")
             })?;
         }
@@ -110,8 +115,13 @@ impl Dictionary {
         }
     }
 
-    fn decode_record(&mut self, columns: &mut [Column; COLUMNS], expected: &mut u64) -> Option<()> {
-        let [addresses, lengths, classes, registers, counts, shapes] = columns;
+    fn decode_record(
+        &mut self,
+        columns: &mut [Column; COLUMNS],
+        expected: &mut u64,
+        version: u32,
+    ) -> Option<()> {
+        let [addresses, lengths, classes, registers, counts, shapes, data_sources] = columns;
         let ip = expected.wrapping_add(unzigzag(addresses.varint()?) as u64);
         let length = lengths.byte()?;
         let class = classes.byte()?;
@@ -124,6 +134,11 @@ impl Dictionary {
         let instruction = Instruction {
             ip: VirtualAddress::new(ip),
             sources: [a, b, c, d],
+            data_sources: if version == 1 {
+                0
+            } else {
+                data_sources.byte().filter(|&bits| bits < 1 << 4)?
+            },
             destinations: [e, f],
             accesses: counts.byte()?,
             length,
@@ -151,7 +166,7 @@ fn is_same(one: &Instruction, other: &Instruction) -> bool {
         u64::from_le_bytes([a, b, c, d, e, f, of.accesses, of.length])
     };
     let class = |of: &Instruction| {
-        u32::from_le_bytes([of.branch as u8, of.taken.into(), of.operation as u8, 0])
+        u32::from_le_bytes([of.branch as u8, of.taken.into(), of.operation as u8, of.data_sources])
     };
     let differences = one.ip.value() ^ other.ip.value() | registers(one) ^ registers(other);
     differences | u64::from(class(one) ^ class(other)) == 0
@@ -202,11 +217,12 @@ fn hash(instruction: &Instruction, list: &[MemoryAccess]) -> u64 {
     let [e, f] = instruction.destinations;
     let class = instruction.branch as u8 | (instruction.taken as u8) << 3;
     let operation = (instruction.operation as u8) << 4 | instruction.length;
+    let data = u64::from(instruction.data_sources);
     let mut hash = instruction.ip.value().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut mix = |value: u64| {
         hash = (hash ^ hash >> 32 ^ value).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     };
-    mix(u64::from_le_bytes([a, b, c, d, e, f, class, operation]));
+    mix(u64::from_le_bytes([a, b, c, d, e, f, class, operation]) ^ data << 60);
     for access in list {
         mix(u64::from(access.size) << 1 | u64::from(access.kind == AccessKind::Write));
     }

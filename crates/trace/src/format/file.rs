@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::columns::{Column, Unpacker};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
 use super::index::{self, Place};
-use super::{MAX_METADATA_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION};
+use super::{
+    MAX_METADATA_BYTES, OLDEST_VERSION, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION,
+};
 use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 use crate::source::Truncation;
@@ -31,6 +33,7 @@ pub(crate) struct TraceFile {
     /// Where the next read starts, to save needless seeks.
     read_position: u64,
     pub(crate) bytes: u64,
+    pub(crate) version: u32,
     pub(crate) metadata: TraceMetadata,
     pub(crate) places: Vec<Place>,
     pub(crate) end: End,
@@ -53,6 +56,7 @@ impl TraceFile {
             file: content.bytes,
             read_position: 0,
             bytes,
+            version: VERSION,
             metadata: TraceMetadata::default(),
             places: Vec::new(),
             end: End::Whole,
@@ -87,9 +91,11 @@ impl TraceFile {
             return wrong(0, "not a Perforate trace".into(), "a trace's signature".into());
         }
         let version = u32::from_le_bytes(field(&bytes, 8));
-        if version != VERSION {
-            return wrong(8, format!("format version {version}"), format!("version {VERSION}"));
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
+            let expected = format!("version {OLDEST_VERSION} to {VERSION}");
+            return wrong(8, format!("format version {version}"), expected);
         }
+        self.version = version;
         Ok(())
     }
 

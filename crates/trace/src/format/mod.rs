@@ -26,7 +26,9 @@ pub use writer::{TraceSummary, TraceWriter, WriterOptions};
 pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
 
 /// Version of the format, stored after the signature as a little-endian 32-bit number.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The oldest version that is read.
+pub(crate) const OLDEST_VERSION: u32 = 1;
 
 /// Length in bytes of signature and version.
 pub(crate) const PREAMBLE_BYTES: u64 = 12;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use perforate_types::Chunk;
 
+use super::TraceMetadata;
 use super::columns::Unpacker;
 use super::dictionary::Dictionary;
 use super::events::{self, Placed};
@@ -12,9 +13,8 @@ use super::file::{End, TraceFile};
 use super::header::{Kind, Problem};
 use super::index::Place;
 use super::instructions::Decoder;
-use super::{TraceMetadata, VERSION};
 use crate::content::Content;
-use crate::source::{CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
+use crate::source::{ALL_MAKE_ADDRESSES, CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
 
 /// Reads a trace file.
@@ -35,6 +35,15 @@ pub struct TraceReader {
     /// Events not delivered yet, and the position of the newest one read.
     events: VecDeque<Placed>,
     newest_event: u64,
+}
+
+/// What the recorder assumed, and what is assumed of files of the first version.
+fn assumptions(file: &TraceFile) -> Vec<String> {
+    let mut assumptions = file.metadata.assumptions.clone();
+    if file.version == 1 && file.metadata.has_dependencies {
+        assumptions.push(ALL_MAKE_ADDRESSES.to_owned());
+    }
+    assumptions
 }
 
 impl TraceReader {
@@ -60,7 +69,7 @@ impl TraceReader {
             has_dependencies: metadata.has_dependencies,
             has_branches: metadata.has_branches,
             setup_until: None,
-            assumptions: metadata.assumptions.clone(),
+            assumptions: assumptions(&file),
         };
         Ok(Self {
             file,
@@ -83,7 +92,7 @@ impl TraceReader {
 
     /// Version of the format the file is written in.
     pub fn version(&self) -> u32 {
-        VERSION
+        self.file.version
     }
 
     /// Length of the file in bytes.
@@ -155,7 +164,8 @@ impl TraceReader {
                 if place.header.first == 0 {
                     self.dictionary.clear();
                 }
-                self.dictionary.decode(payload, count, &mut self.unpacker)
+                let version = self.file.version;
+                self.dictionary.decode(payload, count, version, &mut self.unpacker)
             }
             Kind::Events => {
                 let earliest = self.newest_event.max(place.header.first);

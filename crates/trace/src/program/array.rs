@@ -75,7 +75,7 @@ impl Place {
         value: Value<T>,
     ) {
         let address = self.address((*index).into());
-        t.store(address, self.element_bytes, (value, index));
+        t.store(address, self.element_bytes, index, value);
     }
 
     /// Loads the field of an element at `offset`.
@@ -103,7 +103,7 @@ impl Place {
         value: Value<T>,
     ) {
         debug_assert!(offset + bytes <= self.element_bytes);
-        t.store(self.address((*index).into()) + offset, bytes, (value, index));
+        t.store(self.address((*index).into()) + offset, bytes, index, value);
     }
 }
 
@@ -140,7 +140,7 @@ impl<T: Copy> Array<T> {
         let mut offset = Value::constant(0);
         loop {
             let vector = VECTOR_BYTES.min(bytes - *offset);
-            t.store(self.place.start + *offset, vector, offset);
+            t.store(self.place.start + *offset, vector, offset, ());
             offset = t.integer(offset, *offset + vector);
             if !t.branch(*offset < bytes, offset) {
                 break;

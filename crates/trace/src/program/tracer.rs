@@ -24,6 +24,7 @@ const CHAINS: [Register; 4] = [2, 3, 4, 5];
 const PLAIN: Instruction = Instruction {
     ip: VirtualAddress::new(0),
     sources: [0; 4],
+    data_sources: 0,
     destinations: [0; 2],
     accesses: 0,
     length: INSTRUCTION_BYTES,
@@ -167,13 +168,21 @@ impl Tracer {
         Value::new(contents, register)
     }
 
-    /// A store of `bytes`; `operands` are the value and what the address was made of.
+    /// A store of `bytes`; `address` is what the address was made of.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn store(&mut self, start: u64, bytes: u64, operands: impl Operands) {
-        let ((ip, _), sources) = (self.line(1), operands.registers());
+    pub(crate) fn store(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        address: impl Operands,
+        value: impl Operands,
+    ) {
+        let (ip, _) = self.line(1);
+        let ([a, b, _, _], [c, d, _, _]) = (address.registers(), value.registers());
         self.access(AccessKind::Write, start, bytes);
-        self.push(Instruction { ip, sources, accesses: 1, ..PLAIN });
+        let (sources, data_sources) = ([a, b, c, d], 0b1100);
+        self.push(Instruction { ip, sources, data_sources, accesses: 1, ..PLAIN });
     }
 
     #[inline(always)]

@@ -96,12 +96,13 @@ fn any_access() -> impl Strategy<Value = MemoryAccess> {
 
 fn any_instruction() -> impl Strategy<Value = Instruction> {
     let ip = prop_oneof![any::<u64>(), (0u64..16).prop_map(|place| 0x40_0000 + 4 * place)];
-    let registers = (any::<[u8; 4]>(), any::<[u8; 2]>());
+    let registers = (any::<[u8; 4]>(), 0u8..16, any::<[u8; 2]>());
     (ip, registers, any::<u8>(), 0..Branch::ALL.len(), any::<bool>(), 0..Operation::ALL.len())
-        .prop_map(|(ip, (sources, destinations), length, branch, taken, operation)| Instruction {
+        .prop_map(|(ip, registers, length, branch, taken, operation)| Instruction {
             ip: VirtualAddress::new(ip),
-            sources,
-            destinations,
+            sources: registers.0,
+            data_sources: registers.1,
+            destinations: registers.2,
             accesses: 0,
             length,
             branch: Branch::ALL[branch],

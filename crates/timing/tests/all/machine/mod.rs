@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use perforate_timing::{
-    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig, Prefetcher,
-    TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
+    BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig,
+    Prefetcher, TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
 };
 use perforate_types::{
     Action, Counters, Instruction, PhysicalAddress, Purpose, Register, Steps, Unit,

@@ -154,7 +154,7 @@ impl Fork {
                     accessible: true,
                 });
             } else {
-                t.store(start, WORD_BYTES, ());
+                t.store(start, WORD_BYTES, (), ());
             }
             t.pause().await;
         }

@@ -139,7 +139,7 @@ impl Readers {
     async fn touch(&self, t: &mut Tracer) {
         for page in 0..self.heap.pages {
             t.compute(OTHERS, 1);
-            t.store(self.heap.page(page), WORD_BYTES, ());
+            t.store(self.heap.page(page), WORD_BYTES, (), ());
             t.pause().await;
         }
     }

@@ -64,7 +64,7 @@ impl<'a> Process<'a> {
     #[inline]
     pub(super) fn write(&mut self, address: u64) {
         self.begin_access(address);
-        self.tracer.store(address, pointer_bytes(address), self.data);
+        self.tracer.store(address, pointer_bytes(address), (), self.data);
     }
 
     #[inline]
@@ -95,7 +95,7 @@ impl<'a> Process<'a> {
                 self.data = self.tracer.load(address, bytes, self.pointer, ());
             }
             for (address, bytes) in in_pages(to + offset, bytes) {
-                self.tracer.store(address, bytes, self.data);
+                self.tracer.store(address, bytes, (), self.data);
             }
         }
     }
