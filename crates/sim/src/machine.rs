@@ -12,7 +12,7 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use plausible::Plausible;
+pub use plausible::{Alternative, Plausible};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
@@ -408,7 +408,8 @@ mod tests {
         assert_eq!(name, Machine::DEFAULT);
         let start = text.find("[operating_system]").unwrap();
         let without = Machine::parse("m.toml", &text[..start]).unwrap();
-        assert_eq!(without, Machine::parse(name, text).unwrap());
+        let whole = Machine::parse(name, text).unwrap();
+        assert_eq!(without, Machine { plausible: Vec::new(), ..whole });
         let partly = format!("{}[operating_system]\nmap_ns = 1.0", &text[..start]);
         let message = Machine::parse("m.toml", &partly).unwrap_err().to_string();
         assert!(message.contains("missing field `fault_4k_ns`"), "{message}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Machine;
 use crate::SimError;
 
-/// Something that the sources leave open, with the other values that it could have.
+/// Something that the sources leave open, as the file has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plausible {
@@ -14,61 +14,114 @@ pub struct Plausible {
     /// Why these values.
     pub reason: String,
     /// Each other value: the keys of the machine file that it changes. `"absent"` takes a key away.
+    #[serde(default)]
     pub values: Vec<toml::Table>,
+    /// Numbers that are multiplied together, instead of `values`.
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// By what.
+    #[serde(default)]
+    pub times: Vec<f64>,
+}
+
+/// Another value that something could have: keys of the machine file with points in them, and what
+/// they become.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alternative {
+    /// The value in a few words: `cache.l1d.mshrs = 16`.
+    pub description: String,
+    /// Keys and values.
+    pub changes: Vec<(String, String)>,
 }
 
 impl Plausible {
-    /// The keys that a value changes, with points in them, and what they become.
-    pub fn changes(value: &toml::Table) -> Vec<(String, String)> {
-        fn follow(table: &toml::Table, path: &str, found: &mut Vec<(String, String)>) {
-            for (key, value) in table {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                match value {
-                    toml::Value::Table(table) => follow(table, &path, found),
-                    toml::Value::String(text) => found.push((path, text.clone())),
-                    other => found.push((path, other.to_string())),
-                }
-            }
+    /// All other values, in the order of the file; `file` is what they are other to.
+    fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
+        let mut alternatives = Vec::new();
+        for value in &self.values {
+            let mut changes = Vec::new();
+            flatten(value, "", &mut changes);
+            let texts: Vec<_> =
+                changes.iter().map(|(key, text)| format!("{key} = {text}")).collect();
+            alternatives.push(Alternative { description: texts.join(", "), changes });
         }
-        let mut found = Vec::new();
-        follow(value, "", &mut found);
-        found
-    }
-
-    /// A value in a few words: `cache.l1d.mshrs = 16`.
-    pub fn describe(value: &toml::Table) -> String {
-        let changes = Self::changes(value).into_iter();
-        changes.map(|(key, text)| format!("{key} = {text}")).collect::<Vec<_>>().join(", ")
+        for times in &self.times {
+            let scaled = |key: &String| {
+                let value = number(file, key).ok_or_else(|| format!("{key} is no number"))?;
+                Ok((key.clone(), (value * times).to_string()))
+            };
+            let changes = self.keys.iter().map(scaled).collect::<Result<_, String>>()?;
+            alternatives.push(Alternative { description: format!("times {times}"), changes });
+        }
+        if alternatives.is_empty() || self.keys.is_empty() != self.times.is_empty() {
+            return Err("expected values, or keys and times".into());
+        }
+        Ok(alternatives)
     }
 }
 
-impl Machine {
-    /// Checks that every value that is called plausible makes a machine, and another one.
-    pub(super) fn check_plausible(&self, name: &str, text: &str) -> Result<(), SimError> {
-        let wrong = |problem| SimError::Machine { name: name.into(), problem };
-        let table: toml::Table =
-            toml::from_str(text).map_err(|error| wrong(super::one_line(&error, text)))?;
-        for plausible in &self.plausible {
-            if plausible.values.is_empty() {
-                return Err(wrong(format!("plausible {:?} has no values", plausible.name)));
-            }
-            for value in &plausible.values {
-                let mut changed = table.clone();
-                changed.remove("plausible");
-                for (key, text) in Plausible::changes(value) {
-                    super::set(&mut changed, &key, super::toml_value(&text)).map_err(wrong)?;
-                }
-                let described = Plausible::describe(value);
-                let other = Self::parse(name, &changed.to_string()).map_err(|error| {
-                    wrong(format!("plausible {:?}, {described}: {error}", plausible.name))
-                })?;
-                if (Self { plausible: self.plausible.clone(), ..other }) == *self {
-                    let problem = format!("{described} is the value of the file");
-                    return Err(wrong(format!("plausible {:?}: {problem}", plausible.name)));
-                }
-            }
+/// All keys of a table with points in them, and their values.
+fn flatten(table: &toml::Table, path: &str, found: &mut Vec<(String, String)>) {
+    for (key, value) in table {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            toml::Value::Table(table) => flatten(table, &path, found),
+            toml::Value::String(text) => found.push((path, text.clone())),
+            other => found.push((path, other.to_string())),
         }
-        Ok(())
+    }
+}
+
+fn number(file: &toml::Table, key: &str) -> Option<f64> {
+    let (section, key) = key.rsplit_once('.')?;
+    let table = section.split('.').try_fold(file, |table, name| table.get(name)?.as_table())?;
+    let value = table.get(key)?;
+    value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
+}
+
+impl Machine {
+    /// What the sources of the machine of this name leave open, each with its other values.
+    ///
+    /// # Errors
+    /// As [`Machine::load`].
+    pub fn left_open(name: &str) -> Result<Vec<(Plausible, Vec<Alternative>)>, SimError> {
+        let text = Self::text(name)?;
+        let machine = Self::parse(name, &text)?;
+        machine.alternatives(name, &text)
+    }
+
+    /// The same; every value makes a machine, and another one than the file.
+    fn alternatives(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<Vec<(Plausible, Vec<Alternative>)>, SimError> {
+        let wrong = |problem| SimError::Machine { name: name.into(), problem };
+        let mut file: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(super::one_line(&error, text)))?;
+        file.remove("plausible");
+        let mut found = Vec::new();
+        for plausible in &self.plausible {
+            let wrong = |problem| wrong(format!("plausible {:?}: {problem}", plausible.name));
+            let alternatives = plausible.alternatives(&file).map_err(wrong)?;
+            for Alternative { description, changes } in &alternatives {
+                let mut changed = file.clone();
+                for (key, text) in changes {
+                    super::set(&mut changed, key, super::toml_value(text)).map_err(wrong)?;
+                }
+                let other = Self::parse(name, &changed.to_string())
+                    .map_err(|error| wrong(format!("{description}: {error}")))?;
+                if (Self { plausible: self.plausible.clone(), ..other }) == *self {
+                    return Err(wrong(format!("{description} is what the file has")));
+                }
+            }
+            found.push((plausible.clone(), alternatives));
+        }
+        Ok(found)
+    }
+
+    pub(super) fn check_plausible(&self, name: &str, text: &str) -> Result<(), SimError> {
+        self.alternatives(name, text).map(|_| ())
     }
 }
 
@@ -76,32 +129,42 @@ impl Machine {
 mod tests {
     use super::*;
 
-    fn machine(plausible: &str) -> Result<Machine, String> {
+    fn left_open(plausible: &str) -> Result<Vec<Alternative>, String> {
         let text = Machine::text(Machine::DEFAULT).unwrap();
         let text = text.split("[[plausible]]").next().unwrap();
         let text = format!("{text}\n[[plausible]]\nname = \"n\"\nreason = \"r\"\n{plausible}");
-        Machine::parse("m.toml", &text).map_err(|error| error.to_string())
+        let machine = Machine::parse("m.toml", &text).map_err(|error| error.to_string())?;
+        let found = machine.alternatives("m.toml", &text).map_err(|error| error.to_string())?;
+        Ok(found.into_iter().flat_map(|(_, alternatives)| alternatives).collect())
     }
 
     #[test]
     fn each_value_changes_some_keys() {
-        let machine = machine(
-            "values = [{ cache.l1d.mshrs = 8, walker.walkers = 2 }, { cache.walker = \"absent\" }]",
+        let values = "values = [{ cache.l1d.mshrs = 8, walker.walkers = 2 }, \
+                      { cache.walker = \"absent\" }]";
+        let descriptions: Vec<_> =
+            left_open(values).unwrap().into_iter().map(|value| value.description).collect();
+        let expected = ["cache.l1d.mshrs = 8, walker.walkers = 2", "cache.walker = absent"];
+        assert_eq!(descriptions, expected);
+        let scaled = left_open(
+            "keys = [\"operating_system.map_ns\", \"walker.l2_tlb_cycles\"]\ntimes = [2.0]",
         );
-        let [plausible] = machine.unwrap().plausible.try_into().unwrap();
-        let changes = plausible.values.iter().map(Plausible::describe).collect::<Vec<_>>();
-        assert_eq!(changes, ["cache.l1d.mshrs = 8, walker.walkers = 2", "cache.walker = absent"]);
+        let [double] = scaled.unwrap().try_into().unwrap();
+        assert_eq!(double.description, "times 2");
+        assert_eq!(double.changes[0], ("operating_system.map_ns".into(), "50".into()));
     }
 
     #[test]
     fn values_that_make_no_other_machine_are_refused() {
         for (values, problem) in [
-            ("values = []", "plausible \"n\" has no values"),
+            ("values = []", "plausible \"n\": expected values, or keys and times"),
+            ("times = [2.0]", "expected values, or keys and times"),
+            ("keys = [\"walker.attach\"]\ntimes = [2.0]", "walker.attach is no number"),
             ("values = [{ cache.l1d.mshrs = 0 }]", "cache.l1d.mshrs = 0: expected 1 to 1024"),
             ("values = [{ cache.l1d.msrs = 2 }]", "did you mean `mshrs`?"),
-            ("values = [{ core.width = 8 }]", "core.width = 8 is the value of the file"),
+            ("values = [{ core.width = 8 }]", "core.width = 8 is what the file has"),
         ] {
-            let message = machine(values).unwrap_err();
+            let message = left_open(values).unwrap_err();
             assert!(message.contains(problem), "{message}");
         }
     }
@@ -110,12 +173,10 @@ mod tests {
     #[test]
     fn whatever_is_our_choice_has_other_plausible_values() {
         for machine in Machine::bundled() {
-            let changed: Vec<String> = machine
-                .plausible
-                .iter()
-                .flat_map(|plausible| plausible.values.iter().flat_map(Plausible::changes))
-                .map(|(key, _)| key)
-                .collect();
+            let open = Machine::left_open(&machine.name).unwrap();
+            let alternatives = open.into_iter().flat_map(|(_, alternatives)| alternatives);
+            let changes = alternatives.flat_map(|alternative| alternative.changes);
+            let changed: Vec<String> = changes.map(|(key, _)| key).collect();
             let mut section = String::new();
             for line in Machine::text(&machine.name).unwrap().lines() {
                 if let Some(name) = line.strip_prefix('[') {
@@ -140,19 +201,11 @@ mod tests {
     fn every_value_has_its_source_beside_it() {
         for machine in Machine::bundled() {
             let text = Machine::text(&machine.name).unwrap();
-            let mut section = "";
-            for line in text.lines() {
-                if let Some(name) = line.strip_prefix('[') {
-                    section = name.trim_matches(['[', ']']);
-                }
-                let is_value = line.split_once(" = ").is_some_and(|(key, _)| {
-                    !key.is_empty() && !key.contains(['#', ' ']) || key.trim_end().ends_with('_')
-                });
-                let needs_source = !["", "plausible", "processors"].contains(&section);
-                let is_end = section.split(']').next() == Some("plausible");
-                if is_value && needs_source && !is_end {
-                    assert!(line.contains('#'), "{}: [{section}] {line}", machine.name);
-                }
+            // Behind the name and the summary, and before what is left open.
+            let sections = text.split_once("\n[").unwrap().1;
+            let values = sections.split("[[plausible]]").next().unwrap().lines();
+            for line in values.filter(|line| !line.starts_with('#') && line.contains(" = ")) {
+                assert!(line.contains(" # "), "{}: {line}", machine.name);
             }
         }
     }
