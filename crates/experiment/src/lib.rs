@@ -18,6 +18,7 @@ mod record;
 mod statistics;
 mod store;
 mod template;
+mod unstated;
 
 pub use engine::{Plan, Shard, Step};
 pub use error::ExperimentError;
@@ -29,3 +30,4 @@ pub use outcome::{AtPlace, Drawn, Judged, Outcome, Values};
 pub use record::Record;
 pub use statistics::Summary;
 pub use store::{Key, Store, build};
+pub use unstated::{PartRange, Range, Reading, Unstated};

@@ -72,6 +72,15 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+impl Judged {
+    /// The number that is farthest from what is expected, on the wrong side.
+    pub fn farthest(&self, claim: &Claim) -> Option<Summary> {
+        let distance = |summary: &Summary| claim.expectation.distance(summary.median);
+        let known = self.ours.iter().flatten();
+        known.max_by(|one, other| distance(one).total_cmp(&distance(other))).copied()
+    }
+}
+
 impl Outcome {
     /// Computes curves from what was measured.
     ///

@@ -6,7 +6,7 @@ use crate::file::{
     AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Place, Show, Verdict,
 };
 use crate::outcome::{AtPlace, Judged, Outcome};
-use crate::statistics::Summary;
+use crate::unstated::Range;
 
 /// One line of results.
 #[derive(Clone, Debug, Serialize)]
@@ -154,11 +154,15 @@ pub struct ClaimRecord<'a> {
     note: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<&'a str>,
+    /// How far our number depends on what the sources leave open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unstated: Option<&'a Range>,
 }
 
 impl Outcome {
-    /// All records: the experiment, its points, its claims.
-    pub fn records(&self, quick: bool) -> Vec<Record<'_>> {
+    /// All records: the experiment, its points, its claims. `ranges` has one place for each claim, or
+    /// none.
+    pub fn records<'a>(&'a self, quick: bool, ranges: &'a [Option<Range>]) -> Vec<Record<'a>> {
         let experiment = &self.experiment;
         let mut records = vec![Record::Experiment(Box::new(header(experiment, quick)))];
         let on_axis = experiment.axis.points();
@@ -166,13 +170,17 @@ impl Outcome {
             let point = |at| point(&experiment.name, &curve.name, at, &on_axis);
             records.extend(values.places.iter().map(point).map(Record::Point));
         }
-        let claims = experiment.claims.iter().map(|claim| self.claim(claim));
+        let ranges = ranges.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let claims = experiment.claims.iter().zip(ranges);
+        let claims = claims.map(|(claim, range)| self.claim(claim, range));
         records.extend(claims.map(|claim| Record::Claim(Box::new(claim))));
         records
     }
 
-    fn claim<'a>(&'a self, claim: &'a Claim) -> ClaimRecord<'a> {
-        let Judged { ours, verdict } = self.judge(claim);
+    fn claim<'a>(&'a self, claim: &'a Claim, unstated: Option<&'a Range>) -> ClaimRecord<'a> {
+        let judged = self.judge(claim);
+        let farthest = judged.farthest(claim);
+        let Judged { ours, verdict } = judged;
         let show = self.show(claim);
         let (paper, paper_high, relation) = match claim.expectation {
             Expectation::Value(value) => (value, None, "="),
@@ -182,9 +190,6 @@ impl Outcome {
         };
         let several = ours.len() > 1;
         let medians = || ours.iter().flatten().map(|summary| summary.median);
-        let farthest = ours.iter().flatten().max_by(|one, other| {
-            distance(claim.expectation, one).total_cmp(&distance(claim.expectation, other))
-        });
         let interval = farthest.filter(|summary| summary.runs > 1);
         ClaimRecord {
             experiment: &self.experiment.name,
@@ -206,18 +211,8 @@ impl Outcome {
             verdict,
             note: claim.note.as_deref(),
             explanation: claim.explanation.as_deref(),
+            unstated,
         }
-    }
-}
-
-/// How far a median lies from what is expected, on the wrong side.
-fn distance(expectation: Expectation, ours: &Summary) -> f64 {
-    let ours = ours.median;
-    match expectation {
-        Expectation::Value(value) => (ours - value).abs(),
-        Expectation::AtMost(most) => ours - most,
-        Expectation::AtLeast(least) => least - ours,
-        Expectation::Range(low, high) => (low - ours).max(ours - high),
     }
 }
 

@@ -119,6 +119,9 @@ pub struct ProcessorModels {
 }
 
 impl Machine {
+    /// Said instead of a value to take a key away.
+    pub const ABSENT: &'static str = "absent";
+
     /// Name of the machine used where none is named.
     pub const DEFAULT: &'static str = "perforated-table2";
 
@@ -257,13 +260,10 @@ fn toml_value(text: &str) -> toml::Value {
     parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.into())
 }
 
-/// Said instead of a value to take a key away.
-const ABSENT: &str = "absent";
-
 /// Sets the value of a key with points in it.
 fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let Some((section, rest)) = key.split_once('.') else {
-        if value.as_str() == Some(ABSENT) {
+        if value.as_str() == Some(Machine::ABSENT) {
             table.remove(key);
         } else {
             table.insert(key.into(), value);

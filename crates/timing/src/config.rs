@@ -167,6 +167,9 @@ pub struct WalkerConfig {
     pub l2_tlb_cycles: u32,
     /// One look-up of the page-walk caches, in cycles.
     pub walk_cache_cycles: u32,
+    /// The same where they hold nothing; as long as another where it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk_cache_miss_cycles: Option<u32>,
     /// Walker logic per entry read, besides the time of the read itself, in cycles.
     #[serde(default)]
     pub read_overhead_cycles: u32,

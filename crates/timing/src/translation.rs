@@ -205,7 +205,10 @@ pub(crate) struct Translation {
     slots: [Vec<Slot>; Unit::COUNT],
     walkers: Pool<WalkId>,
     bitmaps: BitmapReader,
+    /// Of look-ups that find something.
     latencies: [u64; Unit::COUNT],
+    /// Of those that find nothing.
+    miss_latencies: [u64; Unit::COUNT],
     read_overhead: u64,
     check: u64,
     selection: u64,
@@ -232,12 +235,18 @@ impl Translation {
         // They are looked up together, so that neither is waited for alone.
         latencies[Unit::BesideL2 as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::HostBesideL2 as usize] = config.l2_tlb_cycles.into();
+        let mut miss_latencies = latencies;
+        if let Some(cycles) = config.walk_cache_miss_cycles {
+            miss_latencies[Unit::WalkCache as usize] = cycles.into();
+            miss_latencies[Unit::HostWalkCache as usize] = cycles.into();
+        }
         let empty = Slot { walk: WalkId::NONE, generation: 0, stage: 0 };
         Self {
             slots: slots.map(|count| vec![empty; count]),
             walkers: Pool::new(config.walkers),
             bitmaps: config.bitmap_reader,
             latencies,
+            miss_latencies,
             read_overhead: config.read_overhead_cycles.into(),
             check: config.segment_check_cycles.into(),
             selection: config.selection_cycles.into(),
@@ -558,7 +567,7 @@ impl Translation {
                 Ended { at, share: look_up_share(unit, purpose), fill_wait: at - found }
             }
             Action::Miss { unit } => {
-                of(now + self.latencies[unit as usize], look_up_share(unit, purpose))
+                of(now + self.miss_latencies[unit as usize], look_up_share(unit, purpose))
             }
             Action::Read { .. } => of(time, purpose as usize),
             Action::Check => of(now + self.check, Share::SegmentCheck as usize),

@@ -140,6 +140,9 @@ fn walker(walker: &WalkerConfig) -> Result<(), TimingError> {
     within("walker.walkers", walker.walkers, 1..=256)?;
     within("walker.l2_tlb_cycles", walker.l2_tlb_cycles, 0..=1_000)?;
     within("walker.walk_cache_cycles", walker.walk_cache_cycles, 0..=1_000)?;
+    if let Some(cycles) = walker.walk_cache_miss_cycles {
+        within("walker.walk_cache_miss_cycles", cycles, 0..=1_000)?;
+    }
     within("walker.read_overhead_cycles", walker.read_overhead_cycles, 0..=1_000)?;
     within("walker.nested_tlb_cycles", walker.nested_tlb_cycles, 0..=1_000)?;
     within("walker.segment_check_cycles", walker.segment_check_cycles, 0..=1_000)?;

@@ -35,6 +35,7 @@ enum What {
     #[command(after_help = "Examples:
   perforate experiment run gtsm/fig14
   perforate experiment run perforated/fig7 perforated/fig8 --seeds 6 --out out
+  perforate experiment run perforated/fig7 --quick --unstated    # what if the machine were another
   perforate experiment run my-experiment.toml --quick --json")]
     Run(RunArguments),
     /// Run all experiments
@@ -77,6 +78,17 @@ struct RunOptions {
     /// Slices or blocks drawn for each point, for example 100M [default: as the file says]
     #[arg(long, value_name = "N", conflicts_with = "quick")]
     samples: Option<Count<1, MOST_SAMPLES>>,
+    /// Measure claims again with other values of what the papers leave open, one at a time and N
+    /// times many together, and say how far our numbers depend on it
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "16",
+        conflicts_with = "shard",
+        value_parser = clap::value_parser!(u16)
+    )]
+    unstated: Option<u16>,
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,

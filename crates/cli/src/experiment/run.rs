@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, build};
+use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Unstated, build};
 use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
 
 use super::verdicts::verdicts;
@@ -25,7 +25,10 @@ pub fn run(
     let experiments: Vec<Experiment> =
         experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
     let build = build()?;
-    let plan = Plan::of(&experiments, &build)?;
+    let unstated = unstated(&experiments, options.unstated)?;
+    let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
+    let all: Vec<Experiment> = experiments.iter().chain(variants).cloned().collect();
+    let plan = Plan::of(&all, &build)?;
     let mut store = match &folder {
         Some(folder) if options.fresh => {
             write_text(&folder.file(POINTS), "")?;
@@ -39,13 +42,23 @@ pub fn run(
     if let (Some(shard), Some(folder)) = (options.shard, &folder) {
         return shards::write(folder, shard, names, &wanted, &plan, &store);
     }
-    let lines = lines(experiments, &plan, &store, options.quick)?;
+    let lines = lines(experiments, &unstated, &plan, &store, options.quick)?;
     if options.json {
         print(&lines)?;
     }
     let Some(folder) = folder else { return Ok(()) };
     let points = format!("points:  {}, of which {kept} were measured before\n", plan.len());
     write_files(&folder, &lines, options.json, &points)
+}
+
+/// The variants of each experiment, if they are asked for.
+fn unstated(
+    experiments: &[Experiment],
+    together: Option<u16>,
+) -> Result<Vec<Option<Unstated>>, Failure> {
+    let Some(together) = together else { return Ok(vec![None; experiments.len()]) };
+    let of = |experiment| Unstated::of(experiment, together.into());
+    Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
 }
 
 /// The folder for results; none where lines alone are wanted.
@@ -67,14 +80,16 @@ fn measure(plan: &Plan, store: &mut Store, options: &RunOptions) -> Result<(), F
 /// The records of all experiments, a line each.
 pub fn lines(
     experiments: Vec<Experiment>,
+    unstated: &[Option<Unstated>],
     plan: &Plan,
     store: &Store,
     quick: bool,
 ) -> Result<String, Failure> {
     let mut lines = String::new();
-    for experiment in experiments {
+    for (experiment, unstated) in experiments.into_iter().zip(unstated) {
         let outcome = Outcome::of(experiment, plan, store)?;
-        for record in outcome.records(quick) {
+        let ranges = unstated.as_ref().map(|unstated| unstated.ranges(plan, store)).transpose()?;
+        for record in outcome.records(quick, &ranges.unwrap_or_default()) {
             lines += &serde_json::to_string(&record).expect("records are plain data");
             lines.push('\n');
         }

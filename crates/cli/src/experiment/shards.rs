@@ -78,7 +78,8 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
             whole.count
         )));
     }
-    let lines = lines(experiments, &plan, &store, quick)?;
+    let unstated = vec![None; experiments.len()];
+    let lines = lines(experiments, &unstated, &plan, &store, quick)?;
     if arguments.json {
         print(&lines)?;
     }

@@ -137,6 +137,18 @@ impl Axis {
         self.places.iter().map(|place| Place::Name(place.name.clone())).collect()
     }
 
+    /// Keeps only these of its places.
+    pub(crate) fn keep(&mut self, wanted: &[Place]) {
+        if self.form() == AxisForm::Places {
+            self.places.retain(|place| wanted.contains(&Place::Name(place.name.clone())));
+            return;
+        }
+        self.values = wanted.iter().filter_map(Place::number).collect();
+        self.values.sort_by(f64::total_cmp);
+        self.values.dedup();
+        (self.from, self.to, self.step) = (None, None, None);
+    }
+
     /// Names and labels of its places, if they have names.
     pub fn labels(&self) -> Vec<(String, String)> {
         if self.form() != AxisForm::Places {

@@ -61,6 +61,28 @@ pub enum Expectation {
     Range(f64, f64),
 }
 
+impl Expectation {
+    /// How far a number lies from it, on the wrong side.
+    pub fn distance(self, ours: f64) -> f64 {
+        match self {
+            Self::Value(value) => (ours - value).abs(),
+            Self::AtMost(most) => ours - most,
+            Self::AtLeast(least) => least - ours,
+            Self::Range(low, high) => (low - ours).max(ours - high),
+        }
+    }
+
+    /// Whether a number between these two, or one of them, is what is expected.
+    pub fn is_met_between(self, least: f64, greatest: f64) -> bool {
+        match self {
+            Self::Value(value) => (least..=greatest).contains(&value),
+            Self::AtMost(most) => least <= most,
+            Self::AtLeast(at_least) => greatest >= at_least,
+            Self::Range(low, high) => least <= high && greatest >= low,
+        }
+    }
+}
+
 /// Whether a claim is borne out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,6 +11,7 @@ mod holes;
 mod lines;
 mod memory_map;
 mod stacks;
+mod tornado;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub(crate) use holes::holes;
 pub(crate) use lines::{Ground, Lines};
 pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};
 pub(crate) use stacks::Stacks;
+pub(crate) use tornado::{Swing, Tornado};
 
 use crate::palette;
 

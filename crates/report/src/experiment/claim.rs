@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::record::or_default;
 use super::show::Show;
+use super::unstated::Range;
 use crate::format::MISSING;
 
 /// A paper's number beside ours.
@@ -33,6 +34,8 @@ pub(super) struct Claim {
     pub verdict: Verdict,
     pub note: Option<String>,
     pub explanation: Option<String>,
+    /// How far our number depends on what the sources leave open.
+    pub unstated: Option<Range>,
 }
 
 /// What became of a claim.
@@ -98,6 +101,11 @@ impl Claim {
     /// The interval around our number as text; none where there is none or where it says no more.
     pub fn interval_text(&self) -> Option<String> {
         interval_text(self.show, self.ours_low, self.ours_high)
+    }
+
+    /// How far our number depends on what the sources leave open, in words.
+    pub fn range_text(&self) -> Option<String> {
+        self.unstated.as_ref().map(|range| range.text(self.show))
     }
 
     /// What tables are sorted by: ours, or the least of a range.

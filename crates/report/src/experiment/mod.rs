@@ -9,6 +9,7 @@ mod show;
 mod summary;
 mod tally;
 mod text;
+mod unstated;
 
 use serde_json::Value;
 

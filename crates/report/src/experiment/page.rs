@@ -5,7 +5,7 @@ use perforate_results::Vocabulary;
 
 use super::summary::{claim_cells, sections, summary};
 use super::tally::{Tally, claims};
-use super::{ExperimentResult, chart};
+use super::{ExperimentResult, chart, unstated};
 use crate::html::{
     Cell, Grid, Page, ReportOptions, all, command, figures, file_name, header, headings, notes,
     run_again,
@@ -101,6 +101,7 @@ fn section(
 ) -> Markup {
     let header = &result.header;
     let charts = chart::figures(result, vocabulary, id);
+    let open = unstated::figures(result, id);
     let file = format!("{}-claims", file_name(&header.experiment));
     let label = format!("Claims: {}", header.title);
     html! {
@@ -109,6 +110,10 @@ fn section(
             (about(result))
             @if charts.is_empty() { p.lead { "No values were measured." } }
             @else { (figures(charts, page)) }
+            @if !open.is_empty() {
+                h3 { "What the papers leave open" }
+                (figures(open, page))
+            }
             @if !result.claims.is_empty() {
                 p.lead.claims { "Claims: " strong { (result.tally().text()) } }
                 (claims_of(result).filtered(&file, "claims", &label, "main claims"))
@@ -143,7 +148,8 @@ fn about(result: &ExperimentResult) -> Markup {
 fn claims_of(result: &ExperimentResult) -> Grid {
     let head = ["claim", "what", "paper", "ours", "interval", "verdict", "where", "kind"];
     let row = |claim: &super::Claim| {
-        let remarks = [claim.note_text(), claim.explanation_text()];
+        let range = claim.range_text();
+        let remarks = [range.as_deref(), claim.note_text(), claim.explanation_text()];
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
         let mut row = claim_cells(claim, &remarks.join(" "));
         row.push(Cell::prose(&claim.source, ""));

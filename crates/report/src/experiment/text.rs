@@ -130,6 +130,9 @@ fn claim_text(claim: &Claim, columns: usize, with_note: bool) -> String {
     let ours = format!("ours {}{interval}", claim.ours_text());
     let paper = format!("paper {}", claim.paper_text());
     text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", claim.verdict.text());
+    if let Some(range) = claim.range_text() {
+        text += &wrapped(&margin, &range, columns);
+    }
     if let Some(note) = claim.note.as_deref().filter(|_| with_note) {
         text += &wrapped(&margin, note, columns);
     }

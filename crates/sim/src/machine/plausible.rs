@@ -188,10 +188,14 @@ mod tests {
                     continue;
                 }
                 let key = format!("{section}.{}", key.trim());
-                let is_covered = changed.iter().any(|changed| {
-                    *changed == key || changed.starts_with(&format!("{key}."))
-                });
-                assert!(is_covered, "{}: {key} is our choice; what else could it be?", machine.name);
+                let is_covered = changed
+                    .iter()
+                    .any(|changed| *changed == key || changed.starts_with(&format!("{key}.")));
+                assert!(
+                    is_covered,
+                    "{}: {key} is our choice; what else could it be?",
+                    machine.name
+                );
             }
         }
     }

@@ -216,6 +216,25 @@ fn who_asks_first_has_the_walker_whatever_the_program_order() {
     assert_eq!(machine.cycles(), 2 + 3 * L1 + L1 + L1);
 }
 
+/// G §5.2: the MMU cache is looked up beside the L2 TLB; using an entry takes time, finding none does
+/// not.
+#[test]
+fn a_miss_in_the_walk_cache_may_cost_less_than_a_hit() {
+    let mut config = config();
+    config.walker.walk_cache_cycles = 5;
+    config.walker.walk_cache_miss_cycles = Some(0);
+    let unit = Unit::WalkCache;
+    for (found, cycles) in [(Action::Hit { unit, slot: 0 }, 5), (Action::Miss { unit }, 0)] {
+        let mut machine = warmed(&config);
+        let mut steps = Steps::new();
+        steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
+        steps.then(Purpose::Page, found);
+        steps.then(Purpose::Level1, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+        machine.load(DATA, 0, 1, 0, &steps);
+        assert_eq!(machine.counter("translation_cycles"), L2_TLB + cycles + L1);
+    }
+}
+
 /// Independent loads that all walk: walks of `reads` reads follow each other in the one walker, however
 /// many MSHRs their data take meanwhile.
 #[test]

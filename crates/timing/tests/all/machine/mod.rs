@@ -76,6 +76,7 @@ pub fn config() -> TimingConfig {
             attach: WalkerAttachment::L1d,
             l2_tlb_cycles: L2_TLB as u32,
             walk_cache_cycles: 1,
+            walk_cache_miss_cycles: None,
             read_overhead_cycles: 0,
             nested_tlb_cycles: 1,
             segment_check_cycles: 1,

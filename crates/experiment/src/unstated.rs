@@ -1,0 +1,363 @@
+//! What the sources of a machine leave open, and how far a claim's number depends on it.
+//!
+//! An experiment is measured again for its claims, once for each other value that the machine file
+//! calls plausible, and then with many of them changed together, spread evenly over all
+//! combinations.
+
+use perforate_sim::{Alternative, Machine, Plausible};
+use serde::Serialize;
+
+use crate::engine::Plan;
+use crate::error::ExperimentError;
+use crate::file::{Claim, Experiment, Measure, Place, Text, Verdict};
+use crate::outcome::Outcome;
+use crate::plan::Formulas;
+use crate::store::Store;
+
+/// An experiment with every variant of its machine.
+#[derive(Clone, Debug)]
+pub struct Unstated {
+    /// What is left open, and its other values.
+    parts: Vec<(Plausible, Vec<Alternative>)>,
+    /// The experiment's claims on the machine as it is.
+    default: Experiment,
+    /// For each part and each of its values the same with that value.
+    one_at_a_time: Vec<Vec<Experiment>>,
+    /// The same with values of all parts together.
+    together: Vec<Experiment>,
+}
+
+/// How far the number of a claim depends on what is left open.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Range {
+    /// The number on the machine as it is, with the first seed.
+    pub default: Option<f64>,
+    /// The least of all variants.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+    /// Variants, the machine as it is among them.
+    pub variants: usize,
+    /// Those of them that bear the claim out.
+    pub reproduced: usize,
+    /// Whether the paper's number is one that ours could be.
+    pub reading: Reading,
+    /// What each part alone does, that of the greatest effect first.
+    pub parts: Vec<PartRange>,
+}
+
+/// Whether a claim holds in a plausible reading of the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// On the machine as it is.
+    AtTheDefault,
+    /// In a variant, or between two.
+    InsideTheRange,
+    /// In none.
+    InNone,
+}
+
+/// What one part does to the number of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartRange {
+    /// What it is.
+    pub name: String,
+    /// Why the other values are plausible.
+    pub reason: String,
+    /// Each other value, and the number with it.
+    pub values: Vec<(String, Option<f64>)>,
+}
+
+impl Unstated {
+    /// All variants of an experiment, `together` of which change many parts at once. `None` if
+    /// nothing that it claims depends on one machine.
+    ///
+    /// # Errors
+    /// No such machine.
+    pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
+        let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
+        let kind = experiment.kind().map_err(wrong)?;
+        let has_machine = kind.settings().iter().any(|known| known.name == "machine");
+        let machine = experiment.settings.get("machine").map(|text| text.0.as_str());
+        let machine = machine.unwrap_or(Machine::DEFAULT);
+        if !has_machine || experiment.claims.is_empty() || machine.contains('{') {
+            return Ok(None);
+        }
+        let default = for_claims(experiment);
+        let figures = figures(&default).map_err(wrong)?;
+        let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
+        let matters = |(_, alternatives): &(Plausible, Vec<Alternative>)| {
+            alternatives.iter().any(|alternative| matters(alternative, &figures, kind.name()))
+        };
+        let parts: Vec<_> = open.into_iter().filter(matters).collect();
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let one = |alternative: &Alternative| with(&default, [alternative]);
+        let one_at_a_time =
+            parts.iter().map(|(_, values)| values.iter().map(one).collect()).collect();
+        let together = combinations(&parts, together)
+            .map(|chosen| with(&default, chosen.into_iter().flatten()))
+            .collect();
+        Ok(Some(Self { parts, default, one_at_a_time, together }))
+    }
+
+    /// All that has to be measured.
+    pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
+        let one_at_a_time = self.one_at_a_time.iter().flatten();
+        std::iter::once(&self.default).chain(one_at_a_time).chain(&self.together)
+    }
+
+    /// What became of each claim, in order.
+    ///
+    /// # Errors
+    /// As [`Outcome::of`].
+    pub fn ranges(
+        &self,
+        plan: &Plan,
+        store: &Store,
+    ) -> Result<Vec<Option<Range>>, ExperimentError> {
+        let outcome = |experiment: &Experiment| Outcome::of(experiment.clone(), plan, store);
+        let default = outcome(&self.default)?;
+        let one_at_a_time = self.one_at_a_time.iter();
+        let one_at_a_time = one_at_a_time
+            .map(|values| values.iter().map(outcome).collect::<Result<Vec<_>, _>>())
+            .collect::<Result<Vec<_>, _>>()?;
+        let together =
+            self.together.iter().map(outcome).collect::<Result<Vec<_>, ExperimentError>>()?;
+        let range = |claim| self.range(claim, &default, &one_at_a_time, &together);
+        Ok(self.default.claims.iter().map(range).collect())
+    }
+
+    fn range(
+        &self,
+        claim: &Claim,
+        default: &Outcome,
+        one_at_a_time: &[Vec<Outcome>],
+        together: &[Outcome],
+    ) -> Option<Range> {
+        let ours =
+            |outcome: &Outcome| outcome.judge(claim).farthest(claim).map(|summary| summary.median);
+        let at_default = ours(default);
+        let all = || std::iter::once(default).chain(one_at_a_time.iter().flatten()).chain(together);
+        let values = all().filter_map(ours);
+        let (least, greatest) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, value| {
+            (ends.0.min(value), ends.1.max(value))
+        });
+        if least > greatest {
+            return None;
+        }
+        let holds = |outcome: &&Outcome| outcome.judge(claim).verdict == Verdict::Reproduced;
+        let reproduced = all().filter(holds).count();
+        let reading = if holds(&default) {
+            Reading::AtTheDefault
+        } else if reproduced > 0 || claim.expectation.is_met_between(least, greatest) {
+            Reading::InsideTheRange
+        } else {
+            Reading::InNone
+        };
+        let parts = self.parts.iter().zip(one_at_a_time);
+        let mut parts: Vec<PartRange> = parts
+            .map(|((part, alternatives), outcomes)| PartRange {
+                name: part.name.clone(),
+                reason: part.reason.clone(),
+                values: alternatives
+                    .iter()
+                    .zip(outcomes)
+                    .map(|(alternative, outcome)| (alternative.description.clone(), ours(outcome)))
+                    .collect(),
+            })
+            .collect();
+        let effect = |part: &PartRange| {
+            let values = part.values.iter().filter_map(|(_, value)| Some((*value)? - at_default?));
+            values.map(f64::abs).max_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        parts.sort_by(|one, other| effect(other).total_cmp(&effect(one)));
+        let variants = all().count();
+        Some(Range { default: at_default, least, greatest, variants, reproduced, reading, parts })
+    }
+}
+
+/// The experiment with one run of what its claims need, and nothing else.
+fn for_claims(experiment: &Experiment) -> Experiment {
+    let mut experiment = Experiment { seeds: 1, charts: Vec::new(), ..experiment.clone() };
+    let claims = &experiment.claims;
+    let is_claimed = |name: &str| {
+        let others = claims.iter().filter_map(|claim| match &claim.measure {
+            Measure::LeadOver(other) => Some(other.as_str()),
+            _ => None,
+        });
+        claims.iter().map(|claim| claim.curve.as_str()).chain(others).any(|one| one == name)
+    };
+    let mut curves = std::mem::take(&mut experiment.curves);
+    curves.retain(|curve| is_claimed(&curve.name));
+    experiment.curves = curves;
+    let claimed: Option<Vec<Place>> = claims
+        .iter()
+        .map(|claim| match &claim.measure {
+            Measure::At(place) => Some(vec![place.clone()]),
+            Measure::Over(_, names) | Measure::Every(names) if !names.is_empty() => {
+                Some(names.iter().cloned().map(Place::Name).collect())
+            }
+            _ => None,
+        })
+        .collect::<Option<Vec<_>>>()
+        .map(|places| places.concat());
+    if let Some(places) = claimed {
+        experiment.axis.keep(&places);
+    }
+    experiment
+}
+
+/// The figures that the curves are made of.
+fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
+    let mut figures = Vec::new();
+    for place in experiment.places() {
+        let references = Formulas::at(experiment, &place)?.references();
+        figures.extend(references.into_iter().map(|reference| reference.figure));
+    }
+    Ok(figures)
+}
+
+/// Prices of energy and of the operating system's work change only what is made of them.
+fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
+    let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
+    alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
+        Some("energy") => names("energy"),
+        Some("operating_system") => names("operating_system"),
+        _ => true,
+    })
+}
+
+fn with<'a>(
+    experiment: &Experiment,
+    alternatives: impl IntoIterator<Item = &'a Alternative>,
+) -> Experiment {
+    let mut experiment = experiment.clone();
+    for alternative in alternatives {
+        for (key, value) in &alternative.changes {
+            experiment.settings.insert(format!("machine.{key}"), Text(value.clone()));
+        }
+    }
+    // Nothing can be changed of what another part takes away.
+    let texts = experiment.settings.iter();
+    let absent = texts.filter(|(_, text)| text.0 == Machine::ABSENT);
+    let absent: Vec<String> = absent.map(|(key, _)| format!("{key}.")).collect();
+    experiment.settings.retain(|key, _| !absent.iter().any(|section| key.starts_with(section)));
+    experiment
+}
+
+/// So many choices of a value for each part, or of none, that fill the space of all combinations
+/// evenly: the sequence of Roberts (2018), whose steps are powers of the inverse of the generalised
+/// golden ratio.
+fn combinations(
+    parts: &[(Plausible, Vec<Alternative>)],
+    count: usize,
+) -> impl Iterator<Item = Vec<Option<&Alternative>>> {
+    let dimensions = parts.len() as i32;
+    // The only positive solution of x^(d+1) = x + 1.
+    let mut ratio = 2.0f64;
+    for _ in 0..64 {
+        ratio = (1.0 + ratio).powf(1.0 / f64::from(dimensions + 1));
+    }
+    (1..=count).map(move |number| {
+        let choose = |(part, (_, values)): (usize, &'_ (Plausible, Vec<Alternative>))| {
+            let step = ratio.powi(-(part as i32 + 1));
+            let point = (0.5 + number as f64 * step).fract();
+            (point * (values.len() + 1) as f64) as usize
+        };
+        let chosen: Vec<usize> = parts.iter().enumerate().map(choose).collect();
+        let values = parts.iter().zip(chosen);
+        values.map(|((_, values), place)| values.get(place.wrapping_sub(1))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+name = "mine/walkers"
+title = "t"
+source = "s"
+seeds = 3
+[settings]
+machine = "perforated-table2"
+workload = "random:size=64M"
+memory = "1G"
+instructions = "20k"
+warmup = "5k"
+[axis]
+label = "x"
+values = [0.0, 0.5, 1.0]
+[[curve]]
+name = "gain"
+value = "ipc(thp) / ipc(4k)"
+[[curve]]
+name = "unclaimed"
+value = "ipc(1g)"
+[[claim]]
+id = "X"
+statement = "large pages are faster"
+source = "s"
+kind = "trend"
+curve = "gain"
+at = 0.5
+at_least = 1.0
+[[claim]]
+id = "Y"
+statement = "but not as fast"
+source = "s"
+kind = "close"
+curve = "gain"
+at = 0.5
+value = 1000.0
+"#;
+
+    #[test]
+    fn claims_are_measured_with_every_value_and_with_many_together() {
+        let experiment = Experiment::parse("mine", FILE).unwrap();
+        let unstated = Unstated::of(&experiment, 3).unwrap().unwrap();
+        assert_eq!(unstated.default.places(), [Place::Number(0.5)]);
+        assert_eq!(unstated.default.curves.len(), 1, "nothing is claimed of the other");
+        let names: Vec<&str> = unstated.parts.iter().map(|(part, _)| part.name.as_str()).collect();
+        assert!(names.contains(&"page walkers") && !names.contains(&"energy without a source"));
+        let values: usize = unstated.parts.iter().map(|(_, values)| values.len()).sum();
+        let all: Vec<Experiment> = unstated.experiments().cloned().collect();
+        assert_eq!(all.len(), 1 + values + 3);
+        let plan = Plan::of(&all, "build").unwrap();
+        let mut store = Store::in_memory("build".into());
+        plan.measure(&mut store, crate::Shard::WHOLE, 2, &|_| {}).unwrap();
+        let ranges = unstated.ranges(&plan, &store).unwrap();
+        let [Some(faster), Some(thousandfold)] = &ranges[..] else { panic!("{ranges:?}") };
+        assert_eq!(
+            (faster.reading, thousandfold.reading),
+            (Reading::AtTheDefault, Reading::InNone)
+        );
+        assert_eq!((faster.variants, faster.reproduced), (all.len(), all.len()));
+        assert!(faster.least > 1.0 && faster.least < faster.greatest);
+        let default = faster.default.unwrap();
+        assert!((faster.least..=faster.greatest).contains(&default));
+        // The first part has the greatest effect.
+        let effect = |part: &PartRange| {
+            let values = part.values.iter().map(|(_, value)| (value.unwrap() - default).abs());
+            values.max_by(f64::total_cmp).unwrap()
+        };
+        assert!(faster.parts.windows(2).all(|pair| effect(&pair[0]) >= effect(&pair[1])));
+    }
+
+    #[test]
+    fn combinations_use_every_value_about_equally_often() {
+        let parts = Machine::left_open("perforated-table2").unwrap();
+        let chosen: Vec<_> = combinations(&parts, 60).collect();
+        for (index, (part, values)) in parts.iter().enumerate() {
+            for value in 0..=values.len() {
+                let wanted = values.get(value.wrapping_sub(1));
+                let count = chosen.iter().filter(|chosen| chosen[index] == wanted).count();
+                let even = 60 / (values.len() + 1);
+                assert!(count.abs_diff(even) <= 5, "{}: {count} of {even}", part.name);
+            }
+        }
+    }
+}

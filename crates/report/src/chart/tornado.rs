@@ -1,0 +1,58 @@
+//! A bar from the least to the greatest for each of several causes, the widest on top.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Axis, NAMES, names};
+
+/// What one cause does to a number.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Swing {
+    /// The cause.
+    pub place: String,
+    pub low: f64,
+    pub high: f64,
+    /// The values that the cause takes, and the number with each.
+    pub values: String,
+}
+
+/// A tornado chart.
+pub(crate) struct Tornado<'a> {
+    pub swings: Vec<Swing>,
+    pub value: Axis<'a>,
+    /// The number without any of the causes: a line.
+    pub default: f64,
+    /// What it is compared with: a dashed line.
+    pub reference: Option<f64>,
+}
+
+impl Tornado<'_> {
+    pub fn spec(&self) -> Value {
+        let places: Vec<String> = self.swings.iter().map(|swing| swing.place.clone()).collect();
+        let value = |field: &str| json!({"field": field, "type": "quantitative", "scale": {"zero": false}, "title": self.value.title(), "axis": self.value.spec(NAMES)});
+        let line = |at: f64, dash: Value| {
+            json!({
+                "mark": {"type": "rule", "strokeWidth": 1.6, "strokeDash": dash, "color": "var(--ink)"},
+                "encoding": {"x": {"datum": at, "type": "quantitative"}, "y": null},
+            })
+        };
+        let tooltip = json!([
+            {"field": "place", "title": "left open"},
+            {"field": "values", "title": "our number"},
+        ]);
+        let mut layers = vec![
+            json!({
+                "mark": {"type": "bar", "height": 13, "color": "var(--accent)"},
+                "encoding": {"x": value("low"), "x2": {"field": "high"}, "tooltip": tooltip},
+            }),
+            line(self.default, json!([])),
+        ];
+        layers.extend(self.reference.map(|reference| line(reference, json!([4, 3]))));
+        json!({
+            "data": {"values": self.swings},
+            "height": self.swings.len() * 28,
+            "encoding": {"y": names(&places, 0.4)},
+            "layer": layers,
+        })
+    }
+}
