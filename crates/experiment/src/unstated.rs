@@ -1,8 +1,7 @@
 //! What the sources of a machine leave open, and how far a claim's number depends on it.
 //!
 //! An experiment is measured again for its claims, once for each other value that the machine file
-//! calls plausible, and then with many of them changed together, spread evenly over all
-//! combinations.
+//! calls plausible, and then with many of them changed together.
 
 use perforate_sim::{Alternative, Machine, Plausible};
 use serde::Serialize;
@@ -248,28 +247,34 @@ fn with<'a>(
     experiment
 }
 
-/// So many choices of a value for each part, or of none, that fill the space of all combinations
-/// evenly: the sequence of Roberts (2018), whose steps are powers of the inverse of the generalised
-/// golden ratio.
+/// So many choices of a value for each part, or of none. Each value of a part is chosen about equally
+/// often, in an order of its own (a Latin hypercube).
 fn combinations(
     parts: &[(Plausible, Vec<Alternative>)],
     count: usize,
 ) -> impl Iterator<Item = Vec<Option<&Alternative>>> {
-    let dimensions = parts.len() as i32;
-    // The only positive solution of x^(d+1) = x + 1.
-    let mut ratio = 2.0f64;
-    for _ in 0..64 {
-        ratio = (1.0 + ratio).powf(1.0 / f64::from(dimensions + 1));
-    }
-    (1..=count).map(move |number| {
-        let choose = |(part, (_, values)): (usize, &'_ (Plausible, Vec<Alternative>))| {
-            let step = ratio.powi(-(part as i32 + 1));
-            let point = (0.5 + number as f64 * step).fract();
-            (point * (values.len() + 1) as f64) as usize
-        };
-        let chosen: Vec<usize> = parts.iter().enumerate().map(choose).collect();
-        let values = parts.iter().zip(chosen);
-        values.map(|((_, values), place)| values.get(place.wrapping_sub(1))).collect()
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = move |limit: usize| {
+        // xorshift64
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as usize % limit
+    };
+    let columns: Vec<Vec<usize>> = parts
+        .iter()
+        .map(|(_, values)| {
+            let mut column: Vec<usize> =
+                (0..count).map(|number| number % (values.len() + 1)).collect();
+            for last in (1..count).rev() {
+                column.swap(last, below(last + 1));
+            }
+            column
+        })
+        .collect();
+    (0..count).map(move |number| {
+        let chosen = parts.iter().zip(&columns);
+        chosen.map(|((_, values), column)| values.get(column[number].wrapping_sub(1))).collect()
     })
 }
 
@@ -356,7 +361,7 @@ value = 1000.0
                 let wanted = values.get(value.wrapping_sub(1));
                 let count = chosen.iter().filter(|chosen| chosen[index] == wanted).count();
                 let even = 60 / (values.len() + 1);
-                assert!(count.abs_diff(even) <= 5, "{}: {count} of {even}", part.name);
+                assert!(count.abs_diff(even) <= 1, "{}: {count} of {even}", part.name);
             }
         }
     }

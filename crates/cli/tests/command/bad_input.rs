@@ -52,12 +52,13 @@ fn memory() {
     }
     fails(&place, &["random", "--memory", "64"], 2, "--memory: 64 has no unit: 64M or 64G?");
     fails(&place, &["random", "--segment", "min=64"], 2, "--segment: min: 64 has no unit");
-    // 64T is the most there is; the caches' 32-bit tags reach 16T with 64 sets.
+    // 64T is the most there is; the caches' 32-bit tags reach 2T with the 8 sets of
+    // the walkers' own.
     let run = ["run", "random:size=64M", "--instructions", "9000", "--json", "--memory"];
     let with = |more: &[&'static str]| [&run[..], more].concat();
     let lines = place.succeeds(&with(&["64T", "--functional"]));
     assert!(lines.contains("\"memory_bytes\":70368744177664"));
-    place.succeeds(&with(&["15T"]));
+    place.succeeds(&with(&["1T"]));
     place.fails(&with(&["64T"]), 2, "a functional run goes without caches");
     place.fails(&["explain", "--memory", "64T"], 2, "more than the caches");
     let pair = ["explain", "--memory", "256M", "--scheme", "4k+4k", "--host-memory", "64T"];

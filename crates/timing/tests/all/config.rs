@@ -16,7 +16,7 @@ fn parse(text: &str) -> Result<TimingConfig, toml::de::Error> {
     for other in ["name", "summary", "tlb", "walk_cache"] {
         machine.remove(other).expect("a machine file has it");
     }
-    for other in ["virtualization", "operating_system", "energy", "processors"] {
+    for other in ["virtualization", "operating_system", "energy", "processors", "plausible"] {
         machine.remove(other); // some have the default
     }
     machine.try_into()
