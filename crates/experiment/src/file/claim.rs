@@ -5,16 +5,27 @@ use serde::{Deserialize, Serialize};
 use super::axis::rounded;
 use super::{Place, Show};
 
-/// How firmly a paper's number is meant.
+/// What a claim tests, if it is borne out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// The same number, to the digits that are printed.
-    Exact,
-    /// A number that other programs or machines would change.
-    Close,
-    /// A bound or an order, not a number.
-    Trend,
+    /// A formula: ours is computed, too, or counts what the formula counts.
+    ClosedForm,
+    /// The mechanism as it is described: it could not be otherwise.
+    ByConstruction,
+    /// The paper's number is among what the workload is made of.
+    Input,
+    /// Which of two is larger, or whether anything is there at all.
+    Sign,
+    /// A bound that simulation may or may not keep.
+    Threshold,
+    /// A number that simulation may or may not come to.
+    Number,
+}
+
+impl ClaimKind {
+    /// All kinds and their names in files.
+    const NAMES: &'static str = "closed-form, by-construction, input, sign, threshold or number";
 }
 
 /// What of a curve a claim is about.
@@ -221,12 +232,16 @@ impl TryFrom<ClaimFile> for Claim {
         let wrong = |problem: &str| format!("claim {:?}: {problem}", file.id);
         let measure = file.measure().map_err(wrong)?;
         let expectation = file.expectation().map_err(wrong)?;
-        let kind = file.kind.ok_or_else(|| wrong("kind is exact, close or trend"))?;
+        let kind = file.kind.ok_or_else(|| wrong(&format!("kind is {}", ClaimKind::NAMES)))?;
         let is_number = matches!(expectation, Expectation::Value(_) | Expectation::Range(..));
-        if is_number == (kind == ClaimKind::Trend) {
-            return Err(wrong(
-                "exact and close claims have a value or range, trends at_most or at_least",
-            ));
+        match kind {
+            ClaimKind::Number if !is_number => {
+                return Err(wrong("numbers have a value or a range"));
+            }
+            ClaimKind::Sign | ClaimKind::Threshold if is_number => {
+                return Err(wrong("signs and thresholds have at_most or at_least"));
+            }
+            _ => {}
         }
         if !(file.tolerance.is_finite() && file.tolerance >= 0.0) {
             return Err(wrong("tolerance is not 0 or more"));
@@ -343,7 +358,7 @@ mod tests {
     #[test]
     fn verdicts() {
         use Verdict::{NotReproduced, Reproduced, SameDirection};
-        let number = "kind = \"close\"\nat = 0.5\nvalue = 1.2\ntolerance = 0.05";
+        let number = "kind = \"number\"\nat = 0.5\nvalue = 1.2\ntolerance = 0.05";
         assert_eq!(judge(number, &[Some(1.24)]), Reproduced);
         assert_eq!(judge(number, &[Some(1.16)]), Reproduced);
         assert_eq!(judge(number, &[Some(1.26)]), NotReproduced);
@@ -360,16 +375,16 @@ mod tests {
         assert_eq!(gain.judge(&[Some(3.0)], Show::Gain), SameDirection);
         // No change has no direction.
         let none =
-            "kind = \"close\"\nat = 0.5\nvalue = 1.0\ntolerance = 0.05\ndirection_from = 1.0";
+            "kind = \"number\"\nat = 0.5\nvalue = 1.0\ntolerance = 0.05\ndirection_from = 1.0";
         assert_eq!(judge(none, &[Some(0.8)]), NotReproduced);
-        let bound = "kind = \"trend\"\nfalls_to = 0.5\nat_most = 0.08";
+        let bound = "kind = \"threshold\"\nfalls_to = 0.5\nat_most = 0.08";
         assert_eq!(judge(bound, &[Some(0.08)]), Reproduced);
         assert_eq!(judge(bound, &[Some(0.081)]), NotReproduced);
     }
 
     #[test]
     fn ranges_hold_for_all_places() {
-        let range = "kind = \"close\"\nevery = true\nrange = [1.02, 1.12]\ntolerance = 0.01\n\
+        let range = "kind = \"number\"\nevery = true\nrange = [1.02, 1.12]\ntolerance = 0.01\n\
                      direction_from = 1.0";
         assert_eq!(judge(range, &[Some(1.01), Some(1.13)]), Verdict::Reproduced);
         assert_eq!(judge(range, &[Some(1.05), Some(1.2)]), Verdict::SameDirection);
@@ -380,17 +395,20 @@ mod tests {
     #[test]
     fn claims_that_say_too_much_or_too_little() {
         for (rest, problem) in [
-            ("kind = \"exact\"\nvalue = 1.0", "claim \"X\": expected one of at, falls_to"),
-            ("kind = \"exact\"\nat = 0.1\nfalls_to = 0.2\nvalue = 1.0", "one of at, falls_to"),
-            ("kind = \"exact\"\nat = 0.1\nplaces = [\"a\"]\nvalue = 1.0", "places belong to"),
-            ("kind = \"exact\"\nat = 0.1", "expected one of value, at_most, at_least, range"),
-            ("kind = \"exact\"\nat = 0.1\nat_most = 1.0", "exact and close claims have a value"),
-            ("kind = \"trend\"\nat = 0.1\nvalue = 1.0", "trends at_most or at_least"),
-            ("kind = \"close\"\nat = 0.1\nrange = [2.0, 1.0]", "begins beyond its end"),
-            ("kind = \"close\"\nat = 0.1\nvalue = 1.0\ntolerance = -1.0", "tolerance is not"),
+            ("kind = \"closed-form\"\nvalue = 1.0", "claim \"X\": expected one of at, falls_to"),
+            (
+                "kind = \"closed-form\"\nat = 0.1\nfalls_to = 0.2\nvalue = 1.0",
+                "one of at, falls_to",
+            ),
+            ("kind = \"closed-form\"\nat = 0.1\nplaces = [\"a\"]\nvalue = 1.0", "places belong to"),
+            ("kind = \"closed-form\"\nat = 0.1", "expected one of value, at_most, at_least, range"),
+            ("kind = \"number\"\nat = 0.1\nat_most = 1.0", "numbers have a value or a range"),
+            ("kind = \"sign\"\nat = 0.1\nvalue = 1.0", "signs and thresholds have at_most"),
+            ("kind = \"number\"\nat = 0.1\nrange = [2.0, 1.0]", "begins beyond its end"),
+            ("kind = \"number\"\nat = 0.1\nvalue = 1.0\ntolerance = -1.0", "tolerance is not"),
             ("kind = \"vague\"\nat = 0.1\nvalue = 1.0", "unknown variant `vague`"),
-            ("at = 0.1\nvalue = 1.0", "kind is exact, close or trend"),
-            ("kind = \"close\"\nat = 0.1\nvalue = 1.0\nvalues = 2", "unknown field `values`"),
+            ("at = 0.1\nvalue = 1.0", "kind is closed-form, by-construction"),
+            ("kind = \"number\"\nat = 0.1\nvalue = 1.0\nvalues = 2", "unknown field `values`"),
         ] {
             let message = claim(rest).unwrap_err();
             assert!(message.contains(problem), "{message}");
@@ -401,9 +419,9 @@ mod tests {
     #[test]
     fn claims_are_written_as_they_are_read() {
         for rest in [
-            "kind = \"trend\"\nlead_over = \"b\"\nat_least = 0.5",
-            "kind = \"close\"\nat = \"gups\"\nvalue = 0.5\nexplanation = \"e\"",
-            "kind = \"close\"\naverage = \"geometric-mean\"\nplaces = [\"a\"]\nrange = [0.1, 0.2]",
+            "kind = \"threshold\"\nlead_over = \"b\"\nat_least = 0.5",
+            "kind = \"number\"\nat = \"gups\"\nvalue = 0.5\nexplanation = \"e\"",
+            "kind = \"number\"\naverage = \"geometric-mean\"\nplaces = [\"a\"]\nrange = [0.1, 0.2]",
         ] {
             let first = claim(rest).unwrap();
             let text = toml::to_string(&first).unwrap();

@@ -75,7 +75,7 @@ fn points_of_claims_are_measured() {
     assert_eq!(lines[0]["record"], "experiment");
     assert_eq!(lines[0]["axis_form"], "share");
     let claim = lines.iter().find(|line| line["record"] == "claim").unwrap();
-    assert_eq!((&claim["kind"], &claim["verdict"]), (&"close".into(), &"reproduced".into()));
+    assert_eq!((&claim["kind"], &claim["verdict"]), (&"closed-form".into(), &"reproduced".into()));
 }
 
 /// Every claim in the lists of the three papers' claims is in an experiment.

@@ -14,7 +14,7 @@ pub(super) struct Claim {
     pub statement: String,
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// `exact`, `close` or `trend`.
+    /// What it tests: `number`, `threshold`, `sign`, `closed-form`, `by-construction` or `input`.
     #[serde(default)]
     pub kind: Option<String>,
     #[serde(default)]
@@ -76,6 +76,11 @@ impl Verdict {
 }
 
 impl Claim {
+    /// Whether simulation may or may not bear it out.
+    pub fn is_tested(&self) -> bool {
+        matches!(self.kind.as_deref(), Some("number" | "threshold"))
+    }
+
     /// The paper's number with its relation, or its range.
     pub fn paper_text(&self) -> String {
         let paper = self.show.text_or_missing(self.paper);

@@ -111,7 +111,7 @@ fn section(
             @if charts.is_empty() { p.lead { "No values were measured." } }
             @else { (figures(charts, page)) }
             @if !open.is_empty() {
-                h3 { "What the papers leave open" }
+                p.lead { "What the papers leave open, and what it does to each claim:" }
                 (figures(open, page))
             }
             @if !result.claims.is_empty() {

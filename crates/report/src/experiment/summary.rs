@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::claim::{Claim, Verdict};
-use super::tally::{Tally, claims, count_ids, papers};
+use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use super::{ExperimentResult, page};
-use crate::html::{Cell, Grid, all, headings};
+use crate::html::{Cell, Grid, Heading, all, headings};
 
 /// Headings of the sections here, with their anchors, for the page's navigation.
 pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'static str)> {
@@ -42,6 +42,7 @@ pub(super) fn summary(results: &[ExperimentResult]) -> Markup {
 fn claims_section(results: &[ExperimentResult]) -> Markup {
     html! {
         (tallies(results).scrolling("Claims by paper", "main"))
+        (kind_tallies(results).scrolling("Claims by what they test", "main"))
         // One experiment has its claims beside its charts.
         @if results.len() > 1 {
             (all_claims(results).filtered("claims", "claims", "All claims", "main claims"))
@@ -75,6 +76,23 @@ fn tallies(results: &[ExperimentResult]) -> Grid {
         rows.push(row("all", &Tally::of(claims(results)), ids, whole_ids));
     }
     Grid { head: headings(head), rows }
+}
+
+fn kind_tallies(results: &[ExperimentResult]) -> Grid {
+    let kinds = kinds(results);
+    let has_readings = kinds.iter().any(|kind| kind.in_some_reading.is_some());
+    let head = ["what is tested", "claims", "reproduced", "same direction", "not reproduced"];
+    let reading = has_readings.then_some("in a plausible reading");
+    let row = |kind: &KindTally| {
+        let Tally { reproduced, same_direction, not_reproduced } = kind.tally;
+        let numbers = [kind.tally.total(), reproduced, same_direction, not_reproduced];
+        let readings = has_readings.then_some(kind.in_some_reading.unwrap_or_default());
+        let numbers = numbers.into_iter().chain(readings);
+        let numbers = numbers.map(|number| Cell::number(&number.into()));
+        std::iter::once(Cell::text(kind.name)).chain(numbers).collect()
+    };
+    let head = head.into_iter().chain(reading).map(Heading::from).collect();
+    Grid { head, rows: kinds.iter().map(row).collect() }
 }
 
 /// Every claim with the experiment it belongs to.

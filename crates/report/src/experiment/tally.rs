@@ -69,6 +69,46 @@ pub(super) fn papers(results: &[ExperimentResult]) -> Vec<PaperTally> {
         .collect()
 }
 
+/// The claims of one kind.
+pub(super) struct KindTally {
+    /// What they test.
+    pub name: &'static str,
+    pub tally: Tally,
+    /// Those that hold in some plausible reading of what is left open, if that was measured.
+    pub in_some_reading: Option<usize>,
+}
+
+/// Kinds with what they test, those first that simulation may or may not bear out.
+const KINDS: [(&str, &str); 6] = [
+    ("number", "numbers"),
+    ("threshold", "thresholds"),
+    ("sign", "signs"),
+    ("closed-form", "closed forms"),
+    ("by-construction", "by construction"),
+    ("input", "inputs"),
+];
+
+/// One line for each kind that claims have.
+pub(super) fn kinds(results: &[ExperimentResult]) -> Vec<KindTally> {
+    let of_kind = |(kind, name): &(&str, &'static str)| {
+        let of_kind =
+            || claims(results).filter(|claim| claim.kind.as_deref().unwrap_or_default() == *kind);
+        let ranges = || of_kind().filter(|claim| claim.unstated.is_some());
+        let holds = |claim: &&Claim| {
+            claim.verdict == Verdict::Reproduced
+                || claim.unstated.as_ref().is_some_and(|range| range.reading.holds())
+        };
+        let in_some_reading = (ranges().count() > 0).then(|| of_kind().filter(holds).count());
+        KindTally { name, tally: Tally::of(of_kind()), in_some_reading }
+    };
+    KINDS.iter().map(of_kind).filter(|kind| kind.tally.total() > 0).collect()
+}
+
+/// Verdicts on those that simulation may or may not bear out: numbers and thresholds.
+pub(super) fn tested(results: &[ExperimentResult]) -> Tally {
+    Tally::of(claims(results).filter(|claim| claim.is_tested()))
+}
+
 /// All claims of all experiments.
 pub(super) fn claims(results: &[ExperimentResult]) -> impl Iterator<Item = &Claim> {
     results.iter().flat_map(|result| &result.claims)

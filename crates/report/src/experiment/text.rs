@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, Verdict, interval_text};
 use super::record::Point;
-use super::tally::{PaperTally, Tally, claims, papers};
+use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
 use super::{Curve, ExperimentResult};
 use crate::format::MISSING;
 use crate::text::{Column, blocks, columns as table, cut, wrapped};
@@ -24,8 +24,15 @@ pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String
     let mut text = results.iter().map(one).collect::<Vec<_>>().join("\n");
     let tally = Tally::of(claims(results));
     if tally.total() > 0 {
-        text += &format!("\nclaims: {}, of {}\n\n", tally.text(), tally.total());
+        text += &format!("\nclaims: {}, of {}\n", tally.text(), tally.total());
+        let tested = tested(results);
+        if tested.total() > 0 {
+            text += &format!("numbers and thresholds: {}, of {}\n", tested.text(), tested.total());
+        }
+        text.push('\n');
         text += &tallies(&papers(results), columns);
+        text.push('\n');
+        text += &kind_tallies(&kinds(results), columns);
         text += &unexplained(results).map_or_else(String::new, |line| wrapped("", &line, columns));
     }
     text
@@ -44,6 +51,27 @@ fn tallies(papers: &[PaperTally], columns: usize) -> String {
         column("not", &|paper| paper.tally.not_reproduced.to_string()),
         column("ids wholly", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
     ];
+    table(&all, columns)
+}
+
+/// Verdicts by what claims test.
+fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
+    let column = |name: &str, cell: &dyn Fn(&KindTally) -> String| {
+        Column::numbers(name, kinds.iter().map(cell).collect())
+    };
+    let mut all = vec![
+        Column::texts("", kinds.iter().map(|kind| kind.name.to_owned()).collect()),
+        column("claims", &|kind| kind.tally.total().to_string()),
+        column("reproduced", &|kind| kind.tally.reproduced.to_string()),
+        column("direction", &|kind| kind.tally.same_direction.to_string()),
+        column("not", &|kind| kind.tally.not_reproduced.to_string()),
+    ];
+    if kinds.iter().any(|kind| kind.in_some_reading.is_some()) {
+        let cell = |kind: &KindTally| {
+            kind.in_some_reading.map_or_else(|| MISSING.to_owned(), |count| count.to_string())
+        };
+        all.push(column("in a reading", &cell));
+    }
     table(&all, columns)
 }
 

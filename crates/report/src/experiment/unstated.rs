@@ -31,6 +31,10 @@ pub(super) enum Reading {
 }
 
 impl Reading {
+    pub fn holds(self) -> bool {
+        self != Self::InNone
+    }
+
     pub fn text(self) -> &'static str {
         match self {
             Self::AtTheDefault => "at the default",

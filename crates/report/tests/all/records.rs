@@ -37,7 +37,7 @@ impl Records {
     pub fn claim(self, id: &str, verdict: &str, fields: Value) -> Self {
         let mut all = json!({
             "id": id, "statement": format!("Statement of {id}"), "source": "X §2",
-            "kind": "close", "curve": "a", "show": "gain", "paper": 1.594, "relation": "=",
+            "kind": "number", "curve": "a", "show": "gain", "paper": 1.594, "relation": "=",
             "ours": 1.553, "verdict": verdict, "note": null, "explanation": null,
         });
         merge(&mut all, fields);
@@ -153,7 +153,7 @@ pub fn stacks() -> Records {
     records.claim(
         "G-C1",
         "reproduced",
-        json!({"show": "number", "paper": 2_097_152, "ours": 2_097_152, "kind": "exact"}),
+        json!({"show": "number", "paper": 2_097_152, "ours": 2_097_152, "kind": "closed-form"}),
     )
 }
 
