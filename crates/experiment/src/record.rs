@@ -154,6 +154,8 @@ pub struct ClaimRecord<'a> {
     note: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tested_by: Option<&'a str>,
     /// How far our number depends on what the sources leave open.
     #[serde(skip_serializing_if = "Option::is_none")]
     unstated: Option<&'a Range>,
@@ -211,6 +213,7 @@ impl Outcome {
             verdict,
             note: claim.note.as_deref(),
             explanation: claim.explanation.as_deref(),
+            tested_by: claim.tested_by.as_deref(),
             unstated,
         }
     }

@@ -132,6 +132,8 @@ pub struct Claim {
     pub note: Option<String>,
     /// Why our number is another, where it is.
     pub explanation: Option<String>,
+    /// What tested that: an experiment, or `--unstated`. An explanation without is a guess.
+    pub tested_by: Option<String>,
 }
 
 /// A claim as files write it: one of the measures, one of the expectations.
@@ -171,6 +173,8 @@ struct ClaimFile {
     note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tested_by: Option<String>,
 }
 
 /// A place as files write it.
@@ -243,6 +247,9 @@ impl TryFrom<ClaimFile> for Claim {
             }
             _ => {}
         }
+        if file.tested_by.is_some() && file.explanation.is_none() {
+            return Err(wrong("tested_by belongs to an explanation"));
+        }
         if !(file.tolerance.is_finite() && file.tolerance >= 0.0) {
             return Err(wrong("tolerance is not 0 or more"));
         }
@@ -258,6 +265,7 @@ impl TryFrom<ClaimFile> for Claim {
             direction_from: file.direction_from,
             note: file.note,
             explanation: file.explanation,
+            tested_by: file.tested_by,
         })
     }
 }
@@ -274,6 +282,7 @@ impl From<Claim> for ClaimFile {
             direction_from: claim.direction_from,
             note: claim.note,
             explanation: claim.explanation,
+            tested_by: claim.tested_by,
             ..Self::default()
         };
         match claim.measure {
@@ -406,6 +415,7 @@ mod tests {
             ("kind = \"sign\"\nat = 0.1\nvalue = 1.0", "signs and thresholds have at_most"),
             ("kind = \"number\"\nat = 0.1\nrange = [2.0, 1.0]", "begins beyond its end"),
             ("kind = \"number\"\nat = 0.1\nvalue = 1.0\ntolerance = -1.0", "tolerance is not"),
+            ("kind = \"sign\"\nat = 0.1\nat_most = 1.0\ntested_by = \"x\"", "belongs to an expl"),
             ("kind = \"vague\"\nat = 0.1\nvalue = 1.0", "unknown variant `vague`"),
             ("at = 0.1\nvalue = 1.0", "kind is closed-form, by-construction"),
             ("kind = \"number\"\nat = 0.1\nvalue = 1.0\nvalues = 2", "unknown field `values`"),

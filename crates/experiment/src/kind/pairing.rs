@@ -13,6 +13,9 @@ use serde::Deserialize;
 use super::{Kind, Measurement, Settings};
 use crate::capacity::{Bernoulli, Design};
 
+/// Usable B-blocks that a slice must have: more than half (G §3.8).
+const LEAST_BLOCKS: u32 = 33;
+
 /// Algorithm 1 over all of memory.
 pub struct Pairing;
 
@@ -88,7 +91,7 @@ fn pair(mode: GapTolerance, frames: u64, retired: f64, seed: u64) -> Measurement
     let of_chunk = (CHUNK_FRAMES / mode.slice_frames()) as usize;
     let (mut comparisons, mut entries) = (0, 0);
     for chunk in vectors.chunks(of_chunk) {
-        let pairing = ChunkPairing::of(chunk, 32);
+        let pairing = ChunkPairing::of(chunk, LEAST_BLOCKS);
         comparisons += u64::from(pairing.comparisons());
         entries += u64::from(pairing.entries());
     }

@@ -116,7 +116,7 @@ fn thirty_two_usable_blocks_are_enough_and_the_rest_serves_as_base_pages() {
 /// With 33 wanted, as "more than half" has it, a slice of 32 does not do.
 #[test]
 fn the_threshold_is_an_option() {
-    for (policy, superpages) in [("gap-tolerant", 4 * MB), ("gap-tolerant:least-blocks=33", 2 * MB)]
+    for (policy, superpages) in [("gap-tolerant", 2 * MB), ("gap-tolerant:least-blocks=32", 4 * MB)]
     {
         let config = config(GapTolerance::SINGLE_2M, 12 * MB);
         let mut machine = Machine::configured(policy, config);

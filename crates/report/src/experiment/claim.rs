@@ -34,6 +34,8 @@ pub(super) struct Claim {
     pub verdict: Verdict,
     pub note: Option<String>,
     pub explanation: Option<String>,
+    /// What tested that.
+    pub tested_by: Option<String>,
     /// How far our number depends on what the sources leave open.
     pub unstated: Option<Range>,
 }
@@ -123,9 +125,14 @@ impl Claim {
         self.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// Why it is as it is, as the experiment's file says.
-    pub fn explanation_text(&self) -> Option<&str> {
-        self.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())
+    /// Why it is as it is, as the experiment's file says, and what tested that.
+    pub fn explanation_text(&self) -> Option<String> {
+        let text = self.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
+        let tested = match &self.tested_by {
+            Some(what) => format!("(Tested by {what}.)"),
+            None => "(Not tested.)".to_owned(),
+        };
+        Some(format!("{text} {tested}"))
     }
 }
 

@@ -149,7 +149,8 @@ fn claims_of(result: &ExperimentResult) -> Grid {
     let head = ["claim", "what", "paper", "ours", "interval", "verdict", "where", "kind"];
     let row = |claim: &super::Claim| {
         let range = claim.range_text();
-        let remarks = [range.as_deref(), claim.note_text(), claim.explanation_text()];
+        let explanation = claim.explanation_text();
+        let remarks = [range.as_deref(), claim.note_text(), explanation.as_deref()];
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
         let mut row = claim_cells(claim, &remarks.join(" "));
         row.push(Cell::prose(&claim.source, ""));

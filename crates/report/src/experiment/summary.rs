@@ -135,7 +135,7 @@ fn explanations(results: &[ExperimentResult], verdict: Verdict) -> Markup {
                         a href={ "#" (page::anchor(results, result)) } { (result.header.experiment) }
                     }
                 }
-                @if let Some(text) = claim.explanation_text().or(claim.note_text()) { p { (text) } }
+                @if let Some(text) = claim.explanation_text().or(claim.note_text().map(str::to_owned)) { p { (text) } }
                 // The file explains nothing where its full run has nothing to explain.
                 @else if result.header.quick {
                     p { em { "Not explained in its file: this run is a coarse one, too short for this number." } }

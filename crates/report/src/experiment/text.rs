@@ -81,7 +81,8 @@ fn unexplained(results: &[ExperimentResult]) -> Option<String> {
     let claims = full.flat_map(|result| &result.claims);
     let lacks = |claim: &&Claim| {
         claim.verdict == Verdict::NotReproduced
-            && claim.explanation_text().or(claim.note_text()).is_none()
+            && claim.explanation_text().is_none()
+            && claim.note_text().is_none()
     };
     let count = claims.filter(lacks).count();
     (count > 0).then(|| format!("not reproduced and not explained in their file: {count}"))
@@ -165,7 +166,8 @@ fn claim_text(claim: &Claim, columns: usize, with_note: bool) -> String {
         text += &wrapped(&margin, note, columns);
     }
     if claim.verdict == Verdict::NotReproduced {
-        let why = claim.explanation_text().unwrap_or("not explained in its file");
+        let why = claim.explanation_text();
+        let why = why.as_deref().unwrap_or("not explained in its file");
         text += &wrapped(&format!("{margin}why: "), why, columns);
     }
     text

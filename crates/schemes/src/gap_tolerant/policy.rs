@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn it_is_described_by_what_is_not_the_default() {
-        let superpages = GapTolerant::new(read("least-blocks=33,to=8G").unwrap()).unwrap();
-        assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=33,to=8G");
+        let superpages = GapTolerant::new(read("least-blocks=32,to=8G").unwrap()).unwrap();
+        assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=32,to=8G");
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             listed::<SuperpageOptions>(),
             [
-                "least-blocks=32-64 [32]",
+                "least-blocks=32-64 [33]",
                 "bs=3-5 [none]",
                 "paired=yes|no [none]",
                 "from=SIZE [0]",

@@ -63,7 +63,7 @@ pub struct MemoryOptions {
     /// Policy for direct segments, for example min=16M,escapes=4 or base=0x…,limit=0x…; it overrides
     /// a segment scheme's own options (see `perforate list segment`).
     pub segment: Option<Changes<SegmentOptions>>,
-    /// Policy for gap-tolerant superpages, for example least-blocks=33 or from=4G,to=8G (see
+    /// Policy for gap-tolerant superpages, for example least-blocks=32 or from=4G,to=8G (see
     /// `perforate list superpages`).
     pub superpages: Option<Changes<SuperpageOptions>>,
     /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,

@@ -24,7 +24,7 @@ struct ShareSettings {
 
 impl Default for ShareSettings {
     fn default() -> Self {
-        let (retired, threshold) = (perforate_config::Share::NONE, Count::new(32));
+        let (retired, threshold) = (perforate_config::Share::NONE, Count::new(33));
         Self { retired, threshold, samples: SAMPLES }
     }
 }
