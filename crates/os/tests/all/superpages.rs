@@ -19,8 +19,11 @@ fn config(mode: GapTolerance, memory_bytes: u64) -> KernelConfig {
     KernelConfig { tables: gap_tolerant(mode), ..KernelConfig::new(memory_bytes) }
 }
 
+/// Half of the B-blocks are enough (G §3.3), as all of them can then be used in small examples.
+const FROM_HALF: &str = "gap-tolerant:least-blocks=32";
+
 fn machine(mode: GapTolerance, memory_bytes: u64) -> Machine {
-    Machine::configured("gap-tolerant", config(mode, memory_bytes))
+    Machine::configured(FROM_HALF, config(mode, memory_bytes))
 }
 
 /// Takes faulty frames out of use that nobody has.
@@ -348,7 +351,7 @@ fn a_part_cannot_go_without_frames_for_the_nodes() {
 fn the_highest_zone_goes_first() {
     let config =
         KernelConfig { zones: ZoneLayout::X86, ..config(GapTolerance::SINGLE_4M, 64 * MB) };
-    let mut machine = Machine::configured("gap-tolerant", config);
+    let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
     assert_eq!(machine.frame(BASE), Some(16 * MB / PAGE));
@@ -358,7 +361,7 @@ fn the_highest_zone_goes_first() {
 #[test]
 fn a_superpage_goes_in_part_where_swap_is_short() {
     let config = KernelConfig { swap_bytes: 2 * MB, ..config(GapTolerance::SINGLE_4M, 16 * MB) };
-    let mut machine = Machine::configured("gap-tolerant", config);
+    let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 12 * MB);
     (0..3).for_each(|piece| machine.write(BASE + piece * 4 * MB));
     // Shared memory is not swapped. Of 1,021 frames that are left, less than 160 are short memory.
@@ -374,7 +377,7 @@ fn a_superpage_goes_in_part_where_swap_is_short() {
 #[test]
 fn shared_superpages_stay_under_pressure() {
     let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
-    let mut machine = Machine::configured("gap-tolerant", config);
+    let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
     machine.write(BASE + 2 * MB);
@@ -419,7 +422,7 @@ fn advice_and_shared_memory() {
 fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     let fragmentation = Some(perforate_config::read("portion=100%,holes=50%,dispersed").unwrap());
     let config = KernelConfig { fragmentation, ..config(GapTolerance::SINGLE_2M, 256 * MB) };
-    let mut machine = Machine::configured("gap-tolerant", config);
+    let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 16 * MB);
     for region in 0..8 {
         machine.write(BASE + region * 2 * MB);
@@ -463,7 +466,7 @@ fn advice_to_free_holds_for_superpages() {
 fn superpages_go_to_swap_as_a_whole() {
     for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::PAIRED_4M] {
         let config = KernelConfig { swap_bytes: 128 * MB, ..config(mode, 64 * MB) };
-        let mut machine = Machine::configured("gap-tolerant", config);
+        let mut machine = Machine::configured(FROM_HALF, config);
         machine.map(BASE, 128 * MB);
         for page in 0..128 * MB / PAGE {
             machine.write(BASE + page * PAGE);

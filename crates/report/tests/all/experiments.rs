@@ -222,7 +222,7 @@ fn a_table_for_the_terminal() {
         "perforated/fig7: Speed over the share of holes (X §1)\n",
         "          paper +59.4 %         ours +55.3 % (+54.0 % – +56.1 %)  reproduced\n",
         "          paper ≥ +20.0 %       ours +55.3 %                    reproduced\n",
-        "          why: Memory is faster here.\n",
+        "          why: Memory is faster here. (Not tested.)\n",
         "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
         "                     claims  reproduced  direction  not  ids wholly\n",
         "\nP: perforated pages       5           3          1    1      2 of 4\n",

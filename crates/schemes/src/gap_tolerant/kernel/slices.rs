@@ -252,8 +252,8 @@ mod tests {
     const MODE: GapTolerance = GapTolerance::SINGLE_2M;
 
     fn slices(within: Option<Range<u64>>) -> Slices {
-        let mut slices =
-            Slices::new(MODE, 4096, &SuperpageRule { within, ..SuperpageRule::default() }, false);
+        let rule = SuperpageRule { within, least_blocks: 32, ..SuperpageRule::default() };
+        let mut slices = Slices::new(MODE, 4096, &rule, false);
         slices.freed(0..256);
         slices
     }
