@@ -272,9 +272,12 @@ impl Core {
         let (mut addresses, mut operands) = (0, 0);
         let (mut missing_addresses, mut missing_operands) = (1, 0);
         for source in sources.map(usize::from) {
-            let ready = self.registers.ready[source];
             let is_data = data_sources & 1 != 0;
             data_sources >>= 1;
+            if source == NONE {
+                continue;
+            }
+            let ready = self.registers.ready[source];
             let (known, missing, waiter) = if is_data {
                 (&mut operands, &mut missing_operands, Waiter::Operand(slot))
             } else {
