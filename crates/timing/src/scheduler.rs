@@ -1,8 +1,5 @@
 //! The scheduler: instructions that wait for what they read.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 /// Entries taken from dispatch to issue, which is in no order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
@@ -10,14 +7,15 @@ pub(crate) struct Scheduler {
     entries: usize,
     /// Instructions whose issue is not known.
     waiting: usize,
-    /// When the others issue, if that was not at once.
-    issues: BinaryHeap<Reverse<u64>>,
+    /// When the others issue, if that was not at once, in no order. Those that have issued are
+    /// forgotten when room is needed.
+    issues: Vec<u64>,
 }
 
 impl Scheduler {
     pub(crate) fn new(entries: Option<u32>) -> Self {
         let entries = entries.map_or(usize::MAX, |entries| entries as usize);
-        Self { entries, waiting: 0, issues: BinaryHeap::new() }
+        Self { entries, waiting: 0, issues: Vec::new() }
     }
 
     /// Whether an instruction may have to wait for an entry.
@@ -31,18 +29,25 @@ impl Scheduler {
     /// do not fall.
     #[inline]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
+        if self.waiting.saturating_add(self.issues.len()) < self.entries {
+            return Ok(time);
+        }
+        self.make_room(time, now)
+    }
+
+    fn make_room(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
-        while self.waiting + self.issues.len() >= self.entries {
-            match self.issues.peek() {
+        loop {
+            self.issues.retain(|&issue| issue > free);
+            if self.waiting + self.issues.len() < self.entries {
+                return Ok(free);
+            }
+            match self.issues.iter().min() {
                 // Whoever is still waiting issues no earlier than now.
-                Some(&Reverse(issue)) if issue <= now.max(free) => {
-                    self.issues.pop();
-                    free = free.max(issue);
-                }
-                later => return Err(later.map(|&Reverse(issue)| issue)),
+                Some(&issue) if issue <= now => free = issue,
+                later => return Err(later.copied()),
             }
         }
-        Ok(free)
     }
 
     /// An instruction that waits takes an entry.
@@ -56,7 +61,7 @@ impl Scheduler {
     pub(crate) fn issue(&mut self, time: u64, dispatch: u64) {
         self.waiting -= 1;
         if time > dispatch && self.is_limited() {
-            self.issues.push(Reverse(time));
+            self.issues.push(time);
         }
     }
 }
