@@ -174,9 +174,11 @@ fn remarks(result: &ExperimentResult) -> Vec<Markup> {
 fn again(result: &ExperimentResult, page: &mut Page) -> Markup {
     let header = &result.header;
     let quick = if header.quick { " --quick" } else { "" };
+    let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());
+    let unstated = if has_ranges { " --unstated" } else { "" };
     let file = result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
     html! {
-        (command(&format!("perforate experiment run {}{quick}", header.experiment)))
+        (command(&format!("perforate experiment run {}{quick}{unstated}", header.experiment)))
         @if let Some(file) = file { (file) }
     }
 }
