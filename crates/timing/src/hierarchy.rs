@@ -11,6 +11,7 @@ use crate::config::{CacheConfig, TimingConfig, WalkerAttachment};
 use crate::dram::Dram;
 use crate::pool::Pool;
 use crate::prefetch::Watcher;
+use crate::reuse::{Numbered, Numbers, Uses};
 
 /// Index of the first-level instruction cache.
 pub(crate) const L1I: usize = 0;
@@ -105,10 +106,17 @@ struct Fill {
     waiters: List,
     /// A prefetcher asked for it before the access that missed it did, which has yet to come.
     is_prefetched: bool,
-    /// Accesses that were told of this fill and have not come yet.
-    expected: u32,
-    /// Listed among those whose number may be used again.
-    is_retiring: bool,
+    uses: Uses,
+}
+
+impl Numbered for Fill {
+    fn uses(&mut self) -> &mut Uses {
+        &mut self.uses
+    }
+
+    fn done(&self) -> u64 {
+        self.ready
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -131,8 +139,7 @@ pub(crate) struct Hierarchy {
     pub(crate) walker_level: usize,
     dram: Dram,
     fills: Vec<Fill>,
-    free: Vec<FillId>,
-    retiring: std::collections::VecDeque<FillId>,
+    numbers: Numbers,
 }
 
 impl Level {
@@ -181,8 +188,7 @@ impl Hierarchy {
             walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
             dram: Dram::new(&config.dram, config.core.frequency_ghz),
             fills: Vec::new(),
-            free: Vec::new(),
-            retiring: Default::default(),
+            numbers: Numbers::default(),
         }
     }
 
@@ -221,7 +227,7 @@ impl Hierarchy {
                     data.ready = fill.ready;
                     if fill.state != State::Timed {
                         data.fill = id;
-                        fill.expected += 1;
+                        fill.uses.expected += 1;
                     }
                 }
                 _ => found.mark_arrived(),
@@ -271,48 +277,20 @@ impl Hierarchy {
             writes: None,
             waiters: List::default(),
             is_prefetched: false,
-            expected: 1,
-            is_retiring: false,
+            uses: Uses::ONE,
         };
-        self.collect(now);
-        if let Some(id) = self.free.pop() {
-            self.fills[id.0 as usize] = fill;
-            return id;
+        if let Some(number) = self.numbers.take(&mut self.fills, now) {
+            self.fills[number as usize] = fill;
+            return FillId(number);
         }
         self.fills.push(fill);
         FillId((self.fills.len() - 1) as u32)
     }
 
-    /// Frees the numbers of lines that have arrived and that nobody asks for.
-    fn collect(&mut self, now: u64) {
-        while let Some(&id) = self.retiring.front() {
-            let fill = &mut self.fills[id.0 as usize];
-            if fill.expected == 0 {
-                if fill.ready > now {
-                    return;
-                }
-                self.free.push(id);
-            } else {
-                fill.is_retiring = false;
-            }
-            self.retiring.pop_front();
-        }
-    }
-
     /// One access fewer will come for this fill.
     #[inline]
     fn came(&mut self, id: FillId) {
-        let fill = &mut self.fills[id.0 as usize];
-        fill.expected -= 1;
-        self.retire(id);
-    }
-
-    fn retire(&mut self, id: FillId) {
-        let fill = &mut self.fills[id.0 as usize];
-        if fill.expected == 0 && fill.state == State::Timed && !fill.is_retiring {
-            fill.is_retiring = true;
-            self.retiring.push_back(id);
-        }
+        self.numbers.came(&mut self.fills, id.0);
     }
 
     /// Puts a line into a cache; returns what has to be written to memory for it.
@@ -330,11 +308,11 @@ impl Hierarchy {
     fn forget(&mut self, level: usize, line: u64, id: FillId) {
         let Some(fill) = self.fills.get_mut(id.0 as usize) else { return };
         let is_its = (fill.level, fill.line) == (level, line);
-        if is_its && fill.expected == 0 && fill.state == State::Wanted && !fill.is_retiring {
+        if is_its && fill.uses.expected == 0 && fill.state == State::Wanted {
             fill.state = State::Timed;
             fill.ready = 0;
             let below = fill.below;
-            self.retire(id);
+            self.numbers.retire(&mut self.fills, id.0);
             self.dismiss(below);
         }
     }
@@ -477,7 +455,7 @@ impl Hierarchy {
         }
         let (level, ready) = (fill.level, fill.ready);
         agenda.tell_all(waiters, &mut fill.waiters, ready);
-        self.retire(id);
+        self.numbers.retire(&mut self.fills, id.0);
         self.set_alarm(agenda, level);
     }
 

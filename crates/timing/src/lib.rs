@@ -21,6 +21,7 @@ mod pipeline;
 mod pool;
 mod prefetch;
 mod queue;
+mod reuse;
 mod scheduler;
 mod split;
 mod translation;

@@ -12,6 +12,7 @@ use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
 use crate::config::{BitmapReader, WalkerConfig};
 use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin};
 use crate::pool::Pool;
+use crate::reuse::{Numbered, Numbers, Uses};
 
 /// Where the cycles of a translation go. The first [`Purpose::COUNT`] are reads by purpose.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,12 @@ pub(crate) struct WalkId(u32);
 
 impl WalkId {
     const NONE: Self = Self(u32::MAX);
+}
+
+impl Default for WalkId {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// Stands for all stages of a translation.
@@ -136,9 +143,10 @@ impl Occupancy {
 }
 
 /// How a translation comes by a walker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Walker {
     /// It has not asked, or needs none.
+    #[default]
     None,
     /// It has asked at this time, and waits.
     Asked(u64),
@@ -159,7 +167,7 @@ enum Needs {
 }
 
 /// One translation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Walk {
     generation: u32,
     steps: Vec<Step>,
@@ -187,9 +195,17 @@ struct Walk {
     /// Goes on in the background when this one is done.
     background: WalkId,
     is_background: bool,
-    /// Accesses that were told of it and have not come yet.
-    expected: u32,
-    is_retiring: bool,
+    uses: Uses,
+}
+
+impl Numbered for Walk {
+    fn uses(&mut self) -> &mut Uses {
+        &mut self.uses
+    }
+
+    fn done(&self) -> u64 {
+        self.end
+    }
 }
 
 /// How one step ended.
@@ -213,8 +229,7 @@ pub(crate) struct Translation {
     check: u64,
     selection: u64,
     walks: Vec<Walk>,
-    free: Vec<WalkId>,
-    retiring: std::collections::VecDeque<WalkId>,
+    numbers: Numbers,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -251,8 +266,7 @@ impl Translation {
             check: config.segment_check_cycles.into(),
             selection: config.selection_cycles.into(),
             walks: Vec::new(),
-            free: Vec::new(),
-            retiring: Default::default(),
+            numbers: Numbers::default(),
             statistics: TranslationStatistics::default(),
         }
     }
@@ -294,17 +308,16 @@ impl Translation {
         if ready != UNKNOWN {
             return Translated { ready, ..here };
         }
-        walk.expected += 1;
+        walk.uses.expected += 1;
         Translated { walk: slot.walk, stage: slot.stage, ready }
     }
 
     #[inline(never)]
     fn new_walk(&mut self, memory: &mut Hierarchy, steps: &[Step], now: u64) -> WalkId {
-        self.collect(now);
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.walks.push(Walk::new());
-            WalkId((self.walks.len() - 1) as u32)
-        });
+        let id = WalkId(self.numbers.take(&mut self.walks, now).unwrap_or_else(|| {
+            self.walks.push(Walk::default());
+            (self.walks.len() - 1) as u32
+        }));
         let walk = &mut self.walks[id.0 as usize];
         walk.reuse(steps, Occupancy::of(steps, self.bitmaps));
         let generation = walk.generation;
@@ -352,33 +365,9 @@ impl Translation {
         id
     }
 
-    /// Frees the numbers of translations that are done and that nobody asks for.
-    fn collect(&mut self, now: u64) {
-        while let Some(&id) = self.retiring.front() {
-            let walk = &mut self.walks[id.0 as usize];
-            if walk.expected == 0 {
-                if walk.end > now {
-                    return;
-                }
-                self.free.push(id);
-            } else {
-                walk.is_retiring = false;
-            }
-            self.retiring.pop_front();
-        }
-    }
-
+    /// One access fewer will come for this translation.
     fn came(&mut self, id: WalkId) {
-        self.walks[id.0 as usize].expected -= 1;
-        self.retire(id);
-    }
-
-    fn retire(&mut self, id: WalkId) {
-        let walk = &mut self.walks[id.0 as usize];
-        if walk.expected == 0 && walk.end != UNKNOWN && !walk.is_retiring {
-            walk.is_retiring = true;
-            self.retiring.push_back(id);
-        }
+        self.numbers.came(&mut self.walks, id.0);
     }
 
     /// An access asks for its translation at `time`, now or later. Returns when it is there if that
@@ -627,36 +616,11 @@ impl Translation {
             let wanted = Wanted { stage: ALL_STAGES, waiter: Waiter::Nobody, lends_walker: false };
             parts.agenda.schedule(end, Event::Translate { walk: walk.background, wanted });
         }
-        self.retire(id);
+        self.numbers.retire(&mut self.walks, id.0);
     }
 }
 
 impl Walk {
-    fn new() -> Self {
-        Self {
-            generation: 0,
-            steps: Vec::new(),
-            needs: Vec::new(),
-            occupancy: None,
-            has_begun: false,
-            walker: Walker::None,
-            may_borrow: false,
-            start: 0,
-            stage: 0..0,
-            now: 0,
-            pending: 0,
-            slowest: Ended::default(),
-            ends: Vec::new(),
-            end: UNKNOWN,
-            wanted: Vec::new(),
-            awaits: Vec::new(),
-            background: WalkId::NONE,
-            is_background: false,
-            expected: 0,
-            is_retiring: false,
-        }
-    }
-
     /// Becomes another translation.
     fn reuse(&mut self, steps: &[Step], occupancy: Option<Occupancy>) {
         self.generation = self.generation.wrapping_add(1);
@@ -675,8 +639,7 @@ impl Walk {
         self.end = UNKNOWN;
         self.background = WalkId::NONE;
         self.is_background = false;
-        self.expected = 1;
-        self.is_retiring = false;
+        self.uses = Uses::ONE;
     }
 
     fn end_of(&self, stage: u8) -> u64 {

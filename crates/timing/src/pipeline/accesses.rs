@@ -30,6 +30,24 @@ struct Access {
     next: u32,
 }
 
+impl Access {
+    fn new(slot: u32, translation: Translated, line: Data) -> Self {
+        Self {
+            slot,
+            is_store: false,
+            translation,
+            line,
+            further_lines: Vec::new(),
+            store: None,
+            issue: 0,
+            translated: 0,
+            pending: 0,
+            done: 0,
+            next: NONE,
+        }
+    }
+}
+
 /// All of them that are under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accesses {
@@ -82,17 +100,10 @@ impl Core {
         let further_lines = self.further_lines(first, last, false);
         let pending = 1 + further_lines.len();
         self.add_access(Access {
-            slot: current,
-            is_store: false,
-            translation,
-            line,
             further_lines,
             store,
-            issue: 0,
-            translated: 0,
             pending,
-            done: 0,
-            next: NONE,
+            ..Access::new(current, translation, line)
         });
     }
 
@@ -118,19 +129,7 @@ impl Core {
         let is_translated = translation.is_here(now);
         self.window.at(current).add_store(number, is_translated);
         if !is_translated {
-            self.add_access(Access {
-                slot: current,
-                is_store: true,
-                translation,
-                line,
-                further_lines: Vec::new(),
-                store: None,
-                issue: 0,
-                translated: 0,
-                pending: 0,
-                done: 0,
-                next: NONE,
-            });
+            self.add_access(Access { is_store: true, ..Access::new(current, translation, line) });
         }
     }
 

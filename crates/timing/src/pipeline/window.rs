@@ -25,7 +25,7 @@ impl Registers {
 }
 
 /// One instruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
     /// When the front end has it.
     available: u64,
@@ -90,33 +90,8 @@ impl Window {
         latencies[Operation::Float as usize] = core.float_cycles.into();
         let held = core.reorder_buffer_entries + core.fetch_queue_entries + 1;
         let places = held.next_power_of_two() as usize;
-        let unused = InFlight {
-            available: 0,
-            waits_for_retirement: false,
-            is_branch: false,
-            missing_addresses: 0,
-            missing_operands: 0,
-            dispatch: 0,
-            addresses: 0,
-            operands: 0,
-            latency: 0,
-            loads: 0,
-            quick_loads: 0,
-            unloaded: 0,
-            untranslated: 0,
-            stores: 0,
-            first_store: 0,
-            first_access: 0,
-            loaded: 0,
-            stored: 0,
-            result: 0,
-            readers: List::default(),
-            sources: [0; 4],
-            data_sources: 0,
-            destinations: [0; 2],
-        };
         Self {
-            entries: vec![unused; places],
+            entries: vec![InFlight::default(); places],
             mask: places as u64 - 1,
             latencies,
             oldest: 0,
