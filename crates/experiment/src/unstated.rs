@@ -3,6 +3,7 @@
 //! An experiment is measured again for its claims, once for each other value that the machine file
 //! calls plausible, and then with many of them changed together.
 
+use perforate_os::Random;
 use perforate_sim::{Alternative, Machine, Plausible};
 use serde::Serialize;
 
@@ -253,21 +254,14 @@ fn combinations(
     parts: &[(Plausible, Vec<Alternative>)],
     count: usize,
 ) -> impl Iterator<Item = Vec<Option<&Alternative>>> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut below = move |limit: usize| {
-        // xorshift64
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 16) as usize % limit
-    };
+    let mut random = Random::new(1, 0, 0);
     let columns: Vec<Vec<usize>> = parts
         .iter()
         .map(|(_, values)| {
             let mut column: Vec<usize> =
                 (0..count).map(|number| number % (values.len() + 1)).collect();
             for last in (1..count).rev() {
-                column.swap(last, below(last + 1));
+                column.swap(last, random.below(last as u64 + 1) as usize);
             }
             column
         })
