@@ -78,10 +78,13 @@ impl Unstated {
     pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         let kind = experiment.kind().map_err(wrong)?;
-        let has_machine = kind.settings().iter().any(|known| known.name == "machine");
-        let machine = experiment.settings.get("machine").map(|text| text.0.as_str());
-        let machine = machine.unwrap_or(Machine::DEFAULT);
-        if !has_machine || experiment.claims.is_empty() || machine.contains('{') {
+        let settings = kind.settings();
+        let Some(known) = settings.iter().find(|known| known.name == "machine") else {
+            return Ok(None);
+        };
+        let named = experiment.settings.get("machine").map(|text| text.0.as_str());
+        let machine = named.unwrap_or(&known.default);
+        if experiment.claims.is_empty() || machine.contains('{') {
             return Ok(None);
         }
         let default = for_claims(experiment);
@@ -344,6 +347,23 @@ value = 1000.0
             values.max_by(f64::total_cmp).unwrap()
         };
         assert!(faster.parts.windows(2).all(|pair| effect(&pair[0]) >= effect(&pair[1])));
+    }
+
+    /// Kinds have machines of their own where the file names none.
+    #[test]
+    fn every_bundled_experiment_can_be_measured_in_every_reading() {
+        for experiment in Experiment::bundled() {
+            let Some(unstated) = Unstated::of(&experiment, 0).unwrap() else { continue };
+            let first = unstated.default.places().remove(0);
+            let one_of_each = unstated.one_at_a_time.into_iter().map(|mut all| all.remove(0));
+            let all: Vec<Experiment> = one_of_each
+                .map(|mut one| {
+                    one.axis.keep(std::slice::from_ref(&first));
+                    one
+                })
+                .collect();
+            Plan::of(&all, "build").unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
+        }
     }
 
     #[test]
