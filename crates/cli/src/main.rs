@@ -1,6 +1,7 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 
+mod calibrate;
 mod compare;
 mod experiment;
 mod explain;
@@ -51,6 +52,8 @@ enum Command {
     Model(model::ModelArguments),
     /// Tables and figures of the papers, with the papers' numbers beside ours
     Experiment(experiment::ExperimentArguments),
+    /// Measure this machine, and write a machine file to predict with
+    Calibrate(calibrate::CalibrateArguments),
     /// Measure this machine with and without large pages, and compare with what is predicted
     Validate(validate::ValidateArguments),
     /// A process of a benchmark that is measured or recorded
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Model(arguments) => model::model(arguments),
         Command::Experiment(arguments) => experiment::experiment(arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(arguments),
         Command::Validate(arguments) => validate::validate(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::List(arguments) => list::list(arguments),

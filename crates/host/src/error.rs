@@ -44,6 +44,14 @@ pub enum HostError {
         /// Its answer.
         answer: String,
     },
+    /// A machine file cannot be changed.
+    #[error("machine {name}: {problem}")]
+    MachineFile {
+        /// Its name or path.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A signal ended the program that was measured.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,

@@ -3,12 +3,14 @@
 //! - [`snapshot`] reads the memory of a machine or a process without stopping anything,
 //! - [`machine`] describes the processor, the settings of large pages and the available memory,
 //! - [`benchmark`] and [`program`] measure with and without large pages,
+//! - [`calibrate`] measures caches, memory and TLBs and writes a machine file of them,
 //! - [`validate`] compares such measurements with simulations of the same code,
 //! - [`live`] asks the kernel for large pages and reports how many it gave.
 //!
 //! Nothing here changes a setting of the system; settings of processes end with them.
 
 pub mod benchmark;
+pub mod calibrate;
 mod error;
 #[doc(hidden)]
 pub mod hostile;

@@ -23,10 +23,15 @@ pub fn pin(processor: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
+/// Processors that this process may run on.
+pub fn allowed_processors() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
+}
+
 /// The last processor that this process may run on; the first one serves most interrupts.
 pub fn last_allowed_processor() -> usize {
-    let allowed = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU).rev().find(|processor| allowed.is_set(*processor)).unwrap_or(0)
+    allowed_processors().pop().unwrap_or(0)
 }
 
 /// Disables transparent large pages for this process and the processes that it starts

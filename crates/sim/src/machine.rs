@@ -141,9 +141,16 @@ impl Machine {
     /// # Errors
     /// No such machine, an unreadable file, unknown keys, impossible geometries.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        let text = Self::text(name)?;
-        let machine = Self::parse(name, &text)?;
-        machine.check_plausible(name, &text)?;
+        Self::from_text(name, &Self::text(name)?)
+    }
+
+    /// The machine in the text of a file that errors call by this name.
+    ///
+    /// # Errors
+    /// Unknown keys, impossible geometries.
+    pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
+        let machine = Self::parse(name, text)?;
+        machine.check_plausible(name, text)?;
         Ok(machine)
     }
 

@@ -197,7 +197,7 @@ impl Prepared {
 /// The line at each position of the cycle: a bijection of the numbers below `lines`, a power of two,
 /// that no prefetcher predicts. Multiplication by odd numbers and exclusive-or with higher bits are
 /// both invertible.
-fn scattered(place: u64, lines: u64) -> u64 {
+pub(crate) fn scattered(place: u64, lines: u64) -> u64 {
     let bits = lines.trailing_zeros();
     let mask = lines - 1;
     let half = bits.div_ceil(2);

@@ -30,6 +30,7 @@ use crate::{HostError, Reporter};
 pub use limits::TOLERANCE;
 pub use measure::Effort;
 pub use outcome::{Outcome, Score};
+pub(crate) use plan::assumption_of;
 pub use plan::{Assumption, Row};
 pub use predict::{Origin, Prediction};
 pub use row::RowOutcome;

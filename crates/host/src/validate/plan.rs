@@ -67,6 +67,15 @@ pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
+/// The assumption that fits a machine whose host's pages are known.
+pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> Assumption {
+    match (is_virtual, has_small_pages_below) {
+        (false, _) => NATIVE,
+        (true, true) => VIRTUAL[0],
+        (true, false) => VIRTUAL[1],
+    }
+}
+
 /// The named machine file, or the one that describes this processor, with remarks on differences.
 pub(super) fn machine(
     named: Option<&str>,

@@ -4,6 +4,7 @@ use perforate_config::{BoundedSize, ConfigError, Count, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::body::Dependence;
 use super::churn::Churn;
 use super::patterns::{Chase, Popular, Stride, Uniform};
 use super::registry::Registered;
@@ -47,7 +48,7 @@ macro_rules! options {
                     size_bytes: self.size.bytes(),
                     others: self.others.get() as usize,
                     writes: self.writes.value(),
-                    dependent: false,
+                    dependence: Dependence::None,
                 }
             }
         }
@@ -69,7 +70,8 @@ impl Registered for Random {
     type Options = RandomOptions;
 
     fn source(options: &RandomOptions, seed: u64) -> Box<dyn Source> {
-        let common = Loop { dependent: options.dependent, ..options.common::<Self>() };
+        let dependence = if options.dependent { Dependence::Chains(1) } else { Dependence::None };
+        let common = Loop { dependence, ..options.common::<Self>() };
         Synthetic::boxed(Uniform::new(options.size.bytes(), seed), common, seed)
     }
 }
@@ -145,6 +147,10 @@ impl Registered for Zipf {
 options! { ChaseOptions: 2 << 30;
     /// Bytes per node.
     node: BoundedSize<8, 4096> = BoundedSize::new(64),
+    /// The link lies in any line of its node, not always in the first.
+    scattered: bool = false,
+    /// Lists that are followed side by side.
+    chains: Count<1, { Dependence::MAX_CHAINS }> = Count::new(1),
 }
 
 /// A linked list.
@@ -153,13 +159,15 @@ pub(super) struct Chased;
 impl Registered for Chased {
     const NAME: &'static str = "chase";
     const SUMMARY: &'static str =
-        "a linked list through all nodes in random order; every load waits for the last";
+        "linked lists through all nodes in random order; every load waits for the last of its list";
     const EXAMPLE: &'static str = "chase:size=1G,node=4K";
     type Options = ChaseOptions;
 
     fn source(options: &ChaseOptions, seed: u64) -> Box<dyn Source> {
-        let common = Loop { dependent: true, ..options.common::<Self>() };
-        let nodes = Chase::new(options.size.bytes(), options.node.bytes(), seed);
+        let dependence = Dependence::Chains(options.chains.get() as usize);
+        let common = Loop { dependence, ..options.common::<Self>() };
+        let (size_bytes, node_bytes) = (options.size.bytes(), options.node.bytes());
+        let nodes = Chase::new(size_bytes, node_bytes, options.scattered, seed);
         Synthetic::boxed(nodes, common, seed)
     }
 }

@@ -7,6 +7,9 @@ use super::zipf::Zipf;
 /// Bytes per access: one 64-bit word.
 pub(super) const WORD_BYTES: u64 = 8;
 
+/// Bytes of a cache's line.
+const LINE_BYTES: u64 = 64;
+
 /// Every word equally likely, as in GUPS.
 pub(super) struct Uniform {
     words: u64,
@@ -79,15 +82,23 @@ impl Pattern for Popular {
 pub(super) struct Chase {
     nodes: u64,
     node_bytes: u64,
+    /// Lines of a node that the link may lie in.
+    lines: u64,
     order: Permutation,
     next: u64,
 }
 
 impl Chase {
-    pub(super) fn new(size_bytes: u64, node_bytes: u64, seed: u64) -> Self {
+    pub(super) fn new(size_bytes: u64, node_bytes: u64, is_scattered: bool, seed: u64) -> Self {
         let nodes = size_bytes / node_bytes;
         let order = Permutation::new(nodes, &mut Random::new(seed));
-        Self { nodes, node_bytes, order, next: 0 }
+        let lines = if is_scattered { (node_bytes / LINE_BYTES).max(1) } else { 1 };
+        Self { nodes, node_bytes, lines, order, next: 0 }
+    }
+
+    /// The line of a node that its link lies in, always the same.
+    fn line(&self, node: u64) -> u64 {
+        if self.lines == 1 { 0 } else { Random::new(node).below(self.lines) }
     }
 }
 
@@ -96,7 +107,7 @@ impl Pattern for Chase {
     fn next_offset(&mut self) -> u64 {
         let node = self.order.apply(self.next);
         self.next = if self.next + 1 == self.nodes { 0 } else { self.next + 1 };
-        node * self.node_bytes
+        node * self.node_bytes + self.line(node) * LINE_BYTES
     }
 }
 
@@ -106,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_chase_visits_every_node_once_per_round() {
-        let mut chase = Chase::new(64 * 1000 + 63, 64, 3);
+        let mut chase = Chase::new(64 * 1000 + 63, 64, false, 3);
         let mut round = || {
             let mut offsets: Vec<u64> = (0..1000).map(|_| chase.next_offset()).collect();
             let first = offsets[0];
@@ -115,6 +126,18 @@ mod tests {
             first
         };
         assert_eq!(round(), round(), "the second round starts where the first did");
+    }
+
+    #[test]
+    fn scattered_links_lie_anywhere_in_their_nodes_but_stay_there() {
+        let mut chase = Chase::new(4096 * 1000, 4096, true, 3);
+        let mut round = || (0..1000).map(|_| chase.next_offset()).collect::<Vec<_>>();
+        let first = round();
+        assert_eq!(first, round());
+        assert!(first.iter().all(|offset| offset % 64 == 0));
+        let pages: std::collections::BTreeSet<_> = first.iter().map(|o| o / 4096).collect();
+        let lines: std::collections::BTreeSet<_> = first.iter().map(|o| o % 4096 / 64).collect();
+        assert_eq!((pages.len(), lines.len()), (1000, 64));
     }
 
     #[test]

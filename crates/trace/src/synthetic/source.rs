@@ -7,7 +7,7 @@ use perforate_types::{
     VirtualAddress,
 };
 
-use super::body::{self, CODE_START};
+use super::body::{self, CODE_START, Dependence};
 use super::patterns::WORD_BYTES;
 use super::random::Random;
 use super::{FORMAT, Pattern};
@@ -30,8 +30,8 @@ pub(super) struct Loop {
     pub(super) others: usize,
     /// Share of the accesses that write.
     pub(super) writes: f64,
-    /// Whether the address of an access depends on what the one before loaded.
-    pub(super) dependent: bool,
+    /// How addresses depend on what was loaded before.
+    pub(super) dependence: Dependence,
 }
 
 /// An endless loop over one data region.
@@ -53,7 +53,7 @@ pub(super) struct Synthetic<P> {
 impl<P: Pattern> Synthetic<P> {
     pub(super) fn boxed(pattern: P, common: Loop, seed: u64) -> Box<dyn Source> {
         let data_start = data_start(common.size_bytes);
-        let body = body::instructions(common.others, common.dependent);
+        let body = body::instructions(common.others, common.dependence);
         let code_bytes = body.iter().map(|instruction| u64::from(instruction.length)).sum();
         Box::new(Self {
             metadata: metadata(common.name),

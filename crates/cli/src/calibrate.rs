@@ -1,0 +1,76 @@
+//! `perforate calibrate`.
+
+mod text;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use perforate_config::Size;
+use perforate_host::calibrate::{Calibration, Options};
+
+use crate::failure::Failure;
+use crate::output::{StageBars, print, write_text};
+
+/// Measure this machine, and write a machine file to predict with.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate calibrate                              about two minutes; writes calibrated.toml
+  perforate calibrate --quick --out here.toml
+  perforate validate --machine calibrated.toml
+  perforate compare --machine calibrated.toml
+
+Follows pointers through more and more memory, in 4KB and in 2MB pages: latency and effective size of
+each cache as they are now, neighbours included; memory idle and loaded; misses and walks at once;
+entries of the TLBs; what walks take; whether a host backs this machine's 2MB pages with 4KB ones.
+Each value in the file has its measurement beside it, and its spread becomes what is plausible, so that
+experiments can say what it does to a figure (--unstated). Values too noisy stay as they were. No
+other program is measured, and no setting of the system is changed.")]
+pub struct CalibrateArguments {
+    /// Less memory and fewer rounds
+    #[arg(long)]
+    quick: bool,
+    /// Machine file to write
+    #[arg(long, value_name = "FILE", default_value = "calibrated.toml")]
+    out: PathBuf,
+    /// Machine whose values are kept where nothing is measured: a name from `perforate list machines`
+    /// or a machine file [default: one that describes this processor or another of its vendor]
+    #[arg(long, value_name = "NAME|FILE")]
+    base: Option<String>,
+    /// Memory of the largest chases, once in 4KB and once in 2MB pages [default: 1G; with --quick
+    /// 512M]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<Size>,
+    /// How often everything is measured [default: 7; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Processor to measure on [default: the last that may be used]
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    /// Print a JSON line for each quantity and each check, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures, and writes the file.
+pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    let mut options = Options::new(arguments.quick);
+    options.processor = arguments.cpu.unwrap_or(options.processor);
+    options.bytes = arguments.size.map_or(options.bytes, Size::bytes);
+    options.rounds = arguments.rounds.unwrap_or(options.rounds);
+    options.base.clone_from(&arguments.base);
+    if let Some(name) = arguments.out.file_stem() {
+        options.name = name.to_string_lossy().replace(char::is_control, "");
+    }
+    let found = perforate_host::calibrate::calibrate(&options, &mut StageBars::default())?;
+    write_text(&arguments.out, &found.file)?;
+    if arguments.json {
+        return print(&json_lines(&found));
+    }
+    print(&text::text(&found, &arguments.out))
+}
+
+fn json_lines(found: &Calibration) -> String {
+    let quantities = found.quantities.iter().map(serde_json::to_string);
+    let lines = quantities.chain(found.checks.iter().map(serde_json::to_string));
+    lines.map(|line| line.expect("measurements are plain data") + "\n").collect()
+}

@@ -1,0 +1,139 @@
+//! The text that `perforate calibrate` prints.
+
+use std::path::Path;
+
+use perforate_host::calibrate::{Calibration, Quantity};
+use perforate_host::validate::Spread;
+use perforate_report::text::wrapped;
+
+use crate::output::{COLUMNS, notes};
+
+/// Width of a name.
+const NAME: usize = 38;
+/// Width of a measured value with its spread.
+const MEASURED: usize = 30;
+/// Width of a value of the machine file.
+const VALUE: usize = 11;
+
+/// The whole text.
+pub fn text(found: &Calibration, file: &Path) -> String {
+    let processor = &found.processor;
+    let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
+    let mut text = format!(
+        "{name}{}\n\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
+        if processor.is_virtual { " (virtual machine)" } else { "" },
+        "",
+        "median (least–most)",
+        "before",
+        "in the file",
+    );
+    for quantity in &found.quantities {
+        text += &line(quantity);
+    }
+    text += &format!(
+        "\nThe same chases, nanoseconds a load{}\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
+        if processor.is_virtual {
+            format!(" (simulated: {})", found.assumption)
+        } else {
+            String::new()
+        },
+        "",
+        "measured",
+        "simulated",
+        "ratio",
+    );
+    for check in &found.checks {
+        let measured = check.measured_ns.map_or("–".into(), |ns| spread(&ns, "ns"));
+        let ratio = check.ratio().map_or("–".into(), |ratio| format!("{ratio:.2}"));
+        let simulated = format!("{:.1}", check.simulated_ns);
+        text += &format!(
+            "{:<NAME$}{measured:>MEASURED$}{simulated:>VALUE$}{ratio:>VALUE$}\n",
+            check.name
+        );
+    }
+    let verdict = if found.is_too_noisy() {
+        "This machine is too noisy now: more than a third of the quantities spread over half of \
+         their median. Do not rely on the file; measure again."
+            .to_owned()
+    } else {
+        format!(
+            "{} is {} with what was measured here. Predict with it: --machine {}",
+            file.display(),
+            found.base,
+            file.display()
+        )
+    };
+    text += &format!("\n{}\n", wrapped("", &verdict, COLUMNS));
+    let remarks = found.quantities.iter().filter_map(|quantity| {
+        let remark = quantity.remark.as_ref()?;
+        (remark != "as the processor states").then(|| format!("{}: {remark}", quantity.name))
+    });
+    let all: Vec<String> = found.notes.iter().cloned().chain(remarks).collect();
+    text + &notes(&all, COLUMNS)
+}
+
+fn line(quantity: &Quantity) -> String {
+    let unit = quantity.unit;
+    let measured = match quantity.measured {
+        Some(measured) if quantity.is_noisy() => format!("{} noisy", spread(&measured, unit)),
+        Some(measured) => spread(&measured, unit),
+        None => "–".into(),
+    };
+    // A value that is not what was measured has its own unit, in its key.
+    let shown = if quantity.key == Some("walker.read_overhead_cycles") { "" } else { unit };
+    let value = |value: Option<f64>| value.map_or(String::new(), |value| with_unit(value, shown));
+    format!(
+        "{:<NAME$}{measured:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
+        quantity.name,
+        value(quantity.before),
+        value(quantity.value)
+    )
+}
+
+fn spread(spread: &Spread, unit: &str) -> String {
+    let number = |value| match unit {
+        "bytes" => amount(value),
+        _ => digits(value),
+    };
+    let text = format!("{} ({}–{})", number(spread.median), number(spread.min), number(spread.max));
+    match unit {
+        "" | "bytes" | "entries" => text,
+        _ => format!("{text} {unit}"),
+    }
+}
+
+fn with_unit(value: f64, unit: &str) -> String {
+    if unit == "bytes" { amount(value) } else { digits(value) }
+}
+
+/// Bytes in the unit that reads best.
+fn amount(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= 1048576.0 => format!("{}M", digits(bytes / 1048576.0)),
+        bytes => format!("{}K", digits(bytes / 1024.0)),
+    }
+}
+
+/// About three digits; whole numbers as such.
+fn digits(value: f64) -> String {
+    match value {
+        value if value.fract() == 0.0 || value.abs() >= 100.0 => format!("{value:.0}"),
+        value if value.abs() >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let shown: Vec<_> = [5.0, 0.123, 12.34, 123.4].map(digits).into();
+        assert_eq!(shown, ["5", "0.12", "12.3", "123"]);
+        assert_eq!((amount(49152.0), amount(1310720.0)), ("48K".into(), "1.25M".into()));
+        let values = Spread { min: 1.0, median: 2.5, max: 4.0 };
+        assert_eq!(spread(&values, "ns"), "2.50 (1–4) ns");
+        assert_eq!(spread(&values, "entries"), "2.50 (1–4)");
+    }
+}

@@ -1,0 +1,280 @@
+//! What one round's measurements say about the machine.
+
+use super::curve::Curve;
+use super::points::{CHAINS, Point, Values};
+use super::region::Nodes;
+use crate::benchmark::Paging;
+
+const LINE_BYTES: u64 = 64;
+
+/// What is known before anything is measured, by the processor's account or the machine file that is
+/// started from: where the curves are to be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub l1_bytes: u64,
+    pub l2_bytes: u64,
+    pub l1_tlb_entries: u64,
+    pub l1_large_tlb_entries: u64,
+    pub l2_tlb_entries: u64,
+    /// Bytes of the memory that was measured.
+    pub bytes: u64,
+}
+
+/// One round.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub clock_ghz: f64,
+    pub values: Values,
+    /// Nanoseconds for each line of all memory in order.
+    pub stream_ns: f64,
+    /// Nanoseconds of a load from memory while another processor reads, if there is another.
+    pub loaded_ns: Option<f64>,
+}
+
+impl Round {
+    fn curve(&self, is_wanted: impl Fn(&Point) -> bool) -> Curve {
+        let points = self.values.iter().filter(|(point, _)| point.chains == 1 && is_wanted(point));
+        Curve::new(
+            points.map(|(point, ns)| (point.count * point.nodes.bytes(), ns * self.clock_ghz)),
+        )
+    }
+
+    /// Cycles of a load by bytes of lines that follow each other.
+    fn lines(&self) -> Curve {
+        self.curve(|point| point.is_large && point.nodes == Nodes::Lines)
+    }
+
+    /// Cycles more than without address translation, by the number of pages.
+    fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
+        let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
+        counts.dedup();
+        let difference = |count| {
+            let [with, without] = of(count).map(|point| self.values.get(&point));
+            Some((count, (with? - without?) * self.clock_ghz))
+        };
+        Curve::new(counts.into_iter().filter_map(difference))
+    }
+
+    /// By the number of 4KB pages. Without translation is the same in 2MB pages, whose lines lie in the
+    /// same places of the caches, unless translating those takes as long.
+    fn small_pages(&self, expected: &Expected) -> Curve {
+        let is_splintered = self.splintered(expected).is_some_and(|share| share > 0.5);
+        self.more(|count| {
+            let large = Point::pages(Paging::Large, count);
+            let without = if is_splintered { Point::lines(count) } else { large };
+            [Point::pages(Paging::Small, count), without]
+        })
+    }
+
+    /// By the number of 2MB pages.
+    fn large_pages(&self) -> Curve {
+        self.more(|count| [Point::large_pages(count), Point::lines(count)])
+    }
+
+    pub(super) fn l1_cycles(&self, expected: &Expected) -> Option<f64> {
+        self.lines().level(0.0, expected.l1_bytes as f64 / 2.0)
+    }
+
+    pub(super) fn l2_cycles(&self, expected: &Expected) -> Option<f64> {
+        self.lines().level(3.0 * expected.l1_bytes as f64, expected.l2_bytes as f64 / 2.0)
+    }
+
+    /// The first size at which the L2 hardly helps: neighbours leave the less of this level the more
+    /// of it is asked for.
+    pub(super) fn llc_cycles(&self, expected: &Expected) -> Option<f64> {
+        let l2 = expected.l2_bytes as f64;
+        self.lines().level(3.0 * l2, 5.0 * l2)
+    }
+
+    pub(super) fn memory_ns(&self, expected: &Expected) -> Option<f64> {
+        self.values.get(&Point::lines(expected.bytes / LINE_BYTES)).copied()
+    }
+
+    /// Bytes at which half of the loads miss.
+    fn capacity(&self, here: Option<f64>, next: Option<f64>) -> Option<f64> {
+        self.lines().rises_above(f64::midpoint(here?, next?))
+    }
+
+    pub(super) fn l1_bytes(&self, expected: &Expected) -> Option<f64> {
+        self.capacity(self.l1_cycles(expected), self.l2_cycles(expected))
+    }
+
+    pub(super) fn l2_bytes(&self, expected: &Expected) -> Option<f64> {
+        self.capacity(self.l2_cycles(expected), self.llc_cycles(expected))
+    }
+
+    pub(super) fn llc_bytes(&self, expected: &Expected) -> Option<f64> {
+        let memory_cycles = self.memory_ns(expected)? * self.clock_ghz;
+        self.capacity(self.llc_cycles(expected), Some(memory_cycles))
+    }
+
+    /// What a miss in the first-level TLB takes that hits the second.
+    pub(super) fn l2_tlb_cycles(&self, expected: &Expected) -> Option<f64> {
+        let (first, second) = (expected.l1_tlb_entries as f64, expected.l2_tlb_entries as f64);
+        self.small_pages(expected).level(3.0 * first, second / 2.0)
+    }
+
+    pub(super) fn l1_tlb_entries(&self, expected: &Expected) -> Option<f64> {
+        self.small_pages(expected).rises_above(self.l2_tlb_cycles(expected)? / 2.0)
+    }
+
+    pub(super) fn l1_large_tlb_entries(&self, expected: &Expected) -> Option<f64> {
+        let curve = self.large_pages();
+        let first = expected.l1_large_tlb_entries as f64;
+        curve.rises_above(curve.level(3.0 * first, 12.0 * first)? / 2.0)
+    }
+
+    pub(super) fn l2_tlb_entries(&self, expected: &Expected) -> Option<f64> {
+        let middle = f64::midpoint(self.l2_tlb_cycles(expected)?, self.walk_cycles(expected)?);
+        self.small_pages(expected).rises_above(middle)
+    }
+
+    /// What a miss in both TLBs takes where the tables are in the nearest caches: with four times as
+    /// many pages as the second has entries.
+    pub(super) fn walk_cycles(&self, expected: &Expected) -> Option<f64> {
+        let pages = 4.0 * expected.l2_tlb_entries as f64;
+        self.small_pages(expected).level(pages / 1.5, pages * 1.5)
+    }
+
+    /// What it takes with so many pages.
+    pub(super) fn walk_ns(&self, expected: &Expected, pages: u64) -> Option<f64> {
+        let cycles = self.small_pages(expected).level(pages as f64 / 1.1, pages as f64 * 1.1)?;
+        Some(cycles / self.clock_ghz)
+    }
+
+    /// Loads from memory at once.
+    pub(super) fn outstanding(&self, expected: &Expected) -> Option<f64> {
+        let alone = Point::lines(expected.bytes / LINE_BYTES);
+        Some(self.values.get(&alone)? / self.best(alone)?)
+    }
+
+    /// Lines on their way to the L2 at once where memory is read in order.
+    pub(super) fn outstanding_in_order(&self, expected: &Expected) -> Option<f64> {
+        Some(self.memory_ns(expected)? / self.stream_ns)
+    }
+
+    /// Walks at once: what one takes, by the time for each where there are many.
+    pub(super) fn walks_at_once(&self, expected: &Expected) -> Option<f64> {
+        let pages = expected.bytes / 4096;
+        Some(self.walk_ns(expected, pages)? / self.best(Point::pages(Paging::Small, pages))?)
+    }
+
+    /// How much slower the same loads are with walks than without, side by side; where it is hardly
+    /// slower, walks are not what limits it.
+    pub(super) fn slower_by_walks(&self, expected: &Expected) -> Option<f64> {
+        let [small, large] = [Paging::Small, Paging::Large]
+            .map(|paging| self.best(Point::pages(paging, expected.bytes / 4096)));
+        Some(small? / large?)
+    }
+
+    /// Nanoseconds of a load with the number of chains that is best.
+    fn best(&self, alone: Point) -> Option<f64> {
+        let values = CHAINS.iter().filter_map(|chains| self.values.get(&alone.chains(*chains)));
+        values.copied().min_by(f64::total_cmp)
+    }
+
+    /// How much of a 4KB page's cost a page inside a 2MB page has: about 0 if an entry of the TLB
+    /// holds the whole page, about 1 if it holds 4KB, as where the host backs it with 4KB pages.
+    pub(super) fn splintered(&self, expected: &Expected) -> Option<f64> {
+        let wanted = 4 * expected.l2_tlb_entries;
+        let counts = self.values.keys().filter(|point| point.nodes == Nodes::OneOf(4096));
+        let pages = counts.map(|point| point.count).min_by_key(|count| count.abs_diff(wanted))?;
+        let ns = |point| self.values.get(&point).copied();
+        let packed = ns(Point::lines(pages))?;
+        let large = ns(Point::pages(Paging::Large, pages))?;
+        let small = ns(Point::pages(Paging::Small, pages))?;
+        Some((large - packed) / (small - packed))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::points::points;
+    use super::*;
+
+    pub(in super::super) const EXPECTED: Expected = Expected {
+        l1_bytes: 48 << 10,
+        l2_bytes: 2 << 20,
+        l1_tlb_entries: 64,
+        l1_large_tlb_entries: 32,
+        l2_tlb_entries: 1024,
+        bytes: 256 << 20,
+    };
+
+    /// A machine of 2 GHz with sharp steps: loads of 5, 15, 60 and 200 cycles from 48KB, 2MB, 16MB and
+    /// memory; 7 and 37 cycles more beyond 64 and 1024 pages of 4KB, 7 beyond 32 of 2MB; 10 misses
+    /// and 2 walks at once.
+    pub(in super::super) fn round(is_splintered: bool) -> Round {
+        let load = |bytes: u64| match bytes {
+            0..=49_152 => 5.0,
+            49_153..=2_097_152 => 15.0,
+            2_097_153..=16_777_216 => 60.0,
+            _ => 200.0,
+        };
+        let small = |pages: u64| match pages {
+            0..=64 => 0.0,
+            65..=1024 => 7.0,
+            _ => 37.0,
+        };
+        let cycles = |point: &Point| {
+            let access: f64 = load(point.count * LINE_BYTES);
+            let walk = match point.nodes {
+                Nodes::OneOf(4096) if !point.is_large || is_splintered => small(point.count),
+                Nodes::OneOf(4096) | Nodes::Lines => 0.0,
+                Nodes::OneOf(_) => {
+                    if point.count > 32 {
+                        7.0
+                    } else {
+                        0.0
+                    }
+                }
+            };
+            let chains = point.chains as f64;
+            ((access + walk) / chains.min(10.0)).max(walk / chains.min(2.0))
+        };
+        Round {
+            clock_ghz: 2.0,
+            values: points(EXPECTED.bytes).into_iter().map(|p| (p, cycles(&p) / 2.0)).collect(),
+            stream_ns: 5.0,
+            loaded_ns: Some(150.0),
+        }
+    }
+
+    fn near(value: Option<f64>, expected: f64, share: f64) {
+        let value = value.unwrap();
+        assert!((value / expected - 1.0).abs() <= share, "{value}, expected {expected}");
+    }
+
+    #[test]
+    fn a_machine_with_sharp_steps_is_found() {
+        let (round, expected) = (round(false), &EXPECTED);
+        assert_eq!(round.l1_cycles(expected), Some(5.0));
+        assert_eq!(round.l2_cycles(expected), Some(15.0));
+        assert_eq!(round.llc_cycles(expected), Some(60.0));
+        assert_eq!(round.memory_ns(expected), Some(100.0));
+        // Steps lie between two points, a third or a quarter of an octave apart.
+        near(round.l1_bytes(expected), 48.0 * 1024.0, 0.3);
+        near(round.l2_bytes(expected), 2097152.0, 0.3);
+        near(round.llc_bytes(expected), 16777216.0, 0.3);
+        assert_eq!(round.l2_tlb_cycles(expected), Some(7.0));
+        assert_eq!(round.walk_cycles(expected), Some(37.0));
+        near(round.l1_tlb_entries(expected), 64.0, 0.25);
+        near(round.l2_tlb_entries(expected), 1024.0, 0.25);
+        near(round.l1_large_tlb_entries(expected), 32.0, 0.25);
+        near(round.outstanding(expected), 10.0, 1e-9);
+        near(round.outstanding_in_order(expected), 20.0, 1e-9);
+        near(round.walks_at_once(expected), 2.0, 1e-9);
+        assert!(round.slower_by_walks(expected).unwrap() > 2.0);
+    }
+
+    #[test]
+    fn entries_of_4kb_are_told_from_those_of_2mb() {
+        near(round(true).splintered(&EXPECTED), 1.0, 1e-9);
+        assert_eq!(round(false).splintered(&EXPECTED), Some(0.0));
+        assert_eq!(
+            round(true).walk_cycles(&EXPECTED),
+            Some(37.0),
+            "not the difference of two walks"
+        );
+    }
+}

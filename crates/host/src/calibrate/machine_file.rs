@@ -1,0 +1,291 @@
+//! The machine file that is started from, with what was measured in it.
+
+use perforate_sim::Machine;
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
+
+use super::quantity::Quantity;
+use crate::machine::Processor;
+use crate::{HostError, validate::Spread};
+
+const LINE_BYTES: i64 = 64;
+
+/// A machine file that can be changed.
+pub(super) struct MachineFile {
+    document: DocumentMut,
+    /// Name of the machine that it was.
+    base: String,
+}
+
+impl MachineFile {
+    /// The machine of this name or file.
+    ///
+    /// # Errors
+    /// No such machine, or a file that is wrong.
+    pub(super) fn load(name: &str) -> Result<Self, HostError> {
+        let base = Machine::load(name)?.name;
+        let text = Machine::text(name)?;
+        let document = text.parse().map_err(|error: toml_edit::TomlError| {
+            HostError::MachineFile { name: name.into(), problem: error.message().into() }
+        })?;
+        Ok(Self { document, base })
+    }
+
+    /// Name of the machine that it was.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The number at this key.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        let (section, key) = key.rsplit_once('.')?;
+        let value = table(self.document.as_table(), section)?.get(key)?;
+        value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
+    }
+
+    /// Writes a number, as long as what was there, with the reason behind it.
+    pub(super) fn set(&mut self, key: &str, value: f64, reason: &str) {
+        let Some((section, key)) = key.rsplit_once('.') else { return };
+        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
+        let is_inline = section.starts_with("tlb.");
+        let Some(item) = table.get_mut(key).and_then(Item::as_value_mut) else { return };
+        let mut new = match item {
+            Value::Integer(_) => Value::from(value.round() as i64),
+            _ => Value::from((value * 1000.0).round() / 1000.0),
+        };
+        let prefix = item.decor().prefix().and_then(|text| text.as_str()).unwrap_or(" ").to_owned();
+        new.decor_mut().set_prefix(prefix);
+        if is_inline {
+            // Comments stand behind the whole structure.
+            let suffix = item.decor().suffix().and_then(|text| text.as_str()).unwrap_or("");
+            new.decor_mut().set_suffix(suffix.to_owned());
+            *item = new;
+            self.comment(section, reason);
+        } else {
+            new.decor_mut().set_suffix(format!(" # {reason}"));
+            *item = new;
+        }
+    }
+
+    fn comment(&mut self, key: &str, reason: &str) {
+        let Some((section, key)) = key.rsplit_once('.') else { return };
+        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
+        if let Some(value) = table.get_mut(key).and_then(Item::as_value_mut) {
+            value.decor_mut().set_suffix(format!(" # {reason}"));
+        }
+    }
+
+    /// Gives a cache or TLB so many ways that its sets come out, as near as can be to those it had.
+    pub(super) fn fit_ways(&mut self) {
+        for cache in ["cache.l1d", "cache.l2", "cache.llc"] {
+            let Some(bytes) = self.number(&format!("{cache}.size_bytes")) else { continue };
+            let ways = self.number(&format!("{cache}.ways")).unwrap_or(1.0) as i64;
+            let lines = bytes as i64 / LINE_BYTES;
+            if cache == "cache.llc" {
+                // Its size is no power of two: whole sets.
+                let lines = (lines / ways).max(1) * ways;
+                self.replace(&format!("{cache}.size_bytes"), lines * LINE_BYTES);
+            } else if let Some(ways) = nearest(ways, |ways| lines % ways == 0) {
+                self.replace(&format!("{cache}.ways"), ways);
+            }
+        }
+        for tlb in ["tlb.l1_data_4k", "tlb.l1_data_2m", "tlb.l2"] {
+            let Some(entries) = self.number(&format!("{tlb}.entries")) else { continue };
+            let entries = entries as i64;
+            let ways = self.number(&format!("{tlb}.ways")).unwrap_or(1.0) as i64;
+            let fits = |ways: i64| entries % ways == 0 && (entries / ways).count_ones() == 1;
+            if let Some(ways) = nearest(ways, fits) {
+                self.replace(&format!("{tlb}.ways"), ways);
+            }
+        }
+    }
+
+    /// Another whole number, with the comment that was there.
+    fn replace(&mut self, key: &str, value: i64) {
+        let Some((section, key)) = key.rsplit_once('.') else { return };
+        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
+        if let Some(item) = table.get_mut(key).and_then(Item::as_value_mut) {
+            let decor = item.decor().clone();
+            *item = Value::from(value);
+            *item.decor_mut() = decor;
+        }
+    }
+
+    /// Names it, says what it is, and takes away what the file says of values that were measured.
+    pub(super) fn rename(
+        &mut self,
+        name: &str,
+        summary: &str,
+        processor: &Processor,
+        keys: &[&str],
+    ) {
+        let table = self.document.as_table_mut();
+        table["name"] = toml_edit::value(name);
+        table["summary"] = toml_edit::value(summary);
+        let mut own = toml_edit::InlineTable::new();
+        own.insert("vendor", processor.vendor.as_str().into());
+        own.insert("family", i64::from(processor.family).into());
+        let models: toml_edit::Array = [i64::from(processor.model)].into_iter().collect();
+        own.insert("models", models.into());
+        let processors: toml_edit::Array = [Value::from(own)].into_iter().collect();
+        table["processors"] = toml_edit::value(processors);
+        if let Some(plausible) = table.get_mut("plausible").and_then(Item::as_array_of_tables_mut) {
+            plausible.retain(|entry| !keys.iter().any(|key| speaks_of(entry, key)));
+        }
+    }
+
+    /// The text, with measured ranges as what is plausible.
+    pub(super) fn text(&self, preface: &str, quantities: &[Quantity]) -> String {
+        let mut text = format!("{preface}\n{}", self.document);
+        for quantity in quantities {
+            let (Some(key), Some(spread)) = (quantity.key, quantity.measured) else { continue };
+            if quantity.remark.is_some() {
+                continue;
+            }
+            let mut values: Vec<String> = Vec::new();
+            for end in self.ends(key, &spread) {
+                values.push(format!("{{ {key} = {end} }}"));
+            }
+            if !values.is_empty() {
+                text += &format!(
+                    "\n[[plausible]]\nname = \"measured: {}\"\nreason = \"least and most of all \
+                     rounds\"\nvalues = [{}]\n",
+                    quantity.name,
+                    values.join(", ")
+                );
+            }
+        }
+        text
+    }
+
+    /// The ends of a spread as the file would have them, where they are other values than its own.
+    fn ends(&self, key: &str, spread: &Spread) -> Vec<String> {
+        let Some(own) = self.number(key) else { return Vec::new() };
+        let is_whole = own.fract() == 0.0 && !key.ends_with("_ns") && !key.ends_with("_ghz");
+        let mut ends = Vec::new();
+        for end in [spread.min, spread.max] {
+            let rounded = if key.ends_with("llc.size_bytes") {
+                let ways = self.number("cache.llc.ways").unwrap_or(1.0) as i64;
+                let lines = (end as i64 / LINE_BYTES / ways).max(1) * ways;
+                (lines * LINE_BYTES) as f64
+            } else if is_whole {
+                end.round().max(1.0)
+            } else {
+                (end * 1000.0).round() / 1000.0
+            };
+            let text = if is_whole { format!("{rounded}") } else { format!("{rounded:?}") };
+            if rounded != own && rounded > 0.0 && !ends.contains(&text) {
+                ends.push(text);
+            }
+        }
+        ends
+    }
+}
+
+/// The number nearest to this one that fits; the greater of two.
+fn nearest(number: i64, fits: impl Fn(i64) -> bool) -> Option<i64> {
+    (0..number.max(64)).find_map(|distance| {
+        [number + distance, number - distance].into_iter().find(|one| *one > 0 && fits(*one))
+    })
+}
+
+fn table<'a>(root: &'a Table, path: &str) -> Option<&'a dyn TableLike> {
+    let mut names = path.split('.');
+    let first = root.get(names.next()?)?.as_table_like()?;
+    names.try_fold(first, |table, name| table.get(name)?.as_table_like())
+}
+
+fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLike> {
+    let mut names = path.split('.');
+    let first = root.get_mut(names.next()?)?.as_table_like_mut()?;
+    names.try_fold(first, |table, name| table.get_mut(name)?.as_table_like_mut())
+}
+
+/// Whether an entry of what is plausible has another value for a key.
+fn speaks_of(entry: &Table, key: &str) -> bool {
+    let listed = entry.get("keys").and_then(Item::as_array);
+    let is_listed = listed.is_some_and(|keys| keys.iter().any(|one| one.as_str() == Some(key)));
+    let values = entry.get("values").and_then(Item::as_array);
+    let changes = |value: &Value| {
+        let mut table = value.as_inline_table().map(|table| table as &dyn TableLike);
+        let mut names = key.split('.').peekable();
+        while let (Some(inner), Some(name)) = (table, names.next()) {
+            match inner.get(name) {
+                None => return false,
+                Some(_) if names.peek().is_none() => return true,
+                Some(item) => table = item.as_table_like(),
+            }
+        }
+        false
+    };
+    is_listed || values.is_some_and(|values| values.iter().any(changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_and_written_with_their_reason() {
+        let mut file = MachineFile::load("ice-lake-sp").unwrap();
+        assert_eq!(file.number("cache.llc.latency_cycles"), Some(56.0));
+        assert_eq!(file.number("tlb.l2.entries"), Some(2048.0));
+        assert_eq!(file.number("cache.l9.ways"), None);
+        file.set("cache.l1d.mshrs", 15.7, "measured");
+        file.set("core.frequency_ghz", 2.71828, "measured");
+        file.set("tlb.l1_data_4k.entries", 96.0, "measured");
+        file.set("cache.l2.size_bytes", 2097152.0, "measured");
+        file.fit_ways();
+        let text = file.text("# mine", &[]);
+        for line in [
+            "mshrs = 16 # measured",
+            "frequency_ghz = 2.718 # measured",
+            "l1_data_4k = { entries = 96, ways = 6 } # measured",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.toml");
+        std::fs::write(&path, text.split("[[plausible]]").next().unwrap()).unwrap();
+        let machine = Machine::load(path.to_str().unwrap()).unwrap();
+        assert_eq!((machine.cache.l2.size_bytes, machine.cache.l2.ways), (2 << 20, 16));
+        assert_eq!(machine.cache.l1d.mshrs, 16);
+    }
+
+    #[test]
+    fn what_was_measured_is_no_longer_left_open() {
+        let mut file = MachineFile::load("ice-lake-sp").unwrap();
+        let processor =
+            Processor { vendor: "V".into(), family: 6, model: 9, ..Processor::default() };
+        file.rename(
+            "mine",
+            "this machine",
+            &processor,
+            &["cache.l2.mshrs", "walk_cache.level2_entries"],
+        );
+        file.set("cache.l2.mshrs", 20.0, "measured");
+        let spread = Spread { min: 18.2, median: 20.0, max: 20.1 };
+        let quantity = Quantity {
+            name: "misses",
+            unit: "",
+            measured: Some(spread),
+            key: Some("cache.l2.mshrs"),
+            before: Some(32.0),
+            value: Some(20.0),
+            remark: None,
+        };
+        let text = file.text("# mine", &[quantity]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.toml");
+        std::fs::write(&path, &text).unwrap();
+        let open = Machine::left_open(path.to_str().unwrap()).unwrap();
+        let names: Vec<&str> = open.iter().map(|(part, _)| part.name.as_str()).collect();
+        assert!(
+            !names.contains(&"walk caches") && !names.contains(&"MSHRs of the L2"),
+            "{names:?}"
+        );
+        assert!(names.contains(&"MSHRs of the L1I"));
+        let (_, values) = open.iter().find(|(part, _)| part.name == "measured: misses").unwrap();
+        assert_eq!(values.len(), 1, "20.1 is 20");
+        assert_eq!(values[0].description, "cache.l2.mshrs = 18");
+    }
+}

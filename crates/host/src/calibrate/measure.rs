@@ -1,0 +1,112 @@
+//! The rounds of measurements, in a thread that keeps to one processor.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use perforate_sim::Progress;
+
+use super::derive::Round;
+use super::points::{Point, Values, points};
+use super::region::{Region, read_lines};
+use crate::benchmark::Paging;
+use crate::machine::clock_ghz;
+use crate::process_settings::{allowed_processors, pin};
+use crate::{HostError, Reporter};
+
+/// What a neighbour reads, again and again, while memory is measured under load.
+const NEIGHBOUR_BYTES: u64 = 256 << 20;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub processor: usize,
+    pub bytes: u64,
+    pub rounds: u32,
+    pub run_nanoseconds: u64,
+}
+
+/// All rounds, and the share of the memory that came in 2MB pages where they were asked for.
+pub(super) struct Measured {
+    pub rounds: Vec<Round>,
+    pub large_share: f64,
+}
+
+/// Measures all rounds.
+///
+/// # Errors
+/// If this process may not use the processor, or there is no memory.
+pub(super) fn measure(plan: Plan, reporter: &mut dyn Reporter) -> Result<Measured, HostError> {
+    reporter.stage("measuring", "chases");
+    let total = points(plan.bytes).len() as u64 * u64::from(plan.rounds);
+    let (sender, progress) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            on_processor(plan, &|done| {
+                let _ = sender.send(done); // the receiver lives longer
+            })
+        });
+        for done in progress {
+            reporter.progress(Progress { done, total: Some(total) });
+        }
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn on_processor(plan: Plan, done: &dyn Fn(u64)) -> Result<Measured, HostError> {
+    pin(plan.processor)
+        .map_err(|source| HostError::Processor { number: plan.processor, source })?;
+    let region = |paging| {
+        Region::new(plan.bytes, paging).map_err(HostError::system("allocating memory to measure"))
+    };
+    let mut small = region(Paging::Small)?;
+    let mut large = region(Paging::Large)?;
+    let large_share = large.large_share().map_err(HostError::system("reading /proc/self/smaps"))?;
+    let mut points = points(plan.bytes);
+    let mut rounds = Vec::new();
+    let mut count = 0;
+    for _ in 0..plan.rounds {
+        let mut values = Values::new();
+        let mut linked = None;
+        for point in &points {
+            let region = if point.is_large { &mut large } else { &mut small };
+            let chase = Point { chains: 1, ..*point };
+            if linked != Some(chase) {
+                region.link(point.nodes, point.count);
+                linked = Some(chase);
+            }
+            values.insert(*point, region.nanoseconds(point.chains, plan.run_nanoseconds));
+            count += 1;
+            done(count);
+        }
+        let stream_ns = large.stream();
+        let loaded_ns = loaded(&mut large, plan)?;
+        let clock_ghz = clock_ghz().unwrap_or(1.0);
+        rounds.push(Round { clock_ghz, values, stream_ns, loaded_ns });
+        // Whatever drifts within a round does so the other way round in the next.
+        points.reverse();
+    }
+    Ok(Measured { rounds, large_share })
+}
+
+/// A load from memory while another processor reads; nothing if there is no other.
+fn loaded(large: &mut Region, plan: Plan) -> Result<Option<f64>, HostError> {
+    let other = allowed_processors().into_iter().find(|other| *other != plan.processor);
+    let Some(other) = other else { return Ok(None) };
+    let failed = HostError::system("allocating memory to measure");
+    let mut busy = crate::benchmark::AnonymousMemory::new(NEIGHBOUR_BYTES, true).map_err(failed)?;
+    busy.touch(0..NEIGHBOUR_BYTES);
+    let all = Point::lines(plan.bytes / Point::lines(1).nodes.bytes());
+    large.link(all.nodes, all.count);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = pin(other); // where it may not go, it reads from here
+            while !is_over.load(Ordering::Relaxed) {
+                std::hint::black_box(read_lines(busy.as_mut_slice()));
+            }
+        });
+        let nanoseconds = large.nanoseconds(1, plan.run_nanoseconds);
+        is_over.store(true, Ordering::Relaxed);
+        Ok(Some(nanoseconds))
+    })
+}

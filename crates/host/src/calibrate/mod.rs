@@ -1,0 +1,324 @@
+//! Measures this machine and writes a machine file to predict with.
+//!
+//! Pointer chases through more and more memory, in 4KB and in 2MB pages, show latency and effective
+//! size of each cache, of memory and of the TLBs, as they are at this moment, neighbours included;
+//! chases side by side show how many misses and walks there can be at once. Two values cannot be read
+//! off a curve: the latency of the memory controller and the work of the walker for each entry. They
+//! are what the simulated chase lacks. No program but these chases is measured, and nothing is fitted
+//! to a program whose time is to be predicted.
+
+mod check;
+mod curve;
+mod derive;
+mod machine_file;
+mod measure;
+mod points;
+mod quantity;
+mod region;
+mod simulate;
+
+use perforate_sim::{Machine, Progress};
+
+use crate::machine::{Headroom, Processor, bounded};
+use crate::process_settings::last_allowed_processor;
+use crate::validate::{Assumption, assumption_of};
+use crate::{HostError, Reporter};
+
+pub use check::Check;
+pub use quantity::Quantity;
+
+use check::{Instrument, checks};
+use derive::Expected;
+use machine_file::MachineFile;
+use measure::{Measured, Plan};
+use quantity::{Before, expected, quantities};
+
+/// The least memory that shows anything.
+const MIN_BYTES: u64 = 64 << 20;
+/// Below this share of the memory in 2MB pages a remark says so.
+const MOSTLY: f64 = 0.95;
+
+/// Options of a calibration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Processor to measure on.
+    pub processor: usize,
+    /// Memory of the largest chases; there are two of them, one in each size of page.
+    pub bytes: u64,
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// Length of one run.
+    pub run_nanoseconds: u64,
+    /// Machine, a name or a file, whose values are kept where nothing is measured; if none, one that
+    /// describes this processor or another of its vendor.
+    pub base: Option<String>,
+    /// Name of the machine that is written.
+    pub name: String,
+}
+
+impl Options {
+    /// Default options; `is_quick` for less precision.
+    pub fn new(is_quick: bool) -> Self {
+        Self {
+            processor: last_allowed_processor(),
+            bytes: if is_quick { 512 << 20 } else { 1 << 30 },
+            rounds: if is_quick { 3 } else { 7 },
+            run_nanoseconds: if is_quick { 4_000_000 } else { 10_000_000 },
+            base: None,
+            name: "calibrated".into(),
+        }
+    }
+}
+
+/// What was measured, and the machine file made of it.
+pub struct Calibration {
+    /// The processor.
+    pub processor: Processor,
+    /// Name of the machine that was started from.
+    pub base: String,
+    /// All that was measured.
+    pub quantities: Vec<Quantity>,
+    /// The same chases measured and simulated.
+    pub checks: Vec<Check>,
+    /// What the checks assume of the pages under this machine.
+    pub assumption: &'static str,
+    /// Remarks.
+    pub notes: Vec<String>,
+    /// Text of the machine file.
+    pub file: String,
+}
+
+impl Calibration {
+    /// Whether so much is noisy that the file should not be used.
+    pub fn is_too_noisy(&self) -> bool {
+        let noisy = self.quantities.iter().filter(|quantity| quantity.is_noisy()).count();
+        noisy * 3 > self.quantities.len()
+    }
+}
+
+/// Measures this machine.
+///
+/// # Errors
+/// If it cannot be measured, or the machine that is started from is wrong.
+pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calibration, HostError> {
+    let processor = Processor::own();
+    let mut notes = Vec::new();
+    let base = base(options.base.as_deref(), &processor, &mut notes);
+    let mut file = MachineFile::load(&base)?;
+    let bytes = size(options.bytes, &mut notes)?;
+    let Options { processor: number, rounds, run_nanoseconds, .. } = *options;
+    let plan = Plan { processor: number, bytes, rounds, run_nanoseconds };
+    let Measured { rounds, large_share } = measure::measure(plan, reporter)?;
+    if large_share < MOSTLY {
+        notes.push(format!(
+            "only {:.0} % of the memory came in 2MB pages where they were asked for: caches look \
+             slower than they are, and walks quicker",
+            100.0 * large_share
+        ));
+    }
+    let number = {
+        let document = MachineFile::load(&base)?;
+        Before { number: Box::new(move |key| document.number(key)) }
+    };
+    let expected = expected(&processor, &number, bytes);
+    let mut found = quantities(&rounds, &expected, &number);
+    for quantity in &found {
+        if let (Some(key), Some(value)) = (quantity.key, quantity.value) {
+            file.set(key, value, &reason(quantity, file.base()));
+        }
+    }
+    file.fit_ways();
+    let assumption = assumption(&processor, &found);
+    let keys: Vec<&str> = found.iter().filter_map(|quantity| quantity.key).collect();
+    let left = ["dram.controller_ns", "walker.read_overhead_cycles"];
+    let keys: Vec<&str> = keys.into_iter().chain(left).collect();
+    let summary = format!("{}, measured by perforate calibrate", display_name(&processor));
+    file.rename(&options.name, &summary, &processor, &keys);
+    let mut instrument = Instrument { rounds: &rounds, expected: &expected, assumption, reporter };
+    found.extend(instrument.adjust(&mut file, &options.name)?);
+    let text = file.text(&preface(&processor, file.base(), rounds.len()), &found);
+    let machine = Machine::from_text(&options.name, &text)?;
+    let checks = checks(&mut instrument, &machine)?;
+    add_notes(&mut notes, &processor, &found, &expected, assumption);
+    let base = file.base().to_owned();
+    let assumption = assumption.name;
+    Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
+}
+
+/// The machine to start from.
+fn base(named: Option<&str>, processor: &Processor, notes: &mut Vec<String>) -> String {
+    if let Some(name) = named {
+        return name.into();
+    }
+    let Processor { vendor, family, model, .. } = processor;
+    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
+        return machine.name;
+    }
+    let of_vendor = Machine::bundled()
+        .into_iter()
+        .find(|machine| machine.processors.iter().any(|known| known.vendor == *vendor));
+    let name = of_vendor.map_or_else(|| Machine::DEFAULT.to_owned(), |machine| machine.name);
+    notes.push(format!(
+        "no machine file describes this processor: what is not measured (the core's width and \
+         queues, the branch predictor, banks of memory, walk caches) is {name}'s; --base chooses \
+         another"
+    ));
+    name
+}
+
+/// Memory of each of the two chases, so that both fit.
+fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
+    if wanted < MIN_BYTES {
+        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64M")));
+    }
+    let Some(headroom) = Headroom::now() else { return Ok(wanted) };
+    match bounded(wanted.saturating_mul(2), headroom, 2 * MIN_BYTES) {
+        Some(allowed) if allowed >= wanted.saturating_mul(2) => Ok(wanted),
+        Some(allowed) => {
+            let bytes = (allowed / 2) & !((2 << 20) - 1);
+            notes.push(format!(
+                "half of the memory available is {} MB: chases take {} MB at most",
+                headroom.bytes >> 20,
+                bytes >> 20
+            ));
+            Ok(bytes)
+        }
+        None => Err(HostError::Size("there is no memory left to measure in".into())),
+    }
+}
+
+/// What is below this machine: nothing, or a host whose pages the measurements tell.
+fn assumption(processor: &Processor, quantities: &[Quantity]) -> Assumption {
+    let splintered = quantities.iter().find(|quantity| quantity.unit == "of all");
+    let share = splintered.and_then(|quantity| Some(quantity.measured?.median));
+    assumption_of(processor.is_virtual, share.is_some_and(|share| share > 0.5))
+}
+
+fn display_name(processor: &Processor) -> &str {
+    if processor.name.is_empty() { "this machine" } else { &processor.name }
+}
+
+fn reason(quantity: &Quantity, base: &str) -> String {
+    let before = quantity.before.map_or(String::new(), |before| format!("; {before} in {base}"));
+    let unit = quantity.unit;
+    let measured = quantity.measured.map_or("nothing".into(), |spread| {
+        let digits = if unit == "bytes" || spread.median >= 100.0 { 0 } else { 2 };
+        format!(
+            "{:.digits$} ({:.digits$} to {:.digits$}) {unit}",
+            spread.median, spread.min, spread.max
+        )
+    });
+    let measured = measured.trim_end();
+    let remark = quantity.remark.as_ref().map_or(String::new(), |remark| format!(", {remark}"));
+    format!("measured: {measured}{remark}{before}")
+}
+
+fn preface(processor: &Processor, base: &str, rounds: usize) -> String {
+    format!(
+        "# {}{}, as measured by `perforate calibrate` in {rounds} rounds: median (least to most).\n\
+         # Lines that do not say \"measured\" are {base}'s, whose sources follow.\n#",
+        display_name(processor),
+        if processor.is_virtual { ", a virtual machine" } else { "" },
+    )
+}
+
+fn add_notes(
+    notes: &mut Vec<String>,
+    processor: &Processor,
+    quantities: &[Quantity],
+    expected: &Expected,
+    assumption: Assumption,
+) {
+    let llc = quantities.iter().find(|quantity| quantity.key == Some("cache.llc.size_bytes"));
+    if let (Some(spread), Some(stated)) =
+        (llc.and_then(|quantity| quantity.measured), processor.l3_cache_bytes)
+        && spread.median < 0.5 * stated as f64
+    {
+        notes.push(format!(
+            "half of the loads miss the last level at {} MB, where the processor states {} MB: it \
+             is shared, and this is what is left now",
+            spread.median as u64 >> 20,
+            stated >> 20
+        ));
+    }
+    if let Some(spread) = llc.and_then(|quantity| quantity.measured)
+        && spread.median * 3.0 > expected.bytes as f64
+    {
+        notes.push(
+            "the largest chase is not much larger than the last level: part of it still hits there, \
+             and memory looks quicker than it is; try --size 4G"
+                .into(),
+        );
+    }
+    if processor.is_virtual {
+        notes.push(format!(
+            "this is a virtual machine: walks go through its host's tables too; by the reach of 2MB \
+             entries it is simulated as \"{}\", for which use schemes such as {} and {}",
+            assumption.name, assumption.schemes[0], assumption.schemes[1]
+        ));
+    }
+}
+
+/// Passes on progress of simulations.
+fn forward(reporter: &mut dyn Reporter) -> impl FnMut(Progress) {
+    move |progress| reporter.progress(progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Silent;
+    impl Reporter for Silent {
+        fn stage(&mut self, _: &str, _: &'static str) {}
+        fn progress(&mut self, _: Progress) {}
+    }
+
+    /// Whatever is measured, the file that is written can be loaded, and says of each value where it
+    /// comes from.
+    #[test]
+    fn the_machine_that_is_written_can_be_used() {
+        let options = Options {
+            bytes: MIN_BYTES,
+            rounds: 1,
+            run_nanoseconds: 200_000,
+            name: "mine".into(),
+            ..Options::new(true)
+        };
+        let found = calibrate(&options, &mut Silent).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, &found.file).unwrap();
+        let machine = Machine::load(path.to_str().unwrap()).unwrap();
+        assert_eq!(machine.name, "mine");
+        let clock = found.quantities.iter().find(|one| one.unit == "GHz").unwrap();
+        assert!((machine.core.frequency_ghz - clock.value.unwrap()).abs() < 1e-3);
+        assert!(found.file.matches("# measured: ").count() > 10, "{}", found.file);
+        assert!(!found.checks.is_empty());
+    }
+
+    #[test]
+    fn too_little_memory_is_refused() {
+        let options = Options { bytes: 1 << 20, ..Options::new(true) };
+        let Err(error) = calibrate(&options, &mut Silent) else { panic!("1MB is enough") };
+        assert!(error.to_string().contains("expected at least 64M"), "{error}");
+    }
+
+    #[test]
+    fn a_machine_to_start_from() {
+        let mut notes = Vec::new();
+        let known = Processor {
+            vendor: "AuthenticAMD".into(),
+            family: 25,
+            model: 17,
+            ..Default::default()
+        };
+        assert_eq!(base(None, &known, &mut notes), "zen4-genoa");
+        assert!(notes.is_empty());
+        let unknown = Processor { model: 250, ..known.clone() };
+        assert_eq!(base(None, &unknown, &mut notes), "zen4-genoa");
+        assert_eq!(base(Some("mine.toml"), &unknown, &mut notes), "mine.toml");
+        assert_eq!(base(None, &Processor::default(), &mut notes), Machine::DEFAULT);
+        assert_eq!(notes.len(), 2);
+    }
+}

@@ -1,0 +1,248 @@
+//! Measured quantities, and what the machine file gets for them.
+
+use serde::Serialize;
+
+use super::derive::{Expected, Round};
+use super::machine_file::MachineFile;
+use crate::machine::Processor;
+use crate::validate::Spread;
+
+/// Measurements that spread over more than this share of their median are too noisy to be used.
+const MAX_SPREAD: f64 = 0.5;
+/// A size that the processor states is taken if half of the accesses miss within this share of it:
+/// replacement that is not least-recently-used, and neighbours, move the step.
+const AGREES_WITH_STATED: f64 = 0.35;
+
+/// What was measured of one quantity, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Quantity {
+    /// What it is.
+    pub name: &'static str,
+    /// Its unit: cycles, ns, bytes, entries, or nothing for plain numbers.
+    pub unit: &'static str,
+    /// Its spread over the rounds; absent if no round shows it.
+    pub measured: Option<Spread>,
+    /// Key of the machine file; absent for what no machine file says.
+    pub key: Option<&'static str>,
+    /// Value in the machine file that was started from.
+    pub before: Option<f64>,
+    /// Value in the machine file that was written.
+    pub value: Option<f64>,
+    /// Where the value does not follow from the measurement alone, why.
+    pub remark: Option<String>,
+}
+
+/// How values become those of a machine file.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// As measured.
+    Measured,
+    /// To whole numbers, one at least.
+    Whole,
+    /// The size that the processor states if that is near.
+    Size { stated: u64 },
+    /// Whole, and no less than the file has where something else sets the limit.
+    AtLeast { is_limited_by_others: bool },
+}
+
+impl Quantity {
+    fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
+        Self { name, unit, measured, key: None, before: None, value: None, remark: None }
+    }
+
+    /// Of what is left when everything else is taken away.
+    pub(super) fn left(name: &'static str, unit: &'static str, measured: Spread) -> Self {
+        let measured = Some(measured);
+        Self { name, unit, measured, key: None, before: None, value: None, remark: None }
+    }
+
+    /// Writes a value that was found by simulation, unless the measurement is too noisy.
+    pub(super) fn adjusted(
+        mut self,
+        file: &mut MachineFile,
+        key: &'static str,
+        value: f64,
+        remark: String,
+    ) -> Self {
+        (self.key, self.before) = (Some(key), file.number(key));
+        self.value = if self.is_noisy() { self.before } else { Some(value) };
+        let noise = if self.is_noisy() { "too noisy: as it was; " } else { "" };
+        self.remark = Some(format!("{noise}{remark}"));
+        if let Some(value) = self.value {
+            file.set(key, value, &super::reason(&self, file.base()));
+        }
+        self
+    }
+
+    /// Too noisy to be used.
+    pub fn is_noisy(&self) -> bool {
+        self.measured.is_some_and(|spread| spread.width().abs() > MAX_SPREAD)
+    }
+
+    fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
+        (self.key, self.before) = (Some(key), Some(before));
+        let Some(spread) = self.measured.filter(|spread| spread.median > 0.0) else {
+            self.remark = Some("not seen in the measurements: as it was".into());
+            self.value = Some(before);
+            return self;
+        };
+        if let Kind::Size { stated } = kind
+            && (spread.median / stated as f64 - 1.0).abs() <= AGREES_WITH_STATED
+        {
+            self.remark = Some("as the processor states".into());
+            self.value = Some(stated as f64);
+            return self;
+        }
+        if self.is_noisy() {
+            self.remark = Some("too noisy: as it was".into());
+            self.value = Some(before);
+            return self;
+        }
+        self.value = Some(match kind {
+            Kind::Measured => spread.median,
+            Kind::Whole | Kind::Size { .. } => spread.median.round().max(1.0),
+            Kind::AtLeast { is_limited_by_others } => {
+                let least = spread.median.round().max(1.0);
+                if is_limited_by_others && before > least {
+                    self.remark = Some("at least; something else is the limit: as it was".into());
+                    before
+                } else {
+                    least
+                }
+            }
+        });
+        self
+    }
+}
+
+/// The machine file that is started from, as far as values are computed from it.
+pub(super) struct Before {
+    /// The value of a key.
+    pub number: Box<dyn Fn(&str) -> Option<f64>>,
+}
+
+/// Where curves are to be read.
+pub(super) fn expected(processor: &Processor, before: &Before, bytes: u64) -> Expected {
+    let known = |stated: Option<u64>, key: &str| {
+        let number = (before.number)(key).map_or(1, |number| number as u64);
+        stated.unwrap_or(number)
+    };
+    Expected {
+        l1_bytes: known(processor.l1_cache_bytes, "cache.l1d.size_bytes"),
+        l2_bytes: known(processor.l2_cache_bytes, "cache.l2.size_bytes"),
+        l1_tlb_entries: known(processor.l1_tlb_entries, "tlb.l1_data_4k.entries"),
+        l1_large_tlb_entries: known(None, "tlb.l1_data_2m.entries"),
+        l2_tlb_entries: known(processor.l2_tlb_entries, "tlb.l2.entries"),
+        bytes,
+    }
+}
+
+/// All quantities that follow from the rounds.
+pub(super) fn quantities(rounds: &[Round], expected: &Expected, before: &Before) -> Vec<Quantity> {
+    let each = |of: &dyn Fn(&Round) -> Option<f64>| rounds.iter().map(of).collect::<Vec<_>>();
+    let of = |name, unit, of: &dyn Fn(&Round) -> Option<f64>| Quantity::of(name, unit, &each(of));
+    let mut found = Vec::new();
+    let mut keep = |quantity: Quantity, key: &'static str, kind| {
+        found.push(match (before.number)(key) {
+            Some(value) => quantity.goes_to(key, value, kind),
+            None => quantity,
+        });
+    };
+    let clock = of("clock", "GHz", &|round| Some(round.clock_ghz));
+    keep(clock, "core.frequency_ghz", Kind::Measured);
+    let l1 = of("L1D: load to use", "cycles", &|round| round.l1_cycles(expected));
+    keep(l1, "cache.l1d.latency_cycles", Kind::Whole);
+    let size = of("L1D: half of the loads miss at", "bytes", &|round| round.l1_bytes(expected));
+    keep(size, "cache.l1d.size_bytes", Kind::Size { stated: expected.l1_bytes });
+    let l2 = of("L2: beyond the L1D", "cycles", &|round| {
+        Some(round.l2_cycles(expected)? - round.l1_cycles(expected)?)
+    });
+    keep(l2, "cache.l2.latency_cycles", Kind::Whole);
+    let size = of("L2: half of the loads miss at", "bytes", &|round| round.l2_bytes(expected));
+    keep(size, "cache.l2.size_bytes", Kind::Size { stated: expected.l2_bytes });
+    let llc = of("last level: beyond the L2", "cycles", &|round| {
+        Some(round.llc_cycles(expected)? - round.l2_cycles(expected)?)
+    });
+    keep(llc, "cache.llc.latency_cycles", Kind::Whole);
+    let size = of("last level: half of the loads miss at", "bytes", &|r| r.llc_bytes(expected));
+    keep(size, "cache.llc.size_bytes", Kind::Whole);
+    let outstanding = of("misses at once", "", &|round| round.outstanding(expected));
+    keep(outstanding, "cache.l1d.mshrs", Kind::Whole);
+    let in_order =
+        of("misses at once, in order", "", &|round| round.outstanding_in_order(expected));
+    keep(in_order, "cache.l2.mshrs", Kind::Whole);
+    let entries = of("L1 TLB, 4KB pages", "entries", &|round| round.l1_tlb_entries(expected));
+    keep(entries, "tlb.l1_data_4k.entries", Kind::Size { stated: expected.l1_tlb_entries });
+    let entries = of("L1 TLB, 2MB pages", "entries", &|round| round.l1_large_tlb_entries(expected));
+    let stated = expected.l1_large_tlb_entries;
+    keep(entries, "tlb.l1_data_2m.entries", Kind::Size { stated });
+    let entries = of("L2 TLB, 4KB pages", "entries", &|round| round.l2_tlb_entries(expected));
+    keep(entries, "tlb.l2.entries", Kind::Size { stated: expected.l2_tlb_entries });
+    let cycles = of("L2 TLB: a hit", "cycles", &|round| round.l2_tlb_cycles(expected));
+    keep(cycles, "walker.l2_tlb_cycles", Kind::Whole);
+    let slower = Quantity::of("", "", &each(&|round| round.slower_by_walks(expected)));
+    let is_limited_by_others = slower.measured.is_none_or(|spread| spread.median < 1.2);
+    let walks = of("walks at once", "", &|round| round.walks_at_once(expected));
+    keep(walks, "walker.walkers", Kind::AtLeast { is_limited_by_others });
+    found.push(of("memory: load to use", "ns", &|round| round.memory_ns(expected)));
+    found.push(of("memory: while another core reads", "ns", &|round| round.loaded_ns));
+    found.push(of("memory: a line, in order", "ns", &|round| Some(round.stream_ns)));
+    found.push(of("2MB pages held as 4KB by the TLB", "of all", &|r| r.splintered(expected)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::derive::tests::{EXPECTED, round};
+    use super::*;
+
+    fn before(missing: &'static str) -> Before {
+        Before { number: Box::new(move |key| (key != missing).then_some(4.0)) }
+    }
+
+    fn found<'a>(quantities: &'a [Quantity], key: &str) -> &'a Quantity {
+        quantities.iter().find(|quantity| quantity.key == Some(key)).unwrap()
+    }
+
+    #[test]
+    fn values_of_a_machine_file() {
+        let quantities = quantities(&[round(false), round(false)], &EXPECTED, &before(""));
+        let value = |key| found(&quantities, key).value.unwrap();
+        assert_eq!(value("core.frequency_ghz"), 2.0);
+        assert_eq!(value("cache.l1d.latency_cycles"), 5.0);
+        assert_eq!(value("cache.l2.latency_cycles"), 10.0);
+        assert_eq!(value("cache.llc.latency_cycles"), 45.0);
+        assert_eq!(value("cache.l2.size_bytes"), 2097152.0, "as stated");
+        assert_eq!(value("tlb.l2.entries"), 1024.0);
+        assert_eq!(value("walker.walkers"), 2.0);
+        assert_eq!(value("cache.l1d.mshrs"), 10.0);
+        assert_eq!(value("cache.l2.mshrs"), 20.0);
+        let llc = found(&quantities, "cache.llc.size_bytes");
+        assert!((1.6e7..2.2e7).contains(&llc.value.unwrap()), "{llc:?}");
+    }
+
+    #[test]
+    fn noise_changes_nothing() {
+        let slow = |times: f64| {
+            let mut round = round(false);
+            round.values.values_mut().for_each(|ns| *ns *= times);
+            round
+        };
+        let rounds = [slow(1.0), slow(3.0), slow(2.0)];
+        let quantities = quantities(&rounds, &EXPECTED, &before(""));
+        let latency = found(&quantities, "cache.l2.latency_cycles");
+        assert!(latency.is_noisy());
+        assert_eq!(
+            (latency.value, latency.remark.as_deref()),
+            (Some(4.0), Some("too noisy: as it was"))
+        );
+    }
+
+    #[test]
+    fn machines_without_a_key_stay_without_it() {
+        let quantities = quantities(&[round(false)], &EXPECTED, &before("cache.llc.size_bytes"));
+        assert!(quantities.iter().all(|quantity| quantity.key != Some("cache.llc.size_bytes")));
+    }
+}

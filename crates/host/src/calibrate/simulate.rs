@@ -1,0 +1,57 @@
+//! The same chases simulated: to find what is left of the time when all that was measured alone is
+//! taken away, and to say how near the machine file comes.
+
+use perforate_config::Size;
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryOptions, Progress, SimError, Workload,
+};
+
+use super::points::Point;
+use super::region::Nodes;
+
+/// Accesses that are timed, at least.
+const TIMED: u64 = 200_000;
+/// Simulated memory besides the chase's.
+const MORE_MEMORY_BYTES: u64 = 512 << 20;
+
+/// Simulated nanoseconds of an access of each of these points, with 4KB pages under the first scheme
+/// and with 2MB pages under the second.
+///
+/// # Errors
+/// If a machine cannot be simulated.
+pub(super) fn nanoseconds(
+    machine: &Machine,
+    schemes: [&str; 2],
+    point: Point,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<[f64; 2], SimError> {
+    let bytes = point.count * point.nodes.bytes();
+    let node = point.nodes.bytes().min(4096);
+    let scattered = if matches!(point.nodes, Nodes::OneOf(_)) { ",scattered" } else { "" };
+    let name =
+        format!("chase:size={bytes}B,node={node}B{scattered},chains={},others=0", point.chains);
+    // All nodes once, or the last level twice over.
+    let llc_bytes = machine.cache.llc.as_ref().map_or(0, |cache| cache.size_bytes);
+    let warmup = point.count.min((2 * llc_bytes / 64).max(TIMED));
+    let timed = TIMED.max(point.count.min(2 * TIMED));
+    let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
+    let comparison = Comparison {
+        workload: Workload { name, skip: 0, instructions: Some(warmup + timed) },
+        machine: machine.clone(),
+        schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
+        memory: MemoryOptions { memory: Some(Size(room)), ..MemoryOptions::default() }.resolve()?,
+        seed: 1,
+        functional: false,
+        check: false,
+        warmup: Some(warmup),
+    };
+    let results = perforate_sim::compare(&comparison, progress)?;
+    Ok(schemes.map(|scheme| {
+        let result = results.iter().find(|result| result.scheme == scheme);
+        result.map_or(f64::NAN, |result| {
+            let cycles = result.cycles.unwrap_or_default() as f64;
+            let loads = result.counters.get("loads").unwrap_or_default();
+            cycles / loads / machine.core.frequency_ghz
+        })
+    }))
+}
