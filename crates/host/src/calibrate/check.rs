@@ -44,8 +44,20 @@ impl Instrument<'_> {
         simulate::nanoseconds(machine, schemes, point, &mut forward(self.reporter))
     }
 
+    /// What the translation of so many 4KB pages takes, in nanoseconds.
+    fn simulate_walks(&mut self, machine: &Machine, pages: u64) -> Result<f64, SimError> {
+        let untranslated = self.expected.untranslated(pages);
+        let [with, _] = self.simulate(machine, Point::pages(Paging::Small, pages))?;
+        let [_, without] = self.simulate(machine, untranslated)?;
+        Ok(with - without)
+    }
+
+    fn values(&self, of: impl Fn(&Round) -> Option<f64>) -> Vec<f64> {
+        self.rounds.iter().filter_map(of).collect()
+    }
+
     fn spread(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<Spread> {
-        Spread::of(&self.rounds.iter().filter_map(of).collect::<Vec<_>>())
+        Spread::of(&self.values(of))
     }
 
     /// Number of pages of the walks by which the walker's work is found.
@@ -64,36 +76,64 @@ impl Instrument<'_> {
     ) -> Result<Vec<Quantity>, HostError> {
         self.reporter.stage("simulating the chases", "instructions");
         let expected = *self.expected;
-        let load = |file: &MachineFile| Machine::from_text(name, &file.text("", &[]));
-        let memory = self.spread(|round| round.memory_ns(&expected));
-        let mut found = Vec::new();
-        if let (Some(before), Some(memory)) = (file.number("dram.controller_ns"), memory) {
-            let all = Point::lines(expected.bytes / 64);
-            let [_, simulated] = self.simulate(&load(file)?, all)?;
-            let value = (before + memory.median - simulated).max(0.0);
-            let remark = format!("a load took {simulated:.1} ns with {before} ns");
-            let quantity = Quantity::left("memory: the same by the controller", "ns", memory);
-            found.push(quantity.adjusted(file, "dram.controller_ns", value, remark));
-        }
-        let walk = self.spread(|round| round.walk_cycles(&expected));
-        if let (Some(before), Some(walk)) = (file.number("walker.read_overhead_cycles"), walk) {
-            let pages = Point::pages(Paging::Small, self.walked_pages());
-            let mut cycles = |overhead: f64, file: &mut MachineFile| -> Result<f64, HostError> {
-                file.set("walker.read_overhead_cycles", overhead, "");
-                let machine = load(file)?;
-                let [small, large] = self.simulate(&machine, pages)?;
-                Ok((small - large) * machine.core.frequency_ghz)
+        let walks = self.values(|round| round.walk_cycles(&expected));
+        let walk = Quantity::left("a walk, tables in near caches", "cycles", walks);
+        let pages = self.walked_pages();
+        let walk =
+            self.found(file, name, walk, "walker.read_overhead_cycles", &mut |own, machine| {
+                Ok(own.simulate_walks(machine, pages)? * machine.core.frequency_ghz)
+            })?;
+        let loads = self.values(|round| round.memory_ns(&expected));
+        let load = Quantity::left("memory: the same, by the controller", "ns", loads);
+        let all = Point::lines(expected.bytes / 64);
+        let load = self.found(file, name, load, "dram.controller_ns", &mut |own, machine| {
+            Ok(own.simulate(machine, all)?[1])
+        })?;
+        Ok(vec![walk, load])
+    }
+
+    /// The value of a key with which a simulated chase takes as long as it did, or comes nearest to
+    /// it: it takes the longer the greater the value.
+    fn found(
+        &mut self,
+        file: &mut MachineFile,
+        name: &str,
+        quantity: Quantity,
+        key: &'static str,
+        simulated: &mut dyn FnMut(&mut Self, &Machine) -> Result<f64, SimError>,
+    ) -> Result<Quantity, HostError> {
+        const FIRST_STEP: f64 = 10.0;
+        const MOST: f64 = 1000.0;
+        const TRIES: usize = 5;
+        let (Some(before), Some(wanted)) = (file.number(key), quantity.measured) else {
+            return Ok(quantity);
+        };
+        let wanted = wanted.median;
+        let mut at = |value: f64, file: &mut MachineFile, own: &mut Self| {
+            file.set(key, value, "");
+            let machine = Machine::from_text(name, &file.text("", &[]))?;
+            simulated(own, &machine)
+        };
+        let mut value = before;
+        let first = at(value, file, self)?;
+        let (mut last, mut now) = ((value, first), first);
+        for number in 0..TRIES {
+            let slope = match number {
+                0 => 1.0,
+                _ => ((now - last.1) / (value - last.0)).max(0.05),
             };
-            const TRIED: f64 = 10.0;
-            let (least, more) = (cycles(0.0, file)?, cycles(TRIED, file)?);
-            let value = ((walk.median - least) / (more - least).max(1.0) * TRIED).round();
-            let value = value.clamp(0.0, 100.0);
-            let remark = format!("simulated {least:.0} cycles with none, {more:.0} with {TRIED}");
-            file.set("walker.read_overhead_cycles", before, "");
-            let quantity = Quantity::left("a walk, tables in near caches", "cycles", walk);
-            found.push(quantity.adjusted(file, "walker.read_overhead_cycles", value, remark));
+            let step = ((wanted - now) / slope).clamp(-FIRST_STEP * 4.0, FIRST_STEP * 4.0);
+            let next = (value + step).round().clamp(0.0, MOST);
+            if next == value {
+                break;
+            }
+            last = (value, now);
+            value = next;
+            now = at(value, file, self)?;
         }
-        Ok(found)
+        file.set(key, before, "");
+        let remark = format!("simulated {now:.0} with {value}, {first:.0} with {before}");
+        Ok(quantity.adjusted(file, key, value, remark))
     }
 }
 
@@ -126,9 +166,9 @@ pub(super) fn checks(
     let middle = ((least as f64 * most as f64).sqrt() as u64).next_power_of_two();
     for pages in [least, middle, most] {
         let measured_ns = instrument.spread(|round| round.walk_ns(&expected, pages));
-        let [small, large] = instrument.simulate(machine, Point::pages(Paging::Small, pages))?;
+        let simulated_ns = instrument.simulate_walks(machine, pages)?;
         let name = format!("walk, {} MB in 4KB pages", pages >> 8);
-        found.push(Check { name, measured_ns, simulated_ns: small - large });
+        found.push(Check { name, measured_ns, simulated_ns });
     }
     let point = Point::pages(Paging::Small, most).chains(SIDE_BY_SIDE);
     let measured_ns = instrument.spread(|round| round.values.get(&point).copied());

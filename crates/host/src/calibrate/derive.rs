@@ -18,6 +18,16 @@ pub(super) struct Expected {
     pub l2_tlb_entries: u64,
     /// Bytes of the memory that was measured.
     pub bytes: u64,
+    /// Whether an entry of the TLB holds 4KB of a 2MB page, as the host has pages of 4KB below it.
+    pub is_splintered: bool,
+}
+
+impl Expected {
+    /// The chase whose time has all but the translation of so many 4KB pages: the same in 2MB pages,
+    /// whose lines lie in the same places of the caches, unless translating those takes as long.
+    pub(super) fn untranslated(&self, pages: u64) -> Point {
+        if self.is_splintered { Point::lines(pages) } else { Point::pages(Paging::Large, pages) }
+    }
 }
 
 /// One round.
@@ -55,15 +65,9 @@ impl Round {
         Curve::new(counts.into_iter().filter_map(difference))
     }
 
-    /// By the number of 4KB pages. Without translation is the same in 2MB pages, whose lines lie in the
-    /// same places of the caches, unless translating those takes as long.
+    /// By the number of 4KB pages.
     fn small_pages(&self, expected: &Expected) -> Curve {
-        let is_splintered = self.splintered(expected).is_some_and(|share| share > 0.5);
-        self.more(|count| {
-            let large = Point::pages(Paging::Large, count);
-            let without = if is_splintered { Point::lines(count) } else { large };
-            [Point::pages(Paging::Small, count), without]
-        })
+        self.more(|count| [Point::pages(Paging::Small, count), expected.untranslated(count)])
     }
 
     /// By the number of 2MB pages.
@@ -199,6 +203,7 @@ pub(super) mod tests {
         l1_large_tlb_entries: 32,
         l2_tlb_entries: 1024,
         bytes: 256 << 20,
+        is_splintered: false,
     };
 
     /// A machine of 2 GHz with sharp steps: loads of 5, 15, 60 and 200 cycles from 48KB, 2MB, 16MB and

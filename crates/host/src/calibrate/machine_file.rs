@@ -74,29 +74,41 @@ impl MachineFile {
         }
     }
 
-    /// Gives a cache or TLB so many ways that its sets come out, as near as can be to those it had.
-    pub(super) fn fit_ways(&mut self) {
-        for cache in ["cache.l1d", "cache.l2", "cache.llc"] {
-            let Some(bytes) = self.number(&format!("{cache}.size_bytes")) else { continue };
-            let ways = self.number(&format!("{cache}.ways")).unwrap_or(1.0) as i64;
-            let lines = bytes as i64 / LINE_BYTES;
-            if cache == "cache.llc" {
-                // Its size is no power of two: whole sets.
-                let lines = (lines / ways).max(1) * ways;
-                self.replace(&format!("{cache}.size_bytes"), lines * LINE_BYTES);
-            } else if let Some(ways) = nearest(ways, |ways| lines % ways == 0) {
-                self.replace(&format!("{cache}.ways"), ways);
+    /// Writes a number, or what comes nearest to it where it is the size of a cache or a TLB, whose ways
+    /// change with it if they have to.
+    pub(super) fn set_measured(&mut self, key: &str, value: f64, reason: &str) {
+        let changes = self.changes(key, value);
+        for (changed, value) in &changes {
+            if changed == key {
+                self.set(key, *value, reason);
+            } else {
+                self.replace(changed, *value as i64);
             }
         }
-        for tlb in ["tlb.l1_data_4k", "tlb.l1_data_2m", "tlb.l2"] {
-            let Some(entries) = self.number(&format!("{tlb}.entries")) else { continue };
-            let entries = entries as i64;
-            let ways = self.number(&format!("{tlb}.ways")).unwrap_or(1.0) as i64;
-            let fits = |ways: i64| entries % ways == 0 && (entries / ways).count_ones() == 1;
-            if let Some(ways) = nearest(ways, fits) {
-                self.replace(&format!("{tlb}.ways"), ways);
+    }
+
+    /// The keys that change for a value, and what they become.
+    fn changes(&self, key: &str, value: f64) -> Vec<(String, f64)> {
+        let Some((section, last)) = key.rsplit_once('.') else { return Vec::new() };
+        let ways_key = format!("{section}.ways");
+        let own = self.number(&ways_key).unwrap_or(1.0) as i64;
+        let (size, ways) = match last {
+            "size_bytes" => {
+                let lines = (value as i64 / LINE_BYTES).max(1);
+                let few = own - own / 4..=own + own / 4;
+                match nearest(own, |ways| few.contains(&ways) && lines % ways == 0) {
+                    Some(ways) => (lines * LINE_BYTES, ways),
+                    None => ((lines / own).max(1) * own * LINE_BYTES, own),
+                }
             }
+            "entries" => tlb(value.round() as i64, own),
+            _ => return vec![(key.into(), value)],
+        };
+        let mut changes = vec![(key.into(), size as f64)];
+        if ways != own {
+            changes.push((ways_key, ways as f64));
         }
+        changes
     }
 
     /// Another whole number, with the comment that was there.
@@ -143,7 +155,7 @@ impl MachineFile {
             }
             let mut values: Vec<String> = Vec::new();
             for end in self.ends(key, &spread) {
-                values.push(format!("{{ {key} = {end} }}"));
+                values.push(format!("{{ {end} }}"));
             }
             if !values.is_empty() {
                 text += &format!(
@@ -159,21 +171,21 @@ impl MachineFile {
 
     /// The ends of a spread as the file would have them, where they are other values than its own.
     fn ends(&self, key: &str, spread: &Spread) -> Vec<String> {
-        let Some(own) = self.number(key) else { return Vec::new() };
-        let is_whole = own.fract() == 0.0 && !key.ends_with("_ns") && !key.ends_with("_ghz");
+        let is_whole = !key.ends_with("_ns") && !key.ends_with("_ghz");
+        let rounded = |value: f64| match is_whole {
+            true => value.round().max(1.0),
+            false => (value * 1000.0).round() / 1000.0,
+        };
         let mut ends = Vec::new();
         for end in [spread.min, spread.max] {
-            let rounded = if key.ends_with("llc.size_bytes") {
-                let ways = self.number("cache.llc.ways").unwrap_or(1.0) as i64;
-                let lines = (end as i64 / LINE_BYTES / ways).max(1) * ways;
-                (lines * LINE_BYTES) as f64
-            } else if is_whole {
-                end.round().max(1.0)
-            } else {
-                (end * 1000.0).round() / 1000.0
+            let mut changes = self.changes(key, rounded(end));
+            changes.retain(|(key, value)| self.number(key) != Some(*value));
+            let text = |(key, value): &(String, f64)| match is_whole {
+                true => format!("{key} = {value}"),
+                false => format!("{key} = {value:?}"),
             };
-            let text = if is_whole { format!("{rounded}") } else { format!("{rounded:?}") };
-            if rounded != own && rounded > 0.0 && !ends.contains(&text) {
+            let text = changes.iter().map(text).collect::<Vec<_>>().join(", ");
+            if !text.is_empty() && !ends.contains(&text) {
                 ends.push(text);
             }
         }
@@ -181,9 +193,23 @@ impl MachineFile {
     }
 }
 
+/// Entries and ways of a TLB, ways times a power of two, nearest to so many entries; of several with
+/// as many entries, that with the ways nearest to its own.
+fn tlb(entries: i64, ways: i64) -> (i64, i64) {
+    const MOST_WAYS: i64 = 32;
+    let geometries = (1..=MOST_WAYS).flat_map(|ways| (0..16).map(move |sets| (ways << sets, ways)));
+    let distance = |one: i64, ways: i64| (one as f64 / ways as f64).ln().abs();
+    geometries
+        .min_by(|a, b| {
+            let by_entries = (a.0 - entries).abs().cmp(&(b.0 - entries).abs());
+            by_entries.then(distance(a.1, ways).total_cmp(&distance(b.1, ways)))
+        })
+        .expect("there are geometries")
+}
+
 /// The number nearest to this one that fits; the greater of two.
 fn nearest(number: i64, fits: impl Fn(i64) -> bool) -> Option<i64> {
-    (0..number.max(64)).find_map(|distance| {
+    (0..number).find_map(|distance| {
         [number + distance, number - distance].into_iter().find(|one| *one > 0 && fits(*one))
     })
 }
@@ -232,14 +258,14 @@ mod tests {
         assert_eq!(file.number("cache.l9.ways"), None);
         file.set("cache.l1d.mshrs", 15.7, "measured");
         file.set("core.frequency_ghz", 2.71828, "measured");
-        file.set("tlb.l1_data_4k.entries", 96.0, "measured");
-        file.set("cache.l2.size_bytes", 2097152.0, "measured");
-        file.fit_ways();
+        file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured");
+        file.set_measured("cache.l2.size_bytes", 2097152.0, "measured");
+        file.set_measured("cache.llc.size_bytes", 1e8, "measured");
         let text = file.text("# mine", &[]);
         for line in [
             "mshrs = 16 # measured",
             "frequency_ghz = 2.718 # measured",
-            "l1_data_4k = { entries = 96, ways = 6 } # measured",
+            "l1_data_4k = { entries = 96, ways = 3 } # measured",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
@@ -249,6 +275,14 @@ mod tests {
         let machine = Machine::load(path.to_str().unwrap()).unwrap();
         assert_eq!((machine.cache.l2.size_bytes, machine.cache.l2.ways), (2 << 20, 16));
         assert_eq!(machine.cache.l1d.mshrs, 16);
+    }
+
+    #[test]
+    fn tlbs_have_a_power_of_two_of_sets() {
+        assert_eq!(tlb(96, 4), (96, 3), "32 sets, as 6 ways in 16 sets are farther from 4");
+        assert_eq!(tlb(105, 4), (104, 13));
+        assert_eq!(tlb(2048, 16), (2048, 16));
+        assert_eq!(tlb(1, 4), (1, 1));
     }
 
     #[test]
@@ -268,6 +302,7 @@ mod tests {
             name: "misses",
             unit: "",
             measured: Some(spread),
+            noise: 0.0,
             key: Some("cache.l2.mshrs"),
             before: Some(32.0),
             value: Some(20.0),

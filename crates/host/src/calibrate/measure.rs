@@ -39,9 +39,10 @@ pub(super) fn measure(plan: Plan, reporter: &mut dyn Reporter) -> Result<Measure
     reporter.stage("measuring", "chases");
     let total = points(plan.bytes).len() as u64 * u64::from(plan.rounds);
     let (sender, progress) = mpsc::channel();
+    let other = allowed_processors().into_iter().find(|other| *other != plan.processor);
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
-            on_processor(plan, &|done| {
+            on_processor(plan, other, &|done| {
                 let _ = sender.send(done); // the receiver lives longer
             })
         });
@@ -52,7 +53,11 @@ pub(super) fn measure(plan: Plan, reporter: &mut dyn Reporter) -> Result<Measure
     })
 }
 
-fn on_processor(plan: Plan, done: &dyn Fn(u64)) -> Result<Measured, HostError> {
+fn on_processor(
+    plan: Plan,
+    other: Option<usize>,
+    done: &dyn Fn(u64),
+) -> Result<Measured, HostError> {
     pin(plan.processor)
         .map_err(|source| HostError::Processor { number: plan.processor, source })?;
     let region = |paging| {
@@ -79,7 +84,10 @@ fn on_processor(plan: Plan, done: &dyn Fn(u64)) -> Result<Measured, HostError> {
             done(count);
         }
         let stream_ns = large.stream();
-        let loaded_ns = loaded(&mut large, plan)?;
+        let loaded_ns = match other {
+            Some(other) => Some(loaded(&mut large, plan, other)?),
+            None => None,
+        };
         let clock_ghz = clock_ghz().unwrap_or(1.0);
         rounds.push(Round { clock_ghz, values, stream_ns, loaded_ns });
         // Whatever drifts within a round does so the other way round in the next.
@@ -88,10 +96,8 @@ fn on_processor(plan: Plan, done: &dyn Fn(u64)) -> Result<Measured, HostError> {
     Ok(Measured { rounds, large_share })
 }
 
-/// A load from memory while another processor reads; nothing if there is no other.
-fn loaded(large: &mut Region, plan: Plan) -> Result<Option<f64>, HostError> {
-    let other = allowed_processors().into_iter().find(|other| *other != plan.processor);
-    let Some(other) = other else { return Ok(None) };
+/// A load from memory while another processor reads.
+fn loaded(large: &mut Region, plan: Plan, other: usize) -> Result<f64, HostError> {
     let failed = HostError::system("allocating memory to measure");
     let mut busy = crate::benchmark::AnonymousMemory::new(NEIGHBOUR_BYTES, true).map_err(failed)?;
     busy.touch(0..NEIGHBOUR_BYTES);
@@ -107,6 +113,6 @@ fn loaded(large: &mut Region, plan: Plan) -> Result<Option<f64>, HostError> {
         });
         let nanoseconds = large.nanoseconds(1, plan.run_nanoseconds);
         is_over.store(true, Ordering::Relaxed);
-        Ok(Some(nanoseconds))
+        Ok(nanoseconds)
     })
 }

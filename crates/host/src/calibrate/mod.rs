@@ -31,7 +31,7 @@ use check::{Instrument, checks};
 use derive::Expected;
 use machine_file::MachineFile;
 use measure::{Measured, Plan};
-use quantity::{Before, expected, quantities};
+use quantity::{Before, expected, is_splintered, quantities};
 
 /// The least memory that shows anything.
 const MIN_BYTES: u64 = 64 << 20;
@@ -120,15 +120,15 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
         let document = MachineFile::load(&base)?;
         Before { number: Box::new(move |key| document.number(key)) }
     };
-    let expected = expected(&processor, &number, bytes);
+    let mut expected = expected(&processor, &number, bytes);
+    expected.is_splintered = is_splintered(&rounds, &expected);
     let mut found = quantities(&rounds, &expected, &number);
     for quantity in &found {
         if let (Some(key), Some(value)) = (quantity.key, quantity.value) {
-            file.set(key, value, &reason(quantity, file.base()));
+            file.set_measured(key, value, &reason(quantity, file.base()));
         }
     }
-    file.fit_ways();
-    let assumption = assumption(&processor, &found);
+    let assumption = assumption_of(processor.is_virtual, expected.is_splintered);
     let keys: Vec<&str> = found.iter().filter_map(|quantity| quantity.key).collect();
     let left = ["dram.controller_ns", "walker.read_overhead_cycles"];
     let keys: Vec<&str> = keys.into_iter().chain(left).collect();
@@ -185,13 +185,6 @@ fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
         }
         None => Err(HostError::Size("there is no memory left to measure in".into())),
     }
-}
-
-/// What is below this machine: nothing, or a host whose pages the measurements tell.
-fn assumption(processor: &Processor, quantities: &[Quantity]) -> Assumption {
-    let splintered = quantities.iter().find(|quantity| quantity.unit == "of all");
-    let share = splintered.and_then(|quantity| Some(quantity.measured?.median));
-    assumption_of(processor.is_virtual, share.is_some_and(|share| share > 0.5))
 }
 
 fn display_name(processor: &Processor) -> &str {

@@ -7,8 +7,9 @@ use super::machine_file::MachineFile;
 use crate::machine::Processor;
 use crate::validate::Spread;
 
-/// Measurements that spread over more than this share of their median are too noisy to be used.
-const MAX_SPREAD: f64 = 0.5;
+/// Measurements whose middle half spreads over more than this share of their median are too noisy to
+/// be used.
+const MAX_SPREAD: f64 = 0.3;
 /// A size that the processor states is taken if half of the accesses miss within this share of it:
 /// replacement that is not least-recently-used, and neighbours, move the step.
 const AGREES_WITH_STATED: f64 = 0.35;
@@ -22,6 +23,8 @@ pub struct Quantity {
     pub unit: &'static str,
     /// Its spread over the rounds; absent if no round shows it.
     pub measured: Option<Spread>,
+    /// Distance of the quartiles as a share of the median.
+    pub noise: f64,
     /// Key of the machine file; absent for what no machine file says.
     pub key: Option<&'static str>,
     /// Value in the machine file that was started from.
@@ -41,6 +44,8 @@ enum Kind {
     Whole,
     /// The size that the processor states if that is near.
     Size { stated: u64 },
+    /// Not to be seen here, for this reason.
+    Hidden(&'static str),
     /// Whole, and no less than the file has where something else sets the limit.
     AtLeast { is_limited_by_others: bool },
 }
@@ -49,13 +54,13 @@ impl Quantity {
     fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
-        Self { name, unit, measured, key: None, before: None, value: None, remark: None }
+        let noise = noise(known);
+        Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
     /// Of what is left when everything else is taken away.
-    pub(super) fn left(name: &'static str, unit: &'static str, measured: Spread) -> Self {
-        let measured = Some(measured);
-        Self { name, unit, measured, key: None, before: None, value: None, remark: None }
+    pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
+        Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }
 
     /// Writes a value that was found by simulation, unless the measurement is too noisy.
@@ -78,7 +83,7 @@ impl Quantity {
 
     /// Too noisy to be used.
     pub fn is_noisy(&self) -> bool {
-        self.measured.is_some_and(|spread| spread.width().abs() > MAX_SPREAD)
+        self.noise > MAX_SPREAD
     }
 
     fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
@@ -88,6 +93,11 @@ impl Quantity {
             self.value = Some(before);
             return self;
         };
+        if let Kind::Hidden(reason) = kind {
+            self.remark = Some(reason.into());
+            self.value = Some(before);
+            return self;
+        }
         if let Kind::Size { stated } = kind
             && (spread.median / stated as f64 - 1.0).abs() <= AGREES_WITH_STATED
         {
@@ -101,7 +111,7 @@ impl Quantity {
             return self;
         }
         self.value = Some(match kind {
-            Kind::Measured => spread.median,
+            Kind::Measured | Kind::Hidden(_) => spread.median,
             Kind::Whole | Kind::Size { .. } => spread.median.round().max(1.0),
             Kind::AtLeast { is_limited_by_others } => {
                 let least = spread.median.round().max(1.0);
@@ -115,6 +125,18 @@ impl Quantity {
         });
         self
     }
+}
+
+/// Distance of the quartiles of some values as a share of their median.
+fn noise(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else { return 0.0 };
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+        low + (high - low) * place.fract()
+    };
+    ((at(0.75) - at(0.25)) / at(0.5)).abs()
 }
 
 /// The machine file that is started from, as far as values are computed from it.
@@ -136,7 +158,16 @@ pub(super) fn expected(processor: &Processor, before: &Before, bytes: u64) -> Ex
         l1_large_tlb_entries: known(None, "tlb.l1_data_2m.entries"),
         l2_tlb_entries: known(processor.l2_tlb_entries, "tlb.l2.entries"),
         bytes,
+        is_splintered: false,
     }
+}
+
+/// Whether entries of the TLB hold 4KB of a page of 2MB: a walk through tables of 2MB pages takes less
+/// than one through those of 4KB pages, but far more than none.
+pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
+    const SHARE: f64 = 0.25;
+    let shares: Vec<f64> = rounds.iter().filter_map(|round| round.splintered(expected)).collect();
+    Spread::of(&shares).is_some_and(|spread| spread.median > SHARE)
 }
 
 /// All quantities that follow from the rounds.
@@ -177,7 +208,14 @@ pub(super) fn quantities(rounds: &[Round], expected: &Expected, before: &Before)
     keep(entries, "tlb.l1_data_4k.entries", Kind::Size { stated: expected.l1_tlb_entries });
     let entries = of("L1 TLB, 2MB pages", "entries", &|round| round.l1_large_tlb_entries(expected));
     let stated = expected.l1_large_tlb_entries;
-    keep(entries, "tlb.l1_data_2m.entries", Kind::Size { stated });
+    keep(
+        entries,
+        "tlb.l1_data_2m.entries",
+        match expected.is_splintered {
+            true => Kind::Hidden("the TLB holds 2MB pages as 4KB here: as it was"),
+            false => Kind::Size { stated },
+        },
+    );
     let entries = of("L2 TLB, 4KB pages", "entries", &|round| round.l2_tlb_entries(expected));
     keep(entries, "tlb.l2.entries", Kind::Size { stated: expected.l2_tlb_entries });
     let cycles = of("L2 TLB: a hit", "cycles", &|round| round.l2_tlb_cycles(expected));
@@ -221,6 +259,12 @@ mod tests {
         assert_eq!(value("cache.l2.mshrs"), 20.0);
         let llc = found(&quantities, "cache.llc.size_bytes");
         assert!((1.6e7..2.2e7).contains(&llc.value.unwrap()), "{llc:?}");
+    }
+
+    #[test]
+    fn noise_is_of_the_middle_half() {
+        assert_eq!(noise(vec![1.0, 2.0, 3.0, 4.0, 100.0]), 2.0 / 3.0);
+        assert_eq!((noise(vec![5.0]), noise(Vec::new())), (0.0, 0.0));
     }
 
     #[test]
