@@ -35,13 +35,15 @@ pub(super) struct Instrument<'a> {
     pub rounds: &'a [Round],
     pub expected: &'a Expected,
     pub assumption: Assumption,
+    /// As [`Options::accesses`](super::Options::accesses).
+    pub accesses: u64,
     pub reporter: &'a mut dyn Reporter,
 }
 
 impl Instrument<'_> {
     fn simulate(&mut self, machine: &Machine, point: Point) -> Result<[f64; 2], SimError> {
         let schemes = self.assumption.schemes;
-        simulate::nanoseconds(machine, schemes, point, &mut forward(self.reporter))
+        simulate::nanoseconds(machine, schemes, point, self.accesses, &mut forward(self.reporter))
     }
 
     /// What the translation of so many 4KB pages takes, in nanoseconds.

@@ -49,6 +49,8 @@ pub struct Options {
     pub rounds: u32,
     /// Length of one run.
     pub run_nanoseconds: u64,
+    /// Accesses of each simulated chase that are timed, at least.
+    pub accesses: u64,
     /// Machine, a name or a file, whose values are kept where nothing is measured; if none, one that
     /// describes this processor or another of its vendor.
     pub base: Option<String>,
@@ -64,6 +66,7 @@ impl Options {
             bytes: if is_quick { 512 << 20 } else { 1 << 30 },
             rounds: if is_quick { 3 } else { 7 },
             run_nanoseconds: if is_quick { 4_000_000 } else { 10_000_000 },
+            accesses: 200_000,
             base: None,
             name: "calibrated".into(),
         }
@@ -134,7 +137,13 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     let keys: Vec<&str> = keys.into_iter().chain(left).collect();
     let summary = format!("{}, measured by perforate calibrate", display_name(&processor));
     file.rename(&options.name, &summary, &processor, &keys);
-    let mut instrument = Instrument { rounds: &rounds, expected: &expected, assumption, reporter };
+    let mut instrument = Instrument {
+        rounds: &rounds,
+        expected: &expected,
+        assumption,
+        accesses: options.accesses,
+        reporter,
+    };
     found.extend(instrument.adjust(&mut file, &options.name)?);
     let text = file.text(&preface(&processor, file.base(), rounds.len()), &found);
     let machine = Machine::from_text(&options.name, &text)?;
@@ -275,6 +284,7 @@ mod tests {
             bytes: MIN_BYTES,
             rounds: 1,
             run_nanoseconds: 200_000,
+            accesses: 2_000,
             name: "mine".into(),
             ..Options::new(true)
         };

@@ -9,13 +9,13 @@ use perforate_sim::{
 use super::points::Point;
 use super::region::Nodes;
 
-/// Accesses that are timed, at least.
-const TIMED: u64 = 200_000;
+/// Accesses that warm up the caches, by those that are timed, at most.
+const MOST_WARMUP: u64 = 50;
 /// Simulated memory besides the chase's.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Simulated nanoseconds of an access of each of these points, with 4KB pages under the first scheme
-/// and with 2MB pages under the second.
+/// Simulated nanoseconds of an access of a point, with 4KB pages under the first scheme and with 2MB
+/// pages under the second. At least so many accesses are timed.
 ///
 /// # Errors
 /// If a machine cannot be simulated.
@@ -23,6 +23,7 @@ pub(super) fn nanoseconds(
     machine: &Machine,
     schemes: [&str; 2],
     point: Point,
+    accesses: u64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<[f64; 2], SimError> {
     let bytes = point.count * point.nodes.bytes();
@@ -32,8 +33,8 @@ pub(super) fn nanoseconds(
         format!("chase:size={bytes}B,node={node}B{scattered},chains={},others=0", point.chains);
     // All nodes once, or the last level twice over.
     let llc_bytes = machine.cache.llc.as_ref().map_or(0, |cache| cache.size_bytes);
-    let warmup = point.count.min((2 * llc_bytes / 64).max(TIMED));
-    let timed = TIMED.max(point.count.min(2 * TIMED));
+    let warmup = point.count.min((2 * llc_bytes / 64).max(accesses)).min(MOST_WARMUP * accesses);
+    let timed = accesses.max(point.count.min(2 * accesses));
     let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
     let comparison = Comparison {
         workload: Workload { name, skip: 0, instructions: Some(warmup + timed) },

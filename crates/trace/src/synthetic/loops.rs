@@ -159,7 +159,7 @@ pub(super) struct Chased;
 impl Registered for Chased {
     const NAME: &'static str = "chase";
     const SUMMARY: &'static str =
-        "linked lists through all nodes in random order; every load waits for the last of its list";
+        "linked lists in random order; every load waits for the last of its list";
     const EXAMPLE: &'static str = "chase:size=1G,node=4K";
     type Options = ChaseOptions;
 
