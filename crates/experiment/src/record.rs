@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::file::{
-    AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Place, Show, Verdict,
+    AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Measure, Place, Show,
+    Verdict,
 };
 use crate::outcome::{AtPlace, Judged, Outcome};
 use crate::unstated::Range;
@@ -128,6 +129,11 @@ pub struct ClaimRecord<'a> {
     source: &'a str,
     kind: ClaimKind,
     curve: &'a str,
+    /// The place of the curve that it is about, where that is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
     show: Show,
     /// The paper's number; of a range its lower end.
     paper: f64,
@@ -190,6 +196,7 @@ impl Outcome {
             Expectation::AtLeast(least) => (least, None, "≥"),
             Expectation::Range(low, high) => (low, Some(high), "range"),
         };
+        let at = if let Measure::At(place) = &claim.measure { Some(place) } else { None };
         let several = ours.len() > 1;
         let medians = || ours.iter().flatten().map(|summary| summary.median);
         let interval = farthest.filter(|summary| summary.runs > 1);
@@ -200,6 +207,10 @@ impl Outcome {
             source: &claim.source,
             kind: claim.kind,
             curve: &claim.curve,
+            x: at.and_then(Place::number),
+            place: at.and_then(|place| {
+                if let Place::Name(name) = place { Some(name.as_str()) } else { None }
+            }),
             show,
             paper,
             paper_high,

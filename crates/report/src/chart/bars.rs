@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, NAMES, Series, colour, labels, legend, names, tooltip, visible};
+use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
 /// A chart of bars.
 pub(crate) struct Bars<'a> {
@@ -59,12 +59,15 @@ impl Bars<'_> {
                 "encoding": {"x": {"datum": reference, "type": "quantitative"}, "y": null},
             })
         }));
+        if self.marks.iter().any(|mark| mark.claimed.is_some()) {
+            layers.extend(claimed("x", value));
+        }
         if has_values {
             let size = if self.is_grouped { 10.5 } else { 12.5 };
             // What is drawn first keeps lines away from the value.
             layers.extend(["var(--card)", "transparent"].map(|ground| {
                 json!({
-                    "transform": [{"calculate": "max(0, datum.value, datum.high)", "as": "end"}],
+                    "transform": [{"calculate": "max(0, datum.value, datum.high, datum.paper, datum.open_high)", "as": "end"}],
                     "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": size, "stroke": ground, "strokeWidth": 4},
                     "encoding": {"x": value("end"), "text": {"field": "text"}},
                 })

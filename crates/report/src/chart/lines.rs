@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, Series, colour, labels, legend, number, tooltip, visible};
+use super::{Axis, Mark, Series, claimed, colour, labels, legend, number, tooltip, visible};
 
 /// Dashes and shapes that tell curves apart without their colours.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
@@ -128,16 +128,21 @@ impl Lines<'_> {
             // Seen at the pointer only, where they would hide the line.
             "opacity": if has_shapes { 1 } else { 0 },
         });
+        let claims = claimed("y", value);
+        let has_claims = self.marks.iter().any(|mark| mark.claimed.is_some());
+        let claims = claims.into_iter().filter(|_| has_claims);
+        let mut layers = vec![
+            json!({"transform": [{"filter": "isValid(datum.low)"}], "mark": interval, "encoding": {"y": value("low"), "y2": {"field": "high"}}}),
+            json!({"mark": "line", "encoding": line}),
+            json!({"transform": [{"filter": "isValid(datum.value)"}], "mark": point, "encoding": points}),
+        ];
+        layers.extend(claims);
         json!({
             "usermeta": {"legend": legend(&self.series, sign)},
             "data": {"values": self.marks}, "transform": [visible(), at],
             "height": 200,
             "encoding": {"x": self.ground.encoding(self.axis), "color": colour(&self.series)},
-            "layer": [
-                {"transform": [{"filter": "isValid(datum.low)"}], "mark": interval, "encoding": {"y": value("low"), "y2": {"field": "high"}}},
-                {"mark": "line", "encoding": line},
-                {"transform": [{"filter": "isValid(datum.value)"}], "mark": point, "encoding": points},
-            ],
+            "layer": layers,
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod areas;
 mod bars;
+mod dots;
 mod heat;
 mod holes;
 mod lines;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 pub(crate) use areas::Areas;
 pub(crate) use bars::Bars;
+pub(crate) use dots::Dots;
 pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;
 pub(crate) use lines::{Ground, Lines};
@@ -62,6 +64,50 @@ pub(crate) struct Mark {
     /// Value and interval as a reader sees them.
     pub text: String,
     pub interval: String,
+    /// What a paper has there.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Claimed>,
+}
+
+/// A paper's number beside a value, and how far the value depends on what the paper leaves open.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Claimed {
+    pub paper: f64,
+    pub open_low: Option<f64>,
+    pub open_high: Option<f64>,
+    /// All of it as a reader sees it.
+    pub paper_text: String,
+    pub open_text: String,
+}
+
+/// Layers that draw what papers have: a line over what they leave open, and a diamond. `value` makes
+/// the encoding of a field on the axis of values, which is `x` or `y`.
+fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
+    let ends =
+        json!({(channel): value("open_low"), (format!("{channel}2")): {"field": "open_high"}});
+    let mut diamond = json!({"tooltip": [
+        {"field": "series", "title": "what"},
+        {"field": "paper_text", "title": "paper"},
+        {"field": "text", "title": "ours"},
+        {"field": "open_text", "title": "over what is left open"},
+    ]});
+    diamond[channel] = value("paper");
+    let ink = json!({"value": "var(--ink)"});
+    let mut line = ends;
+    line["color"] = ink.clone();
+    diamond["stroke"] = ink;
+    diamond["fill"] = json!({"value": "var(--card)"});
+    [
+        json!({
+            "transform": [{"filter": "isValid(datum.open_low)"}],
+            "mark": {"type": "rule", "strokeWidth": 3.5, "opacity": 0.35}, "encoding": line,
+        }),
+        json!({
+            "transform": [{"filter": "isValid(datum.paper)"}],
+            "mark": {"type": "point", "shape": "diamond", "size": 50, "strokeWidth": 1.3, "opacity": 1},
+            "encoding": diamond,
+        }),
+    ]
 }
 
 /// How an axis of numbers is labelled.

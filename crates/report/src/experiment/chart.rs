@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perforate_results::Vocabulary;
 
-use super::claim::interval_text;
+use super::claim::{Claim, interval_text};
 use super::data;
 use super::record::{Chart, Point};
 use super::show::Show;
@@ -101,15 +101,24 @@ impl Canvas<'_> {
             "bars" => " Whiskers: least to greatest over the seeds.",
             _ => " Bands or whiskers: least to greatest over the seeds.",
         };
+        let claims = || self.claims().filter(|_| self.chart.form != "stacked");
+        let papers = if claims().next().is_some() { " Diamonds: the paper's numbers." } else { "" };
+        let has_ranges = claims().any(|claim| claim.unstated.is_some());
+        let open =
+            if has_ranges { " Grey lines: ours over what the paper leaves open." } else { "" };
         let is_cut = self.chart.form == "lines" && self.range().0 > 0.0;
         let cut = if is_cut { " The vertical axis does not start at 0." } else { "" };
-        format!("{axis}{intervals}{cut}").trim_start().to_owned()
+        format!("{axis}{intervals}{papers}{open}{cut}").trim_start().to_owned()
     }
 
     /// Smallest and largest value, intervals included, in shown units; 0 is among them unless all
     /// lie close together far from it.
     fn range(&self) -> (f64, f64) {
-        let ends = self.marks().into_iter().flat_map(|mark| [mark.value, mark.low, mark.high]);
+        let ends = self.marks().into_iter().flat_map(|mark| {
+            let claimed = mark.claimed.unwrap_or_default();
+            let paper = Some(claimed.paper).filter(|_| !claimed.paper_text.is_empty());
+            [mark.value, mark.low, mark.high, paper, claimed.open_low, claimed.open_high]
+        });
         let ends = ends.flatten().filter(|end| end.is_finite());
         let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), end| {
             (least.min(end), most.max(end))
@@ -149,7 +158,23 @@ impl Canvas<'_> {
             high: high.map(|high| show.shown(high)),
             text: show.text_or_missing(point.value),
             interval: interval.unwrap_or_default(),
+            claimed: self.claim_at(curve, point).and_then(Claim::claimed),
         }
+    }
+
+    /// Claims about one value of a curve of this chart.
+    fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.result.claims.iter().filter(|claim| {
+            self.curves.iter().any(|drawn| {
+                drawn.curve.points.iter().any(|point| claim.is_at(&drawn.curve.name, point))
+            })
+        })
+    }
+
+    /// The claim about a value; of several the first that states a number.
+    fn claim_at(&self, curve: &Curve, point: &Point) -> Option<&Claim> {
+        let claims = || self.result.claims.iter().filter(|claim| claim.is_at(&curve.name, point));
+        claims().find(|claim| claim.relation == "=").or_else(|| claims().next())
     }
 
     /// The axis of values.

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
-use super::record::or_default;
+use super::record::{Point, or_default};
 use super::show::Show;
 use super::unstated::Range;
+use crate::chart::Claimed;
 use crate::format::MISSING;
 
 /// A paper's number beside ours.
@@ -17,6 +18,11 @@ pub(super) struct Claim {
     /// What it tests: `number`, `threshold`, `sign`, `closed-form`, `by-construction` or `input`.
     #[serde(default)]
     pub kind: Option<String>,
+    /// Curve and place that it is about, where that is one place.
+    #[serde(default, deserialize_with = "or_default")]
+    pub curve: String,
+    pub x: Option<f64>,
+    pub place: Option<String>,
     #[serde(default)]
     pub show: Show,
     pub paper: Option<f64>,
@@ -81,6 +87,31 @@ impl Claim {
     /// Whether simulation may or may not bear it out.
     pub fn is_tested(&self) -> bool {
         matches!(self.kind.as_deref(), Some("number" | "threshold"))
+    }
+
+    /// Whether it is about this point of a curve.
+    pub fn is_at(&self, curve: &str, point: &Point) -> bool {
+        let is_place = match (&self.place, self.x) {
+            (Some(place), _) => point.place.as_ref() == Some(place),
+            (None, Some(x)) => point.x == Some(x),
+            (None, None) => false,
+        };
+        is_place && self.curve == curve
+    }
+
+    /// What charts have beside our number, in shown units.
+    pub fn claimed(&self) -> Option<Claimed> {
+        let shown = |value| self.show.shown(value);
+        let open = self.unstated.as_ref();
+        Some(Claimed {
+            paper: shown(self.paper?),
+            open_low: open.map(|range| shown(range.least)),
+            open_high: open.map(|range| shown(range.greatest)),
+            paper_text: self.paper_text(),
+            open_text: open.map_or_else(String::new, |range| {
+                format!("{} to {}", self.show.text(range.least), self.show.text(range.greatest))
+            }),
+        })
     }
 
     /// The paper's number with its relation, or its range.

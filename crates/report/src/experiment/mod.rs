@@ -2,6 +2,7 @@
 
 mod chart;
 mod claim;
+mod compared;
 mod data;
 mod page;
 mod record;

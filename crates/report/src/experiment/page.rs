@@ -5,7 +5,7 @@ use perforate_results::Vocabulary;
 
 use super::summary::{claim_cells, sections, summary};
 use super::tally::{Tally, claims};
-use super::{ExperimentResult, chart, unstated};
+use super::{ExperimentResult, chart, compared, unstated};
 use crate::html::{
     Cell, Grid, Page, ReportOptions, all, command, figures, file_name, header, headings, notes,
     run_again,
@@ -101,6 +101,7 @@ fn section(
 ) -> Markup {
     let header = &result.header;
     let charts = chart::figures(result, vocabulary, id);
+    let compared = compared::figures(result, id);
     let open = unstated::figures(result, id);
     let file = format!("{}-claims", file_name(&header.experiment));
     let label = format!("Claims: {}", header.title);
@@ -110,6 +111,7 @@ fn section(
             (about(result))
             @if charts.is_empty() { p.lead { "No values were measured." } }
             @else { (figures(charts, page)) }
+            @if !compared.is_empty() { (figures(compared, page)) }
             @if !open.is_empty() {
                 p.lead { "What the papers leave open, and what it does to each claim:" }
                 (figures(open, page))

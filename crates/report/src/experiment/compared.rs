@@ -1,0 +1,130 @@
+//! The papers' numbers and ours in one picture, a row for each claim.
+
+use std::collections::HashSet;
+
+use super::ExperimentResult;
+use super::claim::Claim;
+use super::show::Show;
+use crate::chart::{Axis, Dots, Mark, broken};
+use crate::html::{Cell, Figure, Grid, Heading};
+
+const SHOWS: [(Show, &str); 4] = [
+    (Show::Gain, "gains"),
+    (Show::Percent, "shares"),
+    (Show::Ratio, "quotients"),
+    (Show::Number, "numbers"),
+];
+
+/// A figure for each way in which numbers and thresholds are written; `id` begins their anchors.
+pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
+    let figures = SHOWS.iter().filter_map(|(show, name)| figure(result, *show, name, id));
+    figures.collect()
+}
+
+fn figure(result: &ExperimentResult, show: Show, name: &str, id: &str) -> Option<Figure> {
+    let claims = result.claims.iter().filter(|claim| claim.is_tested() && claim.show == show);
+    let claims: Vec<&Claim> = claims.filter(|claim| claim.paper.is_some()).collect();
+    if claims.is_empty() {
+        return None;
+    }
+    let mut taken = HashSet::new();
+    let marks: Vec<Mark> = claims
+        .iter()
+        .map(|claim| {
+            let all = (1..).map(|number| match number {
+                1 => broken(&format!("{} {}", claim.id, claim.statement)),
+                _ => broken(&format!("{} ({number}) {}", claim.id, claim.statement)),
+            });
+            let place = all.into_iter().find(|place| taken.insert(place.clone()));
+            mark(claim, place.unwrap_or_default())
+        })
+        .collect();
+    let has_ranges = claims.iter().any(|claim| claim.unstated.is_some());
+    let open = if has_ranges { " Grey: ours over what the paper leaves open." } else { "" };
+    Some(Figure {
+        id: format!("{id}-compared-{name}"),
+        name: format!("{} paper and ours {name}", result.header.experiment),
+        title: format!("The paper's {name} and ours"),
+        caption: format!(
+            "Diamonds: the paper's, where it states bounds the bound. Dots: ours, lines over the \
+             seeds.{open}"
+        ),
+        data: data(&claims, show),
+        chart: Dots { marks, value: Axis { label: "", suffix: show.suffix() } }.spec(),
+    })
+}
+
+fn mark(claim: &Claim, place: String) -> Mark {
+    let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
+    let (low, high) = match (claim.ours_low, claim.ours_high) {
+        (Some(low), Some(high)) if low < high => (Some(low), Some(high)),
+        _ => (None, None),
+    };
+    Mark {
+        place,
+        x: None,
+        series: claim.statement.clone(),
+        value: shown(claim.ours.filter(|value| value.is_finite())),
+        low: shown(low),
+        high: shown(high),
+        text: claim.ours_text(),
+        interval: claim.interval_text().unwrap_or_default(),
+        claimed: claim.claimed(),
+    }
+}
+
+fn data(claims: &[&Claim], show: Show) -> Grid {
+    let value = |name: &'static str| {
+        show.unit().map_or_else(|| name.into(), |unit| Heading::with_unit(name, unit))
+    };
+    let cell = |number: Option<f64>| Cell::value(number.map(|one| show.shown(one)), show.writer());
+    let rows = claims.iter().map(|claim| {
+        let open = claim.unstated.as_ref();
+        vec![
+            Cell::text(&claim.id),
+            Cell::text(&claim.statement),
+            cell(claim.paper),
+            cell(claim.paper_high),
+            cell(claim.ours),
+            cell(open.map(|range| range.least)),
+            cell(open.map(|range| range.greatest)),
+        ]
+    });
+    let head = ["paper", "to", "ours", "least over what is left open", "greatest"].map(value);
+    let head = ["claim".into(), "what".into()].into_iter().chain(head).collect();
+    Grid { head, rows: rows.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(more: &str) -> Claim {
+        let text = format!(
+            r#"{{"id":"P-C1","statement":"as fast","verdict":"reproduced","kind":"number"{more}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_row_has_the_papers_number_ours_and_its_ranges() {
+        let claim = claim(
+            r#","show":"gain","paper":1.5,"relation":"=","ours":1.6,"ours_low":1.55,"ours_high":1.7,
+               "unstated":{"default":1.6,"least":1.25,"greatest":2.0,"variants":9,"reproduced":1,
+               "reading":"inside_the_range","parts":[]}"#,
+        );
+        let mark = mark(&claim, "here".into());
+        let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
+        assert!(near(mark.value, 60.0) && near(mark.low, 55.0) && near(mark.high, 70.0));
+        let claimed = mark.claimed.unwrap();
+        assert!(near(Some(claimed.paper), 50.0) && near(claimed.open_low, 25.0));
+        assert!(near(claimed.open_high, 100.0));
+        assert_eq!(claimed.open_text, "+25.0 % to +100.0 %");
+        assert_eq!(data(&[&claim], Show::Gain).rows.len(), 1);
+    }
+
+    #[test]
+    fn claims_without_a_number_have_no_diamond() {
+        assert!(mark(&claim(r#","ours":1.0"#), String::new()).claimed.is_none());
+    }
+}
