@@ -62,7 +62,8 @@ impl LayoutFile {
     /// With the file, the line and the column, and what was expected there.
     pub fn read(path: &Path) -> Result<Self, HostError> {
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+        let read =
+            File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
         read.map_err(|error| HostError::file(path, error.to_string()))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(HostError::file(path, "longer than 16 MB, which no layout is"));
@@ -77,7 +78,8 @@ impl LayoutFile {
     }
 
     fn parse(text: &str) -> Result<Self, Problem> {
-        let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
+        let mut lines =
+            text.lines().enumerate().map(|(number, line)| (number + 1, line.trim_end()));
         let header = lines.next().map_or("", |(_, line)| line);
         check_header(header.trim_start_matches('\u{feff}'))?;
         let mut pools: [Pool; 3] = Default::default();
@@ -87,8 +89,7 @@ impl LayoutFile {
         let [heap, mapped, file] = pools;
         file.check()?;
         let pool_bytes = [&heap, &mapped].map(|pool| pool.size.map_or(0, |(bytes, _)| bytes));
-        let layout =
-            Layout { name: String::new(), heap: heap.check()?, mapped: mapped.check()? };
+        let layout = Layout { name: String::new(), heap: heap.check()?, mapped: mapped.check()? };
         Ok(Self { layout, pool_bytes })
     }
 }
@@ -132,7 +133,7 @@ fn read_line(number: usize, line: &str, pools: &mut [Pool; 3]) -> Result<(), Pro
         return Err(at(fields[0].0, text));
     };
     let offset = |(column, text): (usize, &str)| {
-        let value = text.parse().ok().filter(|value| *value <= MAX_OFFSET);
+        let value = text.parse::<u64>().ok().filter(|value| *value <= MAX_OFFSET);
         value.ok_or_else(|| {
             at(column, format!("\"{}\"; expected bytes, at most 128 TB", shown(text)))
         })
@@ -173,8 +174,10 @@ fn read_line(number: usize, line: &str, pools: &mut [Pool; 3]) -> Result<(), Pro
             return Err(at(size.0, text.into()));
         }
         other => {
-            let text =
-                format!("page size \"{}\"; expected -1 (the pool's size), 4096 or 2097152", shown(other));
+            let text = format!(
+                "page size \"{}\"; expected -1 (the pool's size), 4096 or 2097152",
+                shown(other)
+            );
             return Err(at(size.0, text));
         }
     }
@@ -195,7 +198,8 @@ impl Pool {
             let [(first, before), (second, line)] = pair else { continue };
             if second.start < first.end {
                 let (line, other) = (line.max(before), line.min(before));
-                let text = format!("overlaps line {other}; expected intervals apart from each other");
+                let text =
+                    format!("overlaps line {other}; expected intervals apart from each other");
                 return Err(Problem { line: *line, column: 1, text });
             }
         }
@@ -227,7 +231,11 @@ mod tests {
         assert_eq!(file.layout.heap, Intervals::of_pages(0..1024));
         assert_eq!(file.layout.mapped, Intervals::NONE);
         let windows = SAMPLE.replace('\n', "\r\n") + "\r\n mmap , 4096 , 4096 , 2097152 \r\n";
-        assert_eq!(LayoutFile::parse(&windows).unwrap(), file, "4KB pages are what there is anyway");
+        assert_eq!(
+            LayoutFile::parse(&windows).unwrap(),
+            file,
+            "4KB pages are what there is anyway"
+        );
     }
 
     #[test]

@@ -128,6 +128,9 @@ mod tests {
         assert_eq!(found.bytes(), 12 << 20);
         assert!(found.within(mb(11, 17)).eq([mb(11, 12), mb(16, 17)]));
         assert_eq!(Intervals::of_pages([0, 1, 3]), Intervals::new([mb(0, 4), mb(6, 8)]));
-        assert_eq!(serde_json::to_string(&Intervals::of_pages([1])).unwrap(), "[[2097152,4194304]]");
+        assert_eq!(
+            serde_json::to_string(&Intervals::of_pages([1])).unwrap(),
+            "[[2097152,4194304]]"
+        );
     }
 }

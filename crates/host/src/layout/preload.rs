@@ -179,10 +179,8 @@ mod tests {
     #[test]
     fn reports_are_words() {
         assert_eq!(Report::of(&[]), Report::default());
-        let bytes: Vec<u8> = [1_u64, 0, 0x20_0000, 4096, 0, 3]
-            .iter()
-            .flat_map(|word| word.to_ne_bytes())
-            .collect();
+        let bytes: Vec<u8> =
+            [1_u64, 0, 0x20_0000, 4096, 0, 3].iter().flat_map(|word| word.to_ne_bytes()).collect();
         let report = Report::of(&bytes);
         assert!(report.has_begun && report.heap_start.is_none());
         assert_eq!((report.mapped_highest, report.refused), (4096, 3));

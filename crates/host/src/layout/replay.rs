@@ -35,8 +35,7 @@ pub fn replace_advice(
     to: &Path,
     pools: Vec<RecordedPool<'_>>,
 ) -> Result<(), HostError> {
-    let mut pools: Vec<_> =
-        pools.into_iter().map(|pool| Found { pool, start: None }).collect();
+    let mut pools: Vec<_> = pools.into_iter().map(|pool| Found { pool, start: None }).collect();
     copy(from, to, &mut pools)?;
     if let Some(missing) = pools.iter().find(|found| found.start.is_none()) {
         return Err(HostError::Layout(format!(
@@ -114,7 +113,8 @@ mod tests {
         use Advice::{DontNeed, HugePage, NoHugePage};
         const MB: u64 = 1 << 20;
         let layouts = [Intervals::of_pages([0, 2]), Intervals::of_pages([1])];
-        let pool = |bytes, intervals| Found { pool: RecordedPool { bytes, intervals }, start: None };
+        let pool =
+            |bytes, intervals| Found { pool: RecordedPool { bytes, intervals }, start: None };
         let mut pools = [pool(8 * MB, &layouts[0]), pool(4 * MB, &layouts[1])];
         let mut events = Vec::new();
         for event in [

@@ -94,13 +94,10 @@ mod tests {
         let layouts: HashSet<String> =
             shapes.iter().map(|shape| format!("{:?}", shape.over(128 << 20))).collect();
         assert_eq!(layouts.len(), 40);
-        assert_eq!(shapes[..5].iter().map(|shape| shape.name()).collect::<Vec<_>>(), [
-            "all 2MB",
-            "first 1/2",
-            "last 1/2",
-            "every second",
-            "random 1/2"
-        ]);
+        assert_eq!(
+            shapes[..5].iter().map(|shape| shape.name()).collect::<Vec<_>>(),
+            ["all 2MB", "first 1/2", "last 1/2", "every second", "random 1/2"]
+        );
     }
 
     #[test]
@@ -115,7 +112,10 @@ mod tests {
         for share in [2, 4, 6] {
             let bytes = Shape::Random(share, 1).over(16 << 20).bytes();
             assert_eq!(bytes, u64::from(share) * (2 << 20));
-            assert_eq!(Shape::Random(share, 1).over(16 << 20), Shape::Random(share, 1).over(16 << 20));
+            assert_eq!(
+                Shape::Random(share, 1).over(16 << 20),
+                Shape::Random(share, 1).over(16 << 20)
+            );
         }
         assert_eq!(Shape::AllLarge.over(1).bytes(), LARGE_BYTES);
         for shape in Shape::list(20) {

@@ -107,8 +107,11 @@ mod tests {
         ranges.advise(0x1000..0x9000, NoHugePage);
         ranges.advise(0x3000..0x5000, HugePage);
         ranges.advise(0x1000..0x9000, DontNeed);
-        let expected =
-            [(0x1000, 0x3000, NoHugePage), (0x3000, 0x5000, HugePage), (0x5000, 0x9000, NoHugePage)];
+        let expected = [
+            (0x1000, 0x3000, NoHugePage),
+            (0x3000, 0x5000, HugePage),
+            (0x5000, 0x9000, NoHugePage),
+        ];
         assert_eq!(found(&ranges), expected);
         ranges.forget(0x4000..0x6000);
         assert!(ranges.overlaps(&(0x3fff..0x4000)) && !ranges.overlaps(&(0x4000..0x6000)));
