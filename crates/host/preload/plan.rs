@@ -31,7 +31,7 @@ pub type Interval = (usize, usize);
 impl PoolPlan {
     /// The intervals of 2MB pages, in order; what is between them is for 4KB pages.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> + use<> {
-        let bytes = |text: &[u8]| Some(number(text)?.checked_mul(LARGE_BYTES)?);
+        let bytes = |text: &[u8]| number(text)?.checked_mul(LARGE_BYTES);
         let parts = self.intervals.split(|byte| *byte == b':').filter(|part| !part.is_empty());
         parts.filter_map(move |part| {
             let dash = part.iter().position(|byte| *byte == b'-')?;

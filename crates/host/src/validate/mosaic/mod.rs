@@ -7,6 +7,8 @@
 //! `thp-madvise`, which makes 2MB pages only where the program asks for them.
 
 mod benchmark;
+#[cfg(test)]
+mod end_to_end;
 mod errors;
 mod order;
 mod outcome;
