@@ -29,9 +29,8 @@ extern "C" fn begin() {
     let Some(plan) = plan else { return };
     report::begin(plan.report);
     if plan.heap.bytes > 0
-        && let Some(start) = heap::begin(plan.heap.bytes)
+        && let Some(start) = heap::begin(&plan.heap)
     {
-        advise_layout(&plan.heap, start, 0..plan.heap.bytes);
         report::set(Word::HeapStart, start);
     }
     if let Some(start) = pool::begin(plan.mapped) {

@@ -5,7 +5,8 @@
 
 use core::ffi::c_int;
 
-use super::plan::LARGE_BYTES;
+use super::begin::advise_layout;
+use super::plan::{LARGE_BYTES, PoolPlan};
 use super::system::{free, malloc, malloc_usable_size, mallopt, realloc};
 
 /// Parameters of mallopt.
@@ -19,9 +20,9 @@ const HEADER_BYTES: usize = 16;
 /// The smallest piece of memory that it manages.
 const LEAST_BYTES: usize = 32;
 
-/// Makes a pool of so many bytes and returns its address, a multiple of 2MB; none if malloc is not
+/// Makes a pool with this layout and returns its address, a multiple of 2MB; none if malloc is not
 /// the C library's, or there is no memory.
-pub fn begin(bytes: usize) -> Option<usize> {
+pub fn begin(plan: &PoolPlan) -> Option<usize> {
     // SAFETY: these are calls as any program may make them; `memory` is not used after it was given
     // back.
     unsafe {
@@ -30,7 +31,7 @@ pub fn begin(bytes: usize) -> Option<usize> {
         mallopt(TRIM_THRESHOLD, -1);
         mallopt(TOP_PAD, 0);
         mallopt(ARENA_MAX, 1);
-        let memory = malloc(bytes.checked_add(2 * LARGE_BYTES)?);
+        let memory = malloc(plan.bytes.checked_add(2 * LARGE_BYTES)?);
         if memory.is_null() {
             return None;
         }
@@ -38,6 +39,8 @@ pub fn begin(bytes: usize) -> Option<usize> {
         let piece = memory as usize - HEADER_BYTES;
         let start = (piece + LEAST_BYTES).next_multiple_of(LARGE_BYTES);
         let usable = start - piece - HEADER_BYTES / 2;
+        // Advice is for pages that are not there yet, and the top's size is written to the first.
+        advise_layout(plan, start, 0..plan.bytes);
         let kept = realloc(memory, usable);
         if kept != memory || malloc_usable_size(kept) != usable {
             free(kept);
