@@ -198,6 +198,12 @@ fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, 
              linker starts, without privileges of its own (setuid)"
         )));
     }
+    if report.refused > 0 {
+        return Err(HostError::Layout(format!(
+            "{name}: the kernel refused advice for or against 2MB pages; expected one with \
+             transparent large pages (CONFIG_TRANSPARENT_HUGEPAGE)"
+        )));
+    }
     if samples == 0 {
         return Err(HostError::Layout(format!(
             "{name}: ended before its memory could be looked at; expected a program that runs for \
