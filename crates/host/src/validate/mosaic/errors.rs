@@ -27,16 +27,30 @@ pub struct Errors {
 impl Errors {
     /// Of these rows under the assumption with this number.
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a MosaicRow>, assumption: usize) -> Self {
+        Self::count(
+            rows.map(|row| {
+                (row, row.predicted[assumption].verdict, row.predicted[assumption].ratio)
+            }),
+        )
+    }
+
+    /// Of these rows if every layout is predicted to have no effect: what a prediction has to be better
+    /// than.
+    pub(super) fn of_no_effect<'a>(rows: impl Iterator<Item = &'a MosaicRow>) -> Self {
+        let verdict = |row: &MosaicRow| row.predicted.first()?.verdict;
+        Self::count(rows.map(|row| (row, verdict(row), 1.0)))
+    }
+
+    fn count<'a>(rows: impl Iterator<Item = (&'a MosaicRow, Option<Verdict>, f64)>) -> Self {
         let mut errors = Self::default();
         let (mut sizes, mut pairs) = (Vec::new(), Vec::new());
-        for row in rows {
-            let predicted = row.predicted[assumption];
-            match (predicted.verdict, row.ratio, predicted.error) {
-                (Some(Verdict::Noisy), ..) => errors.noisy += 1,
-                (Some(_), Some(measured), Some(error)) => {
+        for (row, verdict, predicted) in rows {
+            match (verdict, row.ratio) {
+                (Some(Verdict::Noisy), _) => errors.noisy += 1,
+                (Some(_), Some(measured)) => {
                     errors.judged += 1;
-                    sizes.push(error.abs());
-                    pairs.push((measured.median, predicted.ratio));
+                    sizes.push((predicted / measured.median - 1.0).abs());
+                    pairs.push((measured.median, predicted));
                 }
                 _ => errors.not_obtained += 1,
             }

@@ -90,6 +90,11 @@ impl MosaicOutcome {
         self.assumptions.iter().enumerate().map(score).collect()
     }
 
+    /// Errors if every layout is predicted to have no effect.
+    pub fn without_effect(&self) -> Errors {
+        Errors::of_no_effect(self.rows.iter())
+    }
+
     /// The scores with the lowest typical error and those indistinguishable from it, best first; none
     /// if no row could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
@@ -119,13 +124,17 @@ impl MosaicOutcome {
             }
         };
         let Errors { judged, noisy, not_obtained, median_error, worst_error, .. } = best.errors;
+        let nothing = self.without_effect();
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or(0.0);
         format!(
             "Verdict{under}: over {judged} layouts of {} programs the error is {:.0} % in the median \
-             and {:.0} % at worst; {noisy} more are too noisy, {not_obtained} were not obtained.",
+             and {:.0} % at worst (that of predicting no effect: {:.0} % and {:.0} %); {noisy} more are \
+             too noisy, {not_obtained} were not obtained.",
             self.programs().len(),
             percent(median_error),
-            percent(worst_error)
+            percent(worst_error),
+            percent(nothing.median_error),
+            percent(nothing.worst_error)
         )
     }
 
@@ -134,6 +143,7 @@ impl MosaicOutcome {
         #[derive(Serialize)]
         struct Summary<'a> {
             overall: Vec<MosaicScore>,
+            no_effect: Errors,
             closest: Vec<&'static str>,
             processor: &'a str,
             is_virtual: bool,
@@ -144,6 +154,7 @@ impl MosaicOutcome {
         }
         let summary = Summary {
             overall: self.scores(),
+            no_effect: self.without_effect(),
             closest: self.closest().iter().map(|score| score.assumption).collect(),
             processor: &self.processor.name,
             is_virtual: self.processor.is_virtual,
@@ -250,7 +261,7 @@ mod tests {
             summary.contains("under \"two\", which fits best: over 2 layouts of 1"),
             "{summary}"
         );
-        assert!(summary.contains("5 % in the median and 10 % at worst"), "{summary}");
+        assert!(summary.contains("5 % in the median and 10 % at worst (that of"), "{summary}");
     }
 
     #[test]
