@@ -111,7 +111,7 @@ mod tests {
         let found = line(&row);
         assert_eq!(found.trim_end().chars().count(), COLUMNS, "{found}");
         assert!(
-            found.starts_with("random 1/2           2.00 (1.90–2.10)   1.10 -45% disagrees"),
+            found.starts_with("random 1/2           2.00 (1.90–2.10)  1.10 -45% disagrees"),
             "{found}"
         );
         row.predicted[0].verdict = None;
