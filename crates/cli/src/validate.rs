@@ -1,5 +1,7 @@
 //! `perforate validate`.
 
+mod mosaic_text;
+mod mosaics;
 mod text;
 
 use std::ffi::OsString;
@@ -9,12 +11,13 @@ use std::path::PathBuf;
 use clap::Args;
 use perforate_config::{Count, Size, read};
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
-use perforate_host::validate::{Effort, Options, ProgramSample};
+use perforate_host::validate::{Effort, Options, ProgramSample, validate_mosaics};
 use perforate_os::Ageing;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::output::{ResultFolder, StageBars, print, write_text};
+use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.
 const WORKER: &str = "native-worker";
@@ -26,11 +29,15 @@ const WORKER: &str = "native-worker";
   perforate validate --size 4G --repeat 8
   perforate validate --skip 500000000 -- xz -9k big.file
   perforate validate --machine my-cpu.toml --out validation
+  perforate validate --layouts 6 -- xz -9k big.file
+  perforate validate --layout half.csv --layout all.csv --program-only -- PROG ARGS…
+  perforate validate --programs programs.txt --layouts 8 --program-only --out mosaics
 
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB
 pages and with 2MB pages in turn, in processes of their own on one processor; records the same code,
 simulates it, and prints both ratios side by side. Nothing is fitted to what is measured, and no
-setting of the system is changed. In a virtual machine the host's pages are unknown, so that each
+setting of the system is changed. With layouts, parts of the memory have 2MB pages and parts have
+4KB pages, all layouts take turns, and all ratios are to 4KB pages only. In a virtual machine the host's pages are unknown, so that each
 possibility is predicted.")]
 pub struct ValidateArguments {
     /// Fewer repetitions and smaller memory: under a minute
@@ -58,13 +65,13 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "N")]
     operations: Option<Count<1000, 1_000_000_000>>,
     /// Leave the built-in benchmarks out; needs a program
-    #[arg(long, requires = "program")]
+    #[arg(long)]
     program_only: bool,
     /// Instructions of the program to pass over before the recorded part
-    #[arg(long, value_name = "N", default_value_t = Count::new(0), requires = "program")]
+    #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Instructions of the program to record [default: 20 M]
-    #[arg(long, value_name = "N", requires = "program")]
+    #[arg(long, value_name = "N")]
     instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
     #[arg(long, value_name = "DIR")]
@@ -75,6 +82,8 @@ pub struct ValidateArguments {
     /// Program to time and record too; with large pages on, glibc's malloc is told to ask for them
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
+    #[command(flatten)]
+    mosaics: MosaicArguments,
 }
 
 /// Arguments of the hidden command.
@@ -98,26 +107,52 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|source| Failure::Machine { action: "finding this program", source })?;
     let worker = WorkerCommand { program, arguments: vec![WORKER.into()] };
-    let options = arguments.options();
-    let measured = perforate_host::validate::validate(&options, &worker, &mut StageBars::default());
-    let (outcome, results) = measured?;
+    let options = arguments.options()?;
+    let defaults = (arguments.skip.get(), arguments.sample_instructions());
+    let bars = &mut StageBars::default();
+    let (lines, text, results) = match arguments.mosaics.read(options.program.as_ref(), defaults)? {
+        Some(mosaics) => {
+            let (outcome, results) = validate_mosaics(&options, &mosaics, &worker, bars)?;
+            (outcome.json_lines(), mosaic_text::text(&outcome), results)
+        }
+        None => {
+            let measured = perforate_host::validate::validate(&options, &worker, bars);
+            let (outcome, results) = measured?;
+            (outcome.json_lines(), text::text(&outcome), results)
+        }
+    };
     if let Some(folder) = &folder {
-        write_text(&folder.file("validation.jsonl"), &outcome.json_lines())?;
+        write_text(&folder.file("validation.jsonl"), &lines)?;
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
     }
-    print(&if arguments.json { outcome.json_lines() } else { text::text(&outcome) })
+    print(if arguments.json { &lines } else { &text })
 }
 
 impl ValidateArguments {
-    fn options(&self) -> Options {
+    /// Instructions of each program to record.
+    fn sample_instructions(&self) -> u64 {
+        self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get)
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let has_program = !self.program.is_empty() || self.mosaics.has_programs();
+        let needs_program = [
+            (self.program_only, "--program-only"),
+            (self.skip.get() > 0, "--skip"),
+            (self.instructions.is_some(), "--instructions"),
+        ];
+        if let Some((_, flag)) = needs_program.iter().find(|(given, _)| *given && !has_program) {
+            let problem = "needs a program; expected -- PROG ARGS… or --programs FILE";
+            return Err(Failure::Usage(format!("{flag}: {problem}")));
+        }
         let defaults = Options::new(self.quick);
         let size_bytes = self.size.map(Size::bytes).or(defaults.size_bytes);
         let program = (!self.program.is_empty()).then(|| ProgramSample {
             words: self.program.clone(),
             skip: self.skip.get(),
-            instructions: self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get),
+            instructions: self.sample_instructions(),
         });
-        Options {
+        Ok(Options {
             effort: Effort::new(self.quick, self.repeat),
             processor: self.cpu.unwrap_or(defaults.processor),
             size_bytes: size_bytes.filter(|_| !self.program_only),
@@ -125,6 +160,6 @@ impl ValidateArguments {
             age: self.age,
             operations: self.operations.map_or(defaults.operations, Count::get),
             program,
-        }
+        })
     }
 }

@@ -55,6 +55,12 @@ pub enum HostError {
     /// A signal ended the program that was measured.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,
+    /// A program cannot have a layout, or a layout cannot be had.
+    #[error("{0}")]
+    Layout(String),
+    /// A recording cannot be read or copied.
+    #[error(transparent)]
+    Trace(#[from] perforate_trace::TraceError),
     /// A program could not be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -5,6 +5,7 @@
 //! - [`benchmark`] and [`program`] measure with and without large pages,
 //! - [`calibrate`] measures caches, memory and TLBs and writes a machine file of them,
 //! - [`validate`] compares such measurements with simulations of the same code,
+//! - [`layout`] gives a program's memory a layout of 4KB and 2MB pages,
 //! - [`live`] asks the kernel for large pages and reports how many it gave.
 //!
 //! Nothing here changes a setting of the system; settings of processes end with them.
@@ -14,6 +15,7 @@ pub mod calibrate;
 mod error;
 #[doc(hidden)]
 pub mod hostile;
+pub mod layout;
 pub mod live;
 pub mod machine;
 mod proc;
@@ -22,6 +24,12 @@ pub mod program;
 mod reporter;
 pub mod snapshot;
 pub mod validate;
+
+// The library that is loaded before programs, compiled here only for lints and tests.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../preload/parts.rs"]
+mod preloaded;
 
 pub use error::HostError;
 pub use proc::Residency;

@@ -29,26 +29,75 @@ pub struct ProgramTime {
     pub exit_code: Option<i32>,
 }
 
-/// Starts the program with large pages on or off. Its standard output is discarded.
-fn start(program: &[OsString], paging: Paging, processor: usize) -> Result<Child, HostError> {
-    let mut command = find_program(program)?.command();
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    if paging == Paging::Large {
-        let mut tunables = std::env::var_os("GLIBC_TUNABLES").unwrap_or_default();
-        if !tunables.is_empty() {
-            tunables.push(":");
+/// How a program is started. Its standard output is discarded.
+pub(crate) struct Start<'a> {
+    /// The program and its arguments.
+    pub program: &'a [OsString],
+    /// The processor that it runs on.
+    pub processor: usize,
+    /// Variables of its environment besides those of this process.
+    pub environment: Vec<(String, OsString)>,
+    /// Whether large pages are disabled for it.
+    pub disables_large_pages: bool,
+}
+
+impl<'a> Start<'a> {
+    /// With large pages on or off.
+    fn new(program: &'a [OsString], paging: Paging, processor: usize) -> Self {
+        let mut environment = Vec::new();
+        if paging == Paging::Large {
+            let mut tunables = std::env::var_os("GLIBC_TUNABLES").unwrap_or_default();
+            if !tunables.is_empty() {
+                tunables.push(":");
+            }
+            tunables.push(TUNABLE);
+            environment.push(("GLIBC_TUNABLES".to_owned(), tunables));
         }
-        tunables.push(TUNABLE);
-        command.env("GLIBC_TUNABLES", tunables);
+        Self { program, processor, environment, disables_large_pages: paging == Paging::Small }
     }
-    // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
-    unsafe {
-        command.pre_exec(move || {
-            pin(processor)?;
-            if paging == Paging::Small { disable_large_pages() } else { Ok(()) }
-        });
+
+    pub fn spawn(&self) -> Result<Child, HostError> {
+        let mut command = find_program(self.program)?.command();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let (processor, disables_large_pages) = (self.processor, self.disables_large_pages);
+        // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                pin(processor)?;
+                if disables_large_pages { disable_large_pages() } else { Ok(()) }
+            });
+        }
+        command.spawn().map_err(HostError::system("starting the program"))
     }
-    command.spawn().map_err(HostError::system("starting the program"))
+
+    /// Runs the program to its end.
+    pub fn time(&self) -> Result<ProgramTime, HostError> {
+        let started = Instant::now();
+        let mut child = self.spawn()?;
+        let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
+        Ok(ProgramTime {
+            user: ended.rusage.utime,
+            wall: started.elapsed(),
+            exit_code: ended.status.code(),
+        })
+    }
+
+    /// Runs the program to its end, and calls `sample` with its process meanwhile. Returns its exit
+    /// code; none if a signal ended it.
+    pub fn watch(&self, mut sample: impl FnMut(u32)) -> Result<Option<i32>, HostError> {
+        let mut child = self.spawn()?;
+        loop {
+            let ended = child.try_wait().map_err(HostError::system("waiting for the program"))?;
+            if let Some(status) = ended {
+                return Ok(status.code());
+            }
+            let before = Instant::now();
+            sample(child.id());
+            // Samples of much memory take long, and the program waits for some of that.
+            std::thread::sleep(SAMPLE_PERIOD.max(4 * before.elapsed()));
+        }
+    }
 }
 
 /// Runs the program to its end on one processor. With [`Paging::Large`], malloc of glibc asks for
@@ -61,14 +110,7 @@ pub fn time_program(
     paging: Paging,
     processor: usize,
 ) -> Result<ProgramTime, HostError> {
-    let started = Instant::now();
-    let mut child = start(program, paging, processor)?;
-    let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
-    Ok(ProgramTime {
-        user: ended.rusage.utime,
-        wall: started.elapsed(),
-        exit_code: ended.status.code(),
-    })
+    Start::new(program, paging, processor).time()
 }
 
 /// Runs the program once, and samples its memory meanwhile. Returns the sample with most resident
@@ -81,19 +123,14 @@ pub fn largest_residency(
     paging: Paging,
     processor: usize,
 ) -> Result<Residency, HostError> {
-    let mut child = start(program, paging, processor)?;
     let mut largest = Residency::default();
-    loop {
-        let ended = child.try_wait();
-        if ended.map_err(HostError::system("waiting for the program"))?.is_some() {
-            return Ok(largest);
-        }
-        let now = residency_of(child.id());
+    Start::new(program, paging, processor).watch(|process| {
+        let now = residency_of(process);
         if now.resident_bytes > largest.resident_bytes {
             largest = now;
         }
-        std::thread::sleep(SAMPLE_PERIOD);
-    }
+    })?;
+    Ok(largest)
 }
 
 /// Resident memory of a process at this moment; none if it has ended.

@@ -38,7 +38,9 @@ mod record;
 #[path = "../plugin/plugin.rs"]
 pub(crate) mod plugin;
 
+pub use emulator::executable::is_dynamically_linked;
 pub use emulator::program::{CommandLine, find_program};
+pub use emulator::shared::MemoryFile;
 pub use error::RecordError;
 pub use instructions::registers;
 pub use layout::{MARKER_BEGIN, MARKER_END};

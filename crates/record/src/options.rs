@@ -56,6 +56,9 @@ pub struct RecordOptions {
     pub emulator: Option<PathBuf>,
     /// Redirects the program's standard output to standard error.
     pub prints_to_stderr: bool,
+    /// Variables of the program's environment besides those of this process. Values must not contain
+    /// commas, by which the emulator separates them.
+    pub environment: Vec<(String, OsString)>,
 }
 
 impl RecordOptions {
@@ -73,6 +76,7 @@ impl RecordOptions {
             stop: Arc::default(),
             emulator: None,
             prints_to_stderr: false,
+            environment: Vec::new(),
         }
     }
 }

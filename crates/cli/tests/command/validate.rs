@@ -1,6 +1,8 @@
 //! `perforate validate` and `perforate experiment live` with little memory, on any machine: tests that
 //! they measure, predict and judge, whatever the measurements are.
 
+use std::process::Command;
+
 use crate::place::{Place, json};
 
 #[test]
@@ -31,6 +33,63 @@ fn a_small_machine_check() {
     assert_eq!(json(&place.read("out/validation.jsonl")).len(), lines.len());
     let schemes = if assumptions == 1 { 2 } else { 6 };
     assert_eq!(json(&place.read("out/results.jsonl")).len(), schemes * rows.len());
+}
+
+#[test]
+fn mosaics_of_a_benchmark() {
+    let place = Place::new();
+    place.write(
+        "half.csv",
+        "type,pageSize,startOffset,endOffset\nmmap,-1,0,16777216\nmmap,2097152,0,8388608\n",
+    );
+    let arguments =
+        ["validate", "--quick", "--size", "16M", "--repeat", "1", "--operations", "1000"];
+    let more = ["--layouts", "2", "--layout", "half.csv", "--out", "out"];
+    let arguments = [&arguments[..], &more[..]].concat();
+    if Command::new("qemu-x86_64").arg("-version").output().is_err() {
+        println!("skipped: qemu-x86_64 is not installed (apt-get install qemu-user)");
+        place.fails(&arguments, 1, "recording needs qemu-x86_64");
+        return;
+    }
+    let text = place.succeeds(&arguments);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.contains("Errors of the predictions: median | worst"), "{text}");
+    let lines = json(&place.read("out/validation.jsonl"));
+    let (all, rows) = lines.split_last().expect("a line for all");
+    let names: Vec<&str> = rows[..3].iter().map(|row| row["layout"].as_str().unwrap()).collect();
+    assert_eq!(names, ["half", "all 2MB", "first 1/2"]);
+    assert_eq!(rows.len() % 3, 0);
+    let assumptions = all["overall"].as_array().unwrap();
+    for row in rows {
+        assert!(row["measured_ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["predicted"].as_array().unwrap().len(), assumptions.len());
+        assert!(row["predicted"][0]["ratio"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    // The first two layouts differ, the first and the third do not.
+    for rows in rows.chunks(3) {
+        assert_eq!(rows[0]["predicted"][0]["ratio"], rows[2]["predicted"][0]["ratio"]);
+    }
+    let programs = assumptions[0]["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), rows.len() / 3);
+    let runs = json(&place.read("out/results.jsonl"));
+    assert_eq!(runs.len(), programs.len() * 4 * assumptions.len(), "with 4KB pages only too");
+}
+
+#[test]
+fn layouts_and_lists_of_programs_are_checked_first() {
+    let place = Place::new();
+    place.write("wrong.csv", "type,pageSize,startOffset,endOffset\nbrk,8192,0,8192\n");
+    let expected = "wrong.csv: line 2, column 5: page size \"8192\"; expected -1";
+    place.fails(&["validate", "--layout", "wrong.csv"], 1, expected);
+    place.fails(&["validate", "--layout", "none.csv"], 1, "none.csv: ");
+    place.fails(&["validate", "--layouts", "0"], 2, "--layouts");
+    place.write("programs", "true\nxz 'a\n");
+    place.fails(&["validate", "--programs", "programs"], 2, "line 2: a quote ' without its end");
+    place.write("programs", "# nothing\n\n");
+    place.fails(&["validate", "--programs", "programs"], 2, "no program in it");
+    place.fails(&["validate", "--skip", "5"], 2, "--skip: needs a program; expected -- PROG");
+    let alone = ["validate", "--program-only", "--layouts", "2", "--", "no-such-program"];
+    place.fails(&alone, 1, "no-such-program");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 use perforate_record::process_memory::{PageEntry, PageMap, frame, read_text};
 
 use crate::Residency;
+use crate::layout::Intervals;
 
 const PAGE_BYTES: usize = 4096;
 /// Size of a large page.
@@ -28,6 +29,26 @@ impl AnonymousMemory {
     /// # Errors
     /// If there is no such room, or the kernel has no large pages.
     pub fn new(bytes: u64, is_large: bool) -> io::Result<Self> {
+        let memory = Self::reserve(bytes)?;
+        let advice = if is_large { Advice::HugePage } else { Advice::NoHugePage };
+        memory.mapping.advise_range(advice, memory.start, memory.bytes)?;
+        Ok(memory)
+    }
+
+    /// As [`Self::new`], with 2MB pages in these intervals of the memory and 4KB pages elsewhere.
+    ///
+    /// # Errors
+    /// As those of [`Self::new`].
+    pub fn with_layout(bytes: u64, large: &Intervals) -> io::Result<Self> {
+        let memory = Self::new(bytes, false)?;
+        for part in large.within(0..memory.bytes()) {
+            let (start, length) = (memory.start + part.start as usize, part.end - part.start);
+            memory.mapping.advise_range(Advice::HugePage, start, length as usize)?;
+        }
+        Ok(memory)
+    }
+
+    fn reserve(bytes: u64) -> io::Result<Self> {
         let too_much = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes =
             usize::try_from(bytes).ok().and_then(|n| n.checked_next_multiple_of(LARGE_BYTES));
@@ -35,8 +56,6 @@ impl AnonymousMemory {
         let reserved = bytes.checked_add(LARGE_BYTES).ok_or_else(too_much)?;
         let mapping = MmapOptions::new().len(reserved).no_reserve_swap().map_anon()?;
         let start = mapping.as_ptr().align_offset(LARGE_BYTES);
-        let advice = if is_large { Advice::HugePage } else { Advice::NoHugePage };
-        mapping.advise_range(advice, start, bytes)?;
         Ok(Self { mapping, start, bytes })
     }
 
@@ -71,7 +90,15 @@ impl AnonymousMemory {
     /// If the kernel does not know the advice (before Linux 6.1). Ranges for which it has no 2MB block
     /// are no error.
     pub fn collapse(&mut self) -> io::Result<()> {
-        let memory = self.as_mut_slice();
+        self.collapse_part(0..self.bytes as u64)
+    }
+
+    /// As [`Self::collapse`], of a part of the memory.
+    ///
+    /// # Errors
+    /// As those of [`Self::collapse`].
+    pub fn collapse_part(&mut self, part: Range<u64>) -> io::Result<()> {
+        let memory = &mut self.as_mut_slice()[part.start as usize..part.end as usize];
         let (start, length) = (memory.as_mut_ptr().cast(), memory.len());
         // SAFETY: the range is mapped, and the advice keeps its contents.
         let result = unsafe { libc::madvise(start, length, libc::MADV_COLLAPSE) };
@@ -122,6 +149,22 @@ mod tests {
         assert_eq!((all.resident_bytes, all.large_bytes), (4 << 20, 0));
         assert!(AnonymousMemory::new(u64::MAX, true).is_err());
         assert!(AnonymousMemory::new(0, true).is_err());
+    }
+
+    #[test]
+    fn a_layout_is_obtained_where_there_are_large_pages() {
+        let large = Intervals::of_pages([1, 3, 4, 9]);
+        let mut memory = AnonymousMemory::with_layout(16 << 20, &large).unwrap();
+        memory.touch(0..u64::MAX);
+        let all = memory.residency().unwrap();
+        assert_eq!(all.resident_bytes, 16 << 20);
+        match crate::machine::LargePageSettings::now().get("enabled") {
+            Some("madvise" | "always") => assert!(all.large_bytes <= 6 << 20, "{all:?}"),
+            setting => println!("skipped: transparent_hugepage/enabled is {setting:?}"),
+        }
+        if all.large_bytes < 6 << 20 {
+            println!("skipped: only {} bytes came in 2MB pages", all.large_bytes);
+        }
     }
 
     #[test]

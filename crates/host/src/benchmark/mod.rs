@@ -9,6 +9,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::layout::Intervals;
 use crate::process_settings::disable_large_pages;
 
 pub use memory::AnonymousMemory;
@@ -84,19 +85,37 @@ impl Prepared {
     /// # Errors
     /// If the size is not a power of two or is too small, or the kernel refuses.
     pub fn new(benchmark: Benchmark, bytes: u64, paging: Paging) -> io::Result<Self> {
-        if !bytes.is_power_of_two() || bytes < Self::MIN_BYTES {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
+        check_size(bytes)?;
         if paging == Paging::Small {
             disable_large_pages()?;
         }
         let mut memory = AnonymousMemory::new(bytes, paging == Paging::Large)?;
         memory.touch(0..bytes);
+        Ok(Self::of(benchmark, memory, bytes))
+    }
+
+    /// As [`Self::new`], with 2MB pages in these intervals of the memory and 4KB pages elsewhere.
+    ///
+    /// # Errors
+    /// As those of [`Self::new`].
+    pub fn with_layout(benchmark: Benchmark, bytes: u64, large: &Intervals) -> io::Result<Self> {
+        check_size(bytes)?;
+        let mut memory = AnonymousMemory::with_layout(bytes, large)?;
+        memory.touch(0..bytes);
+        let wanted: Vec<_> = large.within(0..bytes).collect();
+        if !wanted.is_empty() && memory.residency()?.large_bytes < large.bytes().min(bytes) {
+            // Kernels before 6.1 cannot; what came is looked at afterwards.
+            let _ = wanted.into_iter().try_for_each(|part| memory.collapse_part(part));
+        }
+        Ok(Self::of(benchmark, memory, bytes))
+    }
+
+    fn of(benchmark: Benchmark, memory: AnonymousMemory, bytes: u64) -> Self {
         let mut prepared = Self { benchmark, memory, lines: bytes / LINE_BYTES, state: 0 };
         if benchmark == Benchmark::Chase {
             prepared.link();
         }
-        Ok(prepared)
+        prepared
     }
 
     /// The memory.
@@ -191,6 +210,14 @@ impl Prepared {
     /// Number of bits by which 64 random bits are shifted to give the number of a word.
     fn word_shift(&self) -> u32 {
         64 - (self.lines * (LINE_BYTES / 8)).trailing_zeros()
+    }
+}
+
+fn check_size(bytes: u64) -> io::Result<()> {
+    if bytes.is_power_of_two() && bytes >= Prepared::MIN_BYTES {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
     }
 }
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Benchmark, Paging, Prepared};
 use crate::HostError;
+use crate::layout::Intervals;
 use crate::machine::Headroom;
 use crate::process_settings::{be_killed_first, pin, thread_time};
 
@@ -26,14 +27,17 @@ use crate::process_settings::{be_killed_first, pin, thread_time};
 const GROUP_PAGES: usize = 4;
 
 /// The task of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The benchmark.
     pub benchmark: Benchmark,
     /// Size of its memory, a power of two.
     pub bytes: u64,
-    /// Its pages.
+    /// Its pages, unless it has a layout.
     pub paging: Paging,
+    /// The parts of its memory in 2MB pages; the rest is in 4KB pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Intervals>,
     /// Processor to run on.
     pub processor: Option<usize>,
     /// Operations to run at once between region markers, for a recording; without them the worker
@@ -92,7 +96,10 @@ pub fn serve(job: &Job, input: &mut dyn BufRead, output: &mut dyn Write) -> io::
     if Headroom::now().is_some_and(|headroom| job.bytes > headroom.bytes) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    let mut prepared = Prepared::new(job.benchmark, job.bytes, job.paging)?;
+    let mut prepared = match &job.layout {
+        Some(large) => Prepared::with_layout(job.benchmark, job.bytes, large)?,
+        None => Prepared::new(job.benchmark, job.bytes, job.paging)?,
+    };
     if let Some(operations) = job.recorded_operations {
         mark::<MARKER_BEGIN>();
         std::hint::black_box(prepared.run(operations));
@@ -220,6 +227,7 @@ mod tests {
             benchmark,
             bytes: 1 << 16,
             paging: Paging::Large,
+            layout: None,
             processor: None,
             recorded_operations,
         }

@@ -7,7 +7,7 @@ use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
 use crate::{HostError, Reporter};
 
 /// Operations before anything is timed, by which the number of timed ones is chosen.
-const FIRST_OPERATIONS: u64 = 200_000;
+pub(super) const FIRST_OPERATIONS: u64 = 200_000;
 
 /// Number and length of measurements.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,8 @@ pub(super) fn measure(
         let start = |paging| {
             let Row { benchmark, bytes } = *row;
             let processor = Some(processor);
-            let job = Job { benchmark, bytes, paging, processor, recorded_operations: None };
+            let (layout, recorded_operations) = (None, None);
+            let job = Job { benchmark, bytes, paging, layout, processor, recorded_operations };
             Worker::start(worker, &job)
         };
         let mut workers = [start(Paging::Small)?, start(Paging::Large)?];
@@ -145,7 +146,7 @@ fn measure_round(
 }
 
 /// Operations of a run of `wanted` nanoseconds if [`FIRST_OPERATIONS`] took `first` nanoseconds.
-fn operations_for(wanted: u64, first: u64) -> u64 {
+pub(super) fn operations_for(wanted: u64, first: u64) -> u64 {
     let operations = u128::from(FIRST_OPERATIONS) * u128::from(wanted) / u128::from(first.max(1));
     (operations as u64).clamp(FIRST_OPERATIONS / 2, 1 << 32)
 }

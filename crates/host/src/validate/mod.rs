@@ -9,6 +9,7 @@
 
 mod limits;
 mod measure;
+mod mosaic;
 mod outcome;
 mod plan;
 mod predict;
@@ -29,6 +30,9 @@ use crate::{HostError, Reporter};
 
 pub use limits::TOLERANCE;
 pub use measure::Effort;
+pub use mosaic::{
+    Errors, MosaicOutcome, MosaicPrediction, MosaicRow, MosaicScore, Mosaics, validate_mosaics,
+};
 pub use outcome::{Outcome, Score};
 pub(crate) use plan::assumption_of;
 pub use plan::{Assumption, Row};
@@ -53,6 +57,12 @@ pub struct ProgramSample {
 impl ProgramSample {
     /// Default number of instructions to record.
     pub const INSTRUCTIONS: u64 = 20_000_000;
+
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect()
+    }
 }
 
 /// Options of a validation.
@@ -110,7 +120,7 @@ pub fn validate(
         Predictor { machine: &machine, assumptions: &assumptions, age, operations, worker };
     let mut results = Vec::new();
     if let Some(wanted) = options.size_bytes {
-        let bytes = benchmark_size(wanted, &mut outcome.notes)?;
+        let bytes = benchmark_size(wanted, 2, &mut outcome.notes)?;
         for row in plan::rows(&machine, bytes) {
             let measured = measure::measure(worker, &row, effort, options.processor, reporter)?;
             let (times, runs, origin) = predictor.predict_row(&row, reporter)?;
@@ -125,14 +135,14 @@ pub fn validate(
         let (times, runs) =
             program::predict(&predictor, sample, measured.resident_bytes, reporter)?;
         results.extend(runs);
-        outcome.rows.push(RowOutcome::of_program(&sample.words, measured, &assumptions, times));
+        outcome.rows.push(RowOutcome::of_program(sample.name(), measured, &assumptions, times));
     }
     outcome.add_notes();
     Ok((outcome, results))
 }
 
-/// Memory of a benchmark: a power of two, so that two processes fit into the memory available.
-fn benchmark_size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
+/// Memory of a benchmark: a power of two, so that so many processes fit into the memory available.
+fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();
     if power < Prepared::MIN_BYTES {
         return Err(HostError::Size(format!("{wanted} bytes; expected at least 64K")));
@@ -140,12 +150,12 @@ fn benchmark_size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError
     if power != wanted {
         notes.push(format!("--size was rounded down to a power of two, {} MB", power >> 20));
     }
-    let both = power.saturating_mul(2);
+    let all = power.saturating_mul(processes);
     let Some(headroom) = Headroom::now() else { return Ok(power) };
-    match bounded(both, headroom, 2 * Prepared::MIN_BYTES) {
-        Some(allowed) if allowed >= both => Ok(power),
+    match bounded(all, headroom, processes * Prepared::MIN_BYTES) {
+        Some(allowed) if allowed >= all => Ok(power),
         Some(allowed) => {
-            let power = 1 << (allowed / 2).ilog2();
+            let power = 1 << (allowed / processes).ilog2();
             notes.push(format!(
                 "half of the memory available is {} MB; benchmarks take {} MB at most",
                 headroom.bytes >> 20,

@@ -53,6 +53,18 @@ pub struct Assumption {
     pub schemes: [&'static str; 2],
 }
 
+impl Assumption {
+    /// The scheme that is simulated for layouts: as that for large pages, but only where the program
+    /// asks for them.
+    pub(super) fn layout_scheme(&self) -> String {
+        let large = self.schemes[1];
+        match large.strip_prefix("thp") {
+            Some(host) => format!("thp-madvise{host}"),
+            None => large.to_owned(),
+        }
+    }
+}
+
 /// No virtual machine.
 const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
 /// Virtual machines, by the pages of the host.
@@ -150,6 +162,9 @@ mod tests {
             let schemes = assumption.schemes.join(",");
             assert!(perforate_sim::Composition::list(&schemes).is_ok(), "{schemes}");
         }
+        let of_layouts: Vec<String> =
+            assumptions(&processor).iter().map(Assumption::layout_scheme).collect();
+        assert_eq!(of_layouts, ["thp-madvise", "thp-madvise+4k", "thp-madvise+thp"]);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Predictor<'_> {
     }
 
     /// Operations of a row to record; more if they have to warm up the caches.
-    fn operations_of(&self, row: &Row) -> u64 {
+    pub fn operations_of(&self, row: &Row) -> u64 {
         let cache = &self.machine.cache;
         let largest = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
         // In order, one pass warms up everything, and each line takes eight operations.
@@ -133,7 +133,8 @@ impl Predictor<'_> {
         let Row { benchmark, bytes } = *row;
         let recorded_operations = Some(operations);
         let paging = Paging::Large; // the simulated schemes choose the pages
-        let job = Job { benchmark, bytes, paging, processor: None, recorded_operations };
+        let (layout, processor) = (None, None);
+        let job = Job { benchmark, bytes, paging, layout, processor, recorded_operations };
         let options = RecordOptions {
             selection: Selection { region: Some(Region::Markers), ..Selection::default() },
             stop: trace.stop(),
@@ -161,11 +162,22 @@ impl Predictor<'_> {
     ) -> Result<Vec<RunResult>, HostError> {
         let schemes = self.assumptions.iter().flat_map(|assumption| assumption.schemes);
         let schemes: Vec<&str> = schemes.collect();
+        self.simulate_schemes(&schemes.join(","), workload, bytes, progress)
+    }
+
+    /// As [`Self::simulate`], under these schemes.
+    pub fn simulate_schemes(
+        &self,
+        schemes: &str,
+        workload: Workload,
+        bytes: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<RunResult>, HostError> {
         let warmup = workload.instructions.map(|instructions| instructions / 2);
         let comparison = Comparison {
             workload,
             machine: self.machine.clone(),
-            schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
+            schemes: Composition::list(schemes).map_err(SimError::from)?,
             memory: self.memory(bytes)?,
             seed: 1,
             functional: false,

@@ -76,12 +76,12 @@ pub(super) fn measure(
     })
 }
 
-fn remark_on_codes(codes: &[i32]) -> Option<String> {
+pub(super) fn remark_on_codes(codes: &[i32]) -> Option<String> {
     let failed = codes.iter().filter(|code| **code != 0).count();
     (failed > 0).then(|| format!("{failed} of {} runs of the program failed", codes.len()))
 }
 
-fn remark_on_length(user_seconds: f64) -> Option<String> {
+pub(super) fn remark_on_length(user_seconds: f64) -> Option<String> {
     (user_seconds < SHORT_PROGRAM_SECONDS).then(|| {
         format!(
             "the program takes {:.0} ms in user mode; the kernel counts in steps of a few \

@@ -1,7 +1,5 @@
 //! One row: measurements, predictions and verdicts.
 
-use std::ffi::OsString;
-
 use serde::Serialize;
 
 use super::measure::Measurement;
@@ -83,13 +81,11 @@ impl RowOutcome {
     }
 
     pub(super) fn of_program(
-        words: &[OsString],
+        name: String,
         measured: ProgramMeasurement,
         assumptions: &[Assumption],
         times: Vec<Times>,
     ) -> Self {
-        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        let name = words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect();
         let ratio = Spread::of(&measured.user_ratios);
         let mut notes = measured.notes;
         notes.push(format!(

@@ -1,6 +1,7 @@
 //! Records of the emulator's plugin, files of recorded programs, and files of this machine.
 
 use perforate_host::benchmark::Job;
+use perforate_host::layout::LayoutFile;
 use perforate_host::machine::{chosen, parse_control_groups};
 use perforate_record::Region;
 
@@ -24,6 +25,9 @@ pub const TARGETS: &[Target] = &[
     target("native-buddyinfo", perforate_host::hostile::buddyinfo),
     target("native-cgroup", |bytes| drop(parse_control_groups(bytes))),
     target("native-setting", |bytes| drop(chosen(bytes))),
+    target("native-layout", |bytes| {
+        with_file(bytes, |path| drop(told(LayoutFile::read(path))));
+    }),
     target("native-worker", |bytes| {
         each_line(bytes, |line| {
             told(serde_json::from_str::<Job>(line));

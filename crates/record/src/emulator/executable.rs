@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use object::elf::{FileHeader64, PF_X, PT_LOAD};
+use object::elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
@@ -16,6 +16,22 @@ use object::{LittleEndian, ReadCache};
 pub fn code_ranges(path: &Path) -> io::Result<Vec<Range<u64>>> {
     let file = ReadCache::new(File::open(path)?);
     Ok(executable_segments(&file).unwrap_or_default())
+}
+
+/// True for an ELF file that the dynamic linker starts, false for a statically linked one.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn is_dynamically_linked(path: &Path) -> io::Result<bool> {
+    let file = ReadCache::new(File::open(path)?);
+    Ok(names_interpreter(&file).unwrap_or(false))
+}
+
+fn names_interpreter(file: &ReadCache<File>) -> object::Result<bool> {
+    let header = FileHeader64::<LittleEndian>::parse(file)?;
+    let endian = header.endian()?;
+    let segments = header.program_headers(endian, file)?;
+    Ok(segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP))
 }
 
 fn executable_segments(file: &ReadCache<File>) -> object::Result<Vec<Range<u64>>> {
@@ -44,5 +60,8 @@ mod tests {
         assert!(ranges.iter().all(|range| range.start < range.end && range.end <= length));
         assert_eq!(code_ranges(Path::new("/etc/passwd")).unwrap(), []);
         assert!(code_ranges(Path::new("/no/such/file")).is_err());
+        assert!(is_dynamically_linked(&path).unwrap());
+        assert!(!is_dynamically_linked(Path::new("/etc/passwd")).unwrap());
+        assert!(is_dynamically_linked(Path::new("/no/such/file")).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! Starting the emulator, and ending all that it started.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -47,6 +48,11 @@ pub fn spawn(
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin");
     command.arg(format!("{},shared={}", plugin.display(), records.display()));
+    for (name, value) in &options.environment {
+        let mut variable = OsString::from(format!("{name}="));
+        variable.push(value);
+        command.arg("-E").arg(variable);
+    }
     line.add_to(&mut command);
     if options.prints_to_stderr {
         command.stdout(io::stderr());

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
+use super::advised::AdvisedRanges;
+
 /// `madvise` advice that maps the pages of a range at once, writable (Linux 5.14,
 /// MADV_POPULATE_WRITE). A trace begins with it for the pages that exist already.
 const ADVICE_POPULATE_WRITE: i32 = 23;
@@ -25,6 +27,7 @@ struct Area {
 pub struct AddressSpace {
     areas: BTreeMap<u64, Area>,
     heap: Option<Range<u64>>,
+    advised: AdvisedRanges,
 }
 
 impl AddressSpace {
@@ -35,14 +38,18 @@ impl AddressSpace {
                 start, length, permissions, accessible, backing, shared, ..
             } => {
                 let end = start.value().saturating_add(*length);
-                self.remove(start.value(), end);
+                self.unmap(start.value(), end);
                 let (permissions, accessible) = (*permissions, *accessible);
                 let area =
                     Area { end, permissions, accessible, backing: *backing, shared: *shared };
                 self.areas.insert(start.value(), area);
             }
             ProgramEvent::Unmap { start, length } => {
-                self.remove(start.value(), start.value().saturating_add(*length));
+                self.unmap(start.value(), start.value().saturating_add(*length));
+            }
+            ProgramEvent::Advise { start, length, advice } => {
+                let range = start.value()..start.value().saturating_add(*length);
+                self.advised.advise(range, *advice);
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let range = start.value()..start.value().saturating_add(*length);
@@ -56,9 +63,14 @@ impl AddressSpace {
             ProgramEvent::Remap { from, from_length, to, to_length } => {
                 self.remap(from.value(), *from_length, to.value(), *to_length);
             }
-            ProgramEvent::Brk { start, end } => self.heap = Some(start.value()..end.value()),
-            ProgramEvent::Advise { .. }
-            | ProgramEvent::Fork { .. }
+            ProgramEvent::Brk { start, end } => {
+                let old_end = self.heap.as_ref().map_or(0, |heap| heap.end);
+                if end.value() < old_end {
+                    self.advised.forget(end.value()..old_end);
+                }
+                self.heap = Some(start.value()..end.value());
+            }
+            ProgramEvent::Fork { .. }
             | ProgramEvent::Exec
             | ProgramEvent::Exit { .. }
             | ProgramEvent::Gap { .. }
@@ -76,6 +88,12 @@ impl AddressSpace {
             area.end = address;
             self.areas.insert(address, upper);
         }
+    }
+
+    /// Nothing is mapped in the range any more.
+    fn unmap(&mut self, start: u64, end: u64) {
+        self.remove(start, end);
+        self.advised.forget(start..end);
     }
 
     fn remove(&mut self, start: u64, end: u64) {
@@ -96,6 +114,7 @@ impl AddressSpace {
         self.remove(from, end);
         self.remove(to, to_end);
         self.areas.insert(to, Area { end: to_end, ..area });
+        self.advised.remap(from..end, to..to_end);
     }
 
     /// The start of the heap.
@@ -116,15 +135,17 @@ impl AddressSpace {
     }
 
     /// The events that turn an empty address space into this one. `present` returns the runs of pages
-    /// in a range that exist; those are populated.
+    /// in a range that exist; those are populated, after what the program said of large pages.
     pub fn events(
         &self,
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Vec<ProgramEvent> {
-        let mut events = Vec::new();
+        let (mut events, mut later) = (Vec::new(), Vec::new());
         for (start, area) in &self.areas {
-            let runs = if area.accessible { present(*start..area.end) } else { Vec::new() };
-            let populate = runs.first() == Some(&(*start..area.end));
+            let range = *start..area.end;
+            let runs = if area.accessible { present(range.clone()) } else { Vec::new() };
+            let is_advised = self.advised.overlaps(&range);
+            let populate = !is_advised && runs.first() == Some(&range);
             events.push(ProgramEvent::Map {
                 start: VirtualAddress::new(*start),
                 length: area.end - start,
@@ -135,14 +156,17 @@ impl AddressSpace {
                 populate,
             });
             if !populate {
+                let events = if is_advised { &mut later } else { &mut events };
                 events.extend(runs.into_iter().map(populate_event));
             }
         }
         if let Some(heap) = self.heap.clone().filter(|heap| !heap.is_empty()) {
             let (start, end) = (VirtualAddress::new(heap.start), VirtualAddress::new(heap.end));
             events.push(ProgramEvent::Brk { start, end });
-            events.extend(present(heap).into_iter().map(populate_event));
+            later.extend(present(heap).into_iter().map(populate_event));
         }
+        events.extend(self.advised.events());
+        events.extend(later);
         events
     }
 }
@@ -245,6 +269,48 @@ mod tests {
         let expected = [map(0x80000, u64::MAX - 0x80000, Permissions::READ)];
         assert_eq!(after(&all), expected);
         assert_eq!(after(&[map(0x10000, 0x1000, RW), unmap(0x8000, u64::MAX)]), []);
+    }
+
+    #[test]
+    fn advice_comes_before_the_pages_it_is_for() {
+        let advise = |start, length, advice| ProgramEvent::Advise {
+            start: VirtualAddress::new(start),
+            length,
+            advice,
+        };
+        let mut space = AddressSpace::default();
+        let (start, end) = (VirtualAddress::new(0x50000), VirtualAddress::new(0x58000));
+        let heap = ProgramEvent::Brk { start, end };
+        let advice = [
+            advise(0x11000, 0x2000, perforate_types::Advice::NoHugePage),
+            advise(0x54000, 0x4000, perforate_types::Advice::HugePage),
+        ];
+        for event in [map(0x10000, 0x4000, RW), map(0x20000, 0x1000, RW), heap.clone()] {
+            space.apply(&event);
+        }
+        advice.iter().for_each(|event| space.apply(event));
+        let mut whole = map(0x20000, 0x1000, RW);
+        if let ProgramEvent::Map { populate, .. } = &mut whole {
+            *populate = true;
+        }
+        let [small, large] = advice.clone();
+        let expected = [
+            map(0x10000, 0x4000, RW),
+            whole,
+            heap,
+            small,
+            large,
+            populate_event(0x10000..0x14000),
+            populate_event(0x50000..0x58000),
+        ];
+        assert_eq!(space.events(|range| vec![range]), expected);
+        // What is mapped anew, unmapped or given back has no advice.
+        space.apply(&map(0x12000, 0x1000, RW));
+        space.apply(&ProgramEvent::Brk { start, end: VirtualAddress::new(0x54000) });
+        let left = space.events(|_| Vec::new());
+        let left: Vec<_> =
+            left.iter().filter(|event| matches!(event, ProgramEvent::Advise { .. })).collect();
+        assert_eq!(left, [&advise(0x11000, 0x1000, perforate_types::Advice::NoHugePage)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Merges the records of all threads of all processes into one stream of instructions and events.
 
 pub mod address_space;
+mod advised;
 pub mod images;
 pub mod output;
 pub mod relocation;

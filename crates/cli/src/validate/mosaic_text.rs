@@ -1,0 +1,130 @@
+//! The text that `perforate validate` prints for mosaics.
+
+use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
+use perforate_report::text::wrapped;
+
+use crate::output::{COLUMNS, notes};
+
+/// Width of a layout's name.
+const NAME: usize = 18;
+/// Width of a measured ratio with its spread.
+const MEASURED: usize = 19;
+/// Width of a predicted ratio with its error and verdict.
+const PREDICTED: usize = 21;
+
+/// The whole text.
+pub fn text(outcome: &MosaicOutcome) -> String {
+    let name = &outcome.processor.name;
+    let mut text = format!(
+        "{}{}, predicted with {}\n",
+        if name.is_empty() { "unknown processor" } else { name },
+        if outcome.processor.is_virtual { " (virtual machine)" } else { "" },
+        outcome.machine.name
+    );
+    text += "\nTime with 4KB pages only ÷ time with the layout; error of the prediction\n";
+    for program in outcome.programs() {
+        text += &format!("\n{}", wrapped("", program, COLUMNS));
+        text += &heading(outcome, "median (least–most)");
+        outcome.rows_of(program).for_each(|row| text += &line(row));
+    }
+    text += "\nErrors of the predictions: median | worst\n";
+    text += &heading(outcome, "judged, noisy, not");
+    let scores = outcome.scores();
+    for (number, program) in outcome.programs().iter().enumerate() {
+        let errors: Vec<Errors> = scores.iter().map(|score| score.programs[number].1).collect();
+        text += &errors_line(program, &errors);
+    }
+    let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
+    text += &errors_line("all programs", &errors);
+    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
+    text + &notes(&outcome.notes, COLUMNS)
+}
+
+fn heading(outcome: &MosaicOutcome, measured: &str) -> String {
+    let mut text = format!("{:<NAME$}{measured:>MEASURED$}", "");
+    for assumption in &outcome.assumptions {
+        text += &format!("{:>PREDICTED$}", assumption.name);
+    }
+    text + "\n"
+}
+
+fn line(row: &MosaicRow) -> String {
+    let measured = row.ratio.map_or("–".into(), |Spread { min, median, max }| {
+        format!("{median:.2} ({min:.2}–{max:.2})")
+    });
+    let mut text = named(&row.layout) + &format!("{measured:>MEASURED$}");
+    for predicted in &row.predicted {
+        let error =
+            predicted.error.map_or(String::new(), |error| format!("{:+.0}%", 100.0 * error));
+        let verdict = match predicted.verdict {
+            Some(verdict) => verdict.to_string(),
+            None => "no pages".into(),
+        };
+        text += &format!("{:>PREDICTED$}", format!("{:.2} {error} {verdict}", predicted.ratio));
+    }
+    text + "\n"
+}
+
+fn errors_line(name: &str, errors: &[Errors]) -> String {
+    let counts = errors.first().map_or(String::new(), |errors| {
+        format!("{}, {}, {}", errors.judged, errors.noisy, errors.not_obtained)
+    });
+    let mut text = named(name) + &format!("{counts:>MEASURED$}");
+    for errors in errors {
+        let percent = |share: Option<f64>| {
+            share.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share))
+        };
+        let both = format!("{} | {}", percent(errors.median_error), percent(errors.worst_error));
+        text += &format!("{both:>PREDICTED$}");
+    }
+    text + "\n"
+}
+
+/// The name in its column, or on a line of its own if it is too long.
+fn named(name: &str) -> String {
+    let length = name.chars().count();
+    if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_host::validate::{MosaicPrediction, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn lines_fit_a_terminal() {
+        let predicted = MosaicPrediction {
+            assumption: "VM, host 4KB",
+            ratio: 1.1,
+            error: Some(-0.451),
+            verdict: Some(Verdict::Disagrees),
+        };
+        let mut row = MosaicRow {
+            program: "a program".into(),
+            layout: "random 1/2".into(),
+            ratio: Some(Spread { min: 1.9, median: 2.0, max: 2.1 }),
+            large_bytes: 1 << 20,
+            obtained_share: Some(1.0),
+            predicted: vec![predicted; 3],
+        };
+        let found = line(&row);
+        assert_eq!(found.trim_end().chars().count(), COLUMNS, "{found}");
+        assert!(
+            found.starts_with("random 1/2           2.00 (1.90–2.10)  1.10 -45% disagrees"),
+            "{found}"
+        );
+        row.predicted[0].verdict = None;
+        assert!(line(&row).contains("1.10 -45% no pages"));
+        let errors = Errors {
+            judged: 5,
+            noisy: 1,
+            median_error: Some(0.0612),
+            worst_error: Some(0.2),
+            ..Errors::default()
+        };
+        let found = errors_line("all programs", &[errors; 3]);
+        assert_eq!(found.trim_end().chars().count(), COLUMNS);
+        assert!(found.contains("5, 1, 0") && found.contains("6.1 % | 20.0 %"), "{found}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The options of `perforate validate` for mosaics, and the file with programs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use perforate_config::Count;
+use perforate_host::layout::{LayoutChoice, LayoutFile, Shape};
+use perforate_host::validate::{Mosaics, ProgramSample};
+
+use crate::failure::Failure;
+
+/// Layouts where none are asked for.
+const LAYOUTS: u64 = 6;
+
+/// Layouts and programs.
+#[derive(Args)]
+#[command(next_help_heading = "Mosaics")]
+pub struct MosaicArguments {
+    /// A layout of 4KB and 2MB pages, a file of Mosalloc's with the lines
+    /// type,pageSize,startOffset,endOffset; may be given several times
+    #[arg(long, value_name = "FILE")]
+    layout: Vec<PathBuf>,
+    /// So many layouts that need no file: all 2MB, first and last half, every second page, random
+    /// halves, … [default: 6 with --programs and no --layout]
+    #[arg(long, value_name = "N")]
+    layouts: Option<Count<1, 1000>>,
+    /// File with programs to time and record with all layouts, one a line:
+    /// [skip=N] [instructions=N] -- PROG ARGS…, or the program and its arguments alone
+    #[arg(long, value_name = "FILE")]
+    programs: Option<PathBuf>,
+}
+
+impl MosaicArguments {
+    /// True if there is a file with programs.
+    pub fn has_programs(&self) -> bool {
+        self.programs.is_some()
+    }
+
+    /// What is asked for; none if no option is given. `sample` is the program of the command line,
+    /// `defaults` has instructions to skip and to record.
+    pub fn read(
+        &self,
+        sample: Option<&ProgramSample>,
+        defaults: (u64, u64),
+    ) -> Result<Option<Mosaics>, Failure> {
+        if self.layout.is_empty() && self.layouts.is_none() && self.programs.is_none() {
+            return Ok(None);
+        }
+        let files = self.layout.iter().map(|path| Ok(LayoutChoice::File(LayoutFile::read(path)?)));
+        let mut layouts = files.collect::<Result<Vec<_>, Failure>>()?;
+        let count = self.layouts.map(Count::get).or(layouts.is_empty().then_some(LAYOUTS));
+        let shapes = Shape::list(count.unwrap_or(0) as usize);
+        layouts.extend(shapes.into_iter().map(LayoutChoice::Shape));
+        let mut programs: Vec<_> = sample.cloned().into_iter().collect();
+        if let Some(path) = &self.programs {
+            programs.extend(read_programs(path, defaults)?);
+        }
+        Ok(Some(Mosaics { layouts, programs }))
+    }
+}
+
+/// Reads a file with programs.
+fn read_programs(path: &Path, defaults: (u64, u64)) -> Result<Vec<ProgramSample>, Failure> {
+    let wrong =
+        |problem: String| Failure::Usage(format!("--programs {}: {problem}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let mut programs = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let sample = read_program(line, defaults);
+        let sample = sample.map_err(|problem| wrong(format!("line {}: {problem}", number + 1)))?;
+        programs.extend(sample);
+    }
+    if programs.is_empty() {
+        return Err(wrong("no program in it; expected one a line".into()));
+    }
+    Ok(programs)
+}
+
+/// A line of the file; none if it is empty or a comment.
+fn read_program(line: &str, defaults: (u64, u64)) -> Result<Option<ProgramSample>, String> {
+    let mut words = split(line)?;
+    let (mut skip, mut instructions) = defaults;
+    let options = words.iter().position(|word| word == "--");
+    for option in words.drain(..options.map_or(0, |place| place + 1)).filter(|word| word != "--") {
+        let (key, value) = option.split_once('=').unwrap_or((&option, ""));
+        let target = match key {
+            "skip" => &mut skip,
+            "instructions" => &mut instructions,
+            _ => return Err(format!("\"{option}\"; expected skip=N or instructions=N before --")),
+        };
+        let count: Count = value.parse().map_err(|error| format!("{key}: {error}"))?;
+        *target = count.get();
+    }
+    if words.is_empty() {
+        let problem = "no program after --".to_owned();
+        return if options.is_some() { Err(problem) } else { Ok(None) };
+    }
+    let words = words.into_iter().map(OsString::from).collect();
+    Ok(Some(ProgramSample { words, skip, instructions }))
+}
+
+/// The words of a line, as a shell has them: blanks separate, quotes and backslashes keep, # begins a
+/// comment. Nothing is expanded.
+fn split(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '#' if word.is_none() => break,
+            blank if blank.is_whitespace() => words.extend(word.take()),
+            '\'' | '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next() {
+                        None => return Err(format!("a quote {character} without its end")),
+                        Some(end) if end == character => break,
+                        Some('\\') if character == '"' => word.extend(characters.next()),
+                        Some(inside) => word.push(inside),
+                    }
+                }
+            }
+            '\\' => match characters.next() {
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err("a backslash at the end".into()),
+            },
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        let words = |line| split(line).unwrap();
+        assert_eq!(words("xz  -9k 'a file' # comment"), ["xz", "-9k", "a file"]);
+        assert_eq!(
+            words(r#"sh -c "echo \"a\" 'b'" c\ d '' e#f"#),
+            ["sh", "-c", "echo \"a\" 'b'", "c d", "", "e#f"]
+        );
+        assert!(words("  # nothing").is_empty());
+        assert!(split("a 'b").unwrap_err().contains("without its end"));
+        assert!(split("a\\").unwrap_err().contains("backslash"));
+    }
+
+    #[test]
+    fn lines_of_programs() {
+        let read = |line| read_program(line, (0, 1000));
+        let sample = read("skip=5M -- prog -- x").unwrap().unwrap();
+        assert_eq!((sample.skip, sample.instructions), (5_000_000, 1000));
+        assert_eq!(sample.words, ["prog", "--", "x"]);
+        assert_eq!(read("prog x").unwrap().unwrap().words, ["prog", "x"]);
+        assert!(read("").unwrap().is_none() && read("# a").unwrap().is_none());
+        for (line, expected) in [
+            ("skip=x -- prog", "skip: "),
+            ("prog -- x", "\"prog\"; expected skip=N or instructions=N before --"),
+            ("skip=1 --", "no program after --"),
+        ] {
+            assert!(read(line).unwrap_err().contains(expected), "{line}");
+        }
+    }
+}

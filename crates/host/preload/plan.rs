@@ -1,0 +1,116 @@
+//! The text of the variable `PERFORATE_LAYOUT`, such as `brk=512:0-4:16-20;mmap=64:;report=/a/file`:
+//! the size of each pool and its intervals of 2MB pages, all counted in 2MB, and a file for the
+//! report.
+
+/// Bytes of a large page.
+pub const LARGE_BYTES: usize = 2 << 20;
+
+/// A pool in the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolPlan {
+    /// Its size.
+    pub bytes: usize,
+    /// The text of its intervals.
+    intervals: &'static [u8],
+}
+
+/// The whole text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The pool of malloc.
+    pub heap: PoolPlan,
+    /// The pool of anonymous mappings.
+    pub mapped: PoolPlan,
+    /// Path of the file for the report; empty if there is none.
+    pub report: &'static [u8],
+}
+
+/// Bytes of a pool in 2MB pages: start and end.
+pub type Interval = (usize, usize);
+
+impl PoolPlan {
+    /// The intervals of 2MB pages, in order; what is between them is for 4KB pages.
+    pub fn intervals(&self) -> impl Iterator<Item = Interval> + use<> {
+        let bytes = |text: &[u8]| number(text)?.checked_mul(LARGE_BYTES);
+        let parts = self.intervals.split(|byte| *byte == b':').filter(|part| !part.is_empty());
+        parts.filter_map(move |part| {
+            let dash = part.iter().position(|byte| *byte == b'-')?;
+            Some((bytes(&part[..dash])?, bytes(&part[dash + 1..])?))
+        })
+    }
+}
+
+/// Reads the text; none if it is not of this form.
+pub fn parse(text: &'static [u8]) -> Option<Plan> {
+    let mut plan = Plan::default();
+    for part in text.split(|byte| *byte == b';').filter(|part| !part.is_empty()) {
+        let sign = part.iter().position(|byte| *byte == b'=')?;
+        let (key, value) = (&part[..sign], &part[sign + 1..]);
+        match key {
+            b"brk" => plan.heap = pool(value)?,
+            b"mmap" => plan.mapped = pool(value)?,
+            b"report" => plan.report = value,
+            _ => return None,
+        }
+    }
+    Some(plan)
+}
+
+/// A size and intervals that lie inside it, in order.
+fn pool(text: &'static [u8]) -> Option<PoolPlan> {
+    let colon = text.iter().position(|byte| *byte == b':')?;
+    let bytes = number(&text[..colon])?.checked_mul(LARGE_BYTES)?;
+    let pool = PoolPlan { bytes, intervals: &text[colon + 1..] };
+    let mut last = 0;
+    for (start, end) in pool.intervals() {
+        if start < last || end <= start || end > bytes {
+            return None;
+        }
+        last = end;
+    }
+    let wanted = pool.intervals.split(|byte| *byte == b':').filter(|part| !part.is_empty());
+    (wanted.count() == pool.intervals().count()).then_some(pool)
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || digits.len() > 12 {
+        return None;
+    }
+    digits.iter().try_fold(0_usize, |sum, digit| {
+        digit.is_ascii_digit().then(|| sum * 10 + usize::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_everything() {
+        let plan = parse(b"brk=512:0-4:16-20;mmap=64:;report=/a/file").unwrap();
+        assert_eq!(plan.heap.bytes, 1 << 30);
+        let expected = [(0, 8 << 20), (32 << 20, 40 << 20)];
+        assert!(plan.heap.intervals().eq(expected));
+        assert_eq!((plan.mapped.bytes, plan.mapped.intervals().count()), (128 << 20, 0));
+        assert_eq!(plan.report, b"/a/file");
+        assert_eq!(parse(b""), Some(Plan::default()));
+    }
+
+    #[test]
+    fn what_is_no_layout() {
+        for wrong in [
+            &b"brk"[..],
+            b"heap=1:",
+            b"brk=1",
+            b"brk=x:",
+            b"brk=4:0-5",
+            b"brk=4:2-1",
+            b"brk=4:0-2:1-3",
+            b"brk=4:0",
+            b"brk=4:0-x",
+            b"brk=9999999999999:",
+        ] {
+            assert_eq!(parse(wrong), None, "{}", wrong.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The functions of the C library that are used, and system calls.
+
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+/// Numbers of system calls (Linux on x86-64).
+const MMAP: c_long = 9;
+const MPROTECT: c_long = 10;
+const MUNMAP: c_long = 11;
+const MREMAP: c_long = 25;
+const MADVISE: c_long = 28;
+
+/// Protection for reading and writing.
+pub const READ_WRITE: c_int = 3;
+pub const MAP_SHARED: c_int = 1;
+pub const MAP_PRIVATE: c_int = 2;
+pub const MAP_FIXED: c_int = 0x10;
+pub const MAP_ANONYMOUS: c_int = 0x20;
+pub const MAP_POPULATE: c_int = 0x8000;
+pub const MAP_NORESERVE: c_int = 0x4000;
+pub const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
+/// Flags that a pool can serve.
+pub const POOLED_FLAGS: c_int =
+    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_NORESERVE | MAP_STACK;
+const MAP_STACK: c_int = 0x2_0000;
+
+pub const MADV_DONTNEED: c_int = 4;
+pub const MADV_HUGEPAGE: c_int = 14;
+pub const MADV_NOHUGEPAGE: c_int = 15;
+pub const MADV_POPULATE_WRITE: c_int = 23;
+pub const MADV_COLLAPSE: c_int = 25;
+
+pub const MREMAP_MAYMOVE: c_int = 1;
+pub const MREMAP_FIXED: c_int = 2;
+
+pub const ENOMEM: c_int = 12;
+pub const EINVAL: c_int = 22;
+
+/// What mmap and mremap return if they fail.
+pub const FAILED: usize = usize::MAX;
+
+#[link(name = "c")]
+unsafe extern "C" {
+    fn syscall(number: c_long, ...) -> c_long;
+    fn __errno_location() -> *mut c_int;
+    pub fn abort() -> !;
+    pub fn getenv(name: *const c_char) -> *mut c_char;
+    pub fn unsetenv(name: *const c_char) -> c_int;
+    pub fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub fn close(file: c_int) -> c_int;
+    pub fn sched_yield() -> c_int;
+    pub fn mallopt(parameter: c_int, value: c_int) -> c_int;
+    pub fn malloc(bytes: usize) -> *mut c_void;
+    pub fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void;
+    pub fn free(memory: *mut c_void);
+    pub fn malloc_usable_size(memory: *mut c_void) -> usize;
+    pub fn pthread_atfork(
+        before: Option<extern "C" fn()>,
+        in_parent: Option<extern "C" fn()>,
+        in_child: Option<extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// Sets errno, as a failing call of the C library does.
+pub fn set_error(number: c_int) {
+    // SAFETY: the C library returns a valid address.
+    unsafe { __errno_location().write(number) };
+}
+
+/// The system call. [`FAILED`] sets errno.
+///
+/// # Safety
+/// As mmap: a fixed mapping replaces what was there.
+pub unsafe fn map(
+    address: usize,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { syscall(MMAP, address, bytes, protection, flags, file, offset) as usize }
+}
+
+/// The system call; false sets errno.
+///
+/// # Safety
+/// Nobody uses the memory any more.
+pub unsafe fn unmap(address: usize, bytes: usize) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { syscall(MUNMAP, address, bytes) == 0 }
+}
+
+/// The system call; false sets errno.
+///
+/// # Safety
+/// Whoever uses the memory keeps to the protection.
+pub unsafe fn protect(address: usize, bytes: usize, protection: c_int) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { syscall(MPROTECT, address, bytes, protection) == 0 }
+}
+
+/// The system call; false sets errno.
+///
+/// # Safety
+/// With MADV_DONTNEED nobody needs the contents.
+pub unsafe fn advise(address: usize, bytes: usize, advice: c_int) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { syscall(MADVISE, address, bytes, advice) == 0 }
+}
+
+/// The system call. [`FAILED`] sets errno.
+///
+/// # Safety
+/// As mremap: the memory may move.
+pub unsafe fn remap(from: usize, old: usize, new: usize, flags: c_int, to: usize) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { syscall(MREMAP, from, old, new, flags, to) as usize }
+}

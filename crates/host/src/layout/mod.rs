@@ -1,0 +1,136 @@
+//! Layouts: which parts of a program's memory are in 2MB pages and which in 4KB pages.
+//!
+//! As in Mosalloc (M. Agbarya, I. Yaniv and others, MICRO 2020), a program has two pools: what malloc
+//! takes from the system (`brk`), and its anonymous mappings (`mmap`). A layout is a list of 2MB
+//! intervals in each. [`LayoutFile`] reads Mosalloc's files, [`Shape`] makes layouts without a file,
+//! a library that is loaded before the program ([`preload`](crate::layout::Preload)) makes the pools
+//! and advises the kernel, and [`replace_advice`] gives a recording of the program another layout.
+
+mod file;
+mod preload;
+mod replay;
+mod shape;
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+pub use file::LayoutFile;
+pub use preload::{Pools, Preload};
+pub use replay::{RecordedPool, replace_advice};
+pub use shape::Shape;
+
+/// Bytes of a 2MB page.
+pub const LARGE_BYTES: u64 = 2 << 20;
+
+/// The part of a layout that is for one pool: intervals of 2MB pages as offsets in the pool, in bytes
+/// and lowest first, without overlaps. What is between them is for 4KB pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Intervals(Vec<(u64, u64)>);
+
+impl Intervals {
+    /// 4KB pages only.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// From intervals of 2MB pages, which are rounded inwards to whole pages, sorted and joined.
+    pub fn new(ranges: impl IntoIterator<Item = Range<u64>>) -> Self {
+        let whole = |range: Range<u64>| {
+            let start = range.start.checked_next_multiple_of(LARGE_BYTES)?;
+            let end = range.end / LARGE_BYTES * LARGE_BYTES;
+            (start < end).then_some((start, end))
+        };
+        let mut all: Vec<_> = ranges.into_iter().filter_map(whole).collect();
+        all.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in all {
+            match joined.last_mut() {
+                Some((_, last)) if *last >= start => *last = end.max(*last),
+                _ => joined.push((start, end)),
+            }
+        }
+        Self(joined)
+    }
+
+    /// From the numbers of 2MB pages.
+    pub fn of_pages(pages: impl IntoIterator<Item = u64>) -> Self {
+        Self::new(pages.into_iter().map(|page| page * LARGE_BYTES..(page + 1) * LARGE_BYTES))
+    }
+
+    /// The intervals.
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+        self.0.iter().map(|(start, end)| *start..*end)
+    }
+
+    /// The parts of the intervals that lie in a range.
+    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let part = move |own: Range<u64>| own.start.max(range.start)..own.end.min(range.end);
+        self.iter().map(part).filter(|part| !part.is_empty())
+    }
+
+    /// Bytes in 2MB pages.
+    pub fn bytes(&self) -> u64 {
+        self.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+/// A layout of both pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Its name in tables.
+    pub name: String,
+    /// Of malloc's pool.
+    pub heap: Intervals,
+    /// Of the pool of anonymous mappings.
+    pub mapped: Intervals,
+}
+
+/// Where a layout comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutChoice {
+    /// A file of Mosalloc's.
+    File(LayoutFile),
+    /// Made by a rule.
+    Shape(Shape),
+}
+
+impl LayoutChoice {
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(file) => file.layout.name.clone(),
+            Self::Shape(shape) => shape.name(),
+        }
+    }
+
+    /// The layout of pools of these sizes, of which so much is used.
+    pub fn over(&self, heap_bytes: u64, mapped_bytes: u64) -> Layout {
+        match self {
+            Self::File(file) => file.layout.clone(),
+            Self::Shape(shape) => Layout {
+                name: shape.name(),
+                heap: shape.over(heap_bytes),
+                mapped: shape.over(mapped_bytes),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_whole_sorted_and_joined() {
+        let mb = |from: u64, to: u64| from << 20..to << 20;
+        let found = Intervals::new([mb(8, 12), mb(1, 5), mb(4, 8), mb(20, 21), mb(15, 18)]);
+        assert!(found.iter().eq([mb(2, 12), mb(16, 18)]));
+        assert_eq!(found.bytes(), 12 << 20);
+        assert!(found.within(mb(11, 17)).eq([mb(11, 12), mb(16, 17)]));
+        assert_eq!(Intervals::of_pages([0, 1, 3]), Intervals::new([mb(0, 4), mb(6, 8)]));
+        assert_eq!(
+            serde_json::to_string(&Intervals::of_pages([1])).unwrap(),
+            "[[2097152,4194304]]"
+        );
+    }
+}

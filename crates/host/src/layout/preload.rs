@@ -1,0 +1,190 @@
+//! The library that is loaded before a program and gives its memory a layout (`preload/`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::ops::Range;
+
+use perforate_record::{MemoryFile, find_program, is_dynamically_linked};
+
+use super::{Intervals, LARGE_BYTES, Layout};
+use crate::HostError;
+
+/// The library, compiled by the build script.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_layout.so"));
+/// Size of the report's file.
+const REPORT_BYTES: usize = 4096;
+/// Longest text of a layout; the kernel takes variables of 128 KB.
+const MAX_TEXT: usize = 120_000;
+
+/// Sizes of the two pools, multiples of 2MB: what malloc takes from the system, and anonymous
+/// mappings. 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pools {
+    /// Of malloc.
+    pub heap_bytes: u64,
+    /// Of anonymous mappings.
+    pub mapped_bytes: u64,
+}
+
+/// What the library reports of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// True once the library has begun.
+    pub has_begun: bool,
+    /// First byte of malloc's pool; none if malloc is not that of the C library.
+    pub heap_start: Option<u64>,
+    /// First byte of the pool of mappings.
+    pub mapped_start: Option<u64>,
+    /// Bytes of it up to the highest ever in use.
+    pub mapped_highest: u64,
+    /// Calls of madvise that the kernel refused.
+    pub refused: u64,
+}
+
+/// The library in a file in memory, with a file for its report.
+pub struct Preload {
+    library: MemoryFile,
+    report: MemoryFile,
+}
+
+impl Preload {
+    /// Prepares the library for a program.
+    ///
+    /// # Errors
+    /// If the program cannot be started, or loads no libraries.
+    pub fn new(program: &[OsString]) -> Result<Self, HostError> {
+        let line = find_program(program)?;
+        let path = line.program.display();
+        match is_dynamically_linked(&line.program) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(HostError::Layout(format!(
+                    "{path}: statically linked, and layouts are given by a library that is loaded \
+                     before the program's own; expected a program that the dynamic linker starts"
+                )));
+            }
+            Err(error) => return Err(HostError::file(&line.program, error.to_string())),
+        }
+        Ok(Self {
+            library: MemoryFile::with_content(c"perforate-layout", LIBRARY)?,
+            report: MemoryFile::with_content(c"perforate-report", &[0; REPORT_BYTES])?,
+        })
+    }
+
+    /// Variables that give the program's memory a layout. With `reports`, the library writes a report,
+    /// over that of the run before.
+    ///
+    /// # Errors
+    /// If the layout has too many intervals for a variable.
+    pub(crate) fn environment(
+        &self,
+        pools: Pools,
+        layout: &Layout,
+        reports: bool,
+    ) -> Result<Vec<(String, OsString)>, HostError> {
+        let pool = |name, bytes, intervals: &Intervals| {
+            let mut text = format!("{name}={}:", bytes / LARGE_BYTES);
+            let parts = intervals.within(0..bytes);
+            let parts = parts.map(|Range { start, end }| [start / LARGE_BYTES, end / LARGE_BYTES]);
+            let parts: Vec<_> = parts.map(|[start, end]| format!("{start}-{end}")).collect();
+            text += &parts.join(":");
+            text
+        };
+        let mut text = format!(
+            "{};{}",
+            pool("brk", pools.heap_bytes, &layout.heap),
+            pool("mmap", pools.mapped_bytes, &layout.mapped)
+        );
+        if text.len() > MAX_TEXT {
+            return Err(HostError::Layout(format!(
+                "{}: more intervals than can be handed to a program; expected some ten thousand at \
+                 most",
+                layout.name
+            )));
+        }
+        if reports {
+            text += &format!(";report={}", self.report.path().display());
+        }
+        let mut libraries = self.library.path().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        Ok(vec![("LD_PRELOAD".into(), libraries), ("PERFORATE_LAYOUT".into(), text.into())])
+    }
+
+    /// Forgets the report of the run before.
+    pub(crate) fn clear_report(&self) -> Result<(), HostError> {
+        let cleared = fs::write(self.report.path(), [0; REPORT_BYTES]);
+        cleared.map_err(HostError::system("clearing the report of a layout"))
+    }
+
+    /// The report as it is now.
+    pub(crate) fn report(&self) -> Result<Report, HostError> {
+        let bytes = fs::read(self.report.path());
+        Ok(Report::of(&bytes.map_err(HostError::system("reading the report of a layout"))?))
+    }
+}
+
+impl Report {
+    /// The words of a report, in the order of `Word` in `preload/report.rs`.
+    fn of(bytes: &[u8]) -> Self {
+        let word = |number: usize| {
+            let bytes = bytes.as_chunks::<8>().0.get(number);
+            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        };
+        let address = |number| Some(word(number)).filter(|start| *start != 0);
+        Self {
+            has_begun: word(0) != 0,
+            heap_start: address(1),
+            mapped_start: address(2),
+            mapped_highest: word(3),
+            refused: word(5),
+        }
+    }
+
+    /// Addresses of the pools that the program has.
+    pub(crate) fn addresses(&self, pools: Pools) -> [Option<Range<u64>>; 2] {
+        let range = |start: Option<u64>, bytes| start.map(|start| start..start + bytes);
+        [range(self.heap_start, pools.heap_bytes), range(self.mapped_start, pools.mapped_bytes)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_layout() {
+        let preload = Preload::new(&["sh".into()]).unwrap();
+        let layout = Layout {
+            name: "test".into(),
+            heap: Intervals::of_pages([0, 1, 4]),
+            mapped: Intervals::of_pages([9]),
+        };
+        let pools = Pools { heap_bytes: 16 << 20, mapped_bytes: 4 << 20 };
+        let [(preloaded, _), (variable, text)] =
+            &preload.environment(pools, &layout, false).unwrap()[..]
+        else {
+            panic!("two variables")
+        };
+        assert_eq!((preloaded.as_str(), variable.as_str()), ("LD_PRELOAD", "PERFORATE_LAYOUT"));
+        assert_eq!(text, "brk=8:0-2:4-5;mmap=2:", "intervals beyond the pool are left out");
+        let many = Layout { heap: Intervals::of_pages((0..60_000).step_by(2)), ..layout };
+        let pools = Pools { heap_bytes: 1 << 40, ..pools };
+        let error = preload.environment(pools, &many, false).unwrap_err().to_string();
+        assert!(error.starts_with("test: more intervals than"), "{error}");
+    }
+
+    #[test]
+    fn reports_are_words() {
+        assert_eq!(Report::of(&[]), Report::default());
+        let bytes: Vec<u8> =
+            [1_u64, 0, 0x20_0000, 4096, 0, 3].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let report = Report::of(&bytes);
+        assert!(report.has_begun && report.heap_start.is_none());
+        assert_eq!((report.mapped_highest, report.refused), (4096, 3));
+        let pools = Pools { heap_bytes: 2 << 20, mapped_bytes: 4 << 20 };
+        assert_eq!(report.addresses(pools), [None, Some(0x20_0000..0x60_0000)]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Validation by mosaics: programs run with several layouts of 4KB and 2MB pages, and the same
+//! layouts are simulated. The method is that of Mosalloc and Mosmodel (M. Agbarya, I. Yaniv and
+//! others, MICRO 2020), with transparent large pages in place of reserved ones.
+//!
+//! All ratios are of the time with 4KB pages only to the time with a layout. Layouts take turns in
+//! every round. A program is recorded once, and the recording is simulated with each layout under
+//! `thp-madvise`, which makes 2MB pages only where the program asks for them.
+
+mod benchmark;
+#[cfg(test)]
+mod end_to_end;
+mod errors;
+mod order;
+mod outcome;
+mod predict;
+mod program;
+mod row;
+
+use perforate_sim::RunResult;
+
+use super::{Options, ProgramSample, benchmark_size, plan, predict::Predictor};
+use crate::benchmark::WorkerCommand;
+use crate::layout::{Intervals, LARGE_BYTES, Layout, LayoutChoice, Shape};
+use crate::machine::{Processor, clock_ghz_of};
+use crate::{HostError, Reporter};
+
+pub use errors::Errors;
+pub use outcome::{MosaicOutcome, MosaicScore};
+pub use row::{MosaicPrediction, MosaicRow};
+
+use order::Rounds;
+
+/// Benchmarks whose memory has fewer 2MB pages than this have no layouts.
+const LEAST_PAGES: u64 = 8;
+
+/// The layouts and programs of a validation by mosaics.
+#[derive(Clone, Debug)]
+pub struct Mosaics {
+    /// The layouts, to which 4KB pages only are added.
+    pub layouts: Vec<LayoutChoice>,
+    /// The programs.
+    pub programs: Vec<ProgramSample>,
+}
+
+/// Native measurements of one program with all layouts; the first is 4KB pages only.
+struct Measured {
+    layouts: Vec<Layout>,
+    rounds: Rounds,
+    pages: Vec<Pages>,
+    notes: Vec<String>,
+}
+
+/// Pages that came in a layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Pages {
+    /// Memory in the layout's intervals of 2MB pages.
+    wanted_bytes: u64,
+    /// The part of it that is in 2MB pages.
+    large_bytes: u64,
+}
+
+impl Pages {
+    /// The share of the wanted 2MB pages that came; none if no memory was in them.
+    fn obtained(&self) -> Option<f64> {
+        let wanted = self.wanted_bytes as f64;
+        (self.wanted_bytes > 0).then(|| self.large_bytes as f64 / wanted)
+    }
+}
+
+/// Cycles of one layout under each assumption.
+type Cycles = Vec<f64>;
+
+/// Measures, predicts and compares. Also returns the results of the simulations. `worker` starts this
+/// program as a worker.
+///
+/// # Errors
+/// If something cannot be measured, recorded or simulated.
+pub fn validate_mosaics(
+    options: &Options,
+    mosaics: &Mosaics,
+    worker: &WorkerCommand,
+    reporter: &mut dyn Reporter,
+) -> Result<(MosaicOutcome, Vec<RunResult>), HostError> {
+    let processor = Processor::own();
+    let (machine, notes) = plan::machine(options.machine.as_deref(), &processor)?;
+    let assumptions = plan::assumptions(&processor);
+    let mut outcome = MosaicOutcome::new(&processor, &machine, &assumptions, notes);
+    outcome.clock_ghz = clock_ghz_of(options.processor)?;
+    let Options { operations, age, .. } = *options;
+    let predictor =
+        Predictor { machine: &machine, assumptions: &assumptions, age, operations, worker };
+    let mut results = Vec::new();
+    if let Some(wanted) = options.size_bytes {
+        let count = mosaics.layouts.len() as u64 + 1;
+        let bytes = benchmark_size(wanted, count, &mut outcome.notes)?;
+        let rows = plan::rows(&machine, bytes);
+        for row in rows.into_iter().filter(|row| row.bytes / LARGE_BYTES >= LEAST_PAGES) {
+            let layouts = all_layouts(&mosaics.layouts, 0, row.bytes);
+            let measured = benchmark::measure(worker, &row, layouts, options, reporter)?;
+            let (cycles, runs) =
+                predict::predict_row(&predictor, &row, &measured.layouts, reporter)?;
+            results.extend(runs);
+            outcome.add(&row.name(), &measured, &cycles);
+        }
+    }
+    for sample in &mosaics.programs {
+        let program = program::Program::prepare(&sample.words, mosaics, options, reporter)?;
+        let measured = program.measure(options, reporter)?;
+        let (cycles, runs) = predict::predict_program(&predictor, sample, &program, reporter)?;
+        results.extend(runs);
+        outcome.add(&sample.name(), &measured, &cycles);
+    }
+    outcome.add_notes();
+    Ok((outcome, results))
+}
+
+/// 4KB pages only, and then the layouts that were chosen, for pools of which so much is used.
+fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> Vec<Layout> {
+    let base =
+        Layout { name: Shape::AllSmall.name(), heap: Intervals::NONE, mapped: Intervals::NONE };
+    let chosen = choices.iter().map(|choice| choice.over(heap_bytes, mapped_bytes));
+    std::iter::once(base).chain(chosen).collect()
+}

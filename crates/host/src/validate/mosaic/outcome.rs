@@ -1,0 +1,299 @@
+//! All rows, and their errors over all and by program.
+
+use perforate_sim::Machine;
+use serde::Serialize;
+
+use super::errors::Errors;
+use super::row::MosaicRow;
+use super::{Cycles, Measured};
+use crate::machine::{LargePageSettings, Processor};
+use crate::validate::limits::INDISTINGUISHABLE;
+use crate::validate::plan::Assumption;
+
+/// The outcome of a validation by mosaics.
+pub struct MosaicOutcome {
+    /// The processor.
+    pub processor: Processor,
+    /// The machine file.
+    pub machine: Machine,
+    /// Measured clock of the processor, in GHz.
+    pub clock_ghz: Option<f64>,
+    /// The assumptions of the predictions.
+    pub assumptions: Vec<Assumption>,
+    /// The rows of one program after those of another.
+    pub rows: Vec<MosaicRow>,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+/// Errors under one assumption, over all programs and of each.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MosaicScore {
+    /// Name of the assumption.
+    pub assumption: &'static str,
+    /// Over all programs.
+    #[serde(flatten)]
+    pub errors: Errors,
+    /// Of each program.
+    pub programs: Vec<(String, Errors)>,
+}
+
+impl MosaicOutcome {
+    pub(super) fn new(
+        processor: &Processor,
+        machine: &Machine,
+        assumptions: &[Assumption],
+        notes: Vec<String>,
+    ) -> Self {
+        Self {
+            processor: processor.clone(),
+            machine: machine.clone(),
+            clock_ghz: None,
+            assumptions: assumptions.to_vec(),
+            rows: Vec::new(),
+            notes,
+        }
+    }
+
+    /// Adds a program with the cycles of each layout under each assumption.
+    pub(super) fn add(&mut self, program: &str, measured: &Measured, cycles: &[Cycles]) {
+        // Two programs may have the same words, and other parts of them recorded.
+        let taken = self.programs().iter().filter(|name| name.starts_with(program)).count();
+        let name = if taken == 0 { program.into() } else { format!("{program} #{}", taken + 1) };
+        self.rows.extend(MosaicRow::of_program(&name, measured, cycles, &self.assumptions));
+        self.notes.extend(measured.notes.iter().map(|note| format!("{name}: {note}")));
+    }
+
+    /// Names of the programs, in order.
+    pub fn programs(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.rows.iter().map(|row| row.program.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The rows of a program.
+    pub fn rows_of<'a>(&'a self, program: &'a str) -> impl Iterator<Item = &'a MosaicRow> {
+        self.rows.iter().filter(move |row| row.program == program)
+    }
+
+    /// Errors under all assumptions.
+    pub fn scores(&self) -> Vec<MosaicScore> {
+        let score = |(index, assumption): (usize, &Assumption)| MosaicScore {
+            assumption: assumption.name,
+            errors: Errors::of(self.rows.iter(), index),
+            programs: self
+                .programs()
+                .into_iter()
+                .map(|name| (name.to_owned(), Errors::of(self.rows_of(name), index)))
+                .collect(),
+        };
+        self.assumptions.iter().enumerate().map(score).collect()
+    }
+
+    /// Errors if every layout is predicted to have no effect.
+    pub fn without_effect(&self) -> Errors {
+        Errors::of_no_effect(self.rows.iter())
+    }
+
+    /// The scores with the lowest typical error and those indistinguishable from it, best first; none
+    /// if no row could be judged.
+    pub fn closest(&self) -> Vec<MosaicScore> {
+        let mut found = self.scores();
+        found.retain(|score| score.errors.judged > 0);
+        found.sort_by(|a, b| a.errors.typical_error.total_cmp(&b.errors.typical_error));
+        let best = found.first().map_or(0.0, |best| best.errors.typical_error);
+        found.retain(|score| score.errors.typical_error <= best + INDISTINGUISHABLE);
+        found
+    }
+
+    /// The verdict in one sentence.
+    pub fn summary(&self) -> String {
+        let closest = self.closest();
+        let [best, others @ ..] = closest.as_slice() else {
+            return "Verdict: nothing could be judged; the measurements are too noisy, or no layout \
+                    was obtained."
+                .into();
+        };
+        let under = match (self.assumptions.len(), others) {
+            (1, _) => String::new(),
+            (_, []) => format!(" under \"{}\", which fits best", best.assumption),
+            (_, others) => {
+                let names = others.iter().map(|score| format!("\"{}\"", score.assumption));
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!(" under \"{}\" ({names} fits as well)", best.assumption)
+            }
+        };
+        let Errors { judged, noisy, not_obtained, median_error, worst_error, .. } = best.errors;
+        let nothing = self.without_effect();
+        let percent = |share: Option<f64>| 100.0 * share.unwrap_or(0.0);
+        format!(
+            "Verdict{under}: over {judged} layouts of {} programs the error is {:.0} % in the median \
+             and {:.0} % at worst (that of predicting no effect: {:.0} % and {:.0} %); {noisy} more are \
+             too noisy, {not_obtained} were not obtained.",
+            self.programs().len(),
+            percent(median_error),
+            percent(worst_error),
+            percent(nothing.median_error),
+            percent(nothing.worst_error)
+        )
+    }
+
+    /// The rows and the summary as lines of JSON.
+    pub fn json_lines(&self) -> String {
+        #[derive(Serialize)]
+        struct Summary<'a> {
+            overall: Vec<MosaicScore>,
+            no_effect: Errors,
+            closest: Vec<&'static str>,
+            processor: &'a str,
+            is_virtual: bool,
+            machine: &'a str,
+            clock_ghz: Option<f64>,
+            notes: &'a [String],
+            version: &'static str,
+        }
+        let summary = Summary {
+            overall: self.scores(),
+            no_effect: self.without_effect(),
+            closest: self.closest().iter().map(|score| score.assumption).collect(),
+            processor: &self.processor.name,
+            is_virtual: self.processor.is_virtual,
+            machine: &self.machine.name,
+            clock_ghz: self.clock_ghz,
+            notes: &self.notes,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        let mut lines: Vec<_> = self.rows.iter().map(serde_json::to_string).collect();
+        lines.push(serde_json::to_string(&summary));
+        lines.into_iter().map(|line| line.expect("outcomes are plain data") + "\n").collect()
+    }
+
+    /// Adds remarks on all rows.
+    pub(super) fn add_notes(&mut self) {
+        let setting = LargePageSettings::now().get("enabled").unwrap_or("unknown").to_owned();
+        if setting != "madvise" {
+            self.notes.push(format!(
+                "transparent_hugepage/enabled is \"{setting}\"; with \"madvise\" only the intervals of \
+                 a layout get 2MB pages, as predicted"
+            ));
+        }
+        if self.processor.is_virtual {
+            self.notes.push(
+                "this is a virtual machine: the pages of its host cannot be seen from inside, and \
+                 other machines share its caches and memory; the best fit is no proof of what the \
+                 host does"
+                    .into(),
+            );
+        }
+        if self.rows.iter().any(|row| !row.is_obtained()) {
+            self.notes.push(
+                "layouts that were not obtained: the kernel gave less than 95 % of their 2MB pages, \
+                 or the program has no memory there; they are not judged"
+                    .into(),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Layout, Shape};
+    use crate::validate::mosaic::{Pages, Rounds};
+    use crate::validate::verdict::Verdict;
+
+    const ASSUMPTIONS: [Assumption; 2] = [
+        Assumption { name: "one", schemes: ["4k", "thp"] },
+        Assumption { name: "two", schemes: ["4k+4k", "thp+4k"] },
+    ];
+
+    /// Measured with layouts that take so many seconds in each of two rounds, of which so much was
+    /// obtained.
+    fn measured(seconds: &[[f64; 2]], obtained: &[u64]) -> Measured {
+        let mut rounds = Rounds::default();
+        for round in 0..2 {
+            rounds.begin(seconds.len());
+            seconds.iter().enumerate().for_each(|(layout, both)| rounds.add(layout, both[round]));
+        }
+        let layout = |(number, _): (usize, _)| Layout {
+            name: [Shape::AllSmall, Shape::AllLarge, Shape::Alternating][number].name(),
+            ..Layout::default()
+        };
+        Measured {
+            layouts: seconds.iter().enumerate().map(layout).collect(),
+            rounds,
+            pages: obtained
+                .iter()
+                .map(|&large_bytes| Pages { wanted_bytes: 100, large_bytes })
+                .collect(),
+            notes: vec!["a remark".into()],
+        }
+    }
+
+    fn outcome() -> MosaicOutcome {
+        let machine = Machine::load("zen4-genoa").unwrap();
+        MosaicOutcome::new(&Processor::default(), &machine, &ASSUMPTIONS, Vec::new())
+    }
+
+    #[test]
+    fn errors_by_hand() {
+        let mut found = outcome();
+        // All 2MB: 2.0 measured, 1.8 and 2.2 predicted. Every second: 1.25 measured, 1.0 and 1.25.
+        let times = [[4.0, 4.0], [2.0, 2.0], [3.2, 3.2]];
+        let cycles = [vec![9.0, 11.0], vec![5.0, 5.0], vec![9.0, 8.8]];
+        found.add("program", &measured(&times, &[0, 100, 96]), &cycles);
+        assert_eq!(found.rows.len(), 2, "the base has no row");
+        let [large, second] = &found.rows[..] else { panic!("two rows") };
+        assert_eq!((large.layout.as_str(), second.layout.as_str()), ("all 2MB", "every second"));
+        assert!((large.predicted[0].error.unwrap() + 0.1).abs() < 1e-12);
+        assert!((large.predicted[1].error.unwrap() - 0.1).abs() < 1e-12);
+        assert!((second.predicted[0].error.unwrap() + 0.2).abs() < 1e-12);
+        assert_eq!(second.predicted[1].verdict, Some(Verdict::Agrees));
+        assert_eq!(second.predicted[0].verdict, Some(Verdict::Disagrees));
+        let scores = found.scores();
+        assert!((scores[0].errors.median_error.unwrap() - 0.15).abs() < 1e-12);
+        assert!((scores[0].errors.worst_error.unwrap() - 0.2).abs() < 1e-12);
+        assert!((scores[1].errors.median_error.unwrap() - 0.05).abs() < 1e-12);
+        assert_eq!(scores[1].programs[0].1, scores[1].errors);
+        assert_eq!(found.closest()[0].assumption, "two");
+        let summary = found.summary();
+        assert!(
+            summary.contains("under \"two\", which fits best: over 2 layouts of 1"),
+            "{summary}"
+        );
+        assert!(summary.contains("5 % in the median and 10 % at worst (that of"), "{summary}");
+    }
+
+    #[test]
+    fn noisy_rows_and_those_not_obtained_have_no_error() {
+        let mut found = outcome();
+        let times = [[4.0, 4.0], [1.0, 4.0], [2.0, 2.0]];
+        let cycles = [vec![2.0, 2.0], vec![1.0, 1.0], vec![1.0, 1.0]];
+        found.add("program", &measured(&times, &[0, 100, 94]), &cycles);
+        found.add("program", &measured(&times[..1], &[0]), &cycles);
+        let errors = found.scores()[0].errors;
+        assert_eq!((errors.judged, errors.noisy, errors.not_obtained), (0, 1, 1));
+        assert_eq!((errors.median_error, errors.worst_error), (None, None));
+        assert!(found.summary().contains("nothing could be judged"));
+        found.add_notes();
+        let notes = found.notes.join("\n");
+        assert!(notes.contains("program: a remark") && notes.contains("not obtained"), "{notes}");
+        let lines = found.json_lines();
+        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+        assert_eq!(first["predicted"][0]["verdict"], "noisy");
+        assert_eq!(first["layout"], "all 2MB");
+        let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(last["overall"][1]["not_obtained"], 1);
+    }
+
+    #[test]
+    fn programs_with_the_same_words_have_names_of_their_own() {
+        let mut found = outcome();
+        for _ in 0..2 {
+            let cycles = [vec![2.0, 2.0], vec![1.0, 1.0]];
+            found.add("program", &measured(&[[2.0, 2.0], [1.0, 1.0]], &[0, 100]), &cycles);
+        }
+        assert_eq!(found.programs(), ["program", "program #2"]);
+        assert_eq!(found.rows_of("program").count(), 1);
+    }
+}

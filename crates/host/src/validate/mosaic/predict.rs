@@ -1,0 +1,141 @@
+//! Predictions: one recording, simulated with each layout.
+
+use perforate_record::{
+    Ending, RecordError, RecordOptions, Region, Selection, TemporaryTrace, record,
+};
+use perforate_sim::{Progress, RunResult, Workload};
+
+use super::Cycles;
+use super::program::Program;
+use crate::benchmark::Job;
+use crate::layout::{Intervals, LARGE_BYTES, Layout, Pools, RecordedPool, replace_advice};
+use crate::validate::ProgramSample;
+use crate::validate::plan::Row;
+use crate::validate::predict::Predictor;
+use crate::{HostError, Reporter};
+
+/// Cycles of all layouts under each assumption, with the results of the simulations.
+type Predictions = (Vec<Cycles>, Vec<RunResult>);
+
+/// A recording that is simulated with several layouts.
+struct Recording {
+    name: String,
+    trace: TemporaryTrace,
+    /// Memory that it touches, about.
+    bytes: u64,
+    /// Instructions of a recording whose first half warms up; none where a fifth does.
+    instructions: Option<u64>,
+}
+
+/// Records a row's code, and simulates it with all layouts.
+pub(super) fn predict_row(
+    predictor: &Predictor<'_>,
+    row: &Row,
+    layouts: &[Layout],
+    reporter: &mut dyn Reporter,
+) -> Result<Predictions, HostError> {
+    let trace = TemporaryTrace::new("recorded.trace")?;
+    let recorded_operations = Some(predictor.operations_of(row));
+    let job = Job { recorded_operations, ..super::benchmark::job(row, &layouts[0]) };
+    let selection = Selection { region: Some(Region::Markers), ..Selection::default() };
+    let options = RecordOptions {
+        selection,
+        ..RecordOptions::new(trace.path(), predictor.worker.words(&job))
+    };
+    let instructions = Some(record_once(options, &row.name(), &trace, reporter)?);
+    let mut recording = Recording { name: row.name(), trace, bytes: row.bytes, instructions };
+    let pool_bytes = row.bytes.next_multiple_of(LARGE_BYTES);
+    let pools = |layout: &Layout| vec![(pool_bytes, layout.mapped.clone())];
+    recording.simulate(predictor, layouts, &pools, reporter)
+}
+
+/// Records the sample of a program, and simulates it with all layouts.
+pub(super) fn predict_program(
+    predictor: &Predictor<'_>,
+    sample: &ProgramSample,
+    program: &Program<'_>,
+    reporter: &mut dyn Reporter,
+) -> Result<Predictions, HostError> {
+    let trace = TemporaryTrace::new("recorded.trace")?;
+    let instructions = Some(sample.instructions);
+    let options = RecordOptions {
+        selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
+        environment: program.preload.environment(program.pools, &program.layouts[0], false)?,
+        ..RecordOptions::new(trace.path(), sample.words.clone())
+    };
+    let name = sample.name();
+    record_once(options, &name, &trace, reporter)?;
+    // At least 2GB, as a program's address space is larger than its resident memory.
+    let bytes = program.resident_bytes.max(1 << 30);
+    let mut recording = Recording { name, trace, bytes, instructions: None };
+    let Pools { heap_bytes, mapped_bytes } = program.pools;
+    let pools = |layout: &Layout| {
+        let both = [(heap_bytes, layout.heap.clone()), (mapped_bytes, layout.mapped.clone())];
+        both.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
+    };
+    recording.simulate(predictor, &program.layouts, &pools, reporter)
+}
+
+/// Records to a trace, and returns the number of instructions.
+fn record_once(
+    options: RecordOptions,
+    name: &str,
+    trace: &TemporaryTrace,
+    reporter: &mut dyn Reporter,
+) -> Result<u64, RecordError> {
+    reporter.stage(&format!("recording {name}"), "instructions");
+    let options = RecordOptions { stop: trace.stop(), prints_to_stderr: true, ..options };
+    let summary = record(options, &mut |progress| {
+        let done = progress.instructions + progress.instructions_skipped;
+        reporter.progress(Progress { done, total: None });
+    })?;
+    match summary.ending {
+        Ending::Stopped => Err(RecordError::StoppedEarly),
+        _ => Ok(summary.instructions),
+    }
+}
+
+impl Recording {
+    /// Simulates the recording with all layouts. `pools` has the size of each pool and its intervals.
+    fn simulate(
+        &mut self,
+        predictor: &Predictor<'_>,
+        layouts: &[Layout],
+        pools: &dyn Fn(&Layout) -> Vec<(u64, Intervals)>,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Predictions, HostError> {
+        let (mut cycles, mut results) = (Vec::new(), Vec::new());
+        for layout in layouts {
+            reporter.stage(&format!("simulating {}, {}", self.name, layout.name), "instructions");
+            let runs = self.with_layout(predictor, &pools(layout), reporter)?;
+            let schemes = predictor.assumptions.iter().map(|assumption| assumption.layout_scheme());
+            let of = |scheme: String| {
+                let run = runs.iter().find(|run| run.scheme == scheme);
+                run.and_then(|run| run.cycles).map_or(f64::NAN, |cycles| cycles as f64)
+            };
+            cycles.push(schemes.map(of).collect());
+            results.extend(runs);
+        }
+        Ok((cycles, results))
+    }
+
+    fn with_layout(
+        &mut self,
+        predictor: &Predictor<'_>,
+        pools: &[(u64, Intervals)],
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<RunResult>, HostError> {
+        let copy = self.trace.path().with_file_name("layout.trace");
+        let pools =
+            pools.iter().map(|(bytes, intervals)| RecordedPool { bytes: *bytes, intervals });
+        replace_advice(self.trace.path(), &copy, pools.collect())?;
+        let name = copy.to_string_lossy().into_owned();
+        let workload = Workload { name, skip: 0, instructions: self.instructions };
+        let schemes = predictor.assumptions.iter().map(|assumption| assumption.layout_scheme());
+        let schemes = schemes.collect::<Vec<_>>().join(",");
+        predictor.simulate_schemes(&schemes, workload, self.bytes, &mut |progress| {
+            reporter.progress(progress);
+            self.trace.end_if_interrupted();
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! One row: a layout of a program.
+
+use serde::Serialize;
+
+use super::{Cycles, Measured};
+use crate::validate::limits::MOSTLY;
+use crate::validate::plan::Assumption;
+use crate::validate::spread::Spread;
+use crate::validate::verdict::Verdict;
+
+/// A layout of a program or benchmark. Serialized as a line of JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MosaicRow {
+    /// The program.
+    pub program: String,
+    /// Name of the layout.
+    pub layout: String,
+    /// Measured time with 4KB pages only ÷ time with the layout.
+    #[serde(rename = "measured_ratio")]
+    pub ratio: Option<Spread>,
+    /// Memory in 2MB pages.
+    pub large_bytes: u64,
+    /// Share of the memory in the layout's intervals of 2MB pages that came in them; none if the
+    /// program has no memory there.
+    pub obtained_share: Option<f64>,
+    /// One for each assumption.
+    pub predicted: Vec<MosaicPrediction>,
+}
+
+/// The prediction of a layout under one assumption.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MosaicPrediction {
+    /// Name of the assumption.
+    pub assumption: &'static str,
+    /// Predicted time with 4KB pages only ÷ time with the layout.
+    pub ratio: f64,
+    /// Predicted ratio ÷ measured ratio − 1.
+    pub error: Option<f64>,
+    /// Agreement with the measurement; none if the layout was not obtained.
+    pub verdict: Option<Verdict>,
+}
+
+impl MosaicRow {
+    /// True if enough of the layout's 2MB pages came.
+    pub fn is_obtained(&self) -> bool {
+        self.obtained_share.is_some_and(|share| share >= MOSTLY)
+    }
+
+    /// The rows of a program: one for each layout but the first, which has 4KB pages only.
+    pub(super) fn of_program(
+        program: &str,
+        measured: &Measured,
+        cycles: &[Cycles],
+        assumptions: &[Assumption],
+    ) -> Vec<Self> {
+        let row = |number: usize| {
+            let pages = &measured.pages[number];
+            let mut row = Self {
+                program: program.to_owned(),
+                layout: measured.layouts[number].name.clone(),
+                ratio: Spread::of(&measured.rounds.ratios(number)),
+                large_bytes: pages.large_bytes,
+                obtained_share: pages.obtained(),
+                predicted: Vec::new(),
+            };
+            let is_obtained = row.is_obtained();
+            for (index, assumption) in assumptions.iter().enumerate() {
+                let ratio = cycles[0][index] / cycles[number][index];
+                let measured = row.ratio.filter(|_| is_obtained && ratio.is_finite());
+                row.predicted.push(MosaicPrediction {
+                    assumption: assumption.name,
+                    ratio,
+                    error: row.ratio.map(|measured| ratio / measured.median - 1.0),
+                    verdict: measured.map(|measured| Verdict::of(&measured, ratio)),
+                });
+            }
+            row
+        };
+        (1..measured.layouts.len()).map(row).collect()
+    }
+}

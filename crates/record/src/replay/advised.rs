@@ -1,0 +1,135 @@
+//! What a recorded program has said of large pages, so that a trace which starts in the middle of
+//! the program can say it again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::{Advice, ProgramEvent, VirtualAddress};
+
+/// Ranges of addresses with advice for large pages (MADV_HUGEPAGE) or against them
+/// (MADV_NOHUGEPAGE). Neighbours with the same advice are one range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdvisedRanges {
+    /// By start: end and advice. Without overlaps.
+    ranges: BTreeMap<u64, (u64, Advice)>,
+}
+
+impl AdvisedRanges {
+    /// A call of madvise; other advice than for or against large pages changes nothing.
+    pub fn advise(&mut self, range: Range<u64>, advice: Advice) {
+        if matches!(advice, Advice::HugePage | Advice::NoHugePage) && !range.is_empty() {
+            self.forget(range.clone());
+            self.insert(range, advice);
+        }
+    }
+
+    /// Forgets advice for a range: its memory is unmapped, or mapped anew.
+    pub fn forget(&mut self, range: Range<u64>) {
+        self.cut(range.start);
+        self.cut(range.end);
+        self.ranges.retain(|start, _| !range.contains(start));
+    }
+
+    /// A call of mremap: the advice goes with the memory, and memory that is added at its end has
+    /// that of the end.
+    pub fn remap(&mut self, from: Range<u64>, to: Range<u64>) {
+        self.cut(from.start);
+        self.cut(from.end);
+        let moved: Vec<_> = self.ranges.range(from.clone()).map(|(at, to)| (*at, *to)).collect();
+        self.forget(from.clone());
+        self.forget(to.clone());
+        for (start, (end, advice)) in moved {
+            let place = |address: u64| (address - from.start).saturating_add(to.start).min(to.end);
+            let new_end = if end == from.end { to.end } else { place(end) };
+            if place(start) < new_end {
+                self.insert(place(start)..new_end, advice);
+            }
+        }
+    }
+
+    /// True if there is advice for a part of the range.
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        let before = self.ranges.range(..range.end).next_back();
+        before.is_some_and(|(_, (end, _))| *end > range.start)
+    }
+
+    /// The advice as events.
+    pub fn events(&self) -> impl Iterator<Item = ProgramEvent> {
+        self.ranges.iter().map(|(start, (end, advice))| ProgramEvent::Advise {
+            start: VirtualAddress::new(*start),
+            length: end - start,
+            advice: *advice,
+        })
+    }
+
+    /// Splits the range that contains `address`.
+    fn cut(&mut self, address: u64) {
+        if let Some((_, (end, advice))) = self.ranges.range_mut(..address).next_back()
+            && *end > address
+        {
+            let upper = (*end, *advice);
+            *end = address;
+            self.ranges.insert(address, upper);
+        }
+    }
+
+    /// Adds a range where there is none, and joins it with its neighbours.
+    fn insert(&mut self, mut range: Range<u64>, advice: Advice) {
+        if let Some((start, (end, before))) = self.ranges.range(..range.start).next_back()
+            && *end == range.start
+            && *before == advice
+        {
+            range.start = *start;
+        }
+        if let Some((end, after)) = self.ranges.get(&range.end).copied()
+            && after == advice
+        {
+            self.ranges.remove(&range.end);
+            range.end = end;
+        }
+        self.ranges.insert(range.start, (range.end, advice));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use Advice::{DontNeed, HugePage, NoHugePage};
+
+    fn found(ranges: &AdvisedRanges) -> Vec<(u64, u64, Advice)> {
+        ranges.ranges.iter().map(|(start, (end, advice))| (*start, *end, *advice)).collect()
+    }
+
+    #[test]
+    fn later_advice_replaces_a_part_and_neighbours_join() {
+        let mut ranges = AdvisedRanges::default();
+        ranges.advise(0x1000..0x9000, NoHugePage);
+        ranges.advise(0x3000..0x5000, HugePage);
+        ranges.advise(0x1000..0x9000, DontNeed);
+        let expected = [
+            (0x1000, 0x3000, NoHugePage),
+            (0x3000, 0x5000, HugePage),
+            (0x5000, 0x9000, NoHugePage),
+        ];
+        assert_eq!(found(&ranges), expected);
+        ranges.forget(0x4000..0x6000);
+        assert!(ranges.overlaps(&(0x3fff..0x4000)) && !ranges.overlaps(&(0x4000..0x6000)));
+        ranges.advise(0x3000..0x6000, NoHugePage);
+        assert_eq!(found(&ranges), [(0x1000, 0x9000, NoHugePage)], "one again");
+        assert_eq!(ranges.events().count(), 1);
+    }
+
+    #[test]
+    fn advice_goes_with_memory_that_moves() {
+        let mut ranges = AdvisedRanges::default();
+        ranges.advise(0x1000..0x2000, NoHugePage);
+        ranges.advise(0x2000..0x4000, HugePage);
+        ranges.remap(0x1000..0x3000, 0x8000..0xb000);
+        let expected =
+            [(0x3000, 0x4000, HugePage), (0x8000, 0x9000, NoHugePage), (0x9000, 0xb000, HugePage)];
+        assert_eq!(found(&ranges), expected);
+        ranges.remap(0x8000..0xb000, 0x8000..0x8800);
+        assert_eq!(found(&ranges), [(0x3000, 0x4000, HugePage), (0x8000, 0x8800, NoHugePage)]);
+    }
+}
