@@ -10,6 +10,7 @@ use crate::{HostError, validate::Spread};
 const LINE_BYTES: i64 = 64;
 
 /// A machine file that can be changed.
+#[derive(Clone)]
 pub(super) struct MachineFile {
     document: DocumentMut,
     /// Name of the machine that it was.
@@ -257,14 +258,14 @@ mod tests {
         assert_eq!(file.number("tlb.l2.entries"), Some(2048.0));
         assert_eq!(file.number("cache.l9.ways"), None);
         file.set("cache.l1d.mshrs", 15.7, "measured");
-        file.set("core.frequency_ghz", 2.71828, "measured");
+        file.set("core.frequency_ghz", 2.34567, "measured");
         file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured");
         file.set_measured("cache.l2.size_bytes", 2097152.0, "measured");
         file.set_measured("cache.llc.size_bytes", 1e8, "measured");
         let text = file.text("# mine", &[]);
         for line in [
             "mshrs = 16 # measured",
-            "frequency_ghz = 2.718 # measured",
+            "frequency_ghz = 2.346 # measured",
             "l1_data_4k = { entries = 96, ways = 3 } # measured",
         ] {
             assert!(text.contains(line), "{line}: {text}");

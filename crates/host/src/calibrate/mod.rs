@@ -21,7 +21,7 @@ use perforate_sim::{Machine, Progress};
 
 use crate::machine::{Headroom, Processor, bounded};
 use crate::process_settings::last_allowed_processor;
-use crate::validate::{Assumption, assumption_of};
+use crate::validate::{Assumption, assumption_of, nearest_machine};
 use crate::{HostError, Reporter};
 
 pub use check::Check;
@@ -31,7 +31,7 @@ use check::{Instrument, checks};
 use derive::Expected;
 use machine_file::MachineFile;
 use measure::{Measured, Plan};
-use quantity::{Before, expected, is_splintered, quantities};
+use quantity::{expected, is_splintered, quantities};
 
 /// The least memory that shows anything.
 const MIN_BYTES: u64 = 64 << 20;
@@ -119,10 +119,8 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
             100.0 * large_share
         ));
     }
-    let number = {
-        let document = MachineFile::load(&base)?;
-        Before { number: Box::new(move |key| document.number(key)) }
-    };
+    let before = file.clone();
+    let number = |key: &str| before.number(key);
     let mut expected = expected(&processor, &number, bytes);
     expected.is_splintered = is_splintered(&rounds, &expected);
     let mut found = quantities(&rounds, &expected, &number);
@@ -159,14 +157,11 @@ fn base(named: Option<&str>, processor: &Processor, notes: &mut Vec<String>) -> 
     if let Some(name) = named {
         return name.into();
     }
-    let Processor { vendor, family, model, .. } = processor;
-    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
-        return machine.name;
+    let (machine, describes) = nearest_machine(processor);
+    let name = machine.name;
+    if describes {
+        return name;
     }
-    let of_vendor = Machine::bundled()
-        .into_iter()
-        .find(|machine| machine.processors.iter().any(|known| known.vendor == *vendor));
-    let name = of_vendor.map_or_else(|| Machine::DEFAULT.to_owned(), |machine| machine.name);
     notes.push(format!(
         "no machine file describes this processor: what is not measured (the core's width and \
          queues, the branch predictor, banks of memory, walk caches) is {name}'s; --base chooses \

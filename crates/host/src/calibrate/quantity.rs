@@ -143,16 +143,13 @@ fn noise(mut values: Vec<f64>) -> f64 {
     ((at(0.75) - at(0.25)) / at(0.5)).abs()
 }
 
-/// The machine file that is started from, as far as values are computed from it.
-pub(super) struct Before {
-    /// The value of a key.
-    pub number: Box<dyn Fn(&str) -> Option<f64>>,
-}
+/// Numbers of the machine file that is started from, by their keys.
+pub(super) type Before<'a> = dyn Fn(&str) -> Option<f64> + 'a;
 
 /// Where curves are to be read.
-pub(super) fn expected(processor: &Processor, before: &Before, bytes: u64) -> Expected {
+pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -> Expected {
     let known = |stated: Option<u64>, key: &str| {
-        let number = (before.number)(key).map_or(1, |number| number as u64);
+        let number = before(key).map_or(1, |number| number as u64);
         stated.unwrap_or(number)
     };
     Expected {
@@ -175,12 +172,16 @@ pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
 }
 
 /// All quantities that follow from the rounds.
-pub(super) fn quantities(rounds: &[Round], expected: &Expected, before: &Before) -> Vec<Quantity> {
+pub(super) fn quantities(
+    rounds: &[Round],
+    expected: &Expected,
+    before: &Before<'_>,
+) -> Vec<Quantity> {
     let each = |of: &dyn Fn(&Round) -> Option<f64>| rounds.iter().map(of).collect::<Vec<_>>();
     let of = |name, unit, of: &dyn Fn(&Round) -> Option<f64>| Quantity::of(name, unit, &each(of));
     let mut found = Vec::new();
     let mut keep = |quantity: Quantity, key: &'static str, kind| {
-        found.push(match (before.number)(key) {
+        found.push(match before(key) {
             Some(value) => quantity.goes_to(key, value, kind),
             None => quantity,
         });
@@ -240,8 +241,8 @@ mod tests {
     use super::super::derive::tests::{EXPECTED, round};
     use super::*;
 
-    fn before(missing: &'static str) -> Before {
-        Before { number: Box::new(move |key| (key != missing).then_some(4.0)) }
+    fn before(missing: &'static str) -> impl Fn(&str) -> Option<f64> {
+        move |key| (key != missing).then_some(4.0)
     }
 
     fn found<'a>(quantities: &'a [Quantity], key: &str) -> &'a Quantity {
@@ -283,7 +284,7 @@ mod tests {
         let latency = found(&quantities, "cache.l2.latency_cycles");
         assert!(latency.is_noisy());
         assert_eq!(latency.value, Some(20.0), "4 is none of 10, 20 and 30");
-        let near = Before { number: Box::new(|_| Some(12.0)) };
+        let near = |_: &str| Some(12.0);
         let quantities = super::quantities(&rounds, &EXPECTED, &near);
         let hit = found(&quantities, "walker.l2_tlb_cycles");
         assert_eq!(hit.value, Some(12.0), "one of 7, 14 and 21");

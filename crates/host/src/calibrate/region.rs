@@ -172,7 +172,7 @@ mod tests {
             for _ in 0..count {
                 let offset = at as u64 - base;
                 assert!(seen.insert(offset / nodes.bytes()), "{nodes:?}: {offset} twice");
-                assert!(offset < count * nodes.bytes() && offset % LINE_BYTES == 0);
+                assert!(offset < count * nodes.bytes() && offset.is_multiple_of(LINE_BYTES));
                 // SAFETY: `at` is a node.
                 at = unsafe { at.read() } as *const u64;
             }

@@ -34,8 +34,8 @@ pub use mosaic::{
     Errors, MosaicOutcome, MosaicPrediction, MosaicRow, MosaicScore, Mosaics, validate_mosaics,
 };
 pub use outcome::{Outcome, Score};
-pub(crate) use plan::assumption_of;
 pub use plan::{Assumption, Row};
+pub(crate) use plan::{assumption_of, nearest_machine};
 pub use predict::{Origin, Prediction};
 pub use row::RowOutcome;
 pub use spread::Spread;

@@ -88,23 +88,42 @@ pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> As
     }
 }
 
-/// The named machine file, or the one that describes this processor, with remarks on differences.
+/// The bundled machine that describes this processor, and whether it does: else it is another of its
+/// vendor, or the default.
+pub(crate) fn nearest_machine(processor: &Processor) -> (Machine, bool) {
+    let Processor { vendor, family, model, .. } = processor;
+    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
+        return (machine, true);
+    }
+    let (mut of_vendor, mut others) = (None, None);
+    for machine in Machine::bundled() {
+        if machine.processors.iter().any(|known| known.vendor == *vendor) {
+            of_vendor = of_vendor.or(Some(machine));
+        } else if machine.name == Machine::DEFAULT {
+            others = Some(machine);
+        }
+    }
+    (of_vendor.or(others).expect("the default is bundled"), false)
+}
+
+/// The named machine file, or the one nearest to this processor, with remarks on differences.
 pub(super) fn machine(
     named: Option<&str>,
     processor: &Processor,
 ) -> Result<(Machine, Vec<String>), SimError> {
-    let Processor { vendor, family, model, .. } = processor;
     let mut remarks = Vec::new();
-    let machine = match (named, Machine::of_processor(vendor, *family, *model)) {
-        (Some(name), _) => Machine::load(name)?,
-        (None, Some(machine)) => machine,
-        (None, None) => {
-            remarks.push(format!(
-                "no machine file describes this processor; {} stands in for it, and --machine \
-                 chooses another",
-                Machine::DEFAULT
-            ));
-            Machine::load(Machine::DEFAULT)?
+    let machine = match named {
+        Some(name) => Machine::load(name)?,
+        None => {
+            let (machine, describes) = nearest_machine(processor);
+            if !describes {
+                remarks.push(format!(
+                    "no machine file describes this processor; {} stands in for it. `perforate \
+                     calibrate` measures one, and --machine chooses it",
+                    machine.name
+                ));
+            }
+            machine
         }
     };
     remarks.extend(differences(&machine, processor));
@@ -185,8 +204,11 @@ mod tests {
         assert!(remarks[0].starts_with("L2 TLB entries for 4KB: 2048 by"), "{remarks:?}");
         processor.model = 200;
         let (found, remarks) = machine(None, &processor).unwrap();
-        assert_eq!(found.name, Machine::DEFAULT);
+        assert_eq!(found.name, "zen4-genoa", "of the same vendor");
         assert!(remarks[0].contains("no machine file describes"), "{remarks:?}");
+        processor.vendor = "Nobody".into();
+        let (found, remarks) = machine(None, &processor).unwrap();
+        assert_eq!(found.name, Machine::DEFAULT);
         assert!(remarks[2].contains("none in perforated-table2"), "{remarks:?}");
         assert!(machine(Some("nowhere"), &processor).is_err());
     }
