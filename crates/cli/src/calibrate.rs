@@ -5,7 +5,7 @@ mod text;
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_config::Size;
+use perforate_config::{Count, Size};
 use perforate_host::calibrate::{Calibration, Options};
 
 use crate::failure::Failure;
@@ -43,6 +43,9 @@ pub struct CalibrateArguments {
     /// How often everything is measured [default: 7; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+    /// Accesses of each simulated chase that are timed, at least [default: 200000]
+    #[arg(long, value_name = "N")]
+    operations: Option<Count<1000, 1_000_000_000>>,
     /// Processor to measure on [default: the last that may be used]
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
@@ -57,6 +60,7 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     options.processor = arguments.cpu.unwrap_or(options.processor);
     options.bytes = arguments.size.map_or(options.bytes, Size::bytes);
     options.rounds = arguments.rounds.unwrap_or(options.rounds);
+    options.accesses = arguments.operations.map_or(options.accesses, Count::get);
     options.base.clone_from(&arguments.base);
     if let Some(name) = arguments.out.file_stem() {
         options.name = name.to_string_lossy().replace(char::is_control, "");

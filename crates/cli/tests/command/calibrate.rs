@@ -6,8 +6,9 @@ use crate::place::{Place, json};
 #[test]
 fn a_machine_file_of_this_machine() {
     let place = Place::new();
-    let arguments = ["--quick", "--size", "64M", "--rounds", "1", "--out", "here.toml", "--json"];
-    let lines = json(&place.succeeds(&[&["calibrate"], &arguments[..]].concat()));
+    let arguments = ["calibrate", "--quick", "--size", "64M", "--rounds", "1", "--operations"];
+    let more = ["1000", "--out", "here.toml", "--json"];
+    let lines = json(&place.succeeds(&[&arguments[..], &more[..]].concat()));
     let keys: Vec<&str> = lines.iter().filter_map(|line| line["key"].as_str()).collect();
     for key in ["core.frequency_ghz", "cache.l2.latency_cycles", "tlb.l2.entries"] {
         assert!(keys.contains(&key), "{keys:?}");

@@ -44,8 +44,10 @@ fn mosaics_of_a_benchmark() {
     );
     let arguments =
         ["validate", "--quick", "--size", "16M", "--repeat", "1", "--operations", "1000"];
+    // Its last level is small, so that little has to be simulated.
+    let machine = ["--machine", "gtsm-table4"];
     let more = ["--layouts", "2", "--layout", "half.csv", "--out", "out"];
-    let arguments = [&arguments[..], &more[..]].concat();
+    let arguments = [&arguments[..], &machine[..], &more[..]].concat();
     if Command::new("qemu-x86_64").arg("-version").output().is_err() {
         println!("skipped: qemu-x86_64 is not installed (apt-get install qemu-user)");
         place.fails(&arguments, 1, "recording needs qemu-x86_64");
@@ -97,6 +99,7 @@ fn validate_refuses_what_cannot_be() {
     let place = Place::new();
     place.fails(&["validate", "--size", "1K"], 2, "at least 64K");
     place.fails(&["validate", "--size", "large"], 2, "--size");
+    place.fails(&["validate", "--size", "8M", "--layouts", "1"], 2, "at least 16M");
     place.fails(&["validate", "--cpu", "99999"], 2, "--cpu 99999");
     place.fails(&["validate", "--machine", "nowhere"], 2, "nowhere");
     place.fails(&["native-worker", "chase"], 2, "the job of a benchmark: ");

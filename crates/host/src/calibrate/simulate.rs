@@ -10,7 +10,7 @@ use super::points::Point;
 use super::region::Nodes;
 
 /// Accesses that warm up the caches, by those that are timed, at most.
-const MOST_WARMUP: u64 = 50;
+const MOST_WARMUP: u64 = 25;
 /// Simulated memory besides the chase's.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 

@@ -93,8 +93,14 @@ pub fn validate_mosaics(
     if let Some(wanted) = options.size_bytes {
         let count = mosaics.layouts.len() as u64 + 1;
         let bytes = benchmark_size(wanted, count, &mut outcome.notes)?;
-        let rows = plan::rows(&machine, bytes);
-        for row in rows.into_iter().filter(|row| row.bytes / LARGE_BYTES >= LEAST_PAGES) {
+        let mut rows = plan::rows(&machine, bytes);
+        rows.retain(|row| row.bytes / LARGE_BYTES >= LEAST_PAGES);
+        if rows.is_empty() {
+            let least = (LEAST_PAGES * LARGE_BYTES) >> 20;
+            let problem = format!("{} MB; expected at least {least}M for layouts", bytes >> 20);
+            return Err(HostError::Size(problem));
+        }
+        for row in rows {
             let layouts = all_layouts(&mosaics.layouts, 0, row.bytes);
             let measured = benchmark::measure(worker, &row, layouts, options, reporter)?;
             let (cycles, runs) =
