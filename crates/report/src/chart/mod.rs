@@ -97,6 +97,8 @@ fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     line["color"] = ink.clone();
     diamond["stroke"] = ink;
     diamond["fill"] = json!({"value": "var(--card)"});
+    // What all layers of a chart share has a colour in some, which these two leave nothing to do.
+    diamond["color"] = Value::Null;
     [
         json!({
             "transform": [{"filter": "isValid(datum.open_low)"}],
