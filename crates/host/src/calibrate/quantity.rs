@@ -41,6 +41,8 @@ enum Kind {
     Measured,
     /// To whole numbers, one at least.
     Whole,
+    /// The same of what depends on neighbours: what another machine has says nothing.
+    Now,
     /// The size that the processor states if that is near.
     Size { stated: u64 },
     /// Not to be seen here, for this reason.
@@ -109,14 +111,14 @@ impl Quantity {
             self.value = Some(stated as f64);
             return self;
         }
-        if self.keeps(before) {
+        if !matches!(kind, Kind::Now) && self.keeps(before) {
             self.remark = Some("too noisy to say that it is another: as it was".into());
             self.value = Some(before);
             return self;
         }
         self.value = Some(match kind {
             Kind::Measured | Kind::Hidden(_) => spread.median,
-            Kind::Whole | Kind::Size { .. } => spread.median.round().max(1.0),
+            Kind::Whole | Kind::Now | Kind::Size { .. } => spread.median.round().max(1.0),
             Kind::AtLeast { is_limited_by_others } => {
                 let least = spread.median.round().max(1.0);
                 if is_limited_by_others && before > least {
@@ -203,7 +205,7 @@ pub(super) fn quantities(
     });
     keep(llc, "cache.llc.latency_cycles", Kind::Whole);
     let size = of("last level: half of the loads miss at", "bytes", &|r| r.llc_bytes(expected));
-    keep(size, "cache.llc.size_bytes", Kind::Whole);
+    keep(size, "cache.llc.size_bytes", Kind::Now);
     let outstanding = of("misses at once", "", &|round| round.outstanding(expected));
     keep(outstanding, "cache.l1d.mshrs", Kind::Whole);
     let in_order =
