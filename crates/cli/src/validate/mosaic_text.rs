@@ -3,6 +3,7 @@
 use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;
 
+use super::text::title;
 use crate::output::{COLUMNS, notes};
 
 /// Width of a layout's name.
@@ -14,13 +15,7 @@ const PREDICTED: usize = 21;
 
 /// The whole text.
 pub fn text(outcome: &MosaicOutcome) -> String {
-    let name = &outcome.processor.name;
-    let mut text = format!(
-        "{}{}, predicted with {}\n",
-        if name.is_empty() { "unknown processor" } else { name },
-        if outcome.processor.is_virtual { " (virtual machine)" } else { "" },
-        outcome.machine.name
-    );
+    let mut text = title(&outcome.processor, &outcome.machine.name);
     text += "\nTime with 4KB pages only ÷ time with the layout; error of the prediction\n";
     for program in outcome.programs() {
         text += &format!("\n{}", wrapped("", program, COLUMNS));

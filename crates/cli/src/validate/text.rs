@@ -1,5 +1,6 @@
 //! The text that `perforate validate` prints.
 
+use perforate_host::machine::Processor;
 use perforate_host::validate::{Outcome, RowOutcome, Spread};
 use perforate_report::text::wrapped;
 
@@ -14,13 +15,7 @@ const PREDICTED: usize = 18;
 
 /// The whole text.
 pub fn text(outcome: &Outcome) -> String {
-    let name = &outcome.processor.name;
-    let mut text = format!(
-        "{}{}, predicted with {}\n",
-        if name.is_empty() { "unknown processor" } else { name },
-        if outcome.processor.is_virtual { " (virtual machine)" } else { "" },
-        outcome.machine.name
-    );
+    let mut text = title(&outcome.processor, &outcome.machine.name);
     text += "\nTime with 4KB pages ÷ time with 2MB pages\n";
     text += &heading(outcome, "median (least–most)");
     for row in &outcome.rows {
@@ -47,6 +42,16 @@ pub fn text(outcome: &Outcome) -> String {
     }
     text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
     text + &notes(&outcome.notes, COLUMNS)
+}
+
+/// The processor that was measured, and the machine that it was predicted with.
+pub(super) fn title(processor: &Processor, machine: &str) -> String {
+    let name = &processor.name;
+    format!(
+        "{}{}, predicted with {machine}\n",
+        if name.is_empty() { "unknown processor" } else { name },
+        if processor.is_virtual { " (virtual machine)" } else { "" },
+    )
 }
 
 fn heading(outcome: &Outcome, measured: &str) -> String {

@@ -116,15 +116,8 @@ impl Outcome {
         let [best, others @ ..] = closest.as_slice() else {
             return "Verdict: nothing could be judged; the measurements are too noisy.".into();
         };
-        let under = match (self.assumptions.len(), others) {
-            (1, _) => String::new(),
-            (_, []) => format!(" under \"{}\", which fits best", best.assumption),
-            (_, others) => {
-                let names = others.iter().map(|score| format!("\"{}\"", score.assumption));
-                let names = names.collect::<Vec<_>>().join(", ");
-                format!(" under \"{}\" ({names} fits as well)", best.assumption)
-            }
-        };
+        let others = others.iter().map(|score| score.assumption);
+        let under = under(self.assumptions.len(), best.assumption, others);
         format!(
             "Verdict{under}: {} of {} rows agree within {:.0} %, {} go the same way, {} disagree, {} \
              are too noisy. Predictions typically miss by {:.0} %.",
@@ -259,6 +252,21 @@ impl Outcome {
                 100.0 * (most - 1.0)
             )
         })
+    }
+}
+
+/// The assumption that fits best of so many, in words, and others that fit as well; nothing if there is
+/// only one.
+pub(super) fn under<'a>(
+    assumptions: usize,
+    best: &str,
+    others: impl Iterator<Item = &'a str>,
+) -> String {
+    let others: Vec<String> = others.map(|name| format!("\"{name}\"")).collect();
+    match (assumptions, others.as_slice()) {
+        (1, _) => String::new(),
+        (_, []) => format!(" under \"{best}\", which fits best"),
+        (_, others) => format!(" under \"{best}\" ({} fits as well)", others.join(", ")),
     }
 }
 

@@ -137,19 +137,9 @@ impl Predictor<'_> {
         let job = Job { benchmark, bytes, paging, layout, processor, recorded_operations };
         let options = RecordOptions {
             selection: Selection { region: Some(Region::Markers), ..Selection::default() },
-            stop: trace.stop(),
-            prints_to_stderr: true,
             ..RecordOptions::new(trace.path(), self.worker.words(&job))
         };
-        reporter.stage(&format!("recording {}", row.name()), "instructions");
-        let summary = record(options, &mut |progress| {
-            let done = progress.instructions + progress.instructions_skipped;
-            reporter.progress(Progress { done, total: None });
-        })?;
-        match summary.ending {
-            Ending::Stopped => Err(RecordError::StoppedEarly),
-            _ => Ok(summary.instructions),
-        }
+        record_once(options, &row.name(), trace, reporter)
     }
 
     /// Simulates a workload that touches so much memory under all assumptions. The first half of its
@@ -211,6 +201,25 @@ impl Predictor<'_> {
             })
         };
         self.assumptions.iter().map(|assumption| assumption.schemes.map(time)).collect()
+    }
+}
+
+/// Records to a trace, and returns the number of instructions.
+pub(super) fn record_once(
+    options: RecordOptions,
+    name: &str,
+    trace: &TemporaryTrace,
+    reporter: &mut dyn Reporter,
+) -> Result<u64, RecordError> {
+    reporter.stage(&format!("recording {name}"), "instructions");
+    let options = RecordOptions { stop: trace.stop(), prints_to_stderr: true, ..options };
+    let summary = record(options, &mut |progress| {
+        let done = progress.instructions + progress.instructions_skipped;
+        reporter.progress(Progress { done, total: None });
+    })?;
+    match summary.ending {
+        Ending::Stopped => Err(RecordError::StoppedEarly),
+        _ => Ok(summary.instructions),
     }
 }
 

@@ -8,6 +8,7 @@ use super::row::MosaicRow;
 use super::{Cycles, Measured};
 use crate::machine::{LargePageSettings, Processor};
 use crate::validate::limits::INDISTINGUISHABLE;
+use crate::validate::outcome::under;
 use crate::validate::plan::Assumption;
 
 /// The outcome of a validation by mosaics.
@@ -114,15 +115,8 @@ impl MosaicOutcome {
                     was obtained."
                 .into();
         };
-        let under = match (self.assumptions.len(), others) {
-            (1, _) => String::new(),
-            (_, []) => format!(" under \"{}\", which fits best", best.assumption),
-            (_, others) => {
-                let names = others.iter().map(|score| format!("\"{}\"", score.assumption));
-                let names = names.collect::<Vec<_>>().join(", ");
-                format!(" under \"{}\" ({names} fits as well)", best.assumption)
-            }
-        };
+        let others = others.iter().map(|score| score.assumption);
+        let under = under(self.assumptions.len(), best.assumption, others);
         let Errors { judged, noisy, not_obtained, median_error, worst_error, .. } = best.errors;
         let nothing = self.without_effect();
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or(0.0);

@@ -1,9 +1,7 @@
 //! Predictions: one recording, simulated with each layout.
 
-use perforate_record::{
-    Ending, RecordError, RecordOptions, Region, Selection, TemporaryTrace, record,
-};
-use perforate_sim::{Progress, RunResult, Workload};
+use perforate_record::{RecordOptions, Region, Selection, TemporaryTrace};
+use perforate_sim::{RunResult, Workload};
 
 use super::Cycles;
 use super::program::Program;
@@ -11,7 +9,7 @@ use crate::benchmark::Job;
 use crate::layout::{Intervals, LARGE_BYTES, Layout, Pools, RecordedPool, replace_advice};
 use crate::validate::ProgramSample;
 use crate::validate::plan::Row;
-use crate::validate::predict::Predictor;
+use crate::validate::predict::{Predictor, record_once};
 use crate::{HostError, Reporter};
 
 /// Cycles of all layouts under each assumption, with the results of the simulations.
@@ -74,25 +72,6 @@ pub(super) fn predict_program(
         both.into_iter().filter(|(bytes, _)| *bytes > 0).collect()
     };
     recording.simulate(predictor, &program.layouts, &pools, reporter)
-}
-
-/// Records to a trace, and returns the number of instructions.
-fn record_once(
-    options: RecordOptions,
-    name: &str,
-    trace: &TemporaryTrace,
-    reporter: &mut dyn Reporter,
-) -> Result<u64, RecordError> {
-    reporter.stage(&format!("recording {name}"), "instructions");
-    let options = RecordOptions { stop: trace.stop(), prints_to_stderr: true, ..options };
-    let summary = record(options, &mut |progress| {
-        let done = progress.instructions + progress.instructions_skipped;
-        reporter.progress(Progress { done, total: None });
-    })?;
-    match summary.ending {
-        Ending::Stopped => Err(RecordError::StoppedEarly),
-        _ => Ok(summary.instructions),
-    }
 }
 
 impl Recording {
