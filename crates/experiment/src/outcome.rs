@@ -189,7 +189,7 @@ fn measured<'a>(
 ) -> Result<Measured<'a>, ExperimentError> {
     let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
     let kind = experiment.kind().map_err(wrong)?.name();
-    let values = experiment.axis.values(place);
+    let values = experiment.values(place);
     let mut measured = BTreeMap::new();
     for reference in formulas.references() {
         let (subject, state) = (reference.subject, reference.state);

@@ -27,7 +27,7 @@ impl Formulas {
     /// # Errors
     /// A formula that is wrong, a name that nothing has, a placeholder without a value.
     pub fn at(experiment: &Experiment, place: &Place) -> Result<Self, String> {
-        let values = experiment.axis.values(place);
+        let values = experiment.values(place);
         let parse = |text: &String| Formula::parse(&filled(&values, text)?);
         let optional = |text: &Option<String>| text.as_ref().map(parse).transpose();
         let mut curves = Vec::new();
@@ -165,7 +165,7 @@ pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
     let kind = experiment.kind()?.name();
     let mut points = BTreeSet::new();
     for place in experiment.places() {
-        let values = experiment.axis.values(&place);
+        let values = experiment.values(&place);
         for reference in Formulas::at(experiment, &place)?.references() {
             let settings = experiment.settings(reference.state.as_deref(), &values)?;
             for seed in seeds(experiment) {

@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::plan::Formulas;
 use crate::store::Store;
 
-/// An experiment with every variant of its machine.
+/// An experiment with every variant of its machine and of its own choices.
 #[derive(Clone, Debug)]
 pub struct Unstated {
     /// What is left open, and its other values.
@@ -71,7 +71,7 @@ pub struct PartRange {
 
 impl Unstated {
     /// All variants of an experiment, `together` of which change many parts at once. `None` if
-    /// nothing that it claims depends on one machine.
+    /// nothing that it claims depends on one machine or on a choice.
     ///
     /// # Errors
     /// No such machine.
@@ -79,22 +79,20 @@ impl Unstated {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         let kind = experiment.kind().map_err(wrong)?;
         let settings = kind.settings();
-        let Some(known) = settings.iter().find(|known| known.name == "machine") else {
-            return Ok(None);
-        };
-        let named = experiment.settings.get("machine").map(|text| text.0.as_str());
-        let machine = named.unwrap_or(&known.default);
-        if experiment.claims.is_empty() || machine.contains('{') {
-            return Ok(None);
-        }
         let default = for_claims(experiment);
         let figures = figures(&default).map_err(wrong)?;
-        let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
-        let matters = |(_, alternatives): &(Plausible, Vec<Alternative>)| {
-            alternatives.iter().any(|alternative| matters(alternative, &figures, kind.name()))
-        };
-        let parts: Vec<_> = open.into_iter().filter(matters).collect();
-        if parts.is_empty() {
+        let mut parts = of_choices(experiment).map_err(wrong)?;
+        if let Some(known) = settings.iter().find(|known| known.name == "machine") {
+            let named = experiment.settings.get("machine").map(|text| text.0.as_str());
+            let machine = named.unwrap_or(&known.default);
+            if !machine.contains('{') {
+                let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
+                parts.extend(open.into_iter().filter(|(_, alternatives)| {
+                    alternatives.iter().any(|one| matters(one, &figures, kind.name()))
+                }));
+            }
+        }
+        if experiment.claims.is_empty() || parts.is_empty() {
             return Ok(None);
         }
         let one = |alternative: &Alternative| with(&default, [alternative]);
@@ -223,6 +221,14 @@ fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     Ok(figures)
 }
 
+/// What the experiment itself leaves open.
+fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative>)>, String> {
+    let of = |plausible: &Plausible| {
+        Ok((plausible.clone(), plausible.alternatives(&toml::Table::new())?))
+    };
+    experiment.plausible.iter().map(of).collect()
+}
+
 /// Prices of energy and of the operating system's work change only what is made of them.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
@@ -240,7 +246,13 @@ fn with<'a>(
     let mut experiment = experiment.clone();
     for alternative in alternatives {
         for (key, value) in &alternative.changes {
-            experiment.settings.insert(format!("machine.{key}"), Text(value.clone()));
+            // Keys of machine files have a section before a point, names of choices have none.
+            match experiment.choices.get_mut(key) {
+                Some(choice) => choice.0.clone_from(value),
+                None => {
+                    experiment.settings.insert(format!("machine.{key}"), Text(value.clone()));
+                }
+            }
         }
     }
     // Nothing can be changed of what another part takes away.
@@ -347,6 +359,48 @@ value = 1000.0
             values.max_by(f64::total_cmp).unwrap()
         };
         assert!(faster.parts.windows(2).all(|pair| effect(&pair[0]) >= effect(&pair[1])));
+    }
+
+    #[test]
+    fn choices_of_the_experiment_are_tried_too() {
+        let file = FILE.replace("size=64M", "size={size}").replace(
+            "[axis]",
+            r#"[choices]
+size = "64M"
+[[plausible]]
+name = "size of the array"
+reason = "nobody says"
+values = [{ size = "32M" }, { size = "128M" }]
+[axis]"#,
+        );
+        let experiment = Experiment::parse("mine", &file).unwrap();
+        let unstated = Unstated::of(&experiment, 5).unwrap().unwrap();
+        assert_eq!(unstated.parts[0].0.name, "size of the array");
+        let workloads = |experiments: &[Experiment]| -> Vec<String> {
+            let points = experiments.iter().flat_map(|one| crate::plan::points(one).unwrap());
+            let mut workloads: Vec<_> =
+                points.map(|point| point.settings.0["workload"].clone()).collect();
+            workloads.dedup();
+            workloads
+        };
+        assert_eq!(workloads(&unstated.one_at_a_time[0]), ["random:size=32M", "random:size=128M"]);
+        assert_eq!(workloads(std::slice::from_ref(&unstated.default)), ["random:size=64M"]);
+        let together: std::collections::BTreeSet<_> =
+            workloads(&unstated.together).into_iter().collect();
+        assert_eq!(together.len(), 3, "{together:?}");
+
+        for (wrong, problem) in [
+            ("values = [{ sise = \"32M\" }]", "no choice \"sise\"; there are: size"),
+            ("values = [{ size = \"64M\" }]", "size = 64M is the choice itself"),
+            ("values = []", "expected values"),
+        ] {
+            let file = file.replace("values = [{ size = \"32M\" }, { size = \"128M\" }]", wrong);
+            let message = Experiment::parse("mine", &file).unwrap_err().to_string();
+            assert!(message.contains(problem), "{message}");
+        }
+        let file = file.replace("size = \"64M\"", "size = \"64M\"\nother = \"1\"");
+        let message = Experiment::parse("mine", &file).unwrap_err().to_string();
+        assert!(message.contains("other has no other [[plausible]] value"), "{message}");
     }
 
     /// Kinds have machines of their own where the file names none.

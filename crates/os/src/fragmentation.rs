@@ -22,7 +22,8 @@ const HOLES: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// One contiguous run at a uniformly random start, without wrapping.
+    /// One contiguous run at a uniformly random start, without wrapping (see
+    /// [`Fragmentation::align`]).
     Clustered,
     /// Uniformly over the block, without replacement.
     Dispersed,
@@ -41,6 +42,9 @@ pub struct Fragmentation {
     pub hole_share: Share,
     /// Where the holes lie.
     pub distribution: Distribution,
+    /// Sub-pages; clustered holes start at a multiple. P §VII.A says "clustered" and not where
+    /// clusters lie.
+    pub align: u16,
     /// Whether the program has data at the holes (it then lies in other frames). If not, the
     /// program is expected never to touch them.
     pub allocated: bool,
@@ -68,7 +72,9 @@ impl Fragmentation {
         let mut random = Random::new(seed, HOLES, region);
         Some(match self.distribution {
             Distribution::Clustered => {
-                let start = random.below((HoleSet::SUBPAGES - count + 1) as u64) as usize;
+                let align = usize::from(self.align);
+                let starts = (HoleSet::SUBPAGES - count) / align + 1;
+                let start = random.below(starts as u64) as usize * align;
                 (start..start + count).collect()
             }
             Distribution::Dispersed => sample(&mut random, count),
@@ -122,6 +128,9 @@ impl fmt::Display for Fragmentation {
             Distribution::Dispersed => "dispersed",
         };
         write!(f, "portion={},holes={},{distribution}", self.portion, self.hole_share)?;
+        if self.align > 1 {
+            write!(f, ",align={}", self.align)?;
+        }
         if self.unusable > Share::NONE {
             write!(f, ",unusable={}", self.unusable)?;
         }
@@ -203,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn aligned_clusters_start_at_multiples() {
+        let fragmentation = fragmentation("portion=100%,holes=25%,clustered,align=64");
+        let starts: std::collections::BTreeSet<_> = (0..200)
+            .map(|region| fragmentation.holes(1, region).unwrap().iter().next().unwrap())
+            .collect();
+        // 512 − 128 = 384 is the last place that holds 128 sub-pages.
+        assert_eq!(Vec::from_iter(starts), [0, 64, 128, 192, 256, 320, 384]);
+    }
+
+    #[test]
     fn seeds_differ_and_the_same_seed_repeats() {
         let fragmentation = fragmentation("portion=50%,holes=25%,dispersed");
         let draw = |seed| (0..256).map(|r| fragmentation.holes(seed, r)).collect::<Vec<_>>();
@@ -214,6 +233,8 @@ mod tests {
     fn text_round_trips_and_errors_say_what_is_wrong() {
         for text in
             ["portion=50%,holes=25%,clustered", "portion=100%,holes=90%,dispersed,unallocated"]
+                .into_iter()
+                .chain(["portion=50%,holes=25%,clustered,align=64,unusable=5%"])
         {
             assert_eq!(fragmentation(text).to_string(), text);
         }
@@ -229,6 +250,8 @@ mod tests {
             ("portion=50%,holes=25%", "clustered or dispersed is missing"),
             ("portion=50%,holes=25%,scattered", "there is no \"scattered\""),
             ("porton=50%", "there is no \"porton\"; did you mean portion?"),
+            ("portion=50%,holes=25%,clustered,align=48", "align is no power of two"),
+            ("portion=50%,holes=25%,dispersed,align=64", "dispersed ones are anywhere"),
             ("portion=60%,holes=1%,clustered,unusable=50%", "more than 100% together"),
             ("portion=5%,holes=5%,clustered,unusable=5%,unallocated", "cannot have unallocated"),
             ("portion=5%,holes=5%,clustered,dispersed", "distribution is given twice"),

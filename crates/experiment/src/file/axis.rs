@@ -161,16 +161,16 @@ impl Axis {
         self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
     }
 
-    /// What placeholders stand for at a place: `{x}`, `{x%}` of numbers, and a place's own keys.
-    pub fn values(&self, place: &Place) -> Values {
+    /// Adds what placeholders stand for at a place: `{x}`, `{x%}` of numbers, a place's own keys.
+    pub fn add_values(&self, values: Values, place: &Place) -> Values {
         match place {
-            Place::Number(number) => Values::default()
+            Place::Number(number) => values
                 .with("x", &number.to_string())
                 .with("x%", &format!("{}%", rounded(number * 100.0))),
             Place::Name(name) => {
                 let named = self.places.iter().find(|place| place.name == *name);
                 let own = named.iter().flat_map(|place| &place.values);
-                let values = Values::default().with("x", name);
+                let values = values.with("x", name);
                 own.fold(values, |values, (key, text)| values.with(key, &text.0))
             }
         }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!((&points[3], &points[20]), (&Place::Number(0.015), &Place::Number(0.1)));
         assert_eq!(axis.form(), AxisForm::Share);
         assert!(axis.contains(&Place::Number(0.055)) && !axis.contains(&Place::Number(1.1)));
-        let values = axis.values(&points[3]);
+        let values = axis.add_values(Values::default(), &points[3]);
         assert_eq!((values.get("x"), values.get("x%")), (Some("0.015"), Some("1.5%")));
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let axis = axis("place = [{ name = \"a\", size = 3 }, { name = \"b\", label = \"B\" }]");
         assert_eq!(axis.points(), [Place::Name("a".into()), Place::Name("b".into())]);
         assert_eq!(axis.labels()[1], ("b".into(), "B".into()));
-        let values = axis.values(&Place::Name("a".into()));
+        let values = axis.add_values(Values::default(), &Place::Name("a".into()));
         assert_eq!((values.get("x"), values.get("size")), (Some("a"), Some("3")));
         assert_eq!(Axis::default().points(), [Place::Name("all".into())]);
     }

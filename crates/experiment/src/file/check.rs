@@ -31,6 +31,7 @@ impl Experiment {
         distinct("state", self.states.iter().map(|state| state.name.as_str()))?;
         distinct("curve", self.curves.iter().map(|curve| curve.name.as_str()))?;
         self.claims.iter().try_for_each(|claim| self.check_claim(claim))?;
+        self.check_choices()?;
         self.check_formulas()
     }
 
@@ -43,13 +44,39 @@ impl Experiment {
         let labels = self.curves.iter().flat_map(|curve| [Some(&curve.name), curve.label.as_ref()]);
         let charts = self.charts.iter().flat_map(|chart| [&chart.title, &chart.value_label]);
         let texts = [&self.name, &self.title, &self.source, &self.axis.label];
-        let texts = texts.into_iter().chain(&self.notes).chain(claims).chain(charts);
+        let open = self.plausible.iter().flat_map(|plausible| [&plausible.name, &plausible.reason]);
+        let texts = texts.into_iter().chain(&self.notes).chain(claims).chain(charts).chain(open);
         for text in texts.chain(labels.flatten()) {
             if text.chars().any(char::is_control) {
                 return Err(format!("{text:?}: texts must be plain and in one line"));
             }
         }
         Ok(())
+    }
+
+    /// Every choice has other values, and every other value is one of a choice.
+    fn check_choices(&self) -> Result<(), String> {
+        let mut changed = std::collections::BTreeSet::new();
+        for plausible in &self.plausible {
+            let wrong = |problem: String| format!("plausible {:?}: {problem}", plausible.name);
+            let no_table = toml::Table::new();
+            for alternative in plausible.alternatives(&no_table).map_err(wrong)? {
+                for (name, text) in alternative.changes {
+                    let Some(default) = self.choices.get(&name) else {
+                        let known = Vec::from_iter(self.choices.keys().cloned()).join(", ");
+                        return Err(wrong(format!("no choice {name:?}; there are: {known}")));
+                    };
+                    if default.0 == text {
+                        return Err(wrong(format!("{name} = {text} is the choice itself")));
+                    }
+                    changed.insert(name);
+                }
+            }
+        }
+        match self.choices.keys().find(|name| !changed.contains(*name)) {
+            Some(name) => Err(format!("choices: {name} has no other [[plausible]] value")),
+            None => Ok(()),
+        }
     }
 
     fn check_claim(&self, claim: &Claim) -> Result<(), String> {
@@ -91,7 +118,7 @@ impl Experiment {
         }
         for place in places {
             for reference in Formulas::at(self, &place)?.references() {
-                self.settings(reference.state.as_deref(), &self.axis.values(&place))?;
+                self.settings(reference.state.as_deref(), &self.values(&place))?;
             }
         }
         Ok(())

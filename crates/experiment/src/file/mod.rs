@@ -11,7 +11,7 @@ mod expand;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use perforate_sim::one_line;
+use perforate_sim::{Plausible, one_line};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
@@ -54,6 +54,12 @@ pub struct Experiment {
     /// What a coarse run has otherwise.
     #[serde(default)]
     pub quick: Quick,
+    /// Placeholders with a value that `--unstated` changes, as `plausible` says.
+    #[serde(default)]
+    pub choices: Texts,
+    /// What the source leaves open, and the other values that choices could have.
+    #[serde(default)]
+    pub plausible: Vec<Plausible>,
     /// Values that placeholders in states, definitions, curves and charts take in turn.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<Text>>,
@@ -212,6 +218,14 @@ impl Experiment {
     fn draws(&self) -> bool {
         let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
+    }
+
+    /// What placeholders stand for at a place.
+    pub(crate) fn values(&self, place: &Place) -> Values {
+        let choices = self.choices.iter();
+        let values =
+            choices.fold(Values::default(), |values, (name, text)| values.with(name, &text.0));
+        self.axis.add_values(values, place)
     }
 
     /// The settings of a state at a place.

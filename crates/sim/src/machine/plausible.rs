@@ -1,4 +1,4 @@
-//! What the sources of a machine file leave open.
+//! What the sources of a machine file, or of an experiment, leave open.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,8 @@ pub struct Plausible {
     pub name: String,
     /// Why these values.
     pub reason: String,
-    /// Each other value: the keys of the machine file that it changes. `"absent"` takes a key away.
+    /// Each other value: the keys of the machine file that it changes (`"absent"` takes a key away),
+    /// or the choices of the experiment.
     #[serde(default)]
     pub values: Vec<toml::Table>,
     /// Numbers that are multiplied together, instead of `values`.
@@ -36,7 +37,10 @@ pub struct Alternative {
 
 impl Plausible {
     /// All other values, in the order of the file; `file` is what they are other to.
-    fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
+    ///
+    /// # Errors
+    /// There are none, or a key to be multiplied is no number of the file.
+    pub fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
         let mut alternatives = Vec::new();
         for value in &self.values {
             let mut changes = Vec::new();
