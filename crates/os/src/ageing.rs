@@ -67,6 +67,13 @@ impl AgeingPreset {
     }
 }
 
+/// The preset's, with what was asked for instead.
+fn usage(ageing: &Ageing) -> Usage {
+    let preset = ageing.preset.usage();
+    let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
+    Usage { slab_share, ..preset }
+}
+
 /// A program of the workload.
 struct Program {
     /// What it has, by number.
@@ -80,6 +87,8 @@ struct Program {
 struct Uptime<'a> {
     memory: &'a mut PhysicalMemory,
     usage: Usage,
+    /// Share of the page cache that cannot be moved.
+    pinned_share: f64,
     frames: u64,
     random: Random,
     programs: Vec<Program>,
@@ -115,7 +124,8 @@ pub(crate) fn age(
     let random = Random::new(seed, AGEING, 0);
     let mut uptime = Uptime {
         memory,
-        usage: ageing.preset.usage(),
+        usage: usage(ageing),
+        pinned_share: ageing.pinned_share.value(),
         frames,
         random,
         programs: Vec::new(),
@@ -204,11 +214,31 @@ impl Uptime<'_> {
     fn cache_file(&mut self) -> Result<(), OsError> {
         let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
         let frames = 1 + self.random.below(1 << largest);
-        self.add(OtherUse::PageCache, frames, 0)?;
+        let is_pinned = self.pinned_share > 0.0
+            && self.random.below(1_000_000) < (self.pinned_share * 1e6) as u64;
+        if is_pinned {
+            self.add(OtherUse::Pinned, frames, 0)?;
+            self.unpin();
+        } else {
+            self.add(OtherUse::PageCache, frames, 0)?;
+        }
         if self.random.below(4) == 0 {
             self.remove_any(OtherUse::PageCache);
         }
         Ok(())
+    }
+
+    /// No more than their share of all cached files stay pinned, as pressure frees the others only.
+    fn unpin(&mut self) {
+        let frames = |memory: &PhysicalMemory, usage| memory.other_frames(usage) as f64;
+        loop {
+            let pinned = frames(self.memory, OtherUse::Pinned);
+            let cached = pinned + frames(self.memory, OtherUse::PageCache);
+            if pinned <= self.pinned_share * cached {
+                return;
+            }
+            self.remove_any(OtherUse::Pinned);
+        }
     }
 
     /// Slab or kernel data: a piece of order 0 to 3 comes, and beyond the share one goes.
@@ -234,6 +264,7 @@ impl Uptime<'_> {
 mod tests {
     use super::*;
     use crate::ZoneLayout;
+    use perforate_types::Frame;
 
     fn aged(text: &str, seed: u64) -> (PhysicalMemory, AgeingOutcome) {
         let mut memory = PhysicalMemory::new(256 << 20, false, ZoneLayout::Single).unwrap();
@@ -256,6 +287,25 @@ mod tests {
         assert!(day < 0.5 && build > 0.5 && weeks >= build, "{day} {build} {weeks}");
         let (build, _) = aged("kernel-build", 1);
         assert!(build.pressure().page_cache_frames > 10_000, "{:?}", build.pressure());
+    }
+
+    #[test]
+    fn pinned_files_are_a_share_of_the_page_cache_in_many_blocks() {
+        // Blocks, of 128, in which a few frames cannot be moved.
+        let spoilt = |memory: &PhysicalMemory| {
+            let fixed = |block: u64| memory.contents(Frame::new(block << 9)).fixed.count();
+            (0..128).filter(|&block| (1..128).contains(&fixed(block))).count()
+        };
+        let (pinned, _) = aged("kernel-build,pinned=10%", 1);
+        let frames = |usage| pinned.other_frames(usage) as f64;
+        let all = frames(OtherUse::Pinned) + frames(OtherUse::PageCache);
+        let share = frames(OtherUse::Pinned) / all;
+        assert!((0.05..=0.11).contains(&share), "{share}");
+        let (clean, _) = aged("kernel-build", 1);
+        assert!(spoilt(&pinned) > spoilt(&clean) + 30, "{} {}", spoilt(&pinned), spoilt(&clean));
+        let (slabs, _) = aged("kernel-build,slab=15%", 1);
+        let grown = slabs.other_frames(OtherUse::Slab) as f64 / 65_536.0;
+        assert!((0.10..=0.15).contains(&grown), "{grown}");
     }
 
     #[test]

@@ -251,7 +251,6 @@ mod tests {
             ("portion=50%,holes=25%,scattered", "there is no \"scattered\""),
             ("porton=50%", "there is no \"porton\"; did you mean portion?"),
             ("portion=50%,holes=25%,clustered,align=48", "align is no power of two"),
-            ("portion=50%,holes=25%,dispersed,align=64", "dispersed ones are anywhere"),
             ("portion=60%,holes=1%,clustered,unusable=50%", "more than 100% together"),
             ("portion=5%,holes=5%,clustered,unusable=5%,unallocated", "cannot have unallocated"),
             ("portion=5%,holes=5%,clustered,dispersed", "distribution is given twice"),

@@ -171,7 +171,11 @@ impl Axis {
                 let named = self.places.iter().find(|place| place.name == *name);
                 let own = named.iter().flat_map(|place| &place.values);
                 let values = values.with("x", name);
-                own.fold(values, |values, (key, text)| values.with(key, &text.0))
+                // Texts of a place may name choices.
+                own.fold(values, |values, (key, text)| {
+                    let text = values.fill(&text.0);
+                    values.with(key, &text)
+                })
             }
         }
     }

@@ -17,6 +17,12 @@ pub struct Ageing {
     /// index at order 9) and memory was filled once.
     #[serde(default, rename(deserialize = "unusable"))]
     pub target_unusable: Option<Share>,
+    /// Share of memory that slab grows to; the preset's where it is not given.
+    #[serde(default, rename(deserialize = "slab"))]
+    pub slab_share: Option<Share>,
+    /// Share of the cached files whose pages cannot be moved, as P §III.C says of the page cache.
+    #[serde(default, rename(deserialize = "pinned"))]
+    pub pinned_share: Share,
     /// Share of memory that is free at the end: page cache is dropped for it, oldest first. Without
     /// it memory stays as full as it got.
     #[serde(default, rename(deserialize = "free"))]
@@ -48,7 +54,13 @@ impl fmt::Display for AgeingPreset {
 
 impl From<AgeingPreset> for Ageing {
     fn from(preset: AgeingPreset) -> Self {
-        Self { preset, target_unusable: None, free_share: None }
+        Self {
+            preset,
+            target_unusable: None,
+            slab_share: None,
+            pinned_share: Share::NONE,
+            free_share: None,
+        }
     }
 }
 
@@ -57,6 +69,12 @@ impl fmt::Display for Ageing {
         self.preset.fmt(f)?;
         if let Some(share) = self.target_unusable {
             write!(f, ",unusable={share}")?;
+        }
+        if let Some(share) = self.slab_share {
+            write!(f, ",slab={share}")?;
+        }
+        if self.pinned_share > Share::NONE {
+            write!(f, ",pinned={}", self.pinned_share)?;
         }
         self.free_share.map_or(Ok(()), |share| write!(f, ",free={share}"))
     }
@@ -73,7 +91,7 @@ mod tests {
         for preset in AgeingPreset::ALL {
             assert_eq!(read(&preset.to_string()), Ok(Ageing::from(preset)));
         }
-        let text = "weeks,unusable=90%,free=25%";
+        let text = "weeks,unusable=90%,slab=20%,pinned=0.5%,free=25%";
         assert_eq!(read::<Ageing>(text).unwrap().to_string(), text);
         for (text, problem) in [
             ("years", "there is no \"years\"; there are desktop-day, kernel-build, preset, weeks"),

@@ -18,7 +18,8 @@ pub(super) struct FragmentationOptions {
     /// Place of the holes: one run, or anywhere.
     #[serde(alias = "clustered", alias = "dispersed")]
     distribution: Option<Distribution>,
-    /// Clustered holes start at a multiple of this many sub-pages: a power of two up to 512.
+    /// Clustered holes start at a multiple of this many sub-pages: a power of two up to 512. Dispersed
+    /// ones lie anywhere.
     #[serde(default = "anywhere")]
     align: u16,
     /// Share of the 2MB regions without any frame for a 2MB page.
@@ -57,9 +58,6 @@ impl TryFrom<FragmentationOptions> for Fragmentation {
         }
         if !align.is_power_of_two() || usize::from(align) > HoleSet::SUBPAGES {
             return Err("align is no power of two from 1 to 512");
-        }
-        if align > 1 && distribution == Some(Distribution::Dispersed) {
-            return Err("align is for clustered holes; dispersed ones are anywhere");
         }
         let (hole_share, distribution) = match (holes, distribution) {
             (None, _) if portion > Share::NONE => return Err("holes is missing"),

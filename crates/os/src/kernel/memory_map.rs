@@ -96,7 +96,7 @@ fn class_of_use(usage: OtherUse) -> FrameClass {
         OtherUse::Anonymous => FrameClass::Movable,
         OtherUse::PageCache => FrameClass::PageCache,
         OtherUse::Slab => FrameClass::Reclaimable,
-        OtherUse::Kernel | OtherUse::Balloon => FrameClass::Unmovable,
+        OtherUse::Kernel | OtherUse::Balloon | OtherUse::Pinned => FrameClass::Unmovable,
     }
 }
 

@@ -3,7 +3,7 @@
 use perforate_types::{Frame, HoleSet};
 
 use super::owners::{Owner, RecordsOfBlock};
-use super::{BLOCK_ORDER, MigrateType, PhysicalMemory, complement};
+use super::{BLOCK_ORDER, PhysicalMemory, complement};
 
 /// The frames of a 2MB block by what can be done with them. Together they are the whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl PhysicalMemory {
         for (index, owner) in self.owners.of_pageblock(block) {
             let is_movable = match owner {
                 Owner::Page(..) => !self.references.is_shared(block.add(index as u64)),
-                Owner::Other(usage, _) => usage.migrate_type() == MigrateType::Movable,
+                Owner::Other(usage, _) => usage.is_movable(),
                 Owner::Retired => false,
             };
             if is_movable && !free.contains(index) {

@@ -21,20 +21,23 @@ pub enum OtherUse {
     /// Pages that a balloon driver holds so that the hypervisor can use them elsewhere: stay (a
     /// driver without balloon compaction).
     Balloon,
+    /// Cached file pages that cannot be moved, among others that can: under I/O, locked in memory,
+    /// or of a file system that cannot migrate its pages.
+    Pinned,
 }
 
 impl OtherUse {
     /// Number of uses, for arrays indexed by `use as usize`.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// All uses, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] =
-        [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon];
+        [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon, Self::Pinned];
 
     /// The pageblocks it is put in.
     pub const fn migrate_type(self) -> MigrateType {
         match self {
-            Self::Anonymous | Self::PageCache => MigrateType::Movable,
+            Self::Anonymous | Self::PageCache | Self::Pinned => MigrateType::Movable,
             Self::Slab => MigrateType::Reclaimable,
             Self::Kernel | Self::Balloon => MigrateType::Unmovable,
         }
@@ -48,6 +51,7 @@ impl OtherUse {
             Self::Slab => "slab_bytes",
             Self::Kernel => "kernel_data_bytes",
             Self::Balloon => "balloon_bytes",
+            Self::Pinned => "pinned_page_cache_bytes",
         }
     }
 
@@ -59,7 +63,13 @@ impl OtherUse {
             Self::Slab => "Slab caches.",
             Self::Kernel => "Data of the kernel that stay where they are.",
             Self::Balloon => "Memory in the balloon of a guest.",
+            Self::Pinned => "Cached pages that cannot be moved.",
         }
+    }
+
+    /// Whether compaction can move it.
+    pub const fn is_movable(self) -> bool {
+        matches!(self, Self::Anonymous | Self::PageCache)
     }
 
     /// Whether it can be freed under pressure.

@@ -200,7 +200,7 @@ impl PhysicalMemory {
     /// Moves a frame of the rest of the system elsewhere, if it can be moved and there is room;
     /// returns whether it was.
     pub(crate) fn move_other(&mut self, usage: OtherUse, number: u64, from: Frame) -> bool {
-        if usage.migrate_type() != MigrateType::Movable {
+        if !usage.is_movable() {
             return false;
         }
         let Some(to) = self.zones.allocate(0, MigrateType::Movable) else { return false };

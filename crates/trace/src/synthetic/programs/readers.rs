@@ -1,10 +1,10 @@
 //! Processes that read their heaps, round after round: of use where something changes memory in
 //! between, such as merging of equal pages or page sharing of virtual machines.
 //!
-//! A round is reads of any page evenly, and reads skewed as 1/rank; each round is the same. Reads do
+//! A round is reads of any page evenly, and reads skewed by rank; each round is the same. Reads do
 //! not wait for each other. Code, branches and their mispredictions are left out.
 
-use perforate_config::{BoundedSize, Count};
+use perforate_config::{BoundedSize, ConfigError, Count};
 use perforate_types::ProcessId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,10 @@ pub struct ReadersOptions {
     pub warmup: Count<0, MOST_READS>,
     /// Reads of one process before the next runs.
     pub slice: Count<1, MOST_READS>,
+    /// Skewed reads take the page of rank r with probability proportional to r^-exponent, 0 to 10.
+    pub exponent: f64,
+    /// Other instructions per read.
+    pub others: Count<0, 1000>,
 }
 
 impl Default for ReadersOptions {
@@ -45,6 +49,8 @@ impl Default for ReadersOptions {
             reads: Count::new(500_000),
             warmup: Count::new(200_000),
             slice: Count::new(10_000),
+            exponent: 1.0,
+            others: Count::new(OTHERS.into()),
         }
     }
 }
@@ -66,8 +72,8 @@ impl ReadersOptions {
 enum Pattern {
     /// Any page of the heap, evenly.
     Uniform,
-    /// The page of rank r with probability proportional to 1/r; ranks lie anywhere.
-    Skewed,
+    /// The page of rank r with probability proportional to r^-exponent; ranks lie anywhere.
+    Skewed { exponent: f64 },
 }
 
 impl Pattern {
@@ -75,13 +81,23 @@ impl Pattern {
     fn next_page(self, random: &mut Random, pages: u64) -> u64 {
         match self {
             Self::Uniform => random.evenly(pages),
-            Self::Skewed => {
-                let rank = (pages as f64).powf(random.fraction()) as u64 % pages;
+            Self::Skewed { exponent } => {
+                let rank = rank(exponent, pages as f64, random.fraction()) as u64 % pages;
                 // A prime that does not divide the number of pages takes each rank elsewhere.
                 rank * 2_654_435_761 % pages
             }
         }
     }
+}
+
+/// The rank from 1 to `count` below which this share of all draws lies, where rank r is drawn with
+/// probability proportional to r^-exponent.
+fn rank(exponent: f64, count: f64, share: f64) -> f64 {
+    let power = 1.0 - exponent;
+    if power == 0.0 {
+        return count.powf(share);
+    }
+    ((count.powf(power) - 1.0) * share + 1.0).powf(1.0 / power)
 }
 
 /// Bytes of an access.
@@ -99,6 +115,14 @@ impl Registered for Readers {
         "processes that read their heaps in turns, evenly and skewed (for --ksm; paper P)";
     const EXAMPLE: &'static str = "readers:heap=256M,processes=4";
     type Options = ReadersOptions;
+
+    fn check(options: &ReadersOptions) -> Result<(), ConfigError> {
+        if (0.0..=10.0).contains(&options.exponent) {
+            return Ok(());
+        }
+        let problem = format!("expected a number from 0 to 10, not {}", options.exponent);
+        Err(ConfigError::new(problem).under("exponent"))
+    }
 
     fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {
         Running::boxed::<Self>(options, seed)
@@ -123,7 +147,8 @@ impl Program for Readers {
         }
         loop {
             self.read("uniform", Pattern::Uniform, t).await;
-            self.read("skewed", Pattern::Skewed, t).await;
+            let exponent = self.options.exponent;
+            self.read("skewed", Pattern::Skewed { exponent }, t).await;
         }
     }
 }
@@ -157,7 +182,7 @@ impl Readers {
                 self.switch((read / slice % processes.get()) as u16, t);
             }
             let page = pattern.next_page(&mut random, self.heap.pages);
-            t.compute(OTHERS, 1);
+            t.compute(self.options.others.get() as u32, 1);
             t.load(self.heap.page(page), WORD_BYTES, (), ());
             t.pause().await;
         }
