@@ -55,6 +55,9 @@ pub const FILES: &[(&str, &str)] = files![
     "segments/shadow",
     "segments/page-sharing",
     "ranges/overhead",
+    "reasons/miss-rate",
+    "reasons/nested-entries",
+    "reasons/direct-checks",
     "all-schemes",
     "all-schemes-virtual",
 ];

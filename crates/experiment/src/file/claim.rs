@@ -21,11 +21,14 @@ pub enum ClaimKind {
     Threshold,
     /// A number that simulation may or may not come to.
     Number,
+    /// No paper's: what an explanation of another claim names is changed, and the number should
+    /// follow.
+    Test,
 }
 
 impl ClaimKind {
     /// All kinds and their names in files.
-    const NAMES: &'static str = "closed-form, by-construction, input, sign, threshold or number";
+    const NAMES: &'static str = "closed-form, by-construction, input, sign, threshold, number or test";
 }
 
 /// What of a curve a claim is about.

@@ -79,13 +79,14 @@ pub(super) struct KindTally {
 }
 
 /// Kinds with what they test, those first that simulation may or may not bear out.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("number", "numbers"),
     ("threshold", "thresholds"),
     ("sign", "signs"),
     ("closed-form", "closed forms"),
     ("by-construction", "by construction"),
     ("input", "inputs"),
+    ("test", "tests of explanations"),
 ];
 
 /// One line for each kind that claims have.
@@ -133,7 +134,7 @@ fn paper_name(prefix: &str) -> String {
         "P" => "P: perforated pages".into(),
         "G" => "G: gap-tolerant superpages".into(),
         "D" => "D: direct segments in virtual machines".into(),
-        "" => "others".into(),
+        "" | "test" => "others".into(),
         other => other.into(),
     }
 }
