@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Claim, Experiment, Measure, Place, Text, Verdict};
+use crate::file::{Claim, ClaimKind, Experiment, Measure, Place, Text, Verdict};
+use crate::formula::Reference;
 use crate::outcome::Outcome;
 use crate::plan::Formulas;
 use crate::store::Store;
@@ -77,12 +78,20 @@ impl Unstated {
     /// No such machine.
     pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
+        // Tests of explanations change by themselves what they are about.
+        if experiment.claims.iter().all(|claim| claim.kind == ClaimKind::Test) {
+            return Ok(None);
+        }
         let kind = experiment.kind().map_err(wrong)?;
         let settings = kind.settings();
         let default = for_claims(experiment);
         let figures = figures(&default).map_err(wrong)?;
         let mut parts = of_choices(experiment).map_err(wrong)?;
-        if let Some(known) = settings.iter().find(|known| known.name == "machine") {
+        // A state with a machine of its own has other keys.
+        let is_one_machine =
+            !experiment.states.iter().any(|state| state.settings.contains_key("machine"));
+        let known = settings.iter().find(|known| known.name == "machine");
+        if let Some(known) = known.filter(|_| is_one_machine) {
             let named = experiment.settings.get("machine").map(|text| text.0.as_str());
             let machine = named.unwrap_or(&known.default);
             if !machine.contains('{') {
@@ -92,7 +101,7 @@ impl Unstated {
                 }));
             }
         }
-        if experiment.claims.is_empty() || parts.is_empty() {
+        if parts.is_empty() {
             return Ok(None);
         }
         let one = |alternative: &Alternative| with(&default, [alternative]);
@@ -211,12 +220,13 @@ fn for_claims(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// The figures that the curves are made of.
+/// The figures that the curves are made of, with their subjects: `ipc(4k+4k)`.
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {
         let references = Formulas::at(experiment, &place)?.references();
-        figures.extend(references.into_iter().map(|reference| reference.figure));
+        let name = |reference: Reference| format!("{}({})", reference.figure, reference.subject);
+        figures.extend(references.into_iter().map(name));
     }
     Ok(figures)
 }
@@ -229,12 +239,14 @@ fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative
     experiment.plausible.iter().map(of).collect()
 }
 
-/// Prices of energy and of the operating system's work change only what is made of them.
+/// Prices of energy and of the operating system's work change only what is made of them, and
+/// structures for virtual machines only runs in one.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
     alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
         Some("energy") => names("energy"),
         Some("operating_system") => names("operating_system"),
+        Some("virtualization") => names("+"),
         _ => true,
     })
 }

@@ -58,6 +58,9 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/miss-rate",
     "reasons/nested-entries",
     "reasons/direct-checks",
+    "reasons/footprint",
+    "reasons/instructions-per-read",
+    "reasons/overlap",
     "all-schemes",
     "all-schemes-virtual",
 ];

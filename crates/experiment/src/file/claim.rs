@@ -28,7 +28,8 @@ pub enum ClaimKind {
 
 impl ClaimKind {
     /// All kinds and their names in files.
-    const NAMES: &'static str = "closed-form, by-construction, input, sign, threshold, number or test";
+    const NAMES: &'static str =
+        "closed-form, by-construction, input, sign, threshold, number or test";
 }
 
 /// What of a curve a claim is about.
