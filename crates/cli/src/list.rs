@@ -138,7 +138,8 @@ fn all_options() -> String {
 }
 
 fn ageing() -> String {
-    let mut text = "Ageing (--age PRESET[,unusable=U%][,free=F%])\n".to_owned();
+    let mut text =
+        "Ageing (--age PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%])\n".to_owned();
     for preset in words_of::<AgeingPreset>() {
         text += &format!("  {:<14} {}\n", preset.name, preset.help);
     }

@@ -26,7 +26,7 @@ struct RequestSettings {
     memory: Size,
     /// Memory that the program asks for and touches, whole 2MB pages.
     request: Size,
-    /// Past use of memory: PRESET[,unusable=U%][,free=F%], or none.
+    /// Past use of memory: PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%], or none.
     age: Option<Ageing>,
     /// Before the request: none or background.
     compaction: Option<Compaction>,

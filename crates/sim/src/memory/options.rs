@@ -36,7 +36,7 @@ pub struct MemoryOptions {
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed and if wanted
     /// ,unallocated or ,unusable=U%.
     pub fragmentation: Option<Fragmentation>,
-    /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,free=F%] (see `perforate list
+    /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%] (see `perforate list
     /// ageing`).
     pub age: Option<Ageing>,
     /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line.
