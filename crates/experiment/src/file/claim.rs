@@ -21,6 +21,9 @@ pub enum ClaimKind {
     Threshold,
     /// A number that simulation may or may not come to.
     Number,
+    /// A number or threshold that another claim has too, measured in a way that is less the
+    /// paper's own: with other programs, or timed where the paper computes.
+    Restated,
     /// No paper's: what an explanation of another claim names is changed, and the number should
     /// follow.
     Test,
@@ -29,7 +32,7 @@ pub enum ClaimKind {
 impl ClaimKind {
     /// All kinds and their names in files.
     const NAMES: &'static str =
-        "closed-form, by-construction, input, sign, threshold, number or test";
+        "closed-form, by-construction, input, sign, threshold, number, restated or test";
 }
 
 /// What of a curve a claim is about.

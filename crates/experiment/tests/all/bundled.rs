@@ -37,6 +37,20 @@ fn they_carry_their_own_names_and_say_where_they_come_from() {
     }
 }
 
+/// What tested an explanation is there to be run again.
+#[test]
+fn explanations_are_tested_by_experiments_that_there_are() {
+    let experiments = Experiment::bundled();
+    let names: BTreeSet<&str> = experiments.iter().map(|one| one.name.as_str()).collect();
+    for experiment in &experiments {
+        for claim in &experiment.claims {
+            let Some(by) = &claim.tested_by else { continue };
+            let is_there = by == "--unstated" || names.contains(by.as_str());
+            assert!(is_there, "{}: {}: {by}", experiment.name, claim.statement);
+        }
+    }
+}
+
 /// What was drawn agrees with closed forms, and all claims about these are reproduced but the two
 /// with a threshold other than the paper's.
 #[test]

@@ -15,8 +15,8 @@ pub(super) struct Claim {
     pub statement: String,
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// What it tests: `number`, `threshold`, `sign`, `closed-form`, `by-construction`, `input`
-    /// or `test`.
+    /// What it tests: `number`, `threshold`, `sign`, `closed-form`, `by-construction`, `input`,
+    /// `restated` or `test`.
     #[serde(default)]
     pub kind: Option<String>,
     /// Curve and place that it is about, where that is one place.

@@ -79,9 +79,10 @@ pub(super) struct KindTally {
 }
 
 /// Kinds with what they test, those first that simulation may or may not bear out.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("number", "numbers"),
     ("threshold", "thresholds"),
+    ("restated", "restated"),
     ("sign", "signs"),
     ("closed-form", "closed forms"),
     ("by-construction", "by construction"),
