@@ -26,7 +26,9 @@ fn error_of(spec: &str) -> String {
 
 #[test]
 fn every_workload_keeps_to_its_map_and_its_mix() {
-    let is_pattern = |workload: &&Workload| workload.name != "churn" && has(workload, "others");
+    let is_pattern = |workload: &&Workload| {
+        workload.name != "churn" && has(workload, "size") && has(workload, "others")
+    };
     for workload in WORKLOADS.iter().filter(is_pattern) {
         let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
         assert_eq!(chunk.instructions.len(), 100_001);
