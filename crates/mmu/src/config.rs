@@ -47,6 +47,27 @@ pub struct TlbConfig {
     /// How the second-level TLB coalesces 4KB pages, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
+    /// When walks read the shadow entries of perforated pages.
+    #[serde(default, skip_serializing_if = "is_when_needed")]
+    pub shadow_reads: ShadowReads,
+}
+
+/// When walks read the shadow entry of a perforated page, which leads to its holes. P §IV.B has it
+/// 4KB behind the page-directory entry, and does not say when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShadowReads {
+    /// When the page turns out to be a hole.
+    #[default]
+    WhenNeeded,
+    /// With every entry of a page directory, at the same time: a line more for each walk, one read
+    /// fewer in a row for a hole. In a guest when needed all the same, as the shadow directory has a
+    /// guest-physical address of its own.
+    WithDirectoryEntry,
+}
+
+fn is_when_needed(reads: &ShadowReads) -> bool {
+    *reads == ShadowReads::WhenNeeded
 }
 
 fn yes() -> bool {
@@ -212,6 +233,7 @@ impl MmuConfig {
             l2_1g: None,
             beside_entries: range_tlb_entries(),
             l2_coalescing: None,
+            shadow_reads: ShadowReads::WhenNeeded,
         };
         let virtualization = VirtualizationConfig::default();
         Self { tlb, walk_cache: WalkCacheConfig::NONE, virtualization }

@@ -112,19 +112,38 @@ impl Radix {
         walker: &mut Walker<'_>,
     ) -> Result<Descent, WalkFault> {
         while level >= until {
-            let (address, entry) =
-                self.read(node, (level, request.page), purpose_of(level), walker)?;
-            if level == 1 || entry.is_large() {
-                let has_holes = level == 2 && entry.filter() != 0;
-                let dirtied =
-                    request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
-                return Ok(Descent::Leaf(level, self.mark_entry(address, entry, dirtied)));
+            let read = self.read(node, (level, request.page), purpose_of(level), walker)?;
+            match self.follow(request, level, read, walker)? {
+                Descent::Node(next) => node = next,
+                leaf @ Descent::Leaf(..) => return Ok(leaf),
             }
-            self.mark_entry(address, entry, false);
-            node = walker.locate(entry.frame())?;
-            walker.fill(request, level, Directory::Ordinary, node);
             level -= 1;
         }
+        Ok(Descent::Node(node))
+    }
+
+    /// Goes on from an entry of `level` that [`Self::read`] returned: marks it, and locates the node
+    /// to which it points if it is no leaf.
+    ///
+    /// # Errors
+    /// [`WalkFault::Host`] where the node cannot be located.
+    #[inline(always)]
+    pub fn follow(
+        &mut self,
+        request: &WalkRequest,
+        level: Level,
+        (address, entry): (PhysicalAddress, PageTableEntry),
+        walker: &mut Walker<'_>,
+    ) -> Result<Descent, WalkFault> {
+        if level == 1 || entry.is_large() {
+            let has_holes = level == 2 && entry.filter() != 0;
+            let dirtied =
+                request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
+            return Ok(Descent::Leaf(level, self.mark_entry(address, entry, dirtied)));
+        }
+        self.mark_entry(address, entry, false);
+        let node = walker.locate(entry.frame())?;
+        walker.fill(request, level, Directory::Ordinary, node);
         Ok(Descent::Node(node))
     }
 }

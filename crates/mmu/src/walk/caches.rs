@@ -140,6 +140,21 @@ impl WalkCaches {
         Some(self.slot(level, slot))
     }
 
+    /// As [`Self::fill`], for an entry that was not looked up, and may be there.
+    pub(crate) fn fill_again(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        level: u8,
+        directory: Directory,
+        node: Node,
+    ) -> Option<u32> {
+        let cache = self.caches[usize::from(level) - 2].as_mut()?;
+        let key = key(space, number(page, level), directory as u64);
+        let slot = cache.insert(0, key, node);
+        Some(self.slot(level, slot))
+    }
+
     /// Key of the leaf that covers `page`, if leaves are held.
     #[inline]
     fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
@@ -254,5 +269,21 @@ mod tests {
         assert!(caches.look_up(space, page, Directory::Ordinary).is_none());
         assert!(caches.look_up(space, page, Directory::Holes).is_some());
         assert!(caches.fill(space, page, 4, Directory::Ordinary, node(1)).is_none());
+    }
+
+    #[test]
+    fn what_is_there_is_filled_again_in_its_place() {
+        let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 4 };
+        let mut caches = WalkCaches::new(&config, None);
+        let (space, page) = (SpaceId(1), VirtualPage::new(512));
+        let fill = |caches: &mut WalkCaches, page| {
+            caches.fill_again(space, page, 2, Directory::Holes, node(9))
+        };
+        let slot = fill(&mut caches, page);
+        fill(&mut caches, page.add(512));
+        assert_eq!(fill(&mut caches, page), slot);
+        caches.invalidate(space, page);
+        assert!(caches.look_up(space, page, Directory::Holes).is_none(), "held once");
+        assert!(caches.look_up(space, page.add(512), Directory::Holes).is_some());
     }
 }

@@ -90,6 +90,21 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// As [`Self::fill`], for an entry that was read without looking it up, and may be there.
+    #[inline]
+    pub fn fill_again(
+        &mut self,
+        request: &WalkRequest,
+        level: Level,
+        directory: Directory,
+        node: Node,
+    ) {
+        let WalkRequest { space, page, .. } = *request;
+        if let Some(slot) = self.caches.fill_again(space, page, level, directory, node) {
+            self.filled(level, slot);
+        }
+    }
+
     /// Makes a place in the walk cache of level-2 entries for one just read that is a leaf. Returns
     /// the slot, for which the dimension keeps the entry; `None` where the machine caches no such
     /// entries.
@@ -104,6 +119,18 @@ impl<'a> Walker<'a> {
     #[inline]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
+    }
+
+    /// Reads simulated memory, at an address of the machine, together with the step before.
+    #[inline]
+    pub fn read_beside(&mut self, purpose: Purpose, address: PhysicalAddress) {
+        self.steps.beside(self.purpose(purpose), Action::Read { address });
+    }
+
+    /// Whether this dimension lies on another, so that each of its tables has to be located.
+    #[inline]
+    pub fn is_guest(&self) -> bool {
+        self.host.is_some()
     }
 
     /// Notes that the read before fell on padding, so that another one follows.

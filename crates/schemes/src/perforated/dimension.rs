@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use perforate_mmu::radix::{Radix, entry_in};
 use perforate_mmu::{
-    BitmapLoading, Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault,
-    WalkRequest, Walker, Wanted, allow,
+    BitmapLoading, Capability, CapabilityMut, Dimension, Mark, Reach, ShadowReads, TableMemory,
+    WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, HoleSet, PageSize, PageTableEntry, Permissions, PhysicalAddress,
@@ -18,7 +18,7 @@ use perforate_types::{
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
 /// Sub-pages per filter bit.
-const REGION: usize = 64;
+pub(super) const REGION: usize = 64;
 
 /// Holes of one address space in one 2MB page.
 #[derive(Clone, Copy, Default)]
@@ -54,6 +54,7 @@ pub struct PerforatedRadix {
     pub(super) radix: Radix,
     bitmaps: PhysicalAddress,
     pub(super) loading: BitmapLoading,
+    shadow_reads: ShadowReads,
     pages: BTreeMap<(SpaceId, VirtualPage), OwnHoles>,
     sharers: HashMap<Frame, Vec<(SpaceId, VirtualPage)>>,
 }
@@ -63,11 +64,17 @@ impl PerforatedRadix {
     /// this way.
     pub fn new(bitmaps: PhysicalAddress, loading: BitmapLoading) -> Self {
         let (pages, sharers) = (BTreeMap::new(), HashMap::new());
-        Self { radix: Radix::new(), bitmaps, loading, pages, sharers }
+        let shadow_reads = ShadowReads::WhenNeeded;
+        Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
+    }
+
+    /// The same for hardware that reads shadow entries at these times.
+    pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
+        Self { shadow_reads, ..self }
     }
 
     /// Regions of a page with this filter for which the hardware asks the bitmap, as bits.
-    fn asked_regions(&self, filter: u8) -> u8 {
+    pub(super) fn asked_regions(&self, filter: u8) -> u8 {
         match (self.loading, filter) {
             (BitmapLoading::Filtered, _) | (_, 0) => filter,
             _ => 0xff,
@@ -330,6 +337,9 @@ impl Dimension for PerforatedRadix {
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        if self.shadow_reads == ShadowReads::WithDirectoryEntry && !walker.is_guest() {
+            return self.walk_with_shadow_reads(&request, walker);
+        }
         self.radix.walk(request, walker)
     }
 

@@ -1,10 +1,65 @@
 //! Walks to holes, and their bitmaps (P §IV.B).
 
-use perforate_mmu::radix::{Descent, Directory};
+use perforate_mmu::radix::{Descent, Directory, entry_in};
 use perforate_mmu::{BitmapLoading, Dimension, Holes, Reach, WalkFault, WalkRequest, Walker};
-use perforate_types::{AccessKind, Frame, PageSize, Purpose};
+use perforate_types::{AccessKind, Frame, PageSize, PhysicalAddress, Purpose};
 
 use super::PerforatedRadix;
+use super::dimension::REGION;
+
+impl PerforatedRadix {
+    /// A walk that reads the shadow entry together with the entry of the page directory
+    /// ([`ShadowReads::WithDirectoryEntry`](perforate_mmu::ShadowReads)). The walk cache keeps it
+    /// where the filter says that the page may be a hole; the walk to the hole starts there.
+    pub(super) fn walk_with_shadow_reads(
+        &mut self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        let (mut level, mut node) = self.radix.start_walk(request, Directory::Ordinary, walker)?;
+        if level > 2 {
+            match self.radix.descend(request, (level, node), 3, walker)? {
+                Descent::Node(directory) => node = directory,
+                leaf @ Descent::Leaf(..) => return Ok(leaf.reach()),
+            }
+            level = 2;
+        }
+        if level == 2 {
+            let place = (2, request.page);
+            let read = self.radix.read(node, place, Purpose::Level2, walker)?;
+            let shadow = entry_in(node.located.add(1), 2, request.page);
+            walker.read_beside(Purpose::Shadow, shadow);
+            match self.radix.follow(request, level, read, walker)? {
+                Descent::Node(table) => node = table,
+                leaf @ Descent::Leaf(..) => {
+                    let reach = leaf.reach();
+                    self.keep_shadow_entry(request, shadow, reach.filter, walker)?;
+                    return Ok(reach);
+                }
+            }
+        }
+        Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
+    }
+
+    /// Puts a shadow entry that was just read into the walk cache, if the filter says that the page
+    /// may be a hole.
+    fn keep_shadow_entry(
+        &mut self,
+        request: &WalkRequest,
+        shadow: PhysicalAddress,
+        filter: u8,
+        walker: &mut Walker<'_>,
+    ) -> Result<(), WalkFault> {
+        let region = request.page.index_in(PageSize::Size2M) / REGION;
+        if self.asked_regions(filter) >> region & 1 != 0 {
+            let entry = self.radix.memory().entry(shadow);
+            self.radix.mark_entry(shadow, entry, false);
+            let holes = walker.locate(entry.frame())?;
+            walker.fill_again(request, 2, Directory::Holes, holes);
+        }
+        Ok(())
+    }
+}
 
 impl Holes for PerforatedRadix {
     fn bitmap_loading(&self) -> BitmapLoading {

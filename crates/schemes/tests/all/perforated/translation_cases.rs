@@ -7,7 +7,9 @@
 //! Tables: root 0x10, level 3 0x11, level 2 0x12 with its shadow 0x13, hole node 0x14.
 //! 1GB is level-4 entry 0, level-3 entry 1, level-2 entry 0.
 
-use perforate_mmu::{BitmapLoading, Case, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
+use perforate_mmu::{
+    BitmapLoading, Case, Mmu, MmuConfig, PageFault, ShadowReads, TlbGeometry, WalkCacheConfig,
+};
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
@@ -40,7 +42,12 @@ fn page(subpage: u64) -> VirtualPage {
 }
 
 fn perforated(loading: BitmapLoading) -> Mmu {
-    let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), loading);
+    with_shadow_reads(loading, ShadowReads::WhenNeeded)
+}
+
+fn with_shadow_reads(loading: BitmapLoading, shadow_reads: ShadowReads) -> Mmu {
+    let dimension = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), loading)
+        .with_shadow_reads(shadow_reads);
     let mut mmu = Mmu::new(&config(), Box::new(dimension)).unwrap();
     mmu.switch(SPACE);
     for change in [
@@ -171,6 +178,36 @@ fn the_filtered_variant_takes_each_case() {
     let contents = mmu.l2_contents();
     assert_eq!((contents.perforated, contents.hole, contents.bitmap), (1, 2, 2));
     assert_eq!(contents.page_4k, 0, "generated translations go into the first level only");
+}
+
+#[test]
+fn shadow_entries_can_be_read_with_those_of_directories() {
+    let mut mmu = with_shadow_reads(BitmapLoading::Filtered, ShadowReads::WithDirectoryEntry);
+
+    // The filter bit of sub-page 100 is clear: the shadow entry was read for nothing, in the stage
+    // of the PDE, and is not kept.
+    let mut steps = Steps::new();
+    mmu.translate(AccessKind::Read, page(100).address(), &mut steps).unwrap();
+    let walk = ["l2 miss", "walk cache miss", "Level4 10000", "Level3 11008", "Level2 12000"];
+    assert_eq!(story(&steps), [&walk[..], &["Shadow 13000"]].concat());
+    let stage = |wanted: Purpose| {
+        let mut reads = steps.as_slice().iter().filter(|step| step.purpose == wanted);
+        reads.find(|step| matches!(step.action, Action::Read { .. })).unwrap().stage
+    };
+    assert_eq!(stage(Purpose::Shadow), stage(Purpose::Level2));
+
+    // A hole whose page is in the L2 TLB, as when the entry is read when needed.
+    let (result, steps) = load(&mut mmu, 0);
+    assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, false)));
+    let hole = ["l2 hit", "bitmap miss", "Bitmap 800200", "walk cache hit", "Shadow 13000"];
+    assert_eq!(steps, [&hole[..], &["Hole 14000"]].concat());
+
+    // With all misses, the walk to the page has brought the shadow entry: one read remains.
+    let mut mmu = with_shadow_reads(BitmapLoading::Filtered, ShadowReads::WithDirectoryEntry);
+    let (result, steps) = load(&mut mmu, 0);
+    assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, true)));
+    let to_hole = ["Shadow 13000", "bitmap miss", "Bitmap 800200", "walk cache hit", "Hole 14000"];
+    assert_eq!(steps, [walk, to_hole].concat());
 }
 
 #[test]

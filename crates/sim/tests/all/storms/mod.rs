@@ -10,7 +10,7 @@ mod tampered;
 mod virtualized;
 
 use perforate_config::{Count, Given, read};
-use perforate_mmu::{TlbGeometry, allow};
+use perforate_mmu::{ShadowReads, TlbGeometry, allow};
 use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, SimError, System,
@@ -103,6 +103,9 @@ impl Storm {
             machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
         }
         machine.tlb.tagged = !random.one_in(4);
+        if seed % 3 == 2 {
+            machine.tlb.shadow_reads = ShadowReads::WithDirectoryEntry;
+        }
         let holes = 1 + random.below(60);
         let shape = if random.one_in(2) { "clustered" } else { "dispersed" };
         let fragmentation = format!("portion={}%,holes={holes}%,{shape}", random.below(101));
