@@ -1,8 +1,13 @@
-//! A maximal independent set of an undirected R-MAT graph: greedy, vertices in random order.
+//! A maximal independent set of an undirected R-MAT graph: greedy, vertices in random order or in that
+//! of their numbers.
+
+use perforate_config::BoundedSize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
-use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
@@ -12,12 +17,39 @@ const UNDECIDED: u8 = 0;
 const IN: u8 = 1;
 const OUT: u8 = 2;
 
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::synthetic) struct IndependentSetOptions {
+    /// Bytes of all its data.
+    size: DataSize,
+    /// Order in which vertices are taken; the benchmark suite's is that of their numbers.
+    order: Order,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Order {
+    Random,
+    Numbers,
+}
+
+impl Default for IndependentSetOptions {
+    fn default() -> Self {
+        Self { size: BoundedSize::new(1 << 30), order: Order::Random }
+    }
+}
+
+impl Data for IndependentSetOptions {
+    fn data_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+}
+
 pub(in crate::synthetic) struct IndependentSet {
     pub(super) graph: Graph,
     pub(super) flags: Array<u8>,
-    /// Vertices in random order, computed.
-    order: Place,
-    permutation: Permutation,
+    /// Vertices in random order, computed; none in that of their numbers.
+    order: Option<(Place, Permutation)>,
 }
 
 impl Registered for IndependentSet {
@@ -25,30 +57,30 @@ impl Registered for IndependentSet {
     const SUMMARY: &'static str =
         "maximal independent set of an undirected R-MAT graph (paper G's MIS, with 7.3G)";
     const EXAMPLE: &'static str = "mis:size=4G";
-    type Options = DataOptions;
+    type Options = IndependentSetOptions;
 
-    fn host_bytes(options: &DataOptions) -> u64 {
+    fn host_bytes(options: &IndependentSetOptions) -> u64 {
         options.data_bytes()
     }
 
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+    fn source(options: &IndependentSetOptions, seed: u64) -> Box<dyn Source> {
         Running::boxed::<Self>(options, seed)
     }
 }
 
 impl Algorithm for IndependentSet {
-    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &IndependentSetOptions, seed: u64, space: &mut Space) -> Self {
         let vertex_bytes = OFFSET_BYTES + VERTEX_BYTES + 1;
         let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, 2 * VERTEX_BYTES, seed);
         let graph = Graph::undirected(&rmat, space);
         let vertices = graph.vertices();
-        Self {
-            graph,
-            flags: space.array(vec![UNDECIDED; vertices as usize], 1),
-            order: space.place(vertices, VERTEX_BYTES),
-            permutation: Permutation::new(vertices, &mut Random::new(!seed)),
-        }
+        let flags = space.array(vec![UNDECIDED; vertices as usize], 1);
+        let order = (options.order == Order::Random).then(|| {
+            let permutation = Permutation::new(vertices, &mut Random::new(!seed));
+            (space.place(vertices, VERTEX_BYTES), permutation)
+        });
+        Self { graph, flags, order }
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
@@ -64,7 +96,12 @@ impl IndependentSet {
     pub(super) async fn find(&mut self, t: &mut Tracer) {
         let mut cursor = t.integer((), 0_u64);
         loop {
-            let vertex = self.order.load(t, cursor, self.permutation.apply(*cursor) as u32);
+            let vertex = match &self.order {
+                Some((order, permutation)) => {
+                    order.load(t, cursor, permutation.apply(*cursor) as u32)
+                }
+                None => cursor.map(|vertex| vertex as u32),
+            };
             cursor = t.integer(cursor, *cursor + 1);
             let flag = self.flags.load(t, vertex);
             if !t.branch(*flag != UNDECIDED, flag) {
