@@ -1,7 +1,7 @@
 //! Measures all points that experiments need, each once, on all cores.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -150,8 +150,7 @@ impl Plan {
         let of_shard = self.jobs.iter().enumerate();
         let of_shard = of_shard.filter(|(number, _)| number % shard.count == shard.index - 1);
         let mut jobs: Vec<Job> = of_shard.filter_map(|(_, job)| job.missing(store)).collect();
-        // The longest first, so that no core is left with one at the end.
-        jobs.sort_by(|one, other| other.work().total_cmp(&one.work()));
+        in_order(&mut jobs);
         let queue = Queue {
             jobs: &jobs,
             names: &self.names,
@@ -172,6 +171,21 @@ impl Plan {
             joined.collect::<Vec<_>>().into_iter().collect()
         })
     }
+}
+
+/// The longest first, so that no core is left with one at the end; and those on one program one
+/// after the other, so that its data are made once.
+fn in_order(jobs: &mut [Job]) {
+    let mut longest: HashMap<(Option<String>, u64), f64> = HashMap::new();
+    for job in jobs.iter() {
+        let longest = longest.entry(job.program()).or_default();
+        *longest = longest.max(job.work());
+    }
+    jobs.sort_by(|one, other| {
+        let (programs, works) = ([one, other].map(Job::program), [one, other].map(Job::work));
+        let by_program = longest[&programs[1]].total_cmp(&longest[&programs[0]]);
+        by_program.then_with(|| programs[0].cmp(&programs[1])).then(works[1].total_cmp(&works[0]))
+    });
 }
 
 /// Whether all points can be measured, before the first of them is.
@@ -197,6 +211,11 @@ impl Job {
         let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
         let subjects: Vec<_> = subjects.cloned().collect();
         (!subjects.is_empty()).then(|| Self { settings: self.settings.clone(), subjects, ..*self })
+    }
+
+    /// What runs: the workload, if the kind has one, and its seed.
+    fn program(&self) -> (Option<String>, u64) {
+        (self.settings.text("workload").map(str::to_owned), self.seed)
     }
 
     fn work(&self) -> f64 {

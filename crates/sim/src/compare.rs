@@ -107,12 +107,41 @@ pub fn compare_with(
     measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
+    compare_and(comparison, measuring, Pictures::Taken, progress)
+}
+
+/// The same for whoever wants figures only: no maps of memory are made, which take longer than a
+/// short run does.
+///
+/// # Errors
+/// As [`compare`].
+pub fn compare_figures(
+    comparison: &Comparison,
+    measuring: &MeasuringOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
+    compare_and(comparison, measuring, Pictures::None, progress)
+}
+
+/// Whether maps of memory are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pictures {
+    Taken,
+    None,
+}
+
+fn compare_and(
+    comparison: &Comparison,
+    measuring: &MeasuringOptions,
+    pictures: Pictures,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
     if !measuring.detects_warmup() {
-        let run = comparison.run(comparison.warmup, measuring, progress)?;
+        let run = comparison.run(comparison.warmup, measuring, pictures, progress)?;
         return Ok(comparison.results(run, measuring, false));
     }
     let mut first = 0;
-    let run = comparison.run(Some(0), measuring, &mut |now| {
+    let run = comparison.run(Some(0), measuring, pictures, &mut |now| {
         first = now.done;
         progress(now.of_two_runs(0));
     })?;
@@ -120,7 +149,8 @@ pub fn compare_with(
     let detected = warmup::settled_after(&run.courses());
     let warmup = Some(detected.unwrap_or(fallback));
     drop(run);
-    let run = comparison.run(warmup, measuring, &mut |now| progress(now.of_two_runs(first)))?;
+    let rest = &mut |now: Progress| progress(now.of_two_runs(first));
+    let run = comparison.run(warmup, measuring, pictures, rest)?;
     Ok(comparison.results(run, measuring, detected.is_some()))
 }
 
@@ -145,6 +175,7 @@ impl Comparison {
         &self,
         warmup: Option<u64>,
         measuring: &MeasuringOptions,
+        pictures: Pictures,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Run, SimError> {
         let Comparison { workload, memory, seed, .. } = self;
@@ -156,7 +187,10 @@ impl Comparison {
         }
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
-            let simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
+            let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
+            if pictures == Pictures::None {
+                simulation = simulation.without_maps();
+            }
             let simulation = simulation.with_window_warmup(measuring.window_warmup.get());
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }

@@ -39,6 +39,7 @@ impl TouchedHistory {
 /// Samples of one scheme's physical memory.
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
+    has_maps: bool,
     /// From the start of measuring.
     maps: Option<Samples<MemoryMap>>,
     /// Whose memory it is, when virtualized.
@@ -47,7 +48,12 @@ pub(crate) struct MemoryHistory {
 
 impl MemoryHistory {
     pub(crate) fn new(of: Option<&'static str>) -> Self {
-        Self { points: Samples::new(POINTS.0, POINTS.1), maps: None, of }
+        Self { points: Samples::new(POINTS.0, POINTS.1), has_maps: true, maps: None, of }
+    }
+
+    /// The same without maps.
+    pub(crate) fn without_maps(self) -> Self {
+        Self { has_maps: false, ..self }
     }
 
     /// Takes the samples that are due before a chunk.
@@ -64,6 +70,9 @@ impl MemoryHistory {
 
     /// Takes the first map.
     pub(crate) fn start_measuring(&mut self, instruction: u64, kernel: &Kernel) {
+        if !self.has_maps {
+            return;
+        }
         let mut maps = Samples::new(MAPS.0, MAPS.1);
         maps.add(instruction, picture(instruction, &kernel.memory_map()));
         self.maps = Some(maps);

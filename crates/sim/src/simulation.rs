@@ -147,6 +147,13 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
+    /// Takes no maps of memory.
+    pub(crate) fn without_maps(self) -> Self {
+        let memory = self.memory.without_maps();
+        let host_memory = self.host_memory.map(MemoryHistory::without_maps);
+        Self { memory, host_memory, ..self }
+    }
+
     /// The operating system and translation hardware.
     pub fn system(&self) -> &System {
         &self.system

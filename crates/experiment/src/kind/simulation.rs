@@ -5,7 +5,7 @@ use std::path::Path;
 use perforate_config::{Key, keys};
 use perforate_sim::{
     Comparison, Composition, MeasuringOptions, MemoryOptions, Placed, PlacementOptions, RunResult,
-    SimError, compare_with,
+    SimError, compare_figures,
 };
 use perforate_trace::{WorkloadSpec, bundled};
 use schemars::JsonSchema;
@@ -85,7 +85,7 @@ impl Kind for Simulation {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let (comparison, measuring) = comparison(settings, subjects, seed)?;
-        let results = compare_with(&comparison, &measuring, &mut |step| {
+        let results = compare_figures(&comparison, &measuring, &mut |step| {
             let total = step.total.unwrap_or(0).max(1);
             progress(step.done as f64 / total as f64);
         });

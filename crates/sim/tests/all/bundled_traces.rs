@@ -4,7 +4,7 @@
 use perforate_sim::{Comparison, Composition, Machine, MemoryState, Workload, compare};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
-const INSTRUCTIONS: u64 = 250_000;
+const INSTRUCTIONS: u64 = 100_000;
 /// The same for each pair of schemes.
 const VIRTUAL_INSTRUCTIONS: u64 = 200_000;
 

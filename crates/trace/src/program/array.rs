@@ -4,6 +4,8 @@
 //! computed whenever they are read. An [`Array`] keeps its values in host memory, in whatever type
 //! holds them; what the program's elements take is the place's affair.
 
+use std::sync::Arc;
+
 use super::tracer::Tracer;
 use super::value::Value;
 use crate::synthetic::PAGE_BYTES;
@@ -30,6 +32,10 @@ impl Space {
 
     pub(crate) fn array<T>(&mut self, values: Vec<T>, element_bytes: u64) -> Array<T> {
         Array { place: self.place(values.len() as u64, element_bytes), values }
+    }
+
+    pub(crate) fn constants<T>(&mut self, values: Arc<Vec<T>>, element_bytes: u64) -> Constants<T> {
+        Constants { place: self.place(values.len() as u64, element_bytes), values }
     }
 
     /// Bytes handed out.
@@ -104,6 +110,26 @@ impl Place {
     ) {
         debug_assert!(offset + bytes <= self.element_bytes);
         t.store(self.address((*index).into()) + offset, bytes, index, value);
+    }
+}
+
+/// An array that the program only reads, whose contents several runs may share.
+pub(crate) struct Constants<T> {
+    place: Place,
+    values: Arc<Vec<T>>,
+}
+
+impl<T: Copy> Constants<T> {
+    /// Loads an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
+        self.place.load(t, index, self.values[(*index).into() as usize])
+    }
+
+    /// The contents, without an access of the program.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
     }
 }
 

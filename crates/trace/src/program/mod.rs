@@ -23,7 +23,7 @@ mod source;
 mod tracer;
 mod value;
 
-pub(crate) use array::{Array, Place, Space};
+pub(crate) use array::{Array, Constants, Place, Space};
 #[cfg(test)]
 pub(crate) use source::complete;
 pub(crate) use source::{Program, Running};

@@ -1,7 +1,8 @@
 //! Graphs as compressed sparse rows.
 
+use super::kept::{self, Edges, Recipe};
 use super::rmat::Rmat;
-use crate::program::{Array, Space, Tracer, Value};
+use crate::program::{Constants, Space, Tracer, Value};
 
 /// Bytes of an entry of `offsets`.
 pub(super) const OFFSET_BYTES: u64 = 8;
@@ -11,47 +12,27 @@ pub(super) const VERTEX_BYTES: u64 = 4;
 /// The neighbours of all vertices, one after the other.
 pub(super) struct Graph {
     /// Where the neighbours of each vertex begin; one more entry for the end of the last.
-    pub(super) offsets: Array<u64>,
-    pub(super) neighbours: Array<u32>,
+    pub(super) offsets: Constants<u64>,
+    pub(super) neighbours: Constants<u32>,
 }
 
 impl Graph {
     /// The edges of an R-MAT graph at the vertices they leave.
     pub(super) fn directed(rmat: &Rmat, space: &mut Space) -> Self {
-        let mut offsets = Vec::with_capacity(rmat.vertices() as usize + 1);
-        let mut neighbours = Vec::with_capacity(rmat.edges() as usize);
-        offsets.push(0);
-        rmat.for_each_row(|_, columns| {
-            neighbours.extend_from_slice(columns);
-            offsets.push(neighbours.len() as u64);
-        });
-        Self::new(offsets, neighbours, space)
+        let recipe = Recipe { rmat: *rmat, is_undirected: false };
+        Self::new(kept::edges(recipe, || directed_edges(rmat)), space)
     }
 
-    /// The edges of an R-MAT graph at both ends, without those from a vertex to itself. Counting
-    /// sort; the edges are drawn twice instead of kept.
+    /// The edges of an R-MAT graph at both ends, without those from a vertex to itself.
     pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
-        let mut offsets = vec![0; rmat.vertices() as usize + 1];
-        for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
-        let mut sum = 0;
-        for offset in &mut offsets {
-            sum += *offset;
-            *offset = sum;
-        }
-        // Each offset is an end now, and a beginning once its vertex has all its neighbours.
-        let mut neighbours = vec![0; sum as usize];
-        for_each_end(rmat, |vertex, neighbour| {
-            let place = &mut offsets[vertex as usize];
-            *place -= 1;
-            neighbours[*place as usize] = neighbour;
-        });
-        Self::new(offsets, neighbours, space)
+        let recipe = Recipe { rmat: *rmat, is_undirected: true };
+        Self::new(kept::edges(recipe, || undirected_edges(rmat)), space)
     }
 
-    pub(super) fn new(offsets: Vec<u64>, neighbours: Vec<u32>, space: &mut Space) -> Self {
+    pub(super) fn new(edges: Edges, space: &mut Space) -> Self {
         Self {
-            offsets: space.array(offsets, OFFSET_BYTES),
-            neighbours: space.array(neighbours, VERTEX_BYTES),
+            offsets: space.constants(edges.offsets, OFFSET_BYTES),
+            neighbours: space.constants(edges.neighbours, VERTEX_BYTES),
         }
     }
 
@@ -69,6 +50,38 @@ impl Graph {
         let start = self.offsets.load(t, vertex);
         (start, self.offsets.load(t, vertex.map(|vertex| vertex + 1)))
     }
+}
+
+/// Offsets and neighbours of a directed graph.
+fn directed_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
+    let mut offsets = Vec::with_capacity(rmat.vertices() as usize + 1);
+    let mut neighbours = Vec::with_capacity(rmat.edges() as usize);
+    offsets.push(0);
+    rmat.for_each_row(|_, columns| {
+        neighbours.extend_from_slice(columns);
+        offsets.push(neighbours.len() as u64);
+    });
+    (offsets, neighbours)
+}
+
+/// Offsets and neighbours of an undirected graph. Counting sort; the edges are drawn twice instead
+/// of kept.
+fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
+    let mut offsets = vec![0; rmat.vertices() as usize + 1];
+    for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
+    let mut sum = 0;
+    for offset in &mut offsets {
+        sum += *offset;
+        *offset = sum;
+    }
+    // Each offset is an end now, and a beginning once its vertex has all its neighbours.
+    let mut neighbours = vec![0; sum as usize];
+    for_each_end(rmat, |vertex, neighbour| {
+        let place = &mut offsets[vertex as usize];
+        *place -= 1;
+        neighbours[*place as usize] = neighbour;
+    });
+    (offsets, neighbours)
 }
 
 /// Groups of columns whose edges are visited together.

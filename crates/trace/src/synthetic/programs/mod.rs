@@ -16,6 +16,7 @@ mod graph;
 mod gups;
 mod heap;
 mod independent_set;
+mod kept;
 mod matching;
 mod readers;
 mod rmat;

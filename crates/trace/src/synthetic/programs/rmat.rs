@@ -26,7 +26,7 @@ const fn probability(numerator: u32, denominator: u32) -> u32 {
 }
 
 /// The shape of a graph.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rmat {
     /// Levels of quarters: 2^levels vertices, at most 2³².
     levels: u32,

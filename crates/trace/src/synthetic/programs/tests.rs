@@ -11,6 +11,7 @@ use super::canneal::Canneal;
 use super::dictionary::Dictionary;
 use super::graph::Graph;
 use super::independent_set::IndependentSet;
+use super::kept::Edges;
 use super::matching::Matching;
 use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
@@ -257,7 +258,10 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     let (offsets, neighbours, parents, queue) =
         (START, START + PAGE, START + 2 * PAGE, START + 3 * PAGE);
     let mut space = Space::new(START);
-    let graph = Graph::new(vec![0, 1, 2], vec![1, 0], &mut space);
+    let graph = Graph::new(
+        Edges { offsets: vec![0, 1, 2].into(), neighbours: vec![1, 0].into() },
+        &mut space,
+    );
     let seed = (0..).find(|&seed: &u64| Random::new(!seed).below(2) == 0).unwrap();
     let mut search = BreadthFirst::on(graph, seed, &mut space);
     let chunk = complete(async |t: &mut Tracer| search.search(t).await);
