@@ -134,10 +134,7 @@ impl WalkCaches {
         directory: Directory,
         node: Node,
     ) -> Option<u32> {
-        let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let key = key(space, number(page, level), directory as u64);
-        let slot = cache.insert_absent(0, key, node);
-        Some(self.slot(level, slot))
+        self.fill_by(SetAssociative::insert_absent, (space, page), (level, directory), node)
     }
 
     /// As [`Self::fill`], for an entry that was not looked up, and may be there.
@@ -149,9 +146,19 @@ impl WalkCaches {
         directory: Directory,
         node: Node,
     ) -> Option<u32> {
+        self.fill_by(SetAssociative::insert, (space, page), (level, directory), node)
+    }
+
+    #[inline]
+    fn fill_by(
+        &mut self,
+        insert: impl FnOnce(&mut SetAssociative<Node>, u64, u64, Node) -> usize,
+        (space, page): (SpaceId, VirtualPage),
+        (level, directory): (u8, Directory),
+        node: Node,
+    ) -> Option<u32> {
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let key = key(space, number(page, level), directory as u64);
-        let slot = cache.insert(0, key, node);
+        let slot = insert(cache, 0, key(space, number(page, level), directory as u64), node);
         Some(self.slot(level, slot))
     }
 
