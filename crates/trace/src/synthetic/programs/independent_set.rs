@@ -22,7 +22,7 @@ const OUT: u8 = 2;
 pub(in crate::synthetic) struct IndependentSetOptions {
     /// Bytes of all its data.
     size: DataSize,
-    /// Order in which vertices are taken; the benchmark suite's is that of their numbers.
+    /// Order in which vertices are taken; one of the suite's programs has that of their numbers.
     order: Order,
 }
 
