@@ -2,15 +2,17 @@
 
 use perforate_types::{
     Counter, CounterUnit, Counters, Figure, Part, Prominence, Purpose, Unit, figures, registered,
+    spaced,
 };
 
 use crate::branch::BranchPredictor;
+use crate::critical_path::{CAUSES, Cause};
 use crate::dram::DramStatistics;
 use crate::hierarchy::{
     CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin, WALKER_CACHE,
 };
 use crate::pipeline::CoreStatistics;
-use crate::translation::{Share, TranslationStatistics};
+use crate::translation::{Share, Translation, TranslationStatistics};
 
 /// Accesses to each structure by translations beyond the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,23 +102,112 @@ impl Time {
         format!("translation_cycles_{}", self.name)
     }
 
-    fn counter(&self) -> Counter {
+    /// The label as a part of a sentence.
+    fn described(&self) -> String {
         let is_read = self.share < Purpose::COUNT && !self.label.ends_with("read");
         let what = if is_read { "reads of " } else { "" };
-        Counter {
-            id: self.id().into(),
-            label: format!("translation cycles: {}", self.label).into(),
-            unit: CounterUnit::Cycles,
-            group: "Translation cycles",
-            meaning: format!("Of the translation cycles: {what}{}.", self.label).into(),
-            prominence: Prominence::Listed,
-            part: Some(Part {
-                whole: "translation_cycles",
-                key: self.name.into(),
-                label: self.label.into(),
-                colour: self.colour.into(),
-            }),
-        }
+        format!("{what}{}", self.label)
+    }
+
+    fn counter(&self) -> Counter {
+        let meaning = format!("Of the translation cycles: {}.", self.described());
+        let [name, label] = [self.name, self.label];
+        part_of_cycles(
+            "translation_cycles",
+            "Translation cycles",
+            name,
+            label,
+            self.colour,
+            meaning,
+        )
+    }
+
+    fn piece(&self) -> Piece {
+        let meaning = format!("{}: translation.", self.described());
+        let Self { share, name, label, colour } = *self;
+        Piece { cause: Cause::share(share), name, label, colour, meaning }
+    }
+}
+
+/// A part of the cycles that `whole` names.
+fn part_of_cycles(
+    whole: &'static str,
+    group: &'static str,
+    name: &'static str,
+    label: &'static str,
+    colour: &'static str,
+    meaning: String,
+) -> Counter {
+    Counter {
+        id: format!("{whole}_{name}").into(),
+        label: format!("{}: {label}", spaced(whole)).into(),
+        unit: CounterUnit::Cycles,
+        group,
+        meaning: meaning.into(),
+        prominence: Prominence::Listed,
+        part: Some(Part { whole, key: name.into(), label: label.into(), colour: colour.into() }),
+    }
+}
+
+/// A part of the cycle stack.
+struct Piece {
+    cause: Cause,
+    name: &'static str,
+    label: &'static str,
+    colour: &'static str,
+    meaning: String,
+}
+
+/// The cycle stack is made of these.
+const STACK: &str = "stack_cycles";
+
+/// Parts of the cycle stack, in the order in which charts stack them.
+fn pieces() -> Vec<Piece> {
+    let piece = |cause, name, label, colour, meaning: &str| {
+        let meaning = meaning.into();
+        Piece { cause, name, label, colour, meaning }
+    };
+    let mut pieces = vec![
+        piece(Cause::BASE, "base", "base", "core", "operations and the width of the core."),
+        piece(Cause::BRANCH, "branch", "branches", "branch", "mispredicted branches."),
+        piece(Cause::L1D, "l1", "L1 caches", "cache1", "what the first-level caches have."),
+        piece(Cause::L2, "l2", "L2 cache", "cache2", "what the second-level cache has."),
+        piece(Cause::LLC, "llc", "LLC", "cache3", "what the last-level cache has."),
+        piece(Cause::MEMORY, "memory", "memory", "cache4", "what memory has."),
+        piece(Cause::MSHR, "mshr", "waiting for an MSHR", "mshr", "loads that wait for an MSHR."),
+        piece(
+            Cause::STORE_QUEUE,
+            "store_queue",
+            "store queue full",
+            "stores",
+            "no room in the store queue.",
+        ),
+    ];
+    pieces.extend(TIMES.iter().map(Time::piece));
+    pieces.push(piece(
+        Cause::WALK_MSHR,
+        "walk_mshr",
+        "walks waiting for an MSHR",
+        "walk-mshr",
+        "page walks that wait for an MSHR: translation.",
+    ));
+    pieces
+}
+
+impl Piece {
+    fn counter(&self) -> Counter {
+        let meaning = format!("Of the cycles, by the critical path: {}", self.meaning);
+        part_of_cycles(STACK, "Cycle stack", self.name, self.label, self.colour, meaning)
+    }
+}
+
+/// The cycles of the run by what they pass for; see `critical_path`.
+pub(crate) fn cycle_stack(cycles: &[u64; CAUSES], out: &mut Counters) {
+    for piece in pieces() {
+        // Of a store that had no data nothing more was found.
+        let forwarded =
+            if piece.cause == Cause::BASE { cycles[Cause::FORWARDED.index()] } else { 0 };
+        out.set(format!("{STACK}_{}", piece.name), cycles[piece.cause.index()] + forwarded);
     }
 }
 
@@ -176,6 +267,17 @@ struct Branches {
 struct CacheInterval {
     counts: CacheStatistics,
     instructions: u64,
+    cycles: u64,
+    mshrs: u64,
+}
+
+/// How long parts that many share were taken.
+struct Occupancy {
+    cycles: u64,
+    walker_cycles: u64,
+    walkers: u64,
+    bus_cycles: u64,
+    channels: u64,
 }
 
 /// Events per thousand instructions.
@@ -256,6 +358,16 @@ figures! {
         merged_accesses, Count, Listed: |it| it.counts.merges;
         /// Dirty lines written back.
         write_backs, Count, Listed: |it| it.counts.write_backs;
+        /// Share of time in which an MSHR is taken, the mean of all.
+        mshrs_busy, "MSHRs busy", Share, Listed:
+            |it| (it.counts.mshr_cycles, it.mshrs * it.cycles);
+    }
+
+    static OCCUPANCY: Occupancy, "Cycle stack" {
+        /// Share of time in which a page walker is taken, the mean of all.
+        page_walkers_busy, Share, Listed: |it| (it.walker_cycles, it.walkers * it.cycles);
+        /// Share of time in which the bus of a memory channel is taken, the mean of all.
+        dram_busy, "DRAM busy", Share, Listed: |it| (it.bus_cycles, it.channels * it.cycles);
     }
 
     static SHARED_CACHE: CacheInterval, "Caches and memory" {
@@ -301,15 +413,33 @@ pub(crate) fn translation(statistics: &TranslationStatistics, out: &mut Counters
     }
 }
 
-pub(crate) fn memory(memory: &Hierarchy, instructions: u64, out: &mut Counters) {
+pub(crate) fn memory(memory: &Hierarchy, instructions: u64, cycles: u64, out: &mut Counters) {
     for cache in &CACHES {
         let Some(statistics) = memory.statistics(cache.level) else { continue };
-        let interval = CacheInterval { counts: *statistics, instructions };
+        let mshrs = memory.mshrs(cache.level);
+        let interval = CacheInterval { counts: *statistics, instructions, cycles, mshrs };
         for figure in cache.figures() {
             out.set(cache.id(figure), (figure.value)(&interval));
         }
     }
     out.record(DRAM, &memory.dram().statistics);
+}
+
+pub(crate) fn occupancy(
+    translation: &Translation,
+    memory: &Hierarchy,
+    cycles: u64,
+    out: &mut Counters,
+) {
+    let dram = memory.dram();
+    let occupancy = Occupancy {
+        cycles,
+        walker_cycles: translation.statistics.walker_cycles,
+        walkers: translation.walkers(),
+        bus_cycles: dram.bus_cycles(),
+        channels: dram.channels(),
+    };
+    out.record(OCCUPANCY, &occupancy);
 }
 
 /// All counters of the core, its caches and memory, in the order in which reports show them.
@@ -320,6 +450,8 @@ pub fn counters() -> Vec<Counter> {
     [
         registered(CORE),
         registered(BRANCHES),
+        pieces().iter().map(Piece::counter).collect(),
+        registered(OCCUPANCY),
         registered(TRANSLATION),
         times.collect(),
         registered(WALKER_READS),

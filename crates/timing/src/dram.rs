@@ -86,6 +86,16 @@ impl Dram {
         }
     }
 
+    /// Cycles that the buses were taken by what was read and written, summed over channels.
+    pub(crate) fn bus_cycles(&self) -> u64 {
+        (self.statistics.reads + self.statistics.writes) * self.cycles.burst
+    }
+
+    /// Number of channels.
+    pub(crate) fn channels(&self) -> u64 {
+        self.buses.len() as u64
+    }
+
     /// Address mapping: see [`DramConfig`].
     fn place(&self, line: u64) -> Place {
         let (rest, channel) = self.channels.split(line);

@@ -48,6 +48,15 @@ pub(crate) struct CacheStatistics {
     pub(crate) merges: u64,
     pub(crate) write_backs: u64,
     pub(crate) useful_prefetches: u64,
+    /// Cycles that MSHRs were taken, summed over them.
+    pub(crate) mshr_cycles: u64,
+}
+
+impl CacheStatistics {
+    /// Forgets what is counted when it happens, and keeps what is counted in program order.
+    fn reset_times(&mut self) {
+        (self.merges, self.mshr_cycles) = (0, 0);
+    }
 }
 
 /// A line on its way into a cache. The number is used again when the line is there and nobody asks
@@ -68,17 +77,30 @@ pub(crate) struct Data {
     ready: u64,
     /// A prefetcher brought it, and this is its first use: the line's number.
     first_use: Option<u64>,
+    /// The level that is to serve it: that from which it comes if it is on its way.
+    from: u8,
 }
 
 impl Data {
     /// The line is there.
-    const HERE: Self = Self { fill: FillId::NONE, ready: 0, first_use: None };
+    const fn here(level: usize) -> Self {
+        Self { fill: FillId::NONE, ready: 0, first_use: None, from: level as u8 }
+    }
 
     /// Whether the line is there now, so that an access takes the cache's latency.
     #[inline]
     pub(crate) fn is_here(&self, now: u64) -> bool {
         self.fill == FillId::NONE && self.ready <= now && self.first_use.is_none()
     }
+}
+
+/// How an access got its line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// The level that had it.
+    pub(crate) from: usize,
+    /// Until when it waited for MSHRs, on any level; 0 if it did not.
+    pub(crate) waited_until: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +123,9 @@ struct Fill {
     origin: Origin,
     /// Where the level below has it.
     below: Data,
+    /// When it was given its MSHR.
+    since: u64,
+    served: Served,
     /// A line that has to be written to memory as this one takes its place.
     writes: Option<u64>,
     waiters: List,
@@ -215,7 +240,7 @@ impl Hierarchy {
         if write {
             found.mark_dirty();
         }
-        let mut data = Data::HERE;
+        let mut data = Data::here(level);
         if origin == Origin::Program && at.watcher.is_active() && found.take_prefetched() {
             at.statistics.useful_prefetches += 1;
             data.first_use = Some(line);
@@ -225,6 +250,7 @@ impl Hierarchy {
             match self.fills.get_mut(id.0 as usize) {
                 Some(fill) if (fill.level, fill.line) == (level, line) && fill.ready > now => {
                     data.ready = fill.ready;
+                    data.from = fill.below.from;
                     if fill.state != State::Timed {
                         data.fill = id;
                         fill.uses.expected += 1;
@@ -248,7 +274,7 @@ impl Hierarchy {
         self.levels[level].statistics.misses[origin as usize] += 1;
         let below = self.levels[level].below;
         let found = if below == MEMORY {
-            Located { data: Data::HERE, from: MEMORY }
+            Located { data: Data::here(MEMORY), from: MEMORY }
         } else {
             self.locate(below, line, false, origin, now)
         };
@@ -256,7 +282,8 @@ impl Hierarchy {
         let prefetched = origin == Origin::Prefetcher;
         let writes = self.insert(level, line, Line::new(id, write, prefetched));
         self.fills[id.0 as usize].writes = writes;
-        Located { data: Data { fill: id, ready: UNKNOWN, first_use: None }, from: found.from }
+        let data = Data { fill: id, ready: UNKNOWN, first_use: None, from: found.data.from };
+        Located { data, from: found.from }
     }
 
     fn new_fill(
@@ -274,6 +301,8 @@ impl Hierarchy {
             ready: UNKNOWN,
             origin,
             below,
+            since: 0,
+            served: Served { from: below.from.into(), waited_until: 0 },
             writes: None,
             waiters: List::default(),
             is_prefetched: false,
@@ -425,6 +454,7 @@ impl Hierarchy {
 
     /// The fill has its MSHR.
     fn read_below(&mut self, agenda: &mut Agenda, waiters: &mut Waiters, id: FillId) {
+        self.fills[id.0 as usize].since = agenda.now;
         let Fill { level, line, below: data, .. } = self.fills[id.0 as usize];
         let below = self.levels[level].below;
         let done = if below == MEMORY {
@@ -445,11 +475,21 @@ impl Hierarchy {
         id: FillId,
         done: u64,
     ) {
+        let Fill { level, below: data, since, .. } = self.fills[id.0 as usize];
+        let below = self.levels[level].below;
+        let served = if below == MEMORY {
+            Served { from: MEMORY, waited_until: 0 }
+        } else {
+            self.served_how(below, data, since, done)
+        };
         let fill = &mut self.fills[id.0 as usize];
         let at = &mut self.levels[fill.level];
         fill.ready = done + at.response;
         fill.state = State::Timed;
+        fill.served.from = served.from;
+        fill.served.waited_until = served.waited_until.max(fill.served.waited_until);
         at.mshrs.release(fill.ready);
+        at.statistics.mshr_cycles += fill.ready - fill.since;
         if let Some(line) = fill.writes {
             self.dram.write(line, fill.ready, agenda.now);
         }
@@ -468,6 +508,7 @@ impl Hierarchy {
     /// MSHRs may have become free.
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, waiters: &mut Waiters, level: usize) {
         while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
+            self.fills[id.0 as usize].served.waited_until = agenda.now;
             self.read_below(agenda, waiters, id);
         }
         self.set_alarm(agenda, level);
@@ -516,8 +557,22 @@ impl Hierarchy {
         }
     }
 
+    /// How an access to `level` was served that began at `start` and had its line at `done`.
+    #[inline]
+    pub(crate) fn served_how(&self, level: usize, data: Data, start: u64, done: u64) -> Served {
+        if done <= start + self.levels[level].latency {
+            return Served { from: level, waited_until: 0 };
+        }
+        let fill = self.fills.get(data.fill.0 as usize).filter(|fill| fill.ready == done);
+        fill.map_or(Served { from: data.from.into(), waited_until: 0 }, |fill| fill.served)
+    }
+
     pub(crate) fn statistics(&self, level: usize) -> Option<&CacheStatistics> {
         self.has[level].then(|| &self.levels[level].statistics)
+    }
+
+    pub(crate) fn mshrs(&self, level: usize) -> u64 {
+        self.levels[level].mshrs.units()
     }
 
     pub(crate) fn dram(&self) -> &Dram {
@@ -527,7 +582,7 @@ impl Hierarchy {
     /// Forgets what is counted when it happens, and keeps what is counted in program order.
     pub(crate) fn reset_times(&mut self) {
         for level in &mut self.levels {
-            level.statistics.merges = 0;
+            level.statistics.reset_times();
         }
         self.dram.statistics = Default::default();
     }

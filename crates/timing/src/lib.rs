@@ -12,6 +12,7 @@ mod branch;
 mod cache;
 mod config;
 mod counters;
+mod critical_path;
 mod dram;
 mod error;
 mod forward;

@@ -29,6 +29,11 @@ impl<T> Pool<T> {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn units(&self) -> u64 {
+        self.units as u64
+    }
+
     /// Forgets what was released by now.
     #[inline]
     fn collect(&mut self, now: u64) {

@@ -10,6 +10,7 @@ use perforate_types::{Action, Purpose, Step, Steps, Unit};
 use crate::LINE_SHIFT;
 use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
 use crate::config::{BitmapReader, WalkerConfig};
+use crate::critical_path::{Cause, Timeline};
 use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin};
 use crate::pool::Pool;
 use crate::reuse::{Numbered, Numbers, Uses};
@@ -187,6 +188,8 @@ struct Walk {
     slowest: Ended,
     /// When each stage ended, as far as known.
     ends: Vec<u64>,
+    /// What it did when, as far as known.
+    timeline: Timeline,
     /// When all is done.
     end: u64,
     wanted: Vec<(Wanted, u64)>,
@@ -214,6 +217,8 @@ struct Ended {
     at: u64,
     share: usize,
     fill_wait: u64,
+    /// Until when a read waited for MSHRs; 0 if it did not.
+    mshr_until: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -269,6 +274,11 @@ impl Translation {
             numbers: Numbers::default(),
             statistics: TranslationStatistics::default(),
         }
+    }
+
+    /// Number of page walkers.
+    pub(crate) fn walkers(&self) -> u64 {
+        self.walkers.units()
     }
 
     /// Takes note of an access in program order: a hit in the first-level TLB `unit` if there are
@@ -387,6 +397,20 @@ impl Translation {
         self.ask(agenda, translated.walk, wanted, time)
     }
 
+    /// What a translation asked for at `start` did until it was there at `end`.
+    pub(crate) fn explain(
+        &self,
+        translated: Translated,
+        start: u64,
+        end: u64,
+        timeline: &mut Timeline,
+    ) {
+        if let Some(walk) = self.walks.get(translated.walk.0 as usize) {
+            timeline.extend(&walk.timeline, start, end);
+        }
+        timeline.push(end, Cause::FILL_WAIT);
+    }
+
     /// The cycles that a hit in the first-level TLB waited for its entry.
     #[inline]
     pub(crate) fn waited(&mut self, cycles: u64) {
@@ -480,6 +504,7 @@ impl Translation {
         let Walker::Asked(asked) = walk.walker else { unreachable!("{id:?} did not ask") };
         walk.walker = if walk.may_borrow { Walker::Borrowed } else { Walker::Has(now) };
         walk.now = now;
+        walk.timeline.push(now, Cause::WALKER_QUEUE);
         self.statistics.shares[Share::WalkerQueue as usize] += now - asked;
         self.perform_stage(parts, id);
         self.proceed(parts, id);
@@ -508,7 +533,7 @@ impl Translation {
     fn perform_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) {
         let walk = &mut self.walks[id.0 as usize];
         let (stage, now) = (walk.stage.clone(), walk.now);
-        walk.slowest = Ended { at: now, share: 0, fill_wait: 0 };
+        walk.slowest = Ended { at: now, ..Ended::default() };
         walk.pending = stage.len() as u16;
         let lends_walker = walk.may_borrow || matches!(walk.walker, Walker::Has(_));
         for index in stage {
@@ -532,33 +557,42 @@ impl Translation {
                 _ => Some(now),
             };
             if let Some(done) = done {
-                self.end_step(id, index, done);
+                self.end_step(parts.memory, id, index, done);
             }
         }
     }
 
     /// What a step waited for is there at `time`.
     pub(crate) fn step_done(&mut self, parts: &mut Parts<'_>, id: WalkId, step: u16, time: u64) {
-        self.end_step(id, usize::from(step), time);
+        self.end_step(parts.memory, id, usize::from(step), time);
         self.proceed(parts, id);
     }
 
     /// What a step needs is there at `time`.
-    fn end_step(&mut self, id: WalkId, index: usize, time: u64) {
+    fn end_step(&mut self, memory: &Hierarchy, id: WalkId, index: usize, time: u64) {
         let walk = &mut self.walks[id.0 as usize];
         let Step { action, purpose, .. } = walk.steps[index];
         let now = walk.now;
-        let of = |at, share| Ended { at, share, fill_wait: 0 };
+        let of = |at, share| Ended { at, share, fill_wait: 0, mshr_until: 0 };
         let ended = match action {
             Action::Hit { unit, .. } => {
                 let found = now + self.latencies[unit as usize];
                 let at = found.max(time);
-                Ended { at, share: look_up_share(unit, purpose), fill_wait: at - found }
+                let share = look_up_share(unit, purpose);
+                Ended { at, share, fill_wait: at - found, mshr_until: 0 }
             }
             Action::Miss { unit } => {
                 of(now + self.miss_latencies[unit as usize], look_up_share(unit, purpose))
             }
-            Action::Read { .. } => of(time, purpose as usize),
+            Action::Read { .. } => {
+                let mshr_until = match walk.needs[index] {
+                    Needs::Line(data) => {
+                        memory.served_how(memory.walker_level, data, now, time).waited_until
+                    }
+                    Needs::Nothing | Needs::Entry(_) => 0,
+                };
+                Ended { at: time, share: purpose as usize, fill_wait: 0, mshr_until }
+            }
             Action::Check => of(now + self.check, Share::SegmentCheck as usize),
             Action::Select => of(now + self.selection, Share::Selection as usize),
             Action::Fill { .. } => of(now, 0),
@@ -573,7 +607,14 @@ impl Translation {
     fn end_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) -> bool {
         let walk = &mut self.walks[id.0 as usize];
         if !walk.stage.is_empty() {
-            let Ended { at, share, fill_wait } = walk.slowest;
+            let Ended { at, share, fill_wait, mshr_until } = walk.slowest;
+            if at > walk.now {
+                if mshr_until > walk.now {
+                    walk.timeline.push(mshr_until.min(at), Cause::WALK_MSHR);
+                }
+                walk.timeline.push(at - fill_wait, Cause::share(share));
+                walk.timeline.push(at, Cause::FILL_WAIT);
+            }
             if !walk.is_background {
                 self.statistics.shares[Share::FillWait as usize] += fill_wait;
                 self.statistics.shares[share] += at - walk.now - fill_wait;
@@ -636,6 +677,7 @@ impl Walk {
         let stages = steps.last().map_or(0, |last| usize::from(last.stage) + 1);
         self.ends.clear();
         self.ends.resize(stages, UNKNOWN);
+        self.timeline.clear();
         self.end = UNKNOWN;
         self.background = WalkId::NONE;
         self.is_background = false;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::LINE_BYTES;
 use crate::agenda::UNKNOWN;
+use crate::critical_path::{Cause, Timeline};
 use crate::hierarchy::{Data, L1D, Origin};
 use crate::translation::Translated;
 
@@ -21,6 +22,8 @@ struct Access {
     further_lines: Vec<Data>,
     /// The youngest store before it to the same address.
     store: Option<u64>,
+    /// It has its data from that store.
+    is_forwarded: bool,
     issue: u64,
     translated: u64,
     /// Lines that have not come.
@@ -39,6 +42,7 @@ impl Access {
             line,
             further_lines: Vec::new(),
             store: None,
+            is_forwarded: false,
             issue: 0,
             translated: 0,
             pending: 0,
@@ -52,6 +56,8 @@ impl Access {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accesses {
     list: Vec<Access>,
+    /// What each did when.
+    timelines: Vec<Timeline>,
     free: Vec<u32>,
 }
 
@@ -62,6 +68,7 @@ impl Accesses {
             return id;
         }
         self.list.push(access);
+        self.timelines.push(Timeline::default());
         (self.list.len() - 1) as u32
     }
 
@@ -140,10 +147,12 @@ impl Core {
     }
 
     fn add_access(&mut self, access: Access) {
-        let entry = self.window.at(access.slot);
-        let next = entry.first_access;
-        let id = self.accesses.add(Access { next, ..access });
-        entry.first_access = id;
+        let slot = access.slot;
+        let next = self.window.at(slot).first_access;
+        if next == NONE {
+            self.window.clear_timelines(slot);
+        }
+        self.window.at(slot).first_access = self.accesses.add(Access { next, ..access });
     }
 
     /// The addresses of an instruction's accesses are known from `time` on.
@@ -168,13 +177,22 @@ impl Core {
         access.translated = time;
         let waited = time - access.issue;
         let (slot, is_store, has_store) = (access.slot, access.is_store, access.store.is_some());
-        if access.translation.is_first_level_hit() {
+        let (translation, issue) = (access.translation, access.issue);
+        if translation.is_first_level_hit() {
             self.translation.waited(waited);
+        }
+        let timeline = &mut self.accesses.timelines[id as usize];
+        timeline.clear();
+        if waited > 0 {
+            self.translation.explain(translation, issue, time, timeline);
         }
         if is_store {
             let entry = self.window.at(slot);
-            entry.stored = entry.stored.max(time);
             entry.untranslated -= 1;
+            if time > entry.stored {
+                entry.stored = time;
+                std::mem::swap(&mut self.window.timelines(slot).store, timeline);
+            }
             self.accesses.free.push(id);
             return;
         }
@@ -198,6 +216,7 @@ impl Core {
             return self.agenda.schedule(translated, Event::Forward { access: id });
         }
         self.statistics.forwarded_loads += 1;
+        self.accesses.at(id).is_forwarded = true;
         if store.result == UNKNOWN {
             let waiter = Waiter::Forwarded(id);
             self.waiters.add(&mut store.readers, waiter, translated);
@@ -211,6 +230,7 @@ impl Core {
 
     /// The store before a load has its data at `time`.
     pub(super) fn forwarded(&mut self, id: u32, time: u64) {
+        self.accesses.timelines[id as usize].push(time, Cause::FORWARDED);
         self.line_read(id, time + self.memory.latency(L1D));
     }
 
@@ -243,12 +263,25 @@ impl Core {
         if access.pending > 0 {
             return;
         }
-        let Access { slot, done, issue, .. } = *access;
+        let Access { slot, done, issue, translated, line, is_forwarded, .. } = *access;
         self.accesses.free.push(id);
         self.statistics.load_cycles += done - issue;
         let entry = self.window.at(slot);
-        entry.loaded = entry.loaded.max(done);
         entry.unloaded -= 1;
+        if done > entry.loaded {
+            entry.loaded = done;
+            let timeline = &mut self.accesses.timelines[id as usize];
+            if is_forwarded {
+                timeline.push(done, Cause::L1D);
+            } else {
+                let served = self.memory.served_how(L1D, line, translated, done);
+                if served.waited_until > translated {
+                    timeline.push(served.waited_until, Cause::MSHR);
+                }
+                timeline.push(done, Cause::served_by(served.from));
+            }
+            std::mem::swap(&mut self.window.timelines(slot).load, timeline);
+        }
         self.complete(slot);
     }
 

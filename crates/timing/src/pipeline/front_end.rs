@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::agenda::UNKNOWN;
+use crate::critical_path::{Cause, Timeline};
 use crate::hierarchy::{Data, L1I, Origin};
 use crate::translation::Translated;
 
@@ -24,6 +25,8 @@ pub(super) struct FrontEnd {
     is_mispredicted: bool,
     /// The last instruction lets none overtake it.
     after_serializing: bool,
+    /// What the last fetch did when.
+    timeline: Timeline,
 }
 
 impl FrontEnd {
@@ -38,6 +41,7 @@ impl FrontEnd {
             branch: (0, 0),
             is_mispredicted: false,
             after_serializing: false,
+            timeline: Timeline::default(),
         }
     }
 
@@ -82,7 +86,10 @@ impl Core {
             while self.front_end.branch.1 == UNKNOWN {
                 self.advance();
             }
-            self.front_end.wait_until(self.front_end.branch.1 + self.front_end.penalty);
+            let (number, resolved) = self.front_end.branch;
+            let available = resolved + self.front_end.penalty;
+            self.path.mispredicted(number, resolved, available);
+            self.front_end.wait_until(available);
         }
         let room = loop {
             match self.front_end.queue.free_at(1) {
@@ -106,12 +113,22 @@ impl Core {
         if translated.is_first_level_hit() {
             self.translation.waited(time - start);
         }
+        let mut timeline = std::mem::take(&mut self.front_end.timeline);
+        timeline.clear();
+        if time > start {
+            self.translation.explain(translated, start, time, &mut timeline);
+        }
         let Self { memory, agenda, waiters, .. } = self;
         let known = memory.access(agenda, waiters, L1I, data, time, Waiter::Fetch);
         // A hit is part of the front end's depth. What is known only now is not there before.
         let available = self.fetched(known) - self.memory.latency(L1I);
         let available = available.max(self.agenda.now);
         self.statistics.fetch_stall_cycles += available - start;
+        let done = self.front_end.fetched;
+        let served = self.memory.served_how(L1I, data, time, done);
+        timeline.push(available, Cause::served_by(served.from));
+        self.path.fetched(self.window.handed_over(), start, available, &timeline);
+        self.front_end.timeline = timeline;
         self.front_end.wait_until(available);
     }
 

@@ -25,6 +25,7 @@ use crate::agenda::{Agenda, Event, Waiter, Waiters};
 use crate::branch::BranchPredictor;
 use crate::config::TimingConfig;
 use crate::counters::TranslationAccesses;
+use crate::critical_path::{CAUSES, CriticalPath};
 use crate::error::TimingError;
 use crate::forward::Stores;
 use crate::hierarchy::Hierarchy;
@@ -111,6 +112,7 @@ pub struct Core {
     dispatch_alarm: u64,
     translation: Translation,
     memory: Hierarchy,
+    path: CriticalPath,
     statistics: CoreStatistics,
     /// Retire time of the last instruction before measuring began.
     origin: u64,
@@ -146,6 +148,7 @@ impl Core {
             dispatch_alarm: 0,
             translation: Translation::new(&config.walker, slots),
             memory: Hierarchy::new(config),
+            path: CriticalPath::new(core.reorder_buffer_entries, core.fetch_queue_entries),
             statistics: CoreStatistics::default(),
             origin: 0,
             origin_pending: None,
@@ -220,7 +223,9 @@ impl Core {
         while !(self.agenda.is_empty() && self.window.is_empty()) {
             self.advance();
         }
-        self.front_end.wait_until(self.agenda.now.max(self.retire.cycle));
+        let time = self.agenda.now.max(self.retire.cycle);
+        self.path.drained(self.window.handed_over(), self.retire.cycle, time);
+        self.front_end.wait_until(time);
     }
 
     /// Ends warm-up: cycles and counters start from here, all state stays.
@@ -239,6 +244,7 @@ impl Core {
         if self.origin_pending.is_some_and(|first| self.window.retired() >= first) {
             self.origin = self.retire.cycle;
             self.origin_pending = None;
+            self.path.begin(self.origin);
             self.statistics.reset_times();
             self.translation.statistics.reset_times();
             self.memory.reset_times();
@@ -249,6 +255,11 @@ impl Core {
     /// the last one of all after [`Core::drain`].
     pub fn cycles(&self) -> u64 {
         if self.origin_pending.is_some() { 0 } else { self.retire.cycle - self.origin }
+    }
+
+    /// Where those cycles went: they add up to [`Core::cycles`].
+    fn cycle_stack(&self) -> [u64; CAUSES] {
+        if self.origin_pending.is_some() { [0; CAUSES] } else { self.path.cycles() }
     }
 
     /// Latencies of translations beyond the first-level TLB since measuring began, summed, in
@@ -265,8 +276,11 @@ impl Core {
     /// Adds the figures since measuring began to `out`.
     pub fn counters(&self, out: &mut Counters) {
         crate::counters::core(&self.statistics, self.cycles(), out);
+        crate::counters::cycle_stack(&self.cycle_stack(), out);
         crate::counters::branches(&self.branches, self.statistics.instructions, out);
         crate::counters::translation(&self.translation.statistics, out);
-        crate::counters::memory(&self.memory, self.statistics.instructions, out);
+        let (instructions, cycles) = (self.statistics.instructions, self.cycles());
+        crate::counters::memory(&self.memory, instructions, cycles, out);
+        crate::counters::occupancy(&self.translation, &self.memory, cycles, out);
     }
 }

@@ -5,6 +5,7 @@ use perforate_types::{Branch, Operation};
 use super::*;
 use crate::agenda::{List, UNKNOWN};
 use crate::config::CoreConfig;
+use crate::critical_path::{Timeline, Times};
 use crate::hierarchy::L1D;
 
 const REGISTERS: usize = 256;
@@ -16,11 +17,13 @@ const NONE: usize = 0;
 pub(super) struct Registers {
     ready: [u64; REGISTERS],
     writers: [u32; REGISTERS],
+    /// Numbers of the writers in program order.
+    numbers: [u64; REGISTERS],
 }
 
 impl Registers {
     pub(super) fn new() -> Self {
-        Self { ready: [0; REGISTERS], writers: [0; REGISTERS] }
+        Self { ready: [0; REGISTERS], writers: [0; REGISTERS], numbers: [0; REGISTERS] }
     }
 }
 
@@ -66,12 +69,24 @@ pub(super) struct InFlight {
     /// Registers read that no address is made of, a bit each.
     data_sources: u8,
     destinations: [u8; 2],
+    /// How far back the instructions lie that wrote its sources; 0 for none within reach.
+    producers: [u16; 4],
+    /// The store queue had no room for it earlier.
+    waited_for_store_queue: bool,
+}
+
+/// What the last load and the last store of an instruction did when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timelines {
+    pub(super) load: Timeline,
+    pub(super) store: Timeline,
 }
 
 /// The instructions between fetch and retirement, numbered in program order.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     entries: Vec<InFlight>,
+    timelines: Vec<Timelines>,
     mask: u64,
     latencies: [u64; Operation::ALL.len()],
     /// Number of the oldest that has not retired.
@@ -92,6 +107,7 @@ impl Window {
         let places = held.next_power_of_two() as usize;
         Self {
             entries: vec![InFlight::default(); places],
+            timelines: vec![Timelines::default(); places],
             mask: places as u64 - 1,
             latencies,
             oldest: 0,
@@ -114,6 +130,18 @@ impl Window {
     #[inline]
     pub(super) fn at(&mut self, slot: u32) -> &mut InFlight {
         &mut self.entries[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn timelines(&mut self, slot: u32) -> &mut Timelines {
+        &mut self.timelines[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn clear_timelines(&mut self, slot: u32) {
+        let Timelines { load, store } = self.timelines(slot);
+        load.clear();
+        store.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -139,6 +167,25 @@ impl Window {
 }
 
 impl InFlight {
+    /// When it did what, once it has retired.
+    #[inline]
+    fn times(&self, retired: u64) -> Times {
+        Times {
+            available: self.available,
+            dispatch: self.dispatch,
+            addresses: self.addresses,
+            operands: self.operands,
+            loaded: self.loaded,
+            stored: self.stored,
+            result: self.result,
+            retired,
+            producers: self.producers,
+            waited_for_retirement: self.waits_for_retirement,
+            waited_for_store_queue: self.waited_for_store_queue,
+            has_stores: self.stores > 0,
+        }
+    }
+
     /// A load that hits the first-level TLB and the L1D.
     #[inline]
     pub(super) fn add_quick_load(&mut self) {
@@ -244,14 +291,17 @@ impl Core {
         let entry = &self.window.entries[slot as usize];
         let (sources, destinations) = (entry.sources, entry.destinations);
         let mut data_sources = entry.data_sources;
+        let number = self.window.undispatched - 1;
         let (mut addresses, mut operands) = (0, 0);
+        let mut producers = [0; 4];
         let (mut missing_addresses, mut missing_operands) = (1, 0);
-        for source in sources.map(usize::from) {
+        for (source, producer) in sources.map(usize::from).into_iter().zip(&mut producers) {
             let is_data = data_sources & 1 != 0;
             data_sources >>= 1;
             if source == NONE {
                 continue;
             }
+            *producer = u16::try_from(number - self.registers.numbers[source]).unwrap_or(0);
             let ready = self.registers.ready[source];
             let (known, missing, waiter) = if is_data {
                 (&mut operands, &mut missing_operands, Waiter::Operand(slot))
@@ -270,9 +320,11 @@ impl Core {
         for destination in destinations.map(usize::from) {
             self.registers.ready[destination] = UNKNOWN;
             self.registers.writers[destination] = slot;
+            self.registers.numbers[destination] = number;
         }
         self.registers.ready[NONE] = 0;
         let entry = &mut self.window.entries[slot as usize];
+        entry.producers = producers;
         (entry.addresses, entry.operands) = (addresses, operands);
         (entry.missing_addresses, entry.missing_operands) = (missing_addresses, missing_operands);
     }
@@ -281,7 +333,7 @@ impl Core {
     #[inline]
     fn dispatch_time(&mut self) -> Option<u64> {
         let number = self.window.undispatched;
-        let entry = &self.window.entries[self.window.slot(number) as usize];
+        let entry = &mut self.window.entries[(number & self.window.mask) as usize];
         let mut time = entry.available.max(self.dispatch.cycle);
         if entry.waits_for_retirement {
             if self.window.oldest < number {
@@ -293,11 +345,17 @@ impl Core {
         if entry.loads > 0 {
             time = time.max(self.load_queue.free_at(entry.loads.into())?);
         }
+        entry.waited_for_store_queue = false;
         if entry.stores > 0 {
-            time = time.max(self.store_queue.free_at(entry.stores.into())?);
+            let room = self.store_queue.free_at(entry.stores.into())?;
+            entry.waited_for_store_queue = room > time;
+            time = time.max(room);
         }
         match self.scheduler.free_at(time, self.agenda.now) {
-            Ok(time) => Some(time),
+            Ok(free) => {
+                entry.waited_for_store_queue &= free == time;
+                Some(free)
+            }
             Err(again) => {
                 if let Some(again) = again
                     && (self.dispatch_alarm <= self.agenda.now || again < self.dispatch_alarm)
@@ -392,6 +450,9 @@ impl Core {
             let entry = &self.window.entries[slot as usize];
             let (loads, stores, first_store) = (entry.loads, entry.stores, entry.first_store);
             let retired = self.retire.pass(entry.result.max(entry.stored));
+            let timelines = (entry.first_access != accesses::NONE)
+                .then(|| &self.window.timelines[slot as usize]);
+            self.path.retire(entry.times(retired), timelines.map(|it| (&it.load, &it.store)));
             self.window.oldest += 1;
             self.reorder_buffer.release(retired);
             self.may_dispatch = true;

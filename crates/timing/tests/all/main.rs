@@ -2,6 +2,7 @@
 
 mod config;
 mod core;
+mod cycle_stack;
 mod machine;
 mod memory;
 mod monotone;

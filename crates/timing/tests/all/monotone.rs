@@ -5,7 +5,7 @@
 //! requests that come earlier meet others, and open other rows of memory (Graham 1969). They are
 //! bounded here. The number of channels is left out: it maps lines to other banks and rows.
 
-use crate::machine::{Machine, config};
+use crate::machine::{Machine, config, stack};
 use perforate_timing::{TimingConfig, WalkerAttachment};
 use perforate_types::{Action, Instruction, Operation, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
@@ -206,6 +206,8 @@ impl Program {
             machine.core.finish(&instruction);
         }
         machine.core.drain();
+        let parts: u64 = stack(&machine.core).iter().map(|part| part.1).sum();
+        assert_eq!(parts, machine.core.cycles(), "the cycle stack adds up");
         machine.core.cycles()
     }
 }

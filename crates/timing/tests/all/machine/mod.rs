@@ -159,6 +159,18 @@ impl Machine {
         counters.get(name).unwrap_or_else(|| panic!("no counter {name}")).round() as u64
     }
 
+    /// A counter that is a share.
+    pub fn ratio(&self, name: &str) -> f64 {
+        let mut counters = Counters::default();
+        self.drained().counters(&mut counters);
+        counters.get(name).unwrap_or_else(|| panic!("no counter {name}"))
+    }
+
+    /// The parts of the cycle stack that are not 0, by name.
+    pub fn stack(&self) -> Vec<(String, u64)> {
+        stack(&self.drained())
+    }
+
     /// Sum of the latencies of all loads.
     pub fn load_cycles(&self) -> u64 {
         let mut counters = Counters::default();
@@ -170,6 +182,19 @@ impl Machine {
     pub fn translation_accesses(&self) -> TranslationAccesses {
         self.drained().translation_accesses()
     }
+}
+
+/// The parts of a core's cycle stack that are not 0, by name.
+pub fn stack(core: &Core) -> Vec<(String, u64)> {
+    let mut counters = Counters::default();
+    core.counters(&mut counters);
+    let parts = counters.iter().filter_map(|(name, value)| {
+        let cycles = value.as_f64() as u64;
+        (cycles > 0).then_some((name.strip_prefix("stack_cycles_")?.to_owned(), cycles))
+    });
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort();
+    parts
 }
 
 pub fn integer(from: Register, to: Register) -> Instruction {

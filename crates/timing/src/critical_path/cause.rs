@@ -1,0 +1,66 @@
+//! What cycles pass for.
+
+use crate::hierarchy::{L1D, L1I, L2, LLC, MEMORY, WALKER_CACHE};
+use crate::translation::{SHARES, Share};
+
+/// What a cycle passes for: one of the shares of a translation, or one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause(u8);
+
+/// Number of causes.
+pub(crate) const CAUSES: usize = SHARES + 10;
+
+impl Cause {
+    /// Walks wait for an MSHR.
+    pub(crate) const WALK_MSHR: Self = Self::other(0);
+    /// Operations, what they depend on, and the width of the core.
+    pub(crate) const BASE: Self = Self::other(1);
+    /// A branch was mispredicted.
+    pub(crate) const BRANCH: Self = Self::other(2);
+    /// The first-level data cache.
+    pub(crate) const L1D: Self = Self::other(3);
+    /// The second-level cache.
+    pub(crate) const L2: Self = Self::other(4);
+    /// The last-level cache.
+    pub(crate) const LLC: Self = Self::other(5);
+    /// Main memory.
+    pub(crate) const MEMORY: Self = Self::other(6);
+    /// Loads wait for an MSHR.
+    pub(crate) const MSHR: Self = Self::other(7);
+    /// The store queue is full.
+    pub(crate) const STORE_QUEUE: Self = Self::other(8);
+    /// A store before a load did not have its data.
+    pub(crate) const FORWARDED: Self = Self::other(9);
+
+    const fn other(index: usize) -> Self {
+        Self((SHARES + index) as u8)
+    }
+
+    /// A share of translations.
+    pub(crate) const fn share(share: usize) -> Self {
+        assert!(share < SHARES);
+        Self(share as u8)
+    }
+
+    /// An access that is waiting for a translation which another has begun.
+    pub(crate) const FILL_WAIT: Self = Self::share(Share::FillWait as usize);
+
+    /// Waiting for a page walker.
+    pub(crate) const WALKER_QUEUE: Self = Self::share(Share::WalkerQueue as usize);
+
+    /// The program's access to a line that this level serves.
+    pub(crate) const fn served_by(level: usize) -> Self {
+        match level {
+            L1I | L1D | WALKER_CACHE => Self::L1D,
+            L2 => Self::L2,
+            LLC => Self::LLC,
+            MEMORY => Self::MEMORY,
+            _ => unreachable!(),
+        }
+    }
+
+    /// Its place among all causes.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

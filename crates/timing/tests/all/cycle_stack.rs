@@ -1,0 +1,291 @@
+//! Closed forms of the cycle stack: what is on the critical path counts, and all of it adds up.
+
+use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, walk};
+use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps, VirtualAddress};
+use proptest::prelude::*;
+
+const TABLES: u64 = 1000;
+const DATA: u64 = 2000;
+/// Cycles of a load that memory serves.
+const MISS: u64 = L1 + L2 + DRAM;
+
+/// The parts of a machine's stack that are not 0.
+fn assert_stack(machine: &Machine, expected: &[(&str, u64)]) {
+    let sum: u64 = expected.iter().map(|part| part.1).sum();
+    assert_eq!(sum, machine.cycles(), "the expected parts add up");
+    let stack = machine.stack();
+    let mut expected: Vec<_> =
+        expected.iter().map(|&(name, cycles)| (name.into(), cycles)).collect();
+    expected.sort();
+    assert_eq!(stack, expected);
+}
+
+fn warmed(config: &perforate_timing::TimingConfig) -> Machine {
+    let mut machine = Machine::new(config);
+    machine.warm((TABLES..TABLES + 16).chain(DATA..DATA + 16));
+    machine
+}
+
+#[test]
+fn a_chain_of_operations_is_base() {
+    let mut machine = Machine::new(&config());
+    (0..100)
+        .for_each(|_| machine.run(Instruction { operation: Operation::Divide, ..integer(1, 1) }));
+    assert_stack(&machine, &[("base", 2000)]);
+}
+
+#[test]
+fn a_walk_is_split_by_levels_and_the_load_follows() {
+    let mut machine = warmed(&config());
+    machine.load(DATA, 0, 1, 0, &walk(&[TABLES, TABLES + 1, 3], 0));
+    assert_stack(
+        &machine,
+        &[("walk_level3", L1), ("walk_level2", L1), ("walk_level1", MISS), ("l1", L1)],
+    );
+}
+
+#[test]
+fn what_overlaps_with_something_longer_counts_nothing() {
+    let mut machine = warmed(&config());
+    machine.load(DATA, 0, 1, 0, &l2_tlb_hit(0));
+    machine.plain_load(3, 0, 2);
+    assert_stack(&machine, &[("memory", MISS)]);
+    // What depends on the shorter one comes later than the longer one: now it is on the path.
+    machine.chain(1, 2 * MISS);
+    assert_stack(&machine, &[("l2_tlb", L2_TLB), ("l1", L1), ("base", 2 * MISS)]);
+}
+
+#[test]
+fn loads_that_follow_pointers_add_up_their_latencies() {
+    let mut machine = Machine::new(&config());
+    (0..5).for_each(|line| machine.plain_load(line, 1, 1));
+    assert_stack(&machine, &[("memory", 5 * MISS)]);
+}
+
+#[test]
+fn a_full_reorder_buffer_passes_the_blame_on() {
+    let mut config = config();
+    (config.core.width, config.core.retire_width, config.core.reorder_buffer_entries) = (8, 8, 8);
+    let mut machine = Machine::new(&config);
+    (0..80).for_each(|line| machine.plain_load(line, 0, 1));
+    assert_stack(&machine, &[("memory", 10 * MISS)]);
+}
+
+#[test]
+fn a_full_load_queue_passes_the_blame_on() {
+    let mut config = config();
+    config.core.load_queue_entries = 4;
+    let mut machine = Machine::new(&config);
+    (0..40).for_each(|line| machine.plain_load(line, 0, 1));
+    assert_stack(&machine, &[("memory", 10 * MISS)]);
+}
+
+#[test]
+fn waiting_for_a_walker_is_told_from_walking() {
+    let mut machine = warmed(&config());
+    for number in 0..10 {
+        let lines = [TABLES + number % 8, TABLES + 8];
+        machine.load(DATA, 0, 1, number as u32, &walk(&lines, number as u32));
+    }
+    // Nine walks of two reads before the last one, which is dispatched in the third cycle.
+    let walk = [("base", 2), ("walk_level2", L1), ("walk_level1", L1), ("l1", L1)];
+    assert_stack(&machine, &[&walk[..], &[("walker_queue", 9 * 2 * L1 - 2)]].concat());
+    assert!(machine.ratio("page_walkers_busy") > 0.9);
+}
+
+#[test]
+fn waiting_for_an_mshr_is_told_from_memory() {
+    let mut config = config();
+    config.cache.l1d.mshrs = 1;
+    let mut machine = Machine::new(&config);
+    (0..3).for_each(|line| machine.plain_load(line, 0, 1));
+    // The third looks its line up, waits for two others, and is served.
+    assert_stack(&machine, &[("mshr", L1 + 2 * (L2 + DRAM)), ("memory", L2 + DRAM)]);
+    assert!(machine.ratio("l1d_mshrs_busy") > 0.9);
+    // The same of a walk, whose load finds its line.
+    let mut machine = Machine::new(&config);
+    machine.warm([DATA]);
+    machine.plain_load(0, 0, 1);
+    machine.load(DATA, 0, 2, 0, &walk(&[3], 0));
+    let parts = [("walk_mshr", L1 + L2 + DRAM), ("walk_level1", L2 + DRAM), ("l1", L1)];
+    assert_stack(&machine, &parts);
+}
+
+#[test]
+fn a_misprediction_is_its_penalty() {
+    let mut machine = Machine::new(&config());
+    machine.plain_load(0, 0, 1);
+    machine.run(Instruction { branch: Branch::Conditional, taken: true, ..integer(1, 0) });
+    machine.run(integer(0, 1));
+    assert_stack(&machine, &[("memory", MISS), ("base", 2), ("branch", 15)]);
+}
+
+#[test]
+fn a_full_store_queue_has_a_part_of_its_own() {
+    let mut config = config();
+    config.core.store_queue_entries = 4;
+    let mut machine = Machine::new(&config);
+    (0..5).for_each(|line| machine.store(line, 0));
+    // The first writes from its retirement at 1 on.
+    assert_stack(&machine, &[("base", 1), ("store_queue", 1 + MISS)]);
+}
+
+#[test]
+fn a_load_waits_for_the_data_of_a_store_and_for_what_made_them() {
+    let mut machine = Machine::new(&config());
+    machine.warm([5]);
+    machine.plain_load(6, 0, 1);
+    machine.store(5, 1);
+    machine.plain_load(5, 0, 2);
+    machine.run(integer(2, 2));
+    assert_stack(&machine, &[("memory", MISS), ("base", 2), ("l1", L1)]);
+}
+
+#[test]
+fn a_serializing_instruction_waits_for_all_before_it() {
+    let mut machine = Machine::new(&config());
+    machine.plain_load(0, 0, 1);
+    machine.run(Instruction { operation: Operation::Serializing, ..integer(0, 0) });
+    machine.run(integer(0, 1));
+    assert_stack(&machine, &[("memory", MISS), ("base", 2)]);
+}
+
+#[test]
+fn code_that_is_missed_is_charged_to_where_it_comes_from() {
+    let mut machine = Machine::new(&config());
+    for line in 0..3 {
+        let address = PhysicalAddress::new(line * 64);
+        machine.core.fetch(address, 0, &Steps::new());
+        machine.run(Instruction { ip: VirtualAddress::new(line * 64), ..integer(0, 0) });
+    }
+    // The first-level look-up is part of the front end's depth.
+    assert_stack(&machine, &[("memory", 3 * (L2 + DRAM)), ("base", 1)]);
+}
+
+#[test]
+fn a_store_that_misses_the_tlb_is_on_the_path_with_its_walk() {
+    let mut machine = warmed(&config());
+    let instruction = integer(0, 0);
+    machine.core.begin(&instruction);
+    machine.core.store(PhysicalAddress::new(DATA * 64), 8, 0, &walk(&[TABLES, 3], 0));
+    machine.core.finish(&instruction);
+    assert_stack(&machine, &[("walk_level2", L1), ("walk_level1", MISS)]);
+}
+
+#[test]
+fn long_runs_are_followed_in_stretches() {
+    let mut machine = Machine::new(&config());
+    for index in 0..10_000 {
+        machine.plain_load(index, 1, 1);
+    }
+    let stack = machine.stack();
+    assert_eq!(stack.iter().map(|part| part.1).sum::<u64>(), machine.cycles());
+    assert!(
+        stack.iter().any(|(name, cycles)| name == "memory" && cycles * 10 > 9 * machine.cycles())
+    );
+}
+
+#[test]
+fn what_was_done_before_measuring_does_not_count() {
+    let mut machine = Machine::new(&config());
+    (0..100).for_each(|line| machine.plain_load(line, 1, 1));
+    machine.settle();
+    machine.chain(1, 50);
+    assert_eq!(machine.stack().iter().map(|part| part.1).sum::<u64>(), machine.cycles());
+    assert!(machine.cycles() <= 51, "{}", machine.cycles());
+}
+
+/// One instruction of a random program.
+#[derive(Clone, Debug)]
+enum Random {
+    Operation { operation: Operation, from: u8, to: u8 },
+    Load { line: u64, from: u8, to: u8, walk: Vec<u64> },
+    Store { line: u64, from: u8, walk: Vec<u64> },
+    Branch { taken: bool, from: u8 },
+    Code { line: u64 },
+    Measure,
+    Drain,
+}
+
+fn random() -> impl Strategy<Value = Random> {
+    let operations = [Operation::Integer, Operation::Divide, Operation::Serializing];
+    let walk = || prop::collection::vec(0u64..3000, 0..5);
+    let line = || 0u64..1500;
+    prop_oneof![
+        4 => (prop::sample::select(operations.to_vec()), 0u8..6, 0u8..6)
+            .prop_map(|(operation, from, to)| Random::Operation { operation, from, to }),
+        6 => (line(), 0u8..6, 0u8..6, walk())
+            .prop_map(|(line, from, to, walk)| Random::Load { line, from, to, walk }),
+        4 => (line(), 0u8..6, walk())
+            .prop_map(|(line, from, walk)| Random::Store { line, from, walk }),
+        2 => (any::<bool>(), 0u8..6).prop_map(|(taken, from)| Random::Branch { taken, from }),
+        2 => line().prop_map(|line| Random::Code { line }),
+        1 => Just(Random::Measure),
+        1 => Just(Random::Drain),
+    ]
+}
+
+impl Random {
+    fn run(&self, machine: &mut Machine) {
+        match self {
+            Self::Operation { operation, from, to } => {
+                machine.run(Instruction { operation: *operation, ..integer(*from, *to) });
+            }
+            Self::Load { line, from, to, walk: lines } => {
+                machine.load(*line, *from, *to, (line % 8) as u32, &steps(lines, *line));
+            }
+            Self::Store { line, from, walk: lines } => {
+                let instruction = integer(*from, 0);
+                machine.core.begin(&instruction);
+                let address = PhysicalAddress::new(line * 64);
+                machine.core.store(address, 8, (line % 8) as u32, &steps(lines, *line));
+                machine.core.finish(&instruction);
+            }
+            Self::Branch { taken, from } => machine.run(Instruction {
+                branch: Branch::Conditional,
+                taken: *taken,
+                ..integer(*from, 0)
+            }),
+            Self::Code { line } => {
+                let address = PhysicalAddress::new(line * 64);
+                machine.core.fetch(address, 0, &Steps::new());
+            }
+            Self::Measure => machine.core.start_measuring(),
+            Self::Drain => machine.core.drain(),
+        }
+    }
+}
+
+fn steps(lines: &[u64], line: u64) -> Steps {
+    if lines.is_empty() {
+        Steps::new()
+    } else {
+        walk(&lines[..lines.len().min(4)], (line % 8) as u32)
+    }
+}
+
+proptest! {
+    /// Whatever runs on whatever machine, no cycle is lost and none counts twice.
+    #[test]
+    fn the_stack_adds_up(
+        instructions in prop::collection::vec(random(), 1..400),
+        (buffer, queues, mshrs, walkers) in (4u32..64, 1u32..16, 1u32..4, 1u32..3),
+    ) {
+        let mut config = config();
+        config.core.reorder_buffer_entries = buffer;
+        config.core.load_queue_entries = queues;
+        config.core.store_queue_entries = queues;
+        config.core.fetch_queue_entries = queues;
+        config.core.scheduler_entries = Some(queues);
+        (config.cache.l1d.mshrs, config.walker.walkers) = (mshrs, walkers);
+        let mut machine = Machine::new(&config);
+        for instruction in &instructions {
+            instruction.run(&mut machine);
+            if matches!(instruction, Random::Code { .. }) {
+                machine.run(integer(0, 0));
+            }
+        }
+        let sum: u64 = machine.stack().iter().map(|part| part.1).sum();
+        prop_assert_eq!(sum, machine.cycles());
+    }
+}
