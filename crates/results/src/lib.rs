@@ -8,18 +8,23 @@
 //! A [`Vocabulary`] is what the program that reads knows of counters and schemes; results may mention
 //! others.
 
+mod batches;
 mod clean;
 mod contents;
+mod interval;
 mod lenient;
 mod memory;
 mod read;
 mod region;
 mod run;
 mod sampled;
+mod student;
 mod vocabulary;
 
+pub use batches::Batches;
 pub use clean::{clean, read_json};
 pub use contents::{ContentsPoint, EntryCounts};
+pub use interval::Interval;
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{ResultsError, read_results};
 pub use region::Region;

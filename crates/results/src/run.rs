@@ -4,7 +4,7 @@ use perforate_types::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::lenient::{counters, name, or_default, some_whole, whole};
-use crate::{ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
+use crate::{Batches, ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
 
 /// Result of one scheme on one workload with one seed. A line of a file must have `scheme` and
 /// `workload`, and nothing else.
@@ -47,6 +47,9 @@ pub struct RunResult {
     /// All figures, units in the names.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
+    /// Cycles of parts of the run; none in functional mode.
+    #[serde(default, skip_serializing_if = "Batches::is_empty", deserialize_with = "or_default")]
+    pub batches: Batches,
     /// Figures over time.
     #[serde(default, deserialize_with = "or_default")]
     pub series: Series,

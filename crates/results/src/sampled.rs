@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Interval;
 use crate::lenient::whole;
 
 /// Estimates for the program of which windows were recorded.
@@ -36,6 +37,12 @@ pub struct SampledFigure {
     /// Half the width of the 95 % confidence interval around it; none of a single window.
     #[serde(default)]
     pub half_width_95: Option<f64>,
+}
+
+impl From<Interval> for SampledFigure {
+    fn from(Interval { mean, half_width_95 }: Interval) -> Self {
+        Self { mean, half_width_95 }
+    }
 }
 
 impl SampledFigure {

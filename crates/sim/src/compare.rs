@@ -1,7 +1,7 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
 use perforate_config::Count;
-use perforate_results::{RunResult, Warmup};
+use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{GapTolerance, figures};
@@ -10,6 +10,7 @@ use crate::feeding::{Touched, run_all};
 use crate::placed::Placed;
 use crate::sampled;
 use crate::simulation::{Figures, RunOptions, Simulation};
+use crate::stretches::Tally;
 use crate::system::SystemOptions;
 use crate::warmup::{self, Course};
 use crate::{
@@ -226,10 +227,15 @@ impl Comparison {
             }
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
+            let batches = match (represented, self.functional) {
+                (Some(_), false) => of_windows(&figures.windows),
+                _ => figures.slices.batches(),
+            };
             let sampled = represented.and_then(|represented| {
                 let window_warmup = measuring.window_warmup.get();
                 sampled::estimate(&figures.windows, !self.functional, window_warmup, represented)
             });
+            figures.record_speed(sampled.as_ref());
             let mut notes = notes.clone();
             notes.extend(warmup_note);
             notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
@@ -239,7 +245,7 @@ impl Comparison {
                 sampled.is_some(),
             ));
             let result = self.result(scheme, &metadata, &options, (figures, warmup), notes);
-            RunResult { instructions_represented: represented, sampled, ..result }
+            RunResult { instructions_represented: represented, sampled, batches, ..result }
         });
         results.collect()
     }
@@ -461,6 +467,7 @@ impl Comparison {
             instructions: figures.instructions,
             instructions_represented: None,
             sampled: None,
+            batches: Batches::default(),
             warmup,
             cycles: figures.cycles,
             ipc: figures.cycles.map(|cycles| figures.instructions as f64 / cycles.max(1) as f64),
@@ -474,6 +481,15 @@ impl Comparison {
             version: env!("CARGO_PKG_VERSION").into(),
         }
     }
+}
+
+/// Windows of a sampled trace as results keep them.
+fn of_windows(windows: &[Tally]) -> Batches {
+    let mut batches = Batches::default();
+    for window in windows {
+        batches.push(window.instructions, window.cycles, window.translation_stall_cycles);
+    }
+    batches
 }
 
 /// A scheme as results keep it.

@@ -33,7 +33,6 @@ mod simulation;
 mod snapshot;
 mod sparse;
 mod stretches;
-mod student;
 mod system;
 mod warmup;
 mod wiring;

@@ -263,16 +263,16 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Writes the work of the measured interval and, where there is a clock, what it took: by
-    /// cause, in all, and the instructions per cycle that are left. What kernel threads did in the
-    /// background took the program no time.
+    /// Writes the work of the measured interval and, where there is a clock, what it took by cause,
+    /// and returns what it took in all. What kernel threads did in the background took the program no
+    /// time.
     pub(crate) fn record(
         &self,
         program: &ProgramWork,
         frequency_ghz: f64,
-        steady: Option<(u64, u64)>,
+        is_timed: bool,
         out: &mut Counters,
-    ) {
+    ) -> Option<WorkCycles> {
         let ProgramWork { work, background, host } = *program;
         work.record(out);
         let processors = u64::from(self.interrupted_processors);
@@ -281,7 +281,9 @@ impl OperatingSystemCosts {
             out.record(EXITS, &host.exits);
             out.record(HOST, host);
         }
-        let Some((instructions, steady_cycles)) = steady else { return };
+        if !is_timed {
+            return None;
+        }
         let cycles = self.cycles(&(work - background), frequency_ghz);
         let mut background_cycles = self.cycles(&background, frequency_ghz).total();
         out.record(CAUSES, &cycles);
@@ -297,9 +299,19 @@ impl OperatingSystemCosts {
             background_cycles += to_cycles(exit_ns(background_exits));
             total += host + exits;
         }
-        let sums = Sums { instructions, steady_cycles, total, background_cycles };
-        out.record(SUMS, &sums);
-        out.record(BACKGROUND, &sums);
+        out.record(BACKGROUND, &background_cycles);
+        Some(WorkCycles(total))
+    }
+}
+
+/// Cycles that operating systems' work took the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkCycles(u64);
+
+impl WorkCycles {
+    /// Writes them, and the speed with them, of so many instructions and cycles of the program.
+    pub(crate) fn record(self, (instructions, steady_cycles): (u64, u64), out: &mut Counters) {
+        out.record(SUMS, &Sums { instructions, steady_cycles, total: self.0 });
     }
 }
 
@@ -315,7 +327,6 @@ struct Sums {
     steady_cycles: u64,
     /// Of the operating system's work.
     total: u64,
-    background_cycles: u64,
 }
 
 /// The counters of operating systems' work, in the order in which reports show them.
@@ -341,17 +352,18 @@ figures! {
         /// Cycles of the operating system's work in the measured instructions, at the costs of the
         /// machine file's `[operating_system]`: the sum of its causes.
         operating_system_cycles, "cycles of OS work", Cycles, Table: |it| it.total;
-        /// Cycles of the steady state and of that work.
+        /// Cycles of the steady state and of that work. Of a sampled trace, cycles of the whole program
+        /// as its windows tell them, and the work that the trace shows, in windows and between them.
         cycles_with_operating_system, Cycles, Listed: |it| it.steady_cycles + it.total;
-        /// Instructions per cycle with that work.
+        /// Instructions per cycle with that work; of a sampled trace, those of the whole program.
         ipc_with_operating_system, "IPC, including OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
-    static BACKGROUND: Sums, "Speed, including OS work" {
+    static BACKGROUND: u64, "Speed, including OS work" {
         /// What kernel threads (khugepaged, KSM, kcompactd) did meanwhile on another processor; in none
         /// of the sums but for their shootdowns.
-        operating_system_background_cycles, Cycles, Listed: |it| it.background_cycles;
+        operating_system_background_cycles, Cycles, Listed: |it| *it;
     }
 
     static CAUSES: OperatingSystemCycles, "Speed, including OS work" {
@@ -499,7 +511,8 @@ mod tests {
         let none = Work::default();
         let program = ProgramWork { work: none, background: none, host: Some(host) };
         let mut out = Counters::default();
-        costs.record(&program, 2.0, Some((1_000, 50_000)), &mut out);
+        let cycles = costs.record(&program, 2.0, true, &mut out).unwrap();
+        cycles.record((1_000, 50_000), &mut out);
         let get = |name: &str| out.get(name).unwrap();
         assert_eq!(get("virtual_machine_exits_with_segment"), 4.0);
         assert_eq!(get("operating_system_cycles_vm_exits"), 2.0 * (7.0 * 1_000.0 + 4.0 * 5.0));

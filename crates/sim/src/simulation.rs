@@ -3,7 +3,7 @@
 mod model;
 
 use perforate_mmu::L2Contents;
-use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Region, Series};
+use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Region, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_schemes::segment;
 use perforate_timing::Core;
@@ -15,7 +15,7 @@ use crate::background::Alarms;
 use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
-use crate::operating_system::ProgramWork;
+use crate::operating_system::{ProgramWork, WorkCycles};
 use crate::placed::{Placed, host_alarms};
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
@@ -23,7 +23,7 @@ use crate::system::SystemOptions;
 use crate::warmup::Slices;
 use crate::{Composition, Machine, MemoryState, SimError, System};
 
-use model::{Functional, Model};
+use model::{Cycles, Functional, Model};
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -84,6 +84,8 @@ pub(crate) struct Figures {
     pub(crate) instructions: u64,
     pub(crate) cycles: Option<u64>,
     pub(crate) counters: Counters,
+    /// Cycles of the operating system's work; none without a clock.
+    work_cycles: Option<WorkCycles>,
     pub(crate) series: Series,
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
@@ -92,6 +94,21 @@ pub(crate) struct Figures {
     pub(crate) slices: Slices,
     /// Measured parts of the windows of a sampled trace.
     pub(crate) windows: Vec<Tally>,
+}
+
+impl Figures {
+    /// Records the speed with the operating system's work. Of a sampled trace it is that of the whole
+    /// program: pages that were first touched between windows fault in the windows, so that the work
+    /// is not that of the recorded instructions.
+    pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
+        let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
+        let measured = (self.instructions, cycles);
+        let whole = sampled.and_then(|sampled| {
+            let cycles = sampled.extrapolated.get("cycles")?.mean.round() as u64;
+            Some((sampled.instructions_represented, cycles))
+        });
+        work.record(whole.unwrap_or(measured), &mut self.counters);
+    }
 }
 
 impl Simulation {
@@ -221,22 +238,30 @@ impl Simulation {
             }
         }
         self.run_until(chunk, &mut rest, chunk.instructions.len())?;
-        let last = &chunk.events[rest.event..];
-        if let Some(core) = &mut self.core
-            && last.iter().any(|(_, event)| matches!(event, ProgramEvent::Gap { .. }))
-        {
-            core.drain();
+        for (_, event) in &chunk.events[rest.event..] {
+            if let ProgramEvent::Gap { .. } = event {
+                self.core.iter_mut().for_each(Core::drain);
+                let tally = self.tally_at_rest();
+                self.stretches.gap(&tally);
+            }
+            self.event(event)?;
         }
-        let now = self.tally_at_rest();
-        chunk.events[rest.event..].iter().try_for_each(|(_, event)| self.event(event, &now))
+        Ok(())
     }
 
     /// What was counted after `instructions` instructions.
     fn tally<M: Model>(&self, model: &M, instructions: u64) -> Tally {
-        let (cycles, translation_cycles) = model.cycles();
+        let Cycles { all: cycles, translation, translation_stall } = model.cycles();
         let counters = self.system.mmu().counters();
         let (l2_tlb_misses, walks) = (counters.l2_misses, counters.walks);
-        Tally { instructions, cycles, translation_cycles, l2_tlb_misses, walks }
+        Tally {
+            instructions,
+            cycles,
+            translation_cycles: translation,
+            translation_stall_cycles: translation_stall,
+            l2_tlb_misses,
+            walks,
+        }
     }
 
     /// The same between chunks.
@@ -306,9 +331,10 @@ impl Simulation {
                     if matches!(event, ProgramEvent::Gap { .. }) {
                         // What comes next is from elsewhere in the program.
                         model.drain();
+                        let tally = self.tally(model, now);
+                        self.stretches.gap(&tally);
                     }
-                    let tally = self.tally(model, now);
-                    self.event(event, &tally)?;
+                    self.event(event)?;
                     position.event += 1;
                     continue;
                 }
@@ -360,11 +386,8 @@ impl Simulation {
     }
 
     #[cold]
-    fn event(&mut self, event: &ProgramEvent, now: &Tally) -> Result<(), SimError> {
+    fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.fetch_line = u64::MAX;
-        if let ProgramEvent::Gap { .. } = event {
-            self.stretches.gap(now);
-        }
         self.system.event(event)
     }
 
@@ -443,7 +466,9 @@ impl Simulation {
     /// # Errors
     /// [`SimError::WarmupTooLong`] if it ended before measuring began.
     pub fn into_counters(self) -> Result<Counters, SimError> {
-        Ok(self.finish()?.counters)
+        let mut figures = self.finish()?;
+        figures.record_speed(None);
+        Ok(figures.counters)
     }
 
     /// Ends the run.
@@ -476,12 +501,11 @@ impl Simulation {
             };
             energy::record(&self.machine, &activity, &mut counters);
         }
-        let steady = self.core.as_ref().map(|core| (instructions, core.cycles()));
         let (work, background) = (self.system.work(), self.system.background_work());
         let program = ProgramWork { work, background, host: self.system.host_work() };
         let (costs, frequency_ghz) =
             (&self.machine.operating_system, self.machine.core.frequency_ghz);
-        costs.record(&program, frequency_ghz, steady, &mut counters);
+        let work_cycles = costs.record(&program, frequency_ghz, self.core.is_some(), &mut counters);
         let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let contents = self.samples.into_points();
@@ -491,6 +515,7 @@ impl Simulation {
             instructions,
             cycles: self.core.as_ref().map(Core::cycles),
             counters,
+            work_cycles,
             series: Series { l2_tlb_contents, memory },
             regions: pages.iter().take(REGION_PICTURES).map(region).collect(),
             memory_maps,

@@ -15,6 +15,9 @@ pub(crate) struct Tally {
     pub(crate) cycles: u64,
     /// Latencies beyond the first-level TLB, summed.
     pub(crate) translation_cycles: u64,
+    /// Cycles for which the run waited for translation. A later tally may put some elsewhere, so that
+    /// these may fall by a few.
+    pub(crate) translation_stall_cycles: u64,
     pub(crate) l2_tlb_misses: u64,
     pub(crate) walks: u64,
 }
@@ -27,6 +30,9 @@ impl Sub for Tally {
             instructions: self.instructions - before.instructions,
             cycles: self.cycles - before.cycles,
             translation_cycles: self.translation_cycles - before.translation_cycles,
+            translation_stall_cycles: self
+                .translation_stall_cycles
+                .saturating_sub(before.translation_stall_cycles),
             l2_tlb_misses: self.l2_tlb_misses - before.l2_tlb_misses,
             walks: self.walks - before.walks,
         }

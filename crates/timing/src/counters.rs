@@ -202,7 +202,8 @@ impl Piece {
 }
 
 /// The cycles of the run by what they pass for; see `critical_path`.
-pub(crate) fn cycle_stack(cycles: &[u64; CAUSES], out: &mut Counters) {
+pub(crate) fn cycle_stack(cycles: &[u64; CAUSES], translation: u64, out: &mut Counters) {
+    out.record(STALLS, &translation);
     for piece in pieces() {
         // Of a store that had no data nothing more was found.
         let forwarded =
@@ -363,6 +364,12 @@ figures! {
             |it| (it.counts.mshr_cycles, it.mshrs * it.cycles);
     }
 
+    static STALLS: u64, "Cycle stack" {
+        /// Cycles for which the run waited for address translation: the parts of the cycle stack that
+        /// are translation. What overlaps with something longer is not among them.
+        translation_stall_cycles, Cycles, Table: |it| *it;
+    }
+
     static OCCUPANCY: Occupancy, "Cycle stack" {
         /// Share of time in which a page walker is taken, the mean of all.
         page_walkers_busy, Share, Listed: |it| (it.walker_cycles, it.walkers * it.cycles);
@@ -450,6 +457,7 @@ pub fn counters() -> Vec<Counter> {
     [
         registered(CORE),
         registered(BRANCHES),
+        registered(STALLS),
         pieces().iter().map(Piece::counter).collect(),
         registered(OCCUPANCY),
         registered(TRANSLATION),

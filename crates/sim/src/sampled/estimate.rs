@@ -1,12 +1,10 @@
-//! From windows to the whole program: the ratio estimator of survey sampling (Cochran, Sampling
-//! Techniques, 3rd edition 1977, chapter 6).
+//! From windows to the whole program.
 
 use std::collections::BTreeMap;
 
-use perforate_results::{Sampled, SampledFigure};
+use perforate_results::{Interval, Sampled, SampledFigure};
 
 use crate::stretches::Tally;
-use crate::student::deviations_95;
 
 /// A figure: its name and that of its count, the count, per how many instructions, whether it wants
 /// a clock.
@@ -32,14 +30,12 @@ pub(crate) fn estimate(
     window_warmup_instructions: u64,
     instructions_represented: u64,
 ) -> Option<Sampled> {
-    let instructions_counted = windows.iter().map(|window| window.instructions).sum();
-    if instructions_counted == 0 {
-        return None;
-    }
+    let instructions: Vec<u64> = windows.iter().map(|window| window.instructions).collect();
+    let instructions_counted = instructions.iter().sum();
     let (mut figures, mut extrapolated) = (BTreeMap::new(), BTreeMap::new());
     for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| timed || !row.4) {
-        let pairs = windows.iter().map(|window| (window.instructions, count(window)));
-        let figure = ratio(&pairs.collect::<Vec<_>>());
+        let counts: Vec<u64> = windows.iter().map(count).collect();
+        let figure = SampledFigure::from(Interval::of_quotient(&counts, &instructions)?);
         figures.insert((*name).into(), figure.times(*per));
         extrapolated.insert((*count_name).into(), figure.times(instructions_represented as f64));
     }
@@ -53,49 +49,9 @@ pub(crate) fn estimate(
     })
 }
 
-/// Count ÷ instructions, from windows with so many instructions and counts. Residuals are computed
-/// in whole numbers, so that equal windows have none.
-fn ratio(windows: &[(u64, u64)]) -> SampledFigure {
-    let instructions: u64 = windows.iter().map(|window| window.0).sum();
-    let count: u64 = windows.iter().map(|window| window.1).sum();
-    let mean = count as f64 / instructions as f64;
-    if windows.len() < 2 {
-        return SampledFigure { mean, half_width_95: None };
-    }
-    let residual = |&(own_instructions, own_count): &(u64, u64)| {
-        let product = |one: u64, other: u64| i128::from(one) * i128::from(other);
-        let scaled = product(own_count, instructions) - product(count, own_instructions);
-        scaled as f64 / instructions as f64
-    };
-    let squares: f64 = windows.iter().map(|window| residual(window).powi(2)).sum();
-    let windows = windows.len() as f64;
-    let error = (squares / (windows - 1.0) * windows).sqrt() / instructions as f64;
-    let half = deviations_95(windows as usize - 1) * error;
-    SampledFigure { mean, half_width_95: Some(half) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// 1200 cycles in 400 instructions: 3. Residuals from 3 cycles an instruction: −100, 0, +100;
-    /// their variance is 20000 ÷ 2; that of the mean 10000 ÷ 3 ÷ (400 ÷ 3)² = 0.1875. Two degrees of
-    /// freedom: 4.3027 × √0.1875.
-    #[test]
-    fn windows_of_unequal_length() {
-        let found = ratio(&[(100, 200), (100, 300), (200, 700)]);
-        assert_eq!(found.mean, 3.0);
-        assert!((found.half_width_95.unwrap() - 4.3027 * 0.1875f64.sqrt()).abs() < 1e-12);
-    }
-
-    #[test]
-    fn equal_windows_have_no_width_and_one_window_no_interval() {
-        // One third is no binary fraction: rounding would leave a width.
-        let found = ratio(&[(300_000_001, 100_000_003); 7]);
-        assert_eq!(found.half_width_95, Some(0.0));
-        assert_eq!(ratio(&[(3, 1), (300, 100)]).half_width_95, Some(0.0), "the same ratio");
-        assert_eq!(ratio(&[(4, 10)]), SampledFigure { mean: 2.5, half_width_95: None });
-    }
 
     #[test]
     fn figures_are_per_instruction_and_for_the_whole_program() {

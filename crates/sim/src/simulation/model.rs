@@ -3,6 +3,16 @@
 use perforate_timing::Core;
 use perforate_types::{Instruction, PhysicalAddress, Steps};
 
+/// Cycles since measuring began; 0 without a clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cycles {
+    pub(super) all: u64,
+    /// Latencies of translations beyond the first-level TLB, summed.
+    pub(super) translation: u64,
+    /// Those for which the run waited for translation.
+    pub(super) translation_stall: u64,
+}
+
 /// Consumes translated accesses: the timing model, or nothing in functional mode.
 pub(super) trait Model {
     fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps);
@@ -12,8 +22,8 @@ pub(super) trait Model {
     fn finish(&mut self, instruction: &Instruction);
     /// Lets everything finish that is under way.
     fn drain(&mut self);
-    /// Cycles so far, and those of translations.
-    fn cycles(&self) -> (u64, u64);
+    /// Cycles so far.
+    fn cycles(&self) -> Cycles;
 }
 
 impl Model for Core {
@@ -40,8 +50,12 @@ impl Model for Core {
     fn drain(&mut self) {
         Core::drain(self);
     }
-    fn cycles(&self) -> (u64, u64) {
-        (Core::cycles(self), self.translation_cycles())
+    fn cycles(&self) -> Cycles {
+        Cycles {
+            all: Core::cycles(self),
+            translation: self.translation_cycles(),
+            translation_stall: self.translation_stall_cycles(),
+        }
     }
 }
 
@@ -60,7 +74,7 @@ impl Model for Functional {
     #[inline]
     fn finish(&mut self, _: &Instruction) {}
     fn drain(&mut self) {}
-    fn cycles(&self) -> (u64, u64) {
-        (0, 0)
+    fn cycles(&self) -> Cycles {
+        Cycles::default()
     }
 }

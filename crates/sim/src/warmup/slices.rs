@@ -1,5 +1,9 @@
 //! The measured part of a run in equal slices.
 
+use std::ops::Add;
+
+use perforate_results::Batches;
+
 use crate::stretches::Tally;
 use crate::warmup::mser::{self, BATCH};
 
@@ -15,9 +19,29 @@ pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// The count when the running slice began.
-    before: u64,
-    counts: Vec<u64>,
+    /// What was counted when the running slice began.
+    before: Tally,
+    slices: Vec<Slice>,
+}
+
+/// What one slice counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slice {
+    /// Cycles, or misses of the L2 TLB.
+    count: u64,
+    translation_stall_cycles: u64,
+}
+
+impl Add for Slice {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            translation_stall_cycles: self.translation_stall_cycles
+                + other.translation_stall_cycles,
+        }
+    }
 }
 
 /// What the slices say of the run.
@@ -33,8 +57,8 @@ pub(crate) enum Course {
 
 impl Slices {
     pub(crate) fn new(timed: bool) -> Self {
-        let counts = Vec::new();
-        Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before: 0, counts }
+        let (before, slices) = (Tally::default(), Vec::new());
+        Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
     /// Measuring begins; the count begins at 0.
@@ -51,20 +75,38 @@ impl Slices {
         if now.instructions < self.next {
             return;
         }
-        let count = if self.timed { now.cycles } else { now.l2_tlb_misses };
-        self.counts.push(count - self.before);
-        self.before = count;
-        if self.counts.len() == MOST {
-            self.counts = self.counts.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
+        let Tally { cycles, translation_stall_cycles, l2_tlb_misses, .. } = *now - self.before;
+        let count = if self.timed { cycles } else { l2_tlb_misses };
+        self.slices.push(Slice { count, translation_stall_cycles });
+        self.before = *now;
+        if self.slices.len() == MOST {
+            self.slices = self.slices.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
             self.interval *= 2;
         }
         self.next = now.instructions.saturating_add(self.interval);
     }
 
-    /// Where the run became steady. What follows the last whole batch is left out.
+    /// Batches of slices. What follows the last whole one is left out.
+    fn in_batches(&self) -> impl Iterator<Item = Slice> {
+        let sum = |batch: &[Slice]| batch.iter().fold(Slice::default(), |sum, &slice| sum + slice);
+        self.slices.chunks_exact(BATCH).map(sum)
+    }
+
+    /// Batches as results keep them; none without a clock, or if they are too few.
+    pub(crate) fn batches(&self) -> Batches {
+        let mut batches = Batches::default();
+        if self.timed && self.slices.len() >= LEAST_BATCHES * BATCH {
+            for batch in self.in_batches() {
+                let instructions = BATCH as u64 * self.interval;
+                batches.push(instructions, batch.count, batch.translation_stall_cycles);
+            }
+        }
+        batches
+    }
+
+    /// Where the run became steady.
     pub(crate) fn course(&self) -> Course {
-        let batches: Vec<u64> =
-            self.counts.chunks_exact(BATCH).map(|batch| batch.iter().sum()).collect();
+        let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {
             return Course::Short;
         }
@@ -104,7 +146,10 @@ mod tests {
         // 320 slices of 100 would be too many from 32,000 on, 320 of 200 from 64,000 on.
         let found = slices(70_000, |done| 3 * done);
         assert_eq!(found.interval, 400);
-        assert_eq!(found.counts, vec![1200; 175]);
+        assert_eq!(found.slices, vec![Slice { count: 1200, translation_stall_cycles: 0 }; 175]);
+        assert_eq!(found.batches().instructions, vec![2000; 35]);
+        assert_eq!(found.batches().cycles, vec![6000; 35]);
+        assert!(slices(9_999, |done| 3 * done).batches().is_empty());
     }
 
     /// 3 cycles an instruction, twice that in the first 8,000 of 64,000 less one slice.

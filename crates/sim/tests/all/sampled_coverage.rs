@@ -18,14 +18,14 @@ const DATA: u64 = 0x7000_0000_0000;
 const PAGES: u64 = 4096;
 
 /// Loads of one page, or of any page, by stretches of up to 2000 instructions.
-fn program(seed: u64) -> Vec<u64> {
+fn program(seed: u64, instructions: u64) -> Vec<u64> {
     let mut random = Random::new(seed, 1, 0);
     let mut loads = Vec::new();
-    while (loads.len() as u64) < INSTRUCTIONS {
+    while (loads.len() as u64) < instructions {
         let (wild, length) = (random.below(3) == 0, 1 + random.below(2000));
         loads.extend((0..length).map(|_| if wild { random.below(PAGES) } else { 0 }));
     }
-    loads.truncate(INSTRUCTIONS as usize);
+    loads.truncate(instructions as usize);
     loads
 }
 
@@ -61,7 +61,10 @@ fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
         }
         let ip = VirtualAddress::new(0x40_0000);
         let address = VirtualAddress::new(DATA + page * 4096);
-        let instruction = Instruction { ip, accesses: 1, ..Instruction::default() };
+        // Each follows the pointer that the one before has loaded.
+        let (sources, destinations) = ([1, 0, 0, 0], [1, 0]);
+        let instruction =
+            Instruction { ip, accesses: 1, sources, destinations, ..Instruction::default() };
         let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
         writer.push(&instruction, &[access]).unwrap();
     }
@@ -71,18 +74,22 @@ fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
     writer.finish().unwrap();
 }
 
-fn run(path: &Path) -> RunResult {
+fn run(path: &Path, schemes: &str, functional: bool) -> Vec<RunResult> {
     let comparison = Comparison {
         workload: Workload { name: path.to_string_lossy().into(), skip: 0, instructions: None },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
-        schemes: Composition::list("4k").unwrap(),
+        schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(64 << 20),
         seed: 1,
-        functional: true,
+        functional,
         check: false,
         warmup: Some(0),
     };
-    compare(&comparison, &mut |_| {}).unwrap().remove(0)
+    compare(&comparison, &mut |_| {}).unwrap()
+}
+
+fn count(path: &Path) -> RunResult {
+    run(path, "4k", true).remove(0)
 }
 
 /// 95 % are promised; of 60 programs, fewer than 51 (85 %) would be inside once in a thousand times.
@@ -92,11 +99,11 @@ fn the_truth_lies_in_most_intervals() {
     let (whole, part) = (folder.path().join("whole.trace"), folder.path().join("part.trace"));
     let (mut inside, mut widths) = (0, 0.0);
     for seed in 1..=PROGRAMS {
-        let loads = program(seed);
+        let loads = program(seed, INSTRUCTIONS);
         write(&whole, &loads, None);
         write(&part, &loads, Some(Random::new(seed, 2, 0).below(PERIOD)));
-        let truth = run(&whole).counters.get("l2_tlb_mpki").unwrap();
-        let result = run(&part);
+        let truth = count(&whole).counters.get("l2_tlb_mpki").unwrap();
+        let result = count(&part);
         let sampled = result.sampled.expect("a sample");
         assert!((20..=21).contains(&sampled.windows), "{}", sampled.windows);
         let figure = sampled.figures["l2_tlb_mpki"];
@@ -111,4 +118,76 @@ fn the_truth_lies_in_most_intervals() {
     assert!(inside * 100 >= PROGRAMS * 85, "only {inside} of {PROGRAMS}");
     // An interval that holds anything would be no interval.
     assert!(widths / (PROGRAMS as f64) < 0.75);
+}
+
+/// How many times as fast large pages are, from windows paired with each other, against the whole.
+#[test]
+fn the_true_speed_lies_in_most_paired_intervals() {
+    const PROGRAMS: u64 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, part) = (folder.path().join("whole.trace"), folder.path().join("part.trace"));
+    let speed = |path: &Path| {
+        let results = run(path, "4k,thp", false);
+        results[1].batches.speed_over(&results[0].batches).unwrap()
+    };
+    let (mut inside, mut widths) = (0, 0.0);
+    for seed in 1..=PROGRAMS {
+        let loads = program(seed, INSTRUCTIONS / 2);
+        write(&whole, &loads, None);
+        write(&part, &loads, Some(Random::new(seed, 2, 0).below(PERIOD)));
+        let (truth, sampled) = (speed(&whole), speed(&part));
+        assert!(truth.mean > 1.05, "{truth:?}");
+        inside += u64::from(sampled.holds(truth.mean));
+        widths += sampled.half_width_95.unwrap() / (truth.mean - 1.0);
+    }
+    // Fewer than 9 of 12 would be inside twice in 1000 times.
+    assert!(inside >= 9, "only {inside} of {PROGRAMS}");
+    assert!(widths / (PROGRAMS as f64) < 1.0, "half of the intervals would hold no gain at all");
+}
+
+/// Between two windows the program touches all of its memory; the next window is charged for the
+/// faults of what it touches again, which stand for the whole program.
+#[test]
+fn work_of_the_kernel_is_set_against_the_whole_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part.trace");
+    let loads: Vec<u64> = (0..INSTRUCTIONS).map(|number| number * 7 % PAGES).collect();
+    let metadata = TraceMetadata { has_events: true, ..TraceMetadata::default() };
+    let mut writer = TraceWriter::create(&path, &metadata).unwrap();
+    let ProgramEvent::Map { start, length, .. } = map(DATA, PAGES * 4096) else { unreachable!() };
+    writer.event(map(0x40_0000, 4096)).unwrap();
+    writer
+        .event(ProgramEvent::Map {
+            start,
+            length,
+            permissions: Permissions::ALL,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        })
+        .unwrap();
+    for (number, page) in (0u64..).zip(&loads[..4000]) {
+        if number.is_multiple_of(1000) {
+            writer.event(ProgramEvent::Gap { instructions: 99_000 }).unwrap();
+        }
+        let ip = VirtualAddress::new(0x40_0000);
+        let address = VirtualAddress::new(DATA + page * 4096);
+        let instruction = Instruction { ip, accesses: 1, ..Instruction::default() };
+        writer
+            .push(&instruction, &[MemoryAccess { address, size: 8, kind: AccessKind::Read }])
+            .unwrap();
+    }
+    writer.event(ProgramEvent::Gap { instructions: 99_000 }).unwrap();
+    writer.finish().unwrap();
+    let result = run(&path, "4k", false).remove(0);
+    let get = |name: &str| result.counters.get(name).unwrap();
+    let sampled = result.sampled.as_ref().expect("a sample");
+    assert_eq!(sampled.instructions_represented, 400_000);
+    let whole = sampled.extrapolated["cycles"].mean;
+    let work = get("operating_system_cycles");
+    assert!(work > 4000.0 * 500.0, "each of 4000 pages is cleared: {work}");
+    assert!((get("cycles_with_operating_system") - whole - work).abs() < 1.0);
+    let ipc = get("ipc_with_operating_system");
+    assert!((ipc - 400_000.0 / (whole + work)).abs() < 1e-9 * ipc, "{ipc}");
 }

@@ -42,6 +42,11 @@ impl Cause {
         Self(share as u8)
     }
 
+    /// The causes that are address translation.
+    pub(crate) fn translation() -> impl Iterator<Item = Self> {
+        (0..SHARES).map(Self::share).chain([Self::WALK_MSHR])
+    }
+
     /// An access that is waiting for a translation which another has begun.
     pub(crate) const FILL_WAIT: Self = Self::share(Share::FillWait as usize);
 

@@ -25,7 +25,7 @@ use crate::agenda::{Agenda, Event, Waiter, Waiters};
 use crate::branch::BranchPredictor;
 use crate::config::TimingConfig;
 use crate::counters::TranslationAccesses;
-use crate::critical_path::{CAUSES, CriticalPath};
+use crate::critical_path::{CAUSES, Cause, CriticalPath};
 use crate::error::TimingError;
 use crate::forward::Stores;
 use crate::hierarchy::Hierarchy;
@@ -262,6 +262,13 @@ impl Core {
         if self.origin_pending.is_some() { [0; CAUSES] } else { self.path.cycles() }
     }
 
+    /// Cycles since measuring began for which the run waited for address translation: its parts of
+    /// the cycle stack.
+    pub fn translation_stall_cycles(&self) -> u64 {
+        let stack = self.cycle_stack();
+        Cause::translation().map(|cause| stack[cause.index()]).sum()
+    }
+
     /// Latencies of translations beyond the first-level TLB since measuring began, summed, in
     /// cycles.
     pub fn translation_cycles(&self) -> u64 {
@@ -276,7 +283,7 @@ impl Core {
     /// Adds the figures since measuring began to `out`.
     pub fn counters(&self, out: &mut Counters) {
         crate::counters::core(&self.statistics, self.cycles(), out);
-        crate::counters::cycle_stack(&self.cycle_stack(), out);
+        crate::counters::cycle_stack(&self.cycle_stack(), self.translation_stall_cycles(), out);
         crate::counters::branches(&self.branches, self.statistics.instructions, out);
         crate::counters::translation(&self.translation.statistics, out);
         let (instructions, cycles) = (self.statistics.instructions, self.cycles());
