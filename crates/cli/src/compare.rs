@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use perforate_config::Count;
-use perforate_report::ReportOptions;
+use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
@@ -46,6 +46,9 @@ pub struct CompareArguments {
     /// Folder for results.jsonl and report.html [default: results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print all figures, not only those that matter most
+    #[arg(long)]
+    all: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
     json: bool,
@@ -165,7 +168,8 @@ fn write_files(
     if arguments.json {
         return Ok(());
     }
-    let table = perforate_report::table(&results, &options.vocabulary, COLUMNS);
+    let rows = if arguments.all { Rows::All } else { Rows::Main };
+    let table = perforate_report::table(&results, &options.vocabulary, COLUMNS, rows);
     let mut remarks: Vec<String> = Vec::new();
     for note in results.iter().flat_map(|result| &result.notes) {
         if !remarks.contains(note) {

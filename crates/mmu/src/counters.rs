@@ -217,7 +217,7 @@ figures! {
         /// Data translations not found in the first level.
         l1_tlb_misses, "L1 TLB misses", Count, Table: |it| it.counts.l1_misses;
         /// The same per 1,000 instructions.
-        l1_tlb_mpki, "L1 TLB MPKI", PerKiloInstruction, Table:
+        l1_tlb_mpki, "L1 TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l1_misses);
         /// Fetch translations, one per code line.
         l1_instruction_tlb_accesses, Count, Listed: |it| it.counts.l1_instruction_accesses;

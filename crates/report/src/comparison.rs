@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perforate_results::{RunResult, Vocabulary};
+use perforate_results::{Interval, RunResult, Vocabulary};
 use perforate_types::SchemeRole;
 use serde_json::Value;
 
+use crate::ids;
 use crate::palette;
 
 /// Median and range of one figure over the seeds.
@@ -138,6 +139,40 @@ impl<'a> Comparison<'a> {
             .or_else(|| place(|scheme| scheme.pair().is_some()))
     }
 
+    /// How many times as fast `scheme` is as `reference`, with an interval: from parts of the runs
+    /// paired with each other, and from the seeds if there are several.
+    pub fn speed(&self, scheme: usize, reference: usize) -> Option<Interval> {
+        let (one, other) = (&self.schemes[scheme], &self.schemes[reference]);
+        let speeds = one.runs.iter().filter_map(|run| {
+            let other = other.runs.iter().find(|other| other.seed == run.seed)?;
+            let mean = run.ipc? / other.ipc.filter(|&ipc| ipc > 0.0)?;
+            let parts = run.batches.speed_over(&other.batches);
+            Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
+        });
+        over_seeds(&speeds.collect::<Vec<_>>())
+    }
+
+    /// Share of the cycles for which a scheme waits for address translation.
+    pub fn translation_share(&self, scheme: usize) -> Option<Interval> {
+        let shares = self.schemes[scheme].runs.iter().filter_map(|run| {
+            let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
+            let mean = run.counter(ids::TRANSLATION_STALL_CYCLES)? / cycles;
+            let parts = run.batches.translation_share();
+            Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
+        });
+        over_seeds(&shares.collect::<Vec<_>>())
+    }
+
+    /// Whether a user can have a scheme today; of a pair, both of its schemes.
+    pub fn is_available(&self, scheme: usize) -> bool {
+        self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
+    }
+
+    /// What a user sets to have the scheme of this name.
+    pub fn setting(&self, name: &str) -> Option<&'a str> {
+        self.vocabulary.scheme(name)?.setting.as_deref()
+    }
+
     /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
     pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
         self.relative(scheme, reference, |run| run.ipc)
@@ -198,6 +233,23 @@ impl<'a> Comparison<'a> {
                 candidates.iter().copied().max_by(|a, b| ipc(a).total_cmp(&ipc(b)))
             })
     }
+}
+
+/// The figures of several seeds as one: their median, and an interval for what differs within runs
+/// and between them.
+fn over_seeds(seeds: &[Interval]) -> Option<Interval> {
+    let means: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
+    let median = Spread::of(means.iter().copied())?.median;
+    let between = Interval::of_values(&means)?.half_width_95;
+    let squares = seeds.iter().filter_map(|seed| seed.half_width_95).map(|half| half.powi(2));
+    let squares: Vec<f64> = squares.collect();
+    let within = (!squares.is_empty())
+        .then(|| (squares.iter().sum::<f64>() / squares.len() as f64 / seeds.len() as f64).sqrt());
+    let half = match (within, between) {
+        (Some(within), Some(between)) => Some(within.hypot(between)),
+        (one, other) => one.or(other),
+    };
+    Some(Interval { mean: median, half_width_95: half })
 }
 
 /// Sorts runs into comparisons, in the order of the file.

@@ -1,5 +1,9 @@
 //! Numbers as a reader sees them.
 
+use perforate_results::Interval;
+
+use crate::answer::{Difference, difference};
+
 /// What stands in a cell without a value.
 pub(crate) const MISSING: &str = "–";
 
@@ -36,6 +40,27 @@ pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
 pub(crate) fn times(value: f64) -> String {
     let value = if value.abs() < 0.005 { 0.0 } else { value }; // no “-0.00×”
     if value.abs() < 99_999.5 { format!("{value:.2}×") } else { format!("{}×", compact(value)) }
+}
+
+/// A speed as a factor with its interval, as in “1.62× ± 0.03”.
+pub(crate) fn speed(speed: Interval) -> String {
+    let half = speed.half_width_95.map(|half| format!(" ± {}", times(half).trim_end_matches('×')));
+    times(speed.mean) + &half.unwrap_or_default()
+}
+
+/// The speed of one run relative to another, as [`speed`]; “~1 ± 0.03” where it may be none.
+pub(crate) fn relative_speed(speed: Interval) -> String {
+    let half = speed.half_width_95.map_or(String::new(), |half| format!(" ± {half:.2}"));
+    match difference(speed) {
+        Difference::None => format!("~1{half}"),
+        Difference::Faster | Difference::Slower => self::speed(speed),
+    }
+}
+
+/// A share with its interval, as in “12.3 ± 0.4 %”.
+pub(crate) fn share(share: Interval) -> String {
+    let half = share.half_width_95.map(|half| format!(" ± {:.1}", half * 100.0));
+    format!("{:.1}{} %", share.mean * 100.0, half.unwrap_or_default())
 }
 
 /// A part of the whole, as in “97.1 %”.

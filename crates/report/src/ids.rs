@@ -17,6 +17,9 @@ names! {
         GUEST_REFERENCES_PER_WALK = "guest_references_per_walk";
         HOST_REFERENCES_PER_WALK = "host_references_per_walk";
         IPC_WITH_OPERATING_SYSTEM = "ipc_with_operating_system";
+        DRAM_BUSY = "dram_busy";
+        HUGE_PAGE_ADVICES = "huge_page_advices";
+        L1D_MSHRS_BUSY = "l1d_mshrs_busy";
         L1_TLB_MISSES = "l1_tlb_misses";
         L1_TLB_MPKI = "l1_tlb_mpki";
         L2_TLB_MISSES = "l2_tlb_misses";
@@ -25,11 +28,13 @@ names! {
         OPERATING_SYSTEM_BACKGROUND_CYCLES = "operating_system_background_cycles";
         OPERATING_SYSTEM_CYCLES = "operating_system_cycles";
         PAGE_TABLE_BYTES = "page_table_bytes";
+        PAGE_WALKERS_BUSY = "page_walkers_busy";
         PERFORATED_PAGES = "perforated_pages";
         REFERENCES_PER_WALK = "references_per_walk";
         SEGMENT_CHECKS_PER_WALK = "segment_checks_per_walk";
         TOUCHED_BYTES = "touched_bytes";
         TRANSLATION_CYCLES = "translation_cycles";
+        TRANSLATION_STALL_CYCLES = "translation_stall_cycles";
         TRANSLATION_ENERGY_DYNAMIC_NJ = "translation_energy_dynamic_nj";
         VIRTUAL_MACHINE_EXITS = "virtual_machine_exits";
         WALKS = "walks";
@@ -41,6 +46,7 @@ names! {
     /// Beginnings of the names of counters that are summed or stacked; there are such counters.
     FAMILIES_USED {
         KHUGEPAGED_PAGES_MADE_ = "khugepaged_pages_made_";
+        STACK_CYCLES_ = "stack_cycles_";
         OPERATING_SYSTEM_CYCLES_ = "operating_system_cycles_";
         TRANSLATION_CYCLES_ = "translation_cycles_";
         WALK_REFERENCES_ = "walk_references_";
@@ -61,6 +67,8 @@ pub(crate) mod tests {
             other_names: Vec::new(),
             colour: colour.into(),
             role,
+            setting: matches!(role, SchemeRole::Base | SchemeRole::Conventional)
+                .then(|| format!("pages={name}").into()),
         };
         let schemes = vec![
             scheme("4k", "page-4k", SchemeRole::Base),

@@ -17,6 +17,7 @@
 //! # Ok::<(), perforate_report::ReportError>(())
 //! ```
 
+mod answer;
 mod chart;
 mod comparison;
 mod error;
@@ -44,4 +45,4 @@ pub use perforate_results::{RunResult, Vocabulary};
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
-pub use text::table;
+pub use text::{Rows, table};

@@ -109,7 +109,7 @@ impl Matrix {
         values: Vec<Option<Spread>>,
         meaning: &'static str,
     ) -> Self {
-        let metric = Metric { label: label.into(), group: "", is_main: false, form, values };
+        let metric = Metric::new(label.into(), "", form, values);
         Self { key, metric, meaning, is_more_better: false }
     }
 

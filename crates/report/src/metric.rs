@@ -1,6 +1,6 @@
 //! The figures shown in tables, computed the same way for the terminal and the page.
 
-use perforate_results::{RunResult, Vocabulary};
+use perforate_results::{Interval, RunResult, Vocabulary};
 use perforate_types::{Counter, CounterUnit, Prominence};
 
 use crate::comparison::{Comparison, Spread};
@@ -20,12 +20,32 @@ pub(crate) struct Metric {
     pub form: Form,
     /// Value per scheme, in the comparison's order.
     pub values: Vec<Option<Spread>>,
+    /// The same with intervals; none of what has no interval.
+    pub intervals: Vec<Option<Interval>>,
 }
 
 impl Metric {
-    /// The value of a scheme as text.
+    /// A metric without intervals.
+    pub fn new(
+        label: String,
+        group: &'static str,
+        form: Form,
+        values: Vec<Option<Spread>>,
+    ) -> Self {
+        Self { label, group, is_main: false, form, values, intervals: Vec::new() }
+    }
+
+    /// The value of a scheme as text, with its interval if it has one.
     pub fn text(&self, scheme: usize) -> String {
-        self.values[scheme].map_or(format::MISSING.to_string(), |spread| self.write(spread.median))
+        let interval = self.intervals.get(scheme).copied().flatten();
+        match (interval.filter(|one| one.half_width_95.is_some()), self.form) {
+            (Some(speed), Form::Times) => format::relative_speed(speed),
+            (Some(share), Form::Percent) => format::share(share),
+            _ => {
+                let written = self.values[scheme].map(|spread| self.write(spread.median));
+                written.unwrap_or_else(|| format::MISSING.to_owned())
+            }
+        }
     }
 
     /// What stands behind every value; sizes and counts have units of their own.
@@ -212,13 +232,10 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
 /// The figure of a registered counter.
 fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     let value = |run: &RunResult| shown_value(run, &counter.id);
-    Metric {
-        label: counter.label.to_string(),
-        group: counter.group,
-        is_main: counter.prominence == Prominence::Main,
-        form: Form::of(counter.unit),
-        values: comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect(),
-    }
+    let values = comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect();
+    let is_main = counter.prominence == Prominence::Main;
+    let form = Form::of(counter.unit);
+    Metric { is_main, ..Metric::new(counter.label.to_string(), counter.group, form, values) }
 }
 
 /// A figure that the report computes.
@@ -243,7 +260,7 @@ impl Computed {
     fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
         let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
             let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
-            Metric { label, group: self.group, is_main, form, values }
+            Metric { is_main, ..Metric::new(label, self.group, form, values) }
         };
         let parts = |whole| comparison.vocabulary.parts(whole);
         match self.what {
@@ -272,37 +289,65 @@ pub(crate) fn ipc_with_operating_system(run: &RunResult) -> Option<f64> {
     run.counter(ids::IPC_WITH_OPERATING_SYSTEM)
 }
 
-/// Both speeds: in the steady state and with the operating system's work.
+/// Both speeds: in the steady state and with the operating system's work. The main figures are the
+/// speed in the steady state and what of it is translation: their labels tell them apart without
+/// groups, and the work has a share of its own.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
-    let mut found = speed_by(comparison, STEADY, |run| run.ipc);
-    let mut whole = speed_by(comparison, WITH_WORK, ipc_with_operating_system);
-    // The page's main table has no groups to tell the two apart; it shows the work's share.
-    for metric in &mut whole {
-        metric.is_main = false;
-    }
-    found.extend(whole);
+    let work = |scheme: usize| {
+        let share = |run: &RunResult| share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES);
+        comparison.schemes[scheme].spread(share).map_or(0.0, |share| share.median)
+    };
+    let mut found = speed_by(comparison, STEADY, |run| run.ipc, &|_| 1.0);
+    found.push(waiting(comparison));
+    // The work is taken to be the same in every part of a run.
+    let whole = |scheme: usize| 1.0 - work(scheme);
+    let with_work = speed_by(comparison, WITH_WORK, ipc_with_operating_system, &whole);
+    found.extend(with_work.into_iter().map(|metric| Metric { is_main: false, ..metric }));
     found
 }
 
-fn speed_by(comparison: &Comparison<'_>, group: &'static str, figure: Figure) -> Vec<Metric> {
-    let metric = |label: String, form, values| Metric { label, group, is_main: true, form, values };
-    let relative = |reference| {
-        (0..comparison.schemes.len())
-            .map(|scheme| comparison.relative(scheme, reference, figure))
-            .collect::<Vec<_>>()
+/// Shares of time for which schemes wait for address translation.
+fn waiting(comparison: &Comparison<'_>) -> Metric {
+    let share = |run: &RunResult| {
+        let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
+        Some(run.counter(ids::TRANSLATION_STALL_CYCLES)? / cycles)
     };
-    let ipc = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+    let values = comparison.schemes.iter().map(|scheme| scheme.spread(share)).collect();
+    let schemes = 0..comparison.schemes.len();
+    let intervals = schemes.map(|scheme| comparison.translation_share(scheme)).collect();
+    let metric = Metric::new("waiting for translation".into(), STEADY, Form::Percent, values);
+    Metric { is_main: true, intervals, ..metric }
+}
+
+/// Speed by a figure; intervals are those of the steady state, times a factor of the scheme.
+fn speed_by(
+    comparison: &Comparison<'_>,
+    group: &'static str,
+    figure: Figure,
+    factor: &dyn Fn(usize) -> f64,
+) -> Vec<Metric> {
+    let schemes = || 0..comparison.schemes.len();
+    let relative = |label: String, form, reference: usize| {
+        let values: Vec<Option<Spread>> =
+            schemes().map(|scheme| comparison.relative(scheme, reference, figure)).collect();
+        let interval = |scheme: usize| {
+            let half_width_95 = comparison.speed(scheme, reference)?.half_width_95;
+            let half_width_95 = half_width_95.map(|half| half * factor(scheme));
+            Some(Interval { mean: values[scheme]?.median, half_width_95 })
+        };
+        let intervals =
+            schemes().map(|scheme| interval(scheme).filter(|_| scheme != reference)).collect();
+        Metric { is_main: true, intervals, ..Metric::new(label, group, form, values) }
+    };
+    let ipc = schemes().map(|scheme| comparison.schemes[scheme].spread(figure)).collect();
+    let label = format!("IPC ÷ {}", comparison.reference_name());
     let mut found = vec![
-        metric("IPC".into(), Form::Ratio, ipc),
-        metric(
-            format!("IPC ÷ {}", comparison.reference_name()),
-            Form::Times,
-            relative(comparison.reference),
-        ),
+        Metric { is_main: true, ..Metric::new("IPC".into(), group, Form::Ratio, ipc) },
+        relative(label, Form::Times, comparison.reference),
     ];
     if let Some(ideal) = comparison.ideal {
         let label = format!("IPC ÷ {}", comparison.ideal_name());
-        found.push(metric(label, Form::Percent, relative(ideal)));
+        found.push(relative(label, Form::Percent, ideal));
     }
     found
 }
@@ -362,7 +407,7 @@ const COMPUTED: &[Computed] = &[
     figure(
         WALKS,
         Some(ids::WALK_CYCLES),
-        ("translation cycles PKI", true, Form::Ratio),
+        ("translation cycles PKI", false, Form::Ratio),
         translation_cycles,
     ),
     figure(

@@ -216,6 +216,7 @@ mod tests {
             other_names: Vec::new(),
             colour: colour.into(),
             role: SchemeRole::Other,
+            setting: None,
         };
         let schemes = vec![scheme("4k", "page-4k"), scheme("perforated", "perforated")];
         let vocabulary = Vocabulary::new(Vec::new(), schemes);

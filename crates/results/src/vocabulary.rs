@@ -83,6 +83,7 @@ mod tests {
             other_names: other_names.iter().map(|&name| name.into()).collect(),
             colour: name.into(),
             role: SchemeRole::Other,
+            setting: None,
         };
         let schemes = vec![
             scheme("4k", &[]),

@@ -188,6 +188,7 @@ impl Scheme {
             other_names: self.other_names.iter().map(|&name| name.into()).collect(),
             colour: self.colour.into(),
             role,
+            setting: pages::setting(self.name).map(Into::into),
         }
     }
 

@@ -68,7 +68,13 @@ impl Comparison {
 figures! {
     pub(crate) static TOUCHED: u64, "Memory" {
         /// Distinct 4KB pages of data that the program accessed; the same under every scheme.
-        touched_bytes, "touched", Bytes, Table: |bytes| *bytes;
+        touched_bytes, "touched", Bytes, Main: |bytes| *bytes;
+    }
+
+    pub(crate) static ADVICES: u64, "Memory" {
+        /// How often the program asked for large pages (MADV_HUGEPAGE), from the beginning of the trace;
+        /// absent where the trace has no such events.
+        huge_page_advices, Count, Listed: |calls| *calls;
     }
 }
 
@@ -214,6 +220,7 @@ impl Comparison {
         let courses = run.courses();
         let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
+        let huge_page_advices = touched.huge_page_advices;
         let history = touched.history.finish(touched.done, touched_bytes);
         let runs = self.schemes.iter().zip(figures).zip(courses);
         let results = runs.map(|((scheme, mut figures), course)| {
@@ -221,6 +228,9 @@ impl Comparison {
             let (warmup, warmup_note) =
                 self.judge_warmup(options.warmup, named, measuring, detected);
             figures.counters.record(TOUCHED, &touched_bytes);
+            if metadata.has_events {
+                figures.counters.record(ADVICES, &huge_page_advices);
+            }
             for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
                 assert_eq!(point.instruction, instruction, "sampled at the same moments");
                 point.touched_bytes = Some(bytes);

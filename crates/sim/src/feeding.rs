@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use perforate_trace::{Source, TraceError};
-use perforate_types::Chunk;
+use perforate_types::{Advice, Chunk, ProgramEvent};
 
 use crate::footprint::Footprint;
 use crate::memory_history::TouchedHistory;
@@ -22,6 +22,8 @@ pub(crate) struct Touched {
     pub(crate) footprint: Footprint,
     pub(crate) history: TouchedHistory,
     pub(crate) gaps: Gaps,
+    /// How often it asked for large pages.
+    pub(crate) huge_page_advices: u64,
     /// Instructions decoded.
     pub(crate) done: u64,
 }
@@ -32,6 +34,7 @@ impl Touched {
             footprint: Footprint::new(),
             history: TouchedHistory::new(),
             gaps: Gaps::default(),
+            huge_page_advices: 0,
             done: 0,
         }
     }
@@ -40,6 +43,10 @@ impl Touched {
         self.history.observe(self.done, self.footprint.bytes());
         self.footprint.add(chunk);
         self.gaps.add(self.done, chunk);
+        let asks = |(_, event): &&(u32, ProgramEvent)| {
+            matches!(event, ProgramEvent::Advise { advice: Advice::HugePage, .. })
+        };
+        self.huge_page_advices += chunk.events.iter().filter(asks).count() as u64;
         self.done += chunk.instructions.len() as u64;
     }
 }

@@ -3,7 +3,7 @@
 use perforate_results::Vocabulary;
 use perforate_types::{Counter, registered};
 
-use crate::compare::TOUCHED;
+use crate::compare::{ADVICES, TOUCHED};
 use crate::{energy, operating_system, scheme, system};
 
 /// Every counter that a result may have, in the order in which reports show them.
@@ -41,6 +41,7 @@ fn memory() -> Vec<Counter> {
         found.extend(host);
         if is_mapped {
             found.extend(registered(TOUCHED));
+            found.extend(registered(ADVICES));
         }
     }
     found

@@ -367,12 +367,12 @@ figures! {
     static STALLS: u64, "Cycle stack" {
         /// Cycles for which the run waited for address translation: the parts of the cycle stack that
         /// are translation. What overlaps with something longer is not among them.
-        translation_stall_cycles, Cycles, Table: |it| *it;
+        translation_stall_cycles, "cycles of waiting for translation", Cycles, Table: |it| *it;
     }
 
     static OCCUPANCY: Occupancy, "Cycle stack" {
         /// Share of time in which a page walker is taken, the mean of all.
-        page_walkers_busy, Share, Listed: |it| (it.walker_cycles, it.walkers * it.cycles);
+        page_walkers_busy, Share, Main: |it| (it.walker_cycles, it.walkers * it.cycles);
         /// Share of time in which the bus of a memory channel is taken, the mean of all.
         dram_busy, "DRAM busy", Share, Listed: |it| (it.bus_cycles, it.channels * it.cycles);
     }

@@ -30,4 +30,6 @@ pub struct SchemeFacts {
     pub colour: Cow<'static, str>,
     /// What it is in a comparison.
     pub role: SchemeRole,
+    /// What a user sets to have it on today's systems; none if it is a proposal.
+    pub setting: Option<Cow<'static, str>>,
 }

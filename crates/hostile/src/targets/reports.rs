@@ -1,7 +1,8 @@
 //! Results as the report reads them.
 
 use perforate_report::{
-    ReportOptions, experiments_html, experiments_table, html, read_experiments, read_results, table,
+    ReportOptions, Rows, experiments_html, experiments_table, html, read_experiments, read_results,
+    table,
 };
 
 use super::{Target, target, told};
@@ -15,7 +16,8 @@ pub const TARGETS: &[Target] = &[
         let text = String::from_utf8_lossy(bytes);
         if let Some(results) = told(read_results(&text)) {
             let options = options();
-            table(&results, &options.vocabulary, 100);
+            table(&results, &options.vocabulary, 100, Rows::All);
+            table(&results, &options.vocabulary, 100, Rows::Main);
             check_page(&html(&results, &options));
         }
     })

@@ -125,11 +125,11 @@ figures! {
         /// 4KB pages mapped, holes apart.
         base_pages, Count, Listed: |it| it.core.usage().pages;
         /// Ordinary 2MB pages mapped.
-        large_pages, Count, Table: |it| it.core.usage().large_pages;
+        large_pages, Count, Main: |it| it.core.usage().large_pages;
         /// 1GB pages mapped.
         huge_pages, Count, Listed: |it| it.core.usage().huge_pages;
         /// Perforated pages mapped.
-        perforated_pages, Count, Table: |it| it.core.usage().perforated_pages;
+        perforated_pages, Count, Main: |it| it.core.usage().perforated_pages;
         /// Holes of perforated pages that have a frame.
         holes_allocated, Count, Listed: |it| it.core.usage().holes_allocated;
         /// Holes of perforated pages that have none.

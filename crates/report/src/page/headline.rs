@@ -1,82 +1,26 @@
-//! One sentence and a few numbers that say what the comparison found.
+//! The answer and a few numbers that say what the comparison found.
 
 use maud::{Markup, html};
 use perforate_results::RunResult;
-use perforate_types::SchemeRole;
 
+use crate::answer::answer;
 use crate::comparison::Comparison;
-use crate::format::{bytes, percent, ratio, times};
+use crate::format::{bytes, ratio};
 use crate::ids;
 use crate::metric::{self, per_kilo_instruction};
 
-/// The finding as a sentence.
+/// The answer's first sentence.
 pub(super) fn sentence(comparison: &Comparison<'_>) -> Markup {
-    let Some(subject) = comparison.subject() else { return single(comparison) };
-    timed(comparison, subject).or_else(|| counted(comparison, subject)).unwrap_or_else(|| {
-        html! { (comparison.schemes.len()) " schemes on " strong { (comparison.workload) } "." }
-    })
+    html! { @if let Some(first) = answer(comparison).first() { (first.markup()) } }
 }
 
-fn single(comparison: &Comparison<'_>) -> Markup {
-    let scheme = &comparison.schemes[comparison.reference];
+/// The whole answer: its first sentence, then the others.
+pub(super) fn paragraphs(comparison: &Comparison<'_>) -> Markup {
+    let sentences = answer(comparison);
+    let (first, rest) = sentences.split_at(sentences.len().min(1));
     html! {
-        strong { (scheme.name) } " runs " strong { (comparison.workload) }
-        @if let Some(ipc) = scheme.spread(|run| run.ipc) {
-            " at an IPC of " strong { (ratio(ipc.median)) }
-        }
-        "."
-    }
-}
-
-/// What IPC says.
-fn timed(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
-    let speed =
-        |scheme, reference| comparison.relative_ipc(scheme, reference).map(|spread| spread.median);
-    let gain = speed(subject, comparison.reference)?;
-    let is_conventional =
-        |&index: &usize| comparison.schemes[index].role == SchemeRole::Conventional;
-    let conventional = (0..comparison.schemes.len())
-        .find(is_conventional)
-        .filter(|&index| index != subject && index != comparison.reference)
-        .and_then(|index| Some((index, speed(index, comparison.reference)?)));
-    Some(html! {
-        "On " strong { (comparison.workload) } ", " strong { (comparison.schemes[subject].name) } " runs "
-        @if let Some(part) = comparison.ideal.and_then(|ideal| speed(subject, ideal)) {
-            "at " strong { (percent(part)) } " of ideal and "
-        }
-        "at " strong { (times(gain)) } " the speed of " (pages(comparison))
-        @if let Some((index, gain)) = conventional {
-            "; " (comparison.schemes[index].name) " reaches " strong { (times(gain)) }
-        }
-        "."
-    })
-}
-
-/// What misses say, for runs without cycles.
-fn counted(comparison: &Comparison<'_>, subject: usize) -> Option<Markup> {
-    let misses = |scheme: usize| {
-        let runs = &comparison.schemes[scheme];
-        runs.spread(|run| {
-            per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI))
-        })
-    };
-    let (ours, base) = (misses(subject)?.median, misses(comparison.reference)?.median);
-    let change = ours / base - 1.0;
-    Some(html! {
-        "On " strong { (comparison.workload) } ", " strong { (comparison.schemes[subject].name) }
-        " misses the L2 TLB " strong { (ratio(ours)) } " times per 1,000 instructions"
-        @if base > 0.0 {
-            ", " strong { (percent(change.abs())) }
-            @if change <= 0.0 { " less" } @else { " more" } " often than " (pages(comparison))
-        }
-        "."
-    })
-}
-
-fn pages<'a>(comparison: &Comparison<'a>) -> &'a str {
-    match comparison.reference_name() {
-        "4KB" => "4KB pages",
-        other => other,
+        @for sentence in first { p.headline { (sentence.markup()) } }
+        @if !rest.is_empty() { p.answer { @for sentence in rest { (sentence.markup()) " " } } }
     }
 }
 

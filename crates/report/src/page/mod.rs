@@ -72,7 +72,7 @@ fn top(found: &[Comparison<'_>], options: &ReportOptions) -> Markup {
 }
 
 fn headline(comparison: &Comparison<'_>) -> Markup {
-    html! { p.headline { (headline::sentence(comparison)) } (headline::tiles(comparison)) }
+    html! { (headline::paragraphs(comparison)) (headline::tiles(comparison)) }
 }
 
 fn name(comparison: &Comparison<'_>) -> String {
@@ -130,8 +130,12 @@ fn main_table(comparison: &Comparison<'_>) -> Grid {
     let mut head = vec![Heading::from("scheme")];
     head.extend(shown.iter().map(|metric| metric.heading(&metric.label)));
     let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
-        let cell =
-            |metric: &&Metric| Cell::spread(metric.values[index], |value| metric.write(value));
+        let cell = |metric: &&Metric| match metric.intervals.get(index) {
+            Some(Some(one)) if one.half_width_95.is_some() => {
+                Cell::number_as(&metric.text(index), Some(one.mean))
+            }
+            _ => Cell::spread(metric.values[index], |value| metric.write(value)),
+        };
         std::iter::once(Cell::scheme(scheme.name, scheme.colour))
             .chain(shown.iter().map(cell))
             .collect()

@@ -3,6 +3,7 @@
 use perforate_results::{RunResult, Vocabulary};
 
 use super::{Column, blocks, cut, matrices, wrapped};
+use crate::answer::answer;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::MISSING;
 use crate::matrix::Pairs;
@@ -12,21 +13,95 @@ use crate::sampled::{self, SampledRow};
 /// Below this width lines are not broken any further.
 const LEAST_COLUMNS: usize = 40;
 
-/// The results as a table at most `columns` characters wide: figures as rows, schemes as columns.
+/// How much of a comparison is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// The figures that matter most.
+    Main,
+    /// All figures.
+    All,
+}
+
+/// Where there are more schemes, each is a row of the table of main figures.
+const MOST_COLUMNS: usize = 6;
+
+/// The results as a text at most `columns` characters wide: the answer, then a table with figures as
+/// rows and schemes as columns. With more than six schemes the table of main figures is turned round.
 ///
 /// Schemes that do not fit beside each other continue below. With several seeds the table shows
 /// medians. Pairs of guest and host follow as matrices, and stand there alone where they do not fit
 /// beside each other. Widths under 40 are taken as 40.
-pub fn table(results: &[RunResult], vocabulary: &Vocabulary, columns: usize) -> String {
+pub fn table(results: &[RunResult], vocabulary: &Vocabulary, columns: usize, rows: Rows) -> String {
     let columns = columns.max(LEAST_COLUMNS);
     let comparisons = comparisons(results, vocabulary);
     let parts: Vec<String> =
-        comparisons.iter().map(|comparison| one_table(comparison, columns)).collect();
+        comparisons.iter().map(|comparison| one_table(comparison, columns, rows)).collect();
     parts.join("\n")
 }
 
-fn one_table(comparison: &Comparison<'_>, columns: usize) -> String {
-    title(comparison, columns) + &figures(comparison, columns) + &sampled(comparison, columns)
+fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String {
+    let text = title(comparison, columns) + &answers(comparison, columns);
+    match rows {
+        Rows::Main => text + &main_figures(comparison, columns),
+        Rows::All => text + &figures(comparison, columns) + &sampled(comparison, columns),
+    }
+}
+
+/// The answer, a sentence in a paragraph.
+fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
+    let sentences = answer(comparison);
+    let lines: Vec<String> =
+        sentences.iter().map(|sentence| wrapped("", &sentence.text(), columns)).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+/// The main figures of all schemes.
+fn main_figures(comparison: &Comparison<'_>, columns: usize) -> String {
+    if let Some(pairs) = Pairs::of(comparison)
+        && comparison.schemes.len() > MOST_COLUMNS
+    {
+        return matrices::matrices(comparison, &pairs, columns, false);
+    }
+    let mut metrics = metrics(comparison);
+    metrics.retain(|metric| metric.is_main);
+    let table = if comparison.schemes.len() > MOST_COLUMNS {
+        schemes_as_rows(comparison, &metrics, columns)
+    } else {
+        schemes_as_columns(comparison, &metrics, columns)
+    };
+    let is_unsure = |metric: &Metric| {
+        (0..comparison.schemes.len()).any(|scheme| metric.text(scheme).starts_with('~'))
+    };
+    let mut about = Vec::new();
+    if metrics.iter().any(|metric| metric.intervals.iter().flatten().count() > 0) {
+        about.push("±: half of the 95 % interval");
+    }
+    if metrics.iter().any(is_unsure) {
+        about.push("~1: no difference that this run can show");
+    }
+    let about = about.join("; ");
+    format!("\n{table}{}", wrapped("", &about, columns))
+}
+
+fn schemes_as_columns(comparison: &Comparison<'_>, metrics: &[Metric], columns: usize) -> String {
+    let labels = metrics.iter().map(|metric| metric.label.clone()).collect();
+    let column = |(scheme, runs): (usize, &crate::comparison::SchemeRuns<'_>)| {
+        Column::numbers(runs.name, metrics.iter().map(|metric| metric.text(scheme)).collect())
+    };
+    let schemes: Vec<Column> = comparison.schemes.iter().enumerate().map(column).collect();
+    blocks(&Column::texts("", labels), &schemes, columns).join("\n")
+}
+
+/// As many figures as fit beside each other, the first ones.
+fn schemes_as_rows(comparison: &Comparison<'_>, metrics: &[Metric], columns: usize) -> String {
+    let names = comparison.schemes.iter().map(|scheme| scheme.name.to_owned()).collect();
+    let column = |metric: &Metric| {
+        let cells = (0..comparison.schemes.len()).map(|scheme| metric.text(scheme)).collect();
+        Column::numbers(&metric.label, cells)
+    };
+    let figures: Vec<Column> = metrics.iter().map(column).collect();
+    let found = blocks(&Column::texts("", names), &figures, columns);
+    found.into_iter().next().unwrap_or_default()
 }
 
 fn title(comparison: &Comparison<'_>, columns: usize) -> String {

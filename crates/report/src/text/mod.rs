@@ -9,7 +9,7 @@ use comfy_table::{
 use textwrap::{Options, WordSeparator};
 use unicode_width::UnicodeWidthStr;
 
-pub use comparison::table;
+pub use comparison::{Rows, table};
 
 use crate::chart::pieces;
 

@@ -19,6 +19,19 @@ pub(crate) const LARGE: &[&Scheme] =
 /// The upper bound.
 pub(crate) const IDEAL: &[&Scheme] = &[&ideal::IDEAL];
 
+/// What a user sets to have one of these schemes on Linux today.
+const SETTINGS: [(&Scheme, &str); 4] = [
+    (&BASE_PAGES, "transparent_hugepage/enabled=never"),
+    (&TRANSPARENT_LARGE_PAGES, "transparent_hugepage/enabled=always"),
+    (&large::ADVISED_LARGE_PAGES, "transparent_hugepage/enabled=madvise"),
+    (&large::HUGE_PAGES, "hugetlbfs with 1GB pages"),
+];
+
+/// What a user sets to have the scheme of this name; none for those that no system has today.
+pub(crate) fn setting(name: &str) -> Option<&'static str> {
+    SETTINGS.iter().find(|(scheme, _)| scheme.name == name).map(|&(_, setting)| setting)
+}
+
 /// Ordinary page tables.
 pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Radix::new())

@@ -1,0 +1,60 @@
+//! Why translation costs what it costs.
+
+use super::{Sentence, WORTH_A_LOOK};
+use crate::comparison::Comparison;
+use crate::format::percent;
+use crate::ids;
+
+/// A part that is taken for this share of the time is what limits a run.
+const SATURATED: f64 = 0.9;
+
+/// What the reference waits for when it waits for translation: a part that is always taken, if there
+/// is one, and the largest parts of its cycle stack.
+pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let reference = &comparison.schemes[comparison.reference];
+    let cycles = reference.spread(|run| run.cycles())?.median;
+    let stall = reference.counter(ids::TRANSLATION_STALL_CYCLES)?;
+    if cycles <= 0.0 || stall / cycles < WORTH_A_LOOK {
+        return None;
+    }
+    let mut parts: Vec<(&str, f64)> = comparison
+        .vocabulary
+        .parts("stack_cycles")
+        .filter(|(counter, _)| is_translation(comparison, &counter.id))
+        .filter_map(|(counter, part)| Some((&*part.label, reference.counter(&counter.id)? / stall)))
+        .collect();
+    parts.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let named: Vec<String> = parts
+        .iter()
+        .filter(|(_, share)| *share >= 0.1)
+        .take(3)
+        .map(|(label, share)| format!("{label} {:.0} %", share * 100.0))
+        .collect();
+    let mut sentence =
+        Sentence::default().plain("Why: of the time spent waiting for translation, ");
+    sentence = match named.is_empty() {
+        true => sentence.plain("nothing takes more than a tenth"),
+        false => sentence.plain(named.join(", ")),
+    };
+    let busy = [
+        (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),
+        (ids::L1D_MSHRS_BUSY, "the L1D's MSHRs are taken"),
+        (ids::DRAM_BUSY, "memory's buses are busy"),
+    ];
+    let saturated = busy.into_iter().filter_map(|(id, what)| {
+        Some((what, reference.counter(id).filter(|&busy| busy >= SATURATED)?))
+    });
+    for (what, busy) in saturated {
+        sentence = sentence.plain(format!("; {what} ")).strong(percent(busy)).plain(" of the time");
+    }
+    Some(sentence.plain("."))
+}
+
+/// Whether a part of the cycle stack is address translation: it is a part of translations' latencies
+/// too, or waiting of walks.
+fn is_translation(comparison: &Comparison<'_>, id: &str) -> bool {
+    let Some(name) = id.strip_prefix(ids::STACK_CYCLES_) else { return false };
+    let is_share = |key: &str| key == name;
+    name == "walk_mshr"
+        || comparison.vocabulary.parts(ids::TRANSLATION_CYCLES).any(|(_, part)| is_share(&part.key))
+}

@@ -1,0 +1,94 @@
+//! What a scheme gains.
+
+use perforate_results::Interval;
+
+use super::{Difference, Sentence, difference};
+use crate::comparison::Comparison;
+use crate::format;
+use crate::ids;
+
+/// A scheme and its speed relative to the reference.
+pub(super) struct Gain {
+    pub(super) scheme: usize,
+    pub(super) speed: Interval,
+}
+
+/// What is said instead of a figure that is inside its interval.
+const NO_DIFFERENCE: &str = "makes no difference that this run can show";
+
+impl Gain {
+    pub(super) fn is_faster(&self) -> bool {
+        difference(self.speed) == Difference::Faster
+    }
+
+    /// The best of what a user can have today.
+    pub(super) fn today(&self, comparison: &Comparison<'_>) -> Sentence {
+        let name = comparison.schemes[self.scheme].name;
+        let set = comparison.setting(name).map_or(String::new(), |setting| format!(" ({setting})"));
+        let sentence = Sentence::default().plain("Today ").strong(name).plain(set);
+        let sentence = match difference(self.speed) {
+            Difference::None => sentence.plain(format!(" {NO_DIFFERENCE}{}", around(self.speed))),
+            Difference::Faster => {
+                sentence.plain(" would be ").strong(format::speed(self.speed)).plain(" as fast")
+            }
+            Difference::Slower => sentence
+                .plain(", the best that there is, would be slower: ")
+                .strong(format::speed(self.speed))
+                .plain(" the speed"),
+        };
+        sentence.plain(never_asked(comparison)).plain(".")
+    }
+
+    /// The best of the proposals, also against the best of today.
+    pub(super) fn proposed(&self, comparison: &Comparison<'_>, today: Option<&Self>) -> Sentence {
+        let name = comparison.schemes[self.scheme].name;
+        let sentence = Sentence::default();
+        let sentence = match difference(self.speed) {
+            Difference::None => {
+                let none = format!("; {name}, the best, {NO_DIFFERENCE}{}", around(self.speed));
+                return sentence.plain("No proposal gains anything").plain(none).plain(".");
+            }
+            Difference::Slower => {
+                return sentence
+                    .plain("The proposals would be slower: ")
+                    .strong(name)
+                    .plain(", the best of them, ")
+                    .strong(format::speed(self.speed))
+                    .plain(" the speed.");
+            }
+            Difference::Faster => sentence
+                .plain("Of the proposals ")
+                .strong(name)
+                .plain(" gains the most: ")
+                .strong(format::speed(self.speed)),
+        };
+        let over = today.and_then(|today| {
+            let speed = comparison.speed(self.scheme, today.scheme)?;
+            let other = comparison.schemes[today.scheme].name;
+            today.is_faster().then(|| match difference(speed) {
+                Difference::None => format!("; against {other} it {NO_DIFFERENCE}"),
+                _ => format!("; against {other} {}", format::speed(speed)),
+            })
+        });
+        sentence.plain(over.unwrap_or_default()).plain(".")
+    }
+}
+
+/// The interval of a speed that may be none.
+fn around(speed: Interval) -> String {
+    match speed.half_width_95 {
+        Some(_) => format!(" ({})", format::speed(speed)),
+        None => String::new(),
+    }
+}
+
+/// That large pages on request would change nothing, where that is so.
+fn never_asked(comparison: &Comparison<'_>) -> &'static str {
+    match comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_ADVICES) {
+        Some(0.0) => {
+            "; enabled=madvise gains nothing, as the program never asks for large pages \
+             (MADV_HUGEPAGE)"
+        }
+        _ => "",
+    }
+}

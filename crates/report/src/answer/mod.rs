@@ -1,0 +1,225 @@
+//! The answer before all figures: what translation costs, what can be had today, what a proposal would
+//! gain, and why. The terminal and the page begin with it.
+
+mod bottleneck;
+mod gain;
+
+use maud::{Markup, html};
+use perforate_results::Interval;
+
+use crate::comparison::Comparison;
+use crate::format;
+use crate::ids;
+use crate::metric::per_kilo_instruction;
+use gain::Gain;
+
+/// A piece of a sentence.
+enum Piece {
+    Plain(String),
+    /// What the eye should catch: a figure, a name.
+    Strong(String),
+}
+
+/// A sentence of an answer.
+#[derive(Default)]
+pub(crate) struct Sentence(Vec<Piece>);
+
+impl Sentence {
+    fn plain(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Piece::Plain(text.into()));
+        self
+    }
+
+    fn strong(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Piece::Strong(text.into()));
+        self
+    }
+
+    /// Words only.
+    pub(crate) fn text(&self) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Plain(text) | Piece::Strong(text) => text.clone(),
+        };
+        self.0.iter().map(text).collect()
+    }
+
+    /// For a page.
+    pub(crate) fn markup(&self) -> Markup {
+        html! {
+            @for piece in &self.0 {
+                @match piece {
+                    Piece::Plain(text) => (text),
+                    Piece::Strong(text) => strong { (text) },
+                }
+            }
+        }
+    }
+}
+
+/// Below this share translation is not worth a user's time.
+const WORTH_A_LOOK: f64 = 0.01;
+
+/// The answer: what a reader must know comes first.
+pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
+    if !comparison.is_timed() {
+        return counted(comparison).into_iter().collect();
+    }
+    let today = best(comparison, |index| comparison.is_available(index));
+    let proposed = best(comparison, |index| !comparison.is_available(index));
+    let found = [
+        cost(comparison),
+        today.as_ref().map(|gain| gain.today(comparison)),
+        proposed.as_ref().map(|gain| gain.proposed(comparison, today.as_ref())),
+        left(comparison, today.as_ref()),
+        work(comparison),
+        bottleneck::bottleneck(comparison),
+    ];
+    let found: Vec<Sentence> = found.into_iter().flatten().collect();
+    if found.is_empty() { vec![speed_of_one(comparison)] } else { found }
+}
+
+/// How the reference is spoken of.
+fn under(comparison: &Comparison<'_>) -> String {
+    match comparison.reference_name() {
+        "4KB" => "With 4KB pages".into(),
+        name => format!("Under {name}"),
+    }
+}
+
+/// What translation costs the reference.
+fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let share = comparison.translation_share(comparison.reference)?;
+    let start =
+        Sentence::default().plain(format!("{}, ", under(comparison))).strong(comparison.workload);
+    let most = share.mean + share.half_width_95.unwrap_or(0.0);
+    Some(if most < WORTH_A_LOOK {
+        start
+            .plain(" hardly waits for address translation: ")
+            .strong(format::share(share))
+            .plain(" of its time, so that no scheme can gain much.")
+    } else {
+        start
+            .plain(" waits for address translation in ")
+            .strong(format::share(share))
+            .plain(" of its time.")
+    })
+}
+
+/// The fastest of some schemes, the reference and ideal ones apart.
+fn best(comparison: &Comparison<'_>, is_one: impl Fn(usize) -> bool) -> Option<Gain> {
+    let ideal = comparison.ideal_of_pairs();
+    let candidates = (0..comparison.schemes.len()).filter(|&index| {
+        let is_bound = Some(index) == comparison.ideal || Some(index) == ideal;
+        index != comparison.reference && !is_bound && is_one(index)
+    });
+    let gains = candidates.filter_map(|scheme| {
+        let speed = comparison.speed(scheme, comparison.reference)?;
+        Some(Gain { scheme, speed })
+    });
+    // The first of several that are as fast.
+    gains.reduce(|best, next| if next.speed.mean > best.speed.mean { next } else { best })
+}
+
+/// What is left to gain beyond what can be had today.
+fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
+    let today = today.filter(|gain| gain.is_faster())?;
+    let share = comparison.translation_share(today.scheme)?;
+    let name = comparison.schemes[today.scheme].name;
+    (share.mean >= WORTH_A_LOOK).then(|| {
+        Sentence::default()
+            .plain("With ")
+            .strong(name)
+            .plain(" translation still takes ")
+            .strong(format::share(share))
+            .plain(".")
+    })
+}
+
+/// The kernel's work, where it is worth mentioning.
+fn work(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let reference = &comparison.schemes[comparison.reference];
+    let share = |index: usize| {
+        let scheme = &comparison.schemes[index];
+        let all = scheme.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&all| all > 0.0)?;
+        Some(scheme.counter(ids::OPERATING_SYSTEM_CYCLES)? / all)
+    };
+    let own = share(comparison.reference).filter(|&share| share >= WORTH_A_LOOK)?;
+    let is_sampled = reference.first().sampled.is_some();
+    let of = if is_sampled { "of the whole program's time" } else { "of the time in all" };
+    let sentence = Sentence::default()
+        .plain("The kernel's work (page faults, clearing, page tables) is not in these figures: it takes ")
+        .strong(format::percent(own))
+        .plain(format!(" {of}"));
+    let others = (0..comparison.schemes.len()).filter(|&index| index != comparison.reference);
+    let least = others
+        .filter_map(|index| Some((index, share(index)?)))
+        .reduce(|least, next| if next.1 < least.1 { next } else { least });
+    Some(match least.filter(|(_, share)| own - share >= WORTH_A_LOOK) {
+        Some((index, share)) => sentence
+            .plain(", with ")
+            .plain(comparison.schemes[index].name)
+            .plain(format!(" {}.", format::percent(share))),
+        None => sentence.plain("."),
+    })
+}
+
+/// A comparison of one scheme.
+fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
+    let scheme = &comparison.schemes[comparison.reference];
+    let start = Sentence::default().strong(scheme.name).plain(" runs ").strong(comparison.workload);
+    match scheme.spread(|run| run.ipc) {
+        Some(ipc) => start.plain(" at an IPC of ").strong(format::ratio(ipc.median)).plain("."),
+        None => start.plain("."),
+    }
+}
+
+/// What misses say, for runs without a clock.
+fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let misses = |scheme: usize| {
+        let figure = comparison.schemes[scheme].spread(|run| {
+            per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI))
+        });
+        figure.map(|spread| spread.median)
+    };
+    let base = misses(comparison.reference)?;
+    let sentence = Sentence::default()
+        .plain(format!("{}, ", under(comparison)))
+        .strong(comparison.workload)
+        .plain(" misses the L2 TLB ")
+        .strong(format::ratio(base))
+        .plain(" times per 1,000 instructions");
+    let subject = comparison.subject().and_then(|subject| Some((subject, misses(subject)?)));
+    Some(match subject.filter(|_| base > 0.0) {
+        Some((subject, ours)) => {
+            let change = ours / base - 1.0;
+            sentence
+                .plain("; with ")
+                .strong(comparison.schemes[subject].name)
+                .plain(" it does so ")
+                .strong(format::percent(change.abs()))
+                .plain(if change <= 0.0 { " less often." } else { " more often." })
+        }
+        None => sentence.plain("."),
+    })
+}
+
+/// A change of speed below this is none, however sure.
+const WORTH_THE_NAME: f64 = 0.005;
+
+/// What a speed relative to another says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    Faster,
+    Slower,
+    /// None, or none that the run can show.
+    None,
+}
+
+/// Whether a speed differs from that which it is measured against.
+pub(crate) fn difference(speed: Interval) -> Difference {
+    match speed.mean - 1.0 {
+        change if change.abs() < WORTH_THE_NAME || speed.holds(1.0) => Difference::None,
+        change if change > 0.0 => Difference::Faster,
+        _ => Difference::Slower,
+    }
+}
