@@ -44,22 +44,37 @@ pub(crate) fn times(value: f64) -> String {
 
 /// A speed as a factor with its interval, as in “1.62× ± 0.03”.
 pub(crate) fn speed(speed: Interval) -> String {
-    let half = speed.half_width_95.map(|half| format!(" ± {}", times(half).trim_end_matches('×')));
-    times(speed.mean) + &half.unwrap_or_default()
+    match speed.half_width_95 {
+        Some(half) if half < 0.005 => format!("{:.3}× {}", speed.mean, plus_minus(half, 3)),
+        Some(half) => format!("{} {}", times(speed.mean), plus_minus(half, 2)),
+        None => times(speed.mean),
+    }
+}
+
+/// Half an interval with so many decimals.
+pub(crate) fn plus_minus(half: f64, decimals: usize) -> String {
+    let least = 0.1f64.powi(decimals as i32);
+    if half < least / 2.0 {
+        format!("± <{least:.decimals$}")
+    } else {
+        format!("± {half:.decimals$}")
+    }
 }
 
 /// The speed of one run relative to another, as [`speed`]; “~1 ± 0.03” where it may be none.
 pub(crate) fn relative_speed(speed: Interval) -> String {
-    let half = speed.half_width_95.map_or(String::new(), |half| format!(" ± {half:.2}"));
     match difference(speed) {
-        Difference::None => format!("~1{half}"),
+        Difference::None => {
+            let half = speed.half_width_95.map(|half| format!(" {}", plus_minus(half, 2)));
+            format!("~1{}", half.unwrap_or_default())
+        }
         Difference::Faster | Difference::Slower => self::speed(speed),
     }
 }
 
 /// A share with its interval, as in “12.3 ± 0.4 %”.
 pub(crate) fn share(share: Interval) -> String {
-    let half = share.half_width_95.map(|half| format!(" ± {:.1}", half * 100.0));
+    let half = share.half_width_95.map(|half| format!(" {}", plus_minus(half * 100.0, 1)));
     format!("{:.1}{} %", share.mean * 100.0, half.unwrap_or_default())
 }
 
@@ -170,6 +185,20 @@ mod tests {
         assert_eq!(percent(2000.0), "200k %");
         assert_eq!(compact(1e300), "1.00e300");
         assert_eq!(compact(5e19), "50000P");
+    }
+
+    #[test]
+    fn intervals_have_digits_that_say_something() {
+        let one = |mean, half| Interval { mean, half_width_95: Some(half) };
+        assert_eq!(speed(one(1.2613, 0.021)), "1.26× ± 0.02");
+        assert_eq!(speed(one(1.2613, 0.0021)), "1.261× ± 0.002");
+        assert_eq!(speed(one(1.2613, 0.00001)), "1.261× ± <0.001");
+        assert_eq!(speed(Interval { mean: 2.0, half_width_95: None }), "2.00×");
+        assert_eq!(relative_speed(one(1.02, 0.03)), "~1 ± 0.03", "inside its interval");
+        assert_eq!(relative_speed(one(1.001, 0.0)), "~1 ± <0.01", "too small to matter");
+        assert_eq!(relative_speed(one(0.9, 0.03)), "0.90× ± 0.03");
+        assert_eq!(share(one(0.1234, 0.004)), "12.3 ± 0.4 %");
+        assert_eq!(share(one(0.1234, 0.0001)), "12.3 ± <0.1 %");
     }
 
     #[test]

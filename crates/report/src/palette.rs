@@ -59,6 +59,16 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("walk-cache", "#bcc5cd", "#56616c"),
     colour("queue", "#3a3f45", "#e3e7eb"),
     colour("wait", "#99794b", "#b9976a"),
+    // The cycle stack beside translation: the core, and caches from near to far in one hue.
+    colour("core", "#e4e8ec", "#39424c"),
+    colour("branch", "#c9b8a4", "#7d6b55"),
+    colour("cache1", "#e9f0d8", "#39432a"),
+    colour("cache2", "#cfdfae", "#566638"),
+    colour("cache3", "#adc67a", "#77904a"),
+    colour("cache4", "#7f9f45", "#a0bf66"),
+    colour("mshr", "#55702a", "#cfe3a4"),
+    colour("stores", "#c7a4b5", "#7d5468"),
+    colour("walk-mshr", "#2c1a57", "#e6defc"),
     // Parts of a page or of memory.
     colour("in-place", "#cfe8df", "#1c4a3c"),
     colour("touched", "#0072b2", "#2b8fd0"),

@@ -102,39 +102,35 @@ impl Time {
         format!("translation_cycles_{}", self.name)
     }
 
+    /// Whether it is reads, and the label does not say so.
+    fn is_read(&self) -> bool {
+        self.share < Purpose::COUNT && !self.label.ends_with("read")
+    }
+
     /// The label as a part of a sentence.
     fn described(&self) -> String {
-        let is_read = self.share < Purpose::COUNT && !self.label.ends_with("read");
-        let what = if is_read { "reads of " } else { "" };
-        format!("{what}{}", self.label)
+        format!("{}{}", if self.is_read() { "reads of " } else { "" }, self.label)
     }
 
     fn counter(&self) -> Counter {
         let meaning = format!("Of the translation cycles: {}.", self.described());
-        let [name, label] = [self.name, self.label];
-        part_of_cycles(
-            "translation_cycles",
-            "Translation cycles",
-            name,
-            label,
-            self.colour,
-            meaning,
-        )
+        let whole = ("translation_cycles", "Translation cycles");
+        part_of_cycles(whole, self.name, self.label, self.colour, meaning)
     }
 
     fn piece(&self) -> Piece {
         let meaning = format!("{}: translation.", self.described());
         let Self { share, name, label, colour } = *self;
+        let label = if self.is_read() { format!("{label} reads") } else { label.into() };
         Piece { cause: Cause::share(share), name, label, colour, meaning }
     }
 }
 
-/// A part of the cycles that `whole` names.
+/// A part of the cycles that `whole` names, under the heading `group`.
 fn part_of_cycles(
-    whole: &'static str,
-    group: &'static str,
+    (whole, group): (&'static str, &'static str),
     name: &'static str,
-    label: &'static str,
+    label: &str,
     colour: &'static str,
     meaning: String,
 ) -> Counter {
@@ -145,7 +141,12 @@ fn part_of_cycles(
         group,
         meaning: meaning.into(),
         prominence: Prominence::Listed,
-        part: Some(Part { whole, key: name.into(), label: label.into(), colour: colour.into() }),
+        part: Some(Part {
+            whole,
+            key: name.into(),
+            label: label.to_owned().into(),
+            colour: colour.into(),
+        }),
     }
 }
 
@@ -153,7 +154,7 @@ fn part_of_cycles(
 struct Piece {
     cause: Cause,
     name: &'static str,
-    label: &'static str,
+    label: String,
     colour: &'static str,
     meaning: String,
 }
@@ -163,8 +164,8 @@ const STACK: &str = "stack_cycles";
 
 /// Parts of the cycle stack, in the order in which charts stack them.
 fn pieces() -> Vec<Piece> {
-    let piece = |cause, name, label, colour, meaning: &str| {
-        let meaning = meaning.into();
+    let piece = |cause, name, label: &str, colour, meaning: &str| {
+        let (label, meaning) = (label.into(), meaning.into());
         Piece { cause, name, label, colour, meaning }
     };
     let mut pieces = vec![
@@ -197,7 +198,7 @@ fn pieces() -> Vec<Piece> {
 impl Piece {
     fn counter(&self) -> Counter {
         let meaning = format!("Of the cycles, by the critical path: {}", self.meaning);
-        part_of_cycles(STACK, "Cycle stack", self.name, self.label, self.colour, meaning)
+        part_of_cycles((STACK, "Cycle stack"), self.name, &self.label, self.colour, meaning)
     }
 }
 

@@ -30,24 +30,22 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
         .take(3)
         .map(|(label, share)| format!("{label} {:.0} %", share * 100.0))
         .collect();
-    let mut sentence =
-        Sentence::default().plain("Why: of the time spent waiting for translation, ");
-    sentence = match named.is_empty() {
-        true => sentence.plain("nothing takes more than a tenth"),
-        false => sentence.plain(named.join(", ")),
-    };
+    let mut clauses = Vec::new();
+    if !named.is_empty() {
+        clauses.push(format!("of the time spent waiting for translation, {}", named.join(", ")));
+    }
     let busy = [
         (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),
         (ids::L1D_MSHRS_BUSY, "the L1D's MSHRs are taken"),
         (ids::DRAM_BUSY, "memory's buses are busy"),
     ];
     let saturated = busy.into_iter().filter_map(|(id, what)| {
-        Some((what, reference.counter(id).filter(|&busy| busy >= SATURATED)?))
+        let busy = reference.counter(id).filter(|&busy| busy >= SATURATED)?;
+        Some(format!("{what} {} of the time", percent(busy)))
     });
-    for (what, busy) in saturated {
-        sentence = sentence.plain(format!("; {what} ")).strong(percent(busy)).plain(" of the time");
-    }
-    Some(sentence.plain("."))
+    clauses.extend(saturated);
+    let sentence = Sentence::default().strong("Why: ").plain(clauses.join("; ")).plain(".");
+    (!clauses.is_empty()).then_some(sentence)
 }
 
 /// Whether a part of the cycle stack is address translation: it is a part of translations' latencies

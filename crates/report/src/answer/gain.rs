@@ -76,10 +76,7 @@ impl Gain {
 
 /// The interval of a speed that may be none.
 fn around(speed: Interval) -> String {
-    match speed.half_width_95 {
-        Some(_) => format!(" ({})", format::speed(speed)),
-        None => String::new(),
-    }
+    speed.half_width_95.map_or(String::new(), |half| format!(" ({})", format::plus_minus(half, 2)))
 }
 
 /// That large pages on request would change nothing, where that is so.

@@ -9,7 +9,8 @@ use crate::format::{bytes, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::ids;
 use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, with_unknown};
-use crate::metric::{is_translation_cycles, is_walk_references};
+use crate::metric::is_walk_references;
+use crate::palette;
 
 /// All stacks of a comparison that have something to show.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
@@ -168,18 +169,41 @@ fn kilo_instructions(run: &RunResult) -> Option<f64> {
     run.instructions().map(|count| count / 1000.0)
 }
 
+/// Where the time of a run goes; the operating system's work comes on top.
 fn cycles(comparison: &Comparison<'_>) -> Stack {
-    let prefix = ids::TRANSLATION_CYCLES_;
-    let series = series(comparison, ids::TRANSLATION_CYCLES, prefix, is_translation_cycles);
+    let prefix = ids::STACK_CYCLES_;
+    let mut series =
+        series(comparison, "stack_cycles", prefix, |name| name.starts_with(ids::STACK_CYCLES_));
+    // The work has another prefix: names in full.
+    series.iter_mut().for_each(|series| series.key.insert_str(0, prefix));
+    let mut rows = rows(comparison, &series, "", RunResult::instructions);
+    series.push(Series {
+        key: ids::OPERATING_SYSTEM_CYCLES.into(),
+        label: "OS work".into(),
+        colour: palette::known("unmovable"),
+        ..Series::default()
+    });
+    for (row, scheme) in rows.iter_mut().zip(&comparison.schemes) {
+        row.values.push(scheme.spread(work_per_instruction).map(|spread| spread.median));
+    }
     Stack {
-        key: "translation-cycles",
-        title: "Where translation cycles go",
-        caption: "Cycles per 1,000 instructions, summed over all translations. An out-of-order core hides some of them behind other work.",
-        rows: rows(comparison, &series, prefix, kilo_instructions),
+        key: "cycle-stack",
+        title: "Where the time goes",
+        caption: "Cycles per instruction, by what the run waited for last at each moment (its critical path): they add up to its time. What overlaps with something longer counts nothing.",
+        rows,
         series,
         format: ratio,
-        unit: "cycles per 1,000 instructions",
+        unit: "cycles per instruction",
     }
+}
+
+/// The operating system's work stands for all that a sampled trace represents.
+fn work_per_instruction(run: &RunResult) -> Option<f64> {
+    let instructions = match run.instructions_represented {
+        Some(represented) => Some(represented as f64),
+        None => run.instructions(),
+    };
+    Some(run.counter(ids::OPERATING_SYSTEM_CYCLES)? / instructions.filter(|&count| count > 0.0)?)
 }
 
 /// What the operating system's work in the measured instructions took.

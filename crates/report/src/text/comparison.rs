@@ -2,7 +2,7 @@
 
 use perforate_results::{RunResult, Vocabulary};
 
-use super::{Column, blocks, cut, matrices, wrapped};
+use super::{Column, blocks, cut, folded, matrices, wrapped};
 use crate::answer::answer;
 use crate::comparison::{Comparison, comparisons};
 use crate::format::MISSING;
@@ -51,7 +51,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String 
 fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
     let sentences = answer(comparison);
     let lines: Vec<String> =
-        sentences.iter().map(|sentence| wrapped("", &sentence.text(), columns)).collect();
+        sentences.iter().map(|sentence| folded(&sentence.text(), columns)).collect();
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
 

@@ -126,6 +126,13 @@ pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
     textwrap::fill(&words.join(" "), options) + "\n"
 }
 
+/// Text in lines of at most `width` characters; longer words, such as names of files, are broken.
+pub(crate) fn folded(text: &str, width: usize) -> String {
+    let options = Options::new(width).word_separator(WordSeparator::AsciiSpace);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    textwrap::fill(&words.join(" "), options) + "\n"
+}
+
 /// Text shortened to `width` terminal columns.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     match text.width() > width {

@@ -1,5 +1,6 @@
 //! Pages and tables, as markup, as text, and in a browser.
 
+mod answer;
 mod browser;
 mod document;
 mod experiments;

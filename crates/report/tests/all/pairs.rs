@@ -6,7 +6,7 @@ use crate::document::{
     chart, check, data, find, legend, marks, page, shown as rows, strings, text,
 };
 use crate::vocabulary::vocabulary;
-use perforate_report::{read_results, table};
+use perforate_report::{Rows, read_results, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn run(scheme: &str, seed: u64, cycles: u64, counters: Value) -> String {
 }
 
 fn shown(lines: &[String], columns: usize) -> String {
-    table(&read_results(&lines.join("\n")).unwrap(), &vocabulary(), columns)
+    table(&read_results(&lines.join("\n")).unwrap(), &vocabulary(), columns, Rows::All)
 }
 
 /// The lines of a matrix, in a text too narrow for two side by side.
@@ -228,20 +228,29 @@ fn no_share_of_the_host_is_lost_and_each_has_a_colour_of_its_own() {
         "selection",
         "walker_queue",
         "fill_wait",
+        "base",
+        "branch",
+        "l1",
+        "l2",
+        "llc",
+        "memory",
+        "mshr",
+        "store_queue",
+        "walk_mshr",
     ];
-    let mut counters = json!({"translation_cycles": 22});
+    let mut counters = json!({"operating_system_cycles": 1});
     for share in shares {
-        counters[format!("translation_cycles_{share}")] = 1.into();
+        counters[format!("stack_cycles_{share}")] = 1.into();
     }
     let page = page(&[run("4k+thp", 1, 1000, counters)]);
-    let colours = strings(&chart(&page, "c0-translation-cycles")["usermeta"]["legend"], "colour");
+    let colours = strings(&chart(&page, "c0-cycle-stack")["usermeta"]["legend"], "colour");
     let mut distinct = colours.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    assert_eq!((colours.len(), distinct.len()), (22, 22), "{colours:?}");
+    assert_eq!((colours.len(), distinct.len()), (32, 32), "{colours:?}");
     assert!(!colours.iter().any(|colour| colour.contains("extra")), "{colours:?}");
     // One cycle each in 1,000 instructions.
-    assert_eq!(rows(&page, "c0-translation-cycles")[0].last().unwrap(), "22.00");
+    assert_eq!(rows(&page, "c0-cycle-stack")[0].last().unwrap(), "0.032");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! place in the report, and what nobody has registered is shown as well.
 
 use perforate_report::{
-    COUNTERS_USED, FAMILIES_USED, ReportOptions, Vocabulary, html, read_results, table,
+    COUNTERS_USED, FAMILIES_USED, ReportOptions, Rows, Vocabulary, html, read_results, table,
 };
 use perforate_types::{Counter, CounterUnit, Prominence};
 use serde_json::json;
@@ -62,7 +62,7 @@ fn a_registered_counter_is_shown_where_its_registration_says() {
     let run =
         json!({"scheme": "4k", "workload": "w", "counters": {"prefetch_hits": 2048, "walks": 1}});
     let results = read_results(&run.to_string()).unwrap();
-    let text = table(&results, &options.vocabulary, 100);
+    let text = table(&results, &options.vocabulary, 100, Rows::All);
     let (_, after) = text.split_once("Prefetch buffer\n").unwrap();
     assert!(after.trim_start().starts_with("hits of the buffer"), "{text}");
     assert!(after.contains("2.00 KB"), "{text}");
@@ -91,6 +91,6 @@ fn what_nobody_knows_is_shown_by_name_in_an_extra_colour() {
         assert_eq!(legend(&chart(&page, "c0-references-per-walk")), ["level8", "level9"]);
         assert!(legend(&chart(&page, "c0-l2-tlb-0")).contains(&"odd kind".to_owned()));
         assert!(chart(&page, "c0-l2-tlb-0").to_string().contains("--c-extra0"));
-        assert!(table(&results, &options.vocabulary, 100).contains("quux"));
+        assert!(table(&results, &options.vocabulary, 100, Rows::All).contains("quux"));
     }
 }

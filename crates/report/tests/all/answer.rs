@@ -1,0 +1,140 @@
+//! The answer: what it says follows from the runs, and nothing is said that they cannot show.
+
+use perforate_report::{Rows, RunResult, read_results};
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use crate::vocabulary::vocabulary;
+
+/// A run of ten parts of 1000 instructions with these cycles each, of which so many wait for
+/// translation.
+fn run(scheme: &str, cycles: [u64; 10], waiting: [u64; 10], counters: Value) -> String {
+    let all: u64 = cycles.iter().sum();
+    let mut counters = counters;
+    counters["translation_stall_cycles"] = waiting.iter().sum::<u64>().into();
+    json!({
+        "scheme": scheme, "workload": "w", "machine": "m", "instructions": 10_000, "cycles": all,
+        "ipc": 10_000.0 / all as f64, "counters": counters,
+        "batches": {
+            "instructions": vec![1000; 10], "cycles": cycles, "translation_stall_cycles": waiting,
+        },
+    })
+    .to_string()
+}
+
+fn results(lines: &[String]) -> Vec<RunResult> {
+    read_results(&lines.join("\n")).unwrap()
+}
+
+fn shown(lines: &[String], columns: usize, rows: Rows) -> String {
+    perforate_report::table(&results(lines), &vocabulary(), columns, rows)
+}
+
+/// The text as one line.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// 4KB pages take 4000 cycles a part, a quarter of them for translation; large pages 3200.
+#[test]
+fn costs_and_gains_come_with_intervals() {
+    let base = [3900, 4100, 4000, 4000, 4000, 4000, 4000, 4000, 4050, 3950];
+    let waiting = [1000; 10];
+    let large = base.map(|cycles| cycles * 4 / 5);
+    let perforated = base.map(|cycles| cycles - 1000);
+    let text = shown(
+        &[
+            run("4k", base, waiting, json!({"huge_page_advices": 0})),
+            run("thp", large, [400; 10], json!({})),
+            run("perforated", perforated, [0; 10], json!({})),
+        ],
+        100,
+        Rows::Main,
+    );
+    let text = flat(&text);
+    for sentence in [
+        // 10,000 of 40,000.
+        "With 4KB pages, w waits for address translation in 25.0 ± 0.2 % of its time.",
+        "Today thp (transparent_hugepage/enabled=always) would be 1.250× ± <0.001 as fast; \
+         enabled=madvise gains nothing, as the program never asks for large pages (MADV_HUGEPAGE).",
+        // 40,000 ÷ 30,000, and 32,000 ÷ 30,000.
+        "Of the proposals perforated gains the most: 1.333× ± 0.004; against thp 1.067× ± 0.003.",
+        // 4000 of 32,000.
+        "With thp translation still takes 12.5 ± 0.1 %.",
+    ] {
+        assert!(text.contains(sentence), "{sentence}\n{text}");
+    }
+}
+
+/// Parts differ by more than the mean does.
+#[test]
+fn a_difference_inside_its_interval_is_none() {
+    let base = [4000; 10];
+    let large = [3000, 4900, 3000, 4900, 3000, 4900, 3000, 4900, 3000, 4900];
+    let lines = [
+        run("4k", base, [400; 10], json!({})),
+        run("thp", large, [300; 10], json!({})),
+        run("perforated", base, [400; 10], json!({})),
+    ];
+    let text = flat(&shown(&lines, 100, Rows::Main));
+    let none = "makes no difference that this run can show";
+    assert!(
+        text.contains(&format!("Today thp (transparent_hugepage/enabled=always) {none} (± 0.18)")),
+        "{text}"
+    );
+    assert!(text.contains(&format!("No proposal gains anything; perforated, the best, {none}")));
+    assert!(text.contains("IPC ÷ 4KB 1.00× ~1 ± 0.18 ~1 ± <0.01"), "{text}");
+    assert!(text.contains("~1: no difference that this run can show"));
+    assert!(!text.contains("madvise"), "nobody knows whether the program asked for large pages");
+}
+
+#[test]
+fn a_program_that_hardly_waits_is_told_so() {
+    let lines =
+        [run("4k", [4000; 10], [8; 10], json!({})), run("thp", [3996; 10], [1; 10], json!({}))];
+    let text = flat(&shown(&lines, 100, Rows::Main));
+    assert!(
+        text.contains("w hardly waits for address translation: 0.2 ± <0.1 % of its time, so that no scheme can gain much."),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_always_busy_is_named() {
+    let counters = json!({
+        "page_walkers_busy": 0.984, "stack_cycles_walker_queue": 7000,
+        "stack_cycles_walk_level1": 2500, "stack_cycles_l2_tlb": 500,
+    });
+    let text = flat(&shown(&[run("4k", [4000; 10], [1000; 10], counters)], 100, Rows::Main));
+    assert!(
+        text.contains(
+            "Why: of the time spent waiting for translation, waiting for a walker 70 %, level 1 \
+             reads 25 %; the page walkers are busy 98.4 % of the time."
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_main_table_is_short_and_fits() {
+    let names = ["4k", "thp", "1g", "perforated", "range", "segment", "gt-pde-4m", "ideal"];
+    let line = |name: &&str| {
+        let counters = json!({"l1_tlb_mpki": 1.5, "walks": 3, "page_table_bytes": 4096, "touched_bytes": 1 << 20});
+        run(name, [4000; 10], [100; 10], counters)
+    };
+    let lines: Vec<String> = names.iter().map(line).collect();
+    for columns in [80, 120, 200] {
+        for count in [4, 8] {
+            let text = shown(&lines[..count], columns, Rows::Main);
+            assert!(text.lines().all(|line| line.width() <= columns), "{columns}:\n{text}");
+            let rule = text.lines().position(|line| line.starts_with('─')).unwrap();
+            let rows = text.lines().skip(rule + 1).take_while(|line| !line.is_empty());
+            assert!(rows.count() <= 17, "{text}");
+        }
+        // More than six: each is a row.
+        let text = shown(&lines, columns, Rows::Main);
+        for name in names {
+            assert!(text.lines().any(|line| line.starts_with(name)), "{name}:\n{text}");
+        }
+    }
+}
