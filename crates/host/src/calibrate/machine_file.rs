@@ -1,6 +1,6 @@
 //! The machine file that is started from, with what was measured in it.
 
-use perforate_sim::Machine;
+use perforate_sim::{Machine, forget};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use super::quantity::Quantity;
@@ -141,9 +141,7 @@ impl MachineFile {
         own.insert("models", models.into());
         let processors: toml_edit::Array = [Value::from(own)].into_iter().collect();
         table["processors"] = toml_edit::value(processors);
-        if let Some(plausible) = table.get_mut("plausible").and_then(Item::as_array_of_tables_mut) {
-            plausible.retain(|entry| !keys.iter().any(|key| speaks_of(entry, key)));
-        }
+        forget(table, keys);
     }
 
     /// The text, with measured ranges as what is plausible.
@@ -225,26 +223,6 @@ fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLik
     let mut names = path.split('.');
     let first = root.get_mut(names.next()?)?.as_table_like_mut()?;
     names.try_fold(first, |table, name| table.get_mut(name)?.as_table_like_mut())
-}
-
-/// Whether an entry of what is plausible has another value for a key.
-fn speaks_of(entry: &Table, key: &str) -> bool {
-    let listed = entry.get("keys").and_then(Item::as_array);
-    let is_listed = listed.is_some_and(|keys| keys.iter().any(|one| one.as_str() == Some(key)));
-    let values = entry.get("values").and_then(Item::as_array);
-    let changes = |value: &Value| {
-        let mut table = value.as_inline_table().map(|table| table as &dyn TableLike);
-        let mut names = key.split('.').peekable();
-        while let (Some(inner), Some(name)) = (table, names.next()) {
-            match inner.get(name) {
-                None => return false,
-                Some(_) if names.peek().is_none() => return true,
-                Some(item) => table = item.as_table_like(),
-            }
-        }
-        false
-    };
-    is_listed || values.is_some_and(|values| values.iter().any(changes))
 }
 
 #[cfg(test)]
