@@ -192,10 +192,14 @@ impl Machine {
 
     /// The bundled machine that describes the processor with these numbers of CPUID.
     pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
-        let describes = |known: &ProcessorModels| {
+        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
+    }
+
+    /// Whether it describes the processor with these numbers of CPUID.
+    pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
+        self.processors.iter().any(|known| {
             known.vendor == vendor && known.family == family && known.models.contains(&model)
-        };
-        Self::bundled().into_iter().find(|machine| machine.processors.iter().any(describes))
+        })
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, SimError> {

@@ -102,7 +102,7 @@ impl MachineFile {
                     None => ((lines / own).max(1) * own * LINE_BYTES, own),
                 }
             }
-            "entries" => tlb(value.round() as i64, own),
+            "entries" => tlb_geometry(value.round() as i64, own),
             _ => return vec![(key.into(), value)],
         };
         let mut changes = vec![(key.into(), size as f64)];
@@ -194,7 +194,7 @@ impl MachineFile {
 
 /// Entries and ways of a TLB, ways times a power of two, nearest to so many entries; of several with
 /// as many entries, that with the ways nearest to its own.
-fn tlb(entries: i64, ways: i64) -> (i64, i64) {
+pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
     const MOST_WAYS: i64 = 32;
     let geometries = (1..=MOST_WAYS).flat_map(|ways| (0..16).map(move |sets| (ways << sets, ways)));
     let distance = |one: i64, ways: i64| (one as f64 / ways as f64).ln().abs();
@@ -258,10 +258,14 @@ mod tests {
 
     #[test]
     fn tlbs_have_a_power_of_two_of_sets() {
-        assert_eq!(tlb(96, 4), (96, 3), "32 sets, as 6 ways in 16 sets are farther from 4");
-        assert_eq!(tlb(105, 4), (104, 13));
-        assert_eq!(tlb(2048, 16), (2048, 16));
-        assert_eq!(tlb(1, 4), (1, 1));
+        assert_eq!(
+            tlb_geometry(96, 4),
+            (96, 3),
+            "32 sets, as 6 ways in 16 sets are farther from 4"
+        );
+        assert_eq!(tlb_geometry(105, 4), (104, 13));
+        assert_eq!(tlb_geometry(2048, 16), (2048, 16));
+        assert_eq!(tlb_geometry(1, 4), (1, 1));
     }
 
     #[test]
