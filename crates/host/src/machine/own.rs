@@ -48,7 +48,10 @@ fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile,
         ));
     }
     remarks.extend(state(&mut file, processor, is_measured, &base)?);
-    let name = if processor.name.is_empty() { &processor.vendor } else { &processor.name };
+    let Processor { vendor, family, model, .. } = processor;
+    let this = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
+    file.state("processors", &this, "CPUID leaves 0 and 1")?;
+    let name = if processor.name.is_empty() { vendor } else { &processor.name };
     file.rename("host", &format!("{name}, by its own account; the rest is {base}"));
     for remark in remarks {
         file.remark(format!("machine: {remark}"));
@@ -176,6 +179,7 @@ mod tests {
         assert!(!remarks.contains("no machine file describes"), "{remarks}");
         let text = machine_of(&genoa(), None).unwrap().text();
         assert!(text.contains("# CPUID leaf 8000_0006"), "{text}");
+        assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
     }
 
     #[test]

@@ -181,6 +181,8 @@ fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
 /// Leaf 4 of Intel, leaf 8000_001D of AMD.
 fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(caches) = cpuid.get_cache_parameters() else { return Vec::new() };
+    let is_amd = cpuid.get_vendor_info().is_some_and(|vendor| vendor.as_str() == "AuthenticAMD");
+    let source = if is_amd { "8000_001D" } else { "4" };
     let cache = |cache: raw_cpuid::CacheParameter| {
         let section = match (cache.level(), cache.cache_type()) {
             (1, CacheType::Instruction) => "cache.l1i",
@@ -192,7 +194,7 @@ fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
         let ways = cache.associativity() as u64;
         let lines = ways * (cache.physical_line_partitions() * cache.sets()) as u64;
         let size = lines * cache.coherency_line_size() as u64;
-        Some(Stated { section, size, ways: Some(ways), source: "4 or 8000_001D" })
+        Some(Stated { section, size, ways: Some(ways), source })
     };
     caches.filter_map(cache).collect()
 }
