@@ -48,7 +48,7 @@ pub use explain::{Explained, Explanation, Situation, explain};
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
 };
-pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past};
+pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Snapshots};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_results::{
