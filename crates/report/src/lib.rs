@@ -32,6 +32,7 @@ mod palette;
 mod sampled;
 mod snapshot;
 pub mod text;
+mod varied;
 
 pub use error::{ReportError, read_results};
 pub use experiment::{
@@ -45,3 +46,4 @@ pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
 pub use text::table;
+pub use varied::varied_table;
