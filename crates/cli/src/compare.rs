@@ -194,7 +194,9 @@ fn write_files(
         .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, COLUMNS));
     let mut remarks: Vec<String> = Vec::new();
     for note in results.iter().flat_map(|result| &result.notes) {
-        if !remarks.contains(note) {
+        // The table says which value was set.
+        let is_in_table = arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
+        if !remarks.contains(note) && !is_in_table {
             remarks.push(note.clone());
         }
     }

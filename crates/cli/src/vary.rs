@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use perforate_config::{ConfigError, Count, Share, Size, read};
-use perforate_sim::RunResult;
+use perforate_sim::{MachineFile, RunResult};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -41,6 +41,13 @@ impl FromStr for Vary {
             ));
         }
         Ok(Self { key: key.trim().to_owned(), values })
+    }
+}
+
+impl Vary {
+    /// Whether a note only says that the key has another value than in the machine file.
+    pub fn is_told_by(&self, note: &str) -> bool {
+        note.starts_with(&MachineFile::set_to(&self.key))
     }
 }
 

@@ -52,7 +52,6 @@ fn add(table: &toml::Table, before: &str, found: &mut Texts) -> Result<(), Strin
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Experiment;
     use crate::kind::Settings;
 

@@ -26,37 +26,50 @@ pub fn own_machine() -> Result<MachineFile, HostError> {
 }
 
 fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile, HostError> {
-    let (nearest, describes) = nearest_machine(processor)?;
-    let kept = kept.filter(|path| path.exists()).map(|path| measured(path, processor));
-    let (mut file, mut remarks, base) = match kept {
-        Some(Ok(file)) => (file, Vec::new(), "what calibrate measured".to_owned()),
-        otherwise => {
-            let problem = otherwise.and_then(Result::err).map(|problem| problem + "; ");
-            let remark = format!(
-                "{}clock and latencies are {}'s; `perforate calibrate` measures them",
-                problem.unwrap_or_default(),
-                nearest.name
-            );
-            (MachineFile::load(&nearest.name)?, vec![remark], nearest.name.clone())
-        }
-    };
-    let is_measured = remarks.is_empty();
-    if !describes && !is_measured {
-        let name = &nearest.name;
-        remarks.push(format!(
-            "no machine file describes this processor; what it does not state is {name}'s"
-        ));
-    }
-    remarks.extend(state(&mut file, processor, is_measured, &base)?);
+    let Base { mut file, name, is_measured, mut remarks } = base(processor, kept)?;
+    remarks.extend(state(&mut file, processor, is_measured, &name)?);
     let Processor { vendor, family, model, .. } = processor;
     let this = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
     file.state("processors", &this, "CPUID leaves 0 and 1")?;
-    let name = if processor.name.is_empty() { vendor } else { &processor.name };
-    file.rename("host", &format!("{name}, by its own account; the rest is {base}"));
+    let own_name = if processor.name.is_empty() { vendor } else { &processor.name };
+    file.rename("host", &format!("{own_name}, by its own account; the rest is {name}"));
     for remark in remarks {
         file.remark(format!("machine: {remark}"));
     }
     Ok(file)
+}
+
+/// What the processor's own account is written into.
+struct Base {
+    file: MachineFile,
+    /// Its name in remarks.
+    name: String,
+    is_measured: bool,
+    remarks: Vec<String>,
+}
+
+/// What was measured on this processor, else the nearest bundled machine.
+fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
+    let mut remarks = Vec::new();
+    match kept.filter(|path| path.exists()).map(|path| measured(path, processor)) {
+        Some(Ok(file)) => {
+            let name = "what calibrate measured".into();
+            return Ok(Base { file, name, is_measured: true, remarks });
+        }
+        Some(Err(problem)) => remarks.push(problem),
+        None => {}
+    }
+    let (nearest, describes) = nearest_machine(processor)?;
+    let name = nearest.name;
+    remarks.push(format!(
+        "clock and latencies are {name}'s; `perforate calibrate` measures this machine's"
+    ));
+    if !describes {
+        remarks.push(format!(
+            "no machine file describes this processor; what it does not state is {name}'s"
+        ));
+    }
+    Ok(Base { file: MachineFile::load(&name)?, name, is_measured: false, remarks })
 }
 
 /// The file that was measured on a processor such as this.
@@ -209,6 +222,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             machine_of(&genoa(), Some(&path)).unwrap().machine().unwrap()
         };
+        assert_eq!(file(17).name, "host");
         let machine = file(17);
         assert_eq!(machine.cache.l2.latency_cycles, 17);
         assert_eq!(
@@ -227,6 +241,13 @@ mod tests {
             let error = machine_of(&nobody, None).unwrap_err().to_string();
             assert!(error.contains("no bundled machine is of the maker of"), "{error}");
         }
+        // Unless its machine was measured, over a base that was named.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibrated.toml");
+        let own = "processors = [{ vendor = \"CentaurHauls\", family = 0, models = [0] }]";
+        std::fs::write(&path, format!("base = \"ice-lake-sp\"\n{own}\n")).unwrap();
+        let centaur = processor(b"CentaurHauls", &[]);
+        assert_eq!(machine_of(&centaur, Some(&path)).unwrap().machine().unwrap().name, "host");
         let later = Processor { vendor: "GenuineIntel".into(), family: 6, model: 143, ..genoa() };
         assert_eq!(nearest_machine(&later).unwrap().0.name, "ice-lake-sp");
         let earlier = Processor { model: 42, ..later };

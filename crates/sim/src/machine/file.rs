@@ -143,7 +143,7 @@ impl MachineFile {
         let of_base = before.map_or(format!("{name} has none"), |was| format!("{was} in {name}"));
         let remark = match text {
             Machine::ABSENT => format!("machine: {key} is taken away; {of_base}"),
-            _ => format!("machine: {key} is set to {text}; {of_base}"),
+            _ => format!("{}{text}; {of_base}", Self::set_to(key)),
         };
         let source = comment_of(self.document.as_table(), key);
         let separator = if source.is_empty() { "" } else { "; " };
@@ -178,6 +178,11 @@ impl MachineFile {
             changed.put_or_remove(key, text, "").map_err(|problem| self.wrong(problem))?;
         }
         changed.machine()
+    }
+
+    /// The beginning of what is said of a key that was set.
+    pub fn set_to(key: &str) -> String {
+        format!("machine: {key} is set to ")
     }
 
     /// Says something of the machine with each result.
