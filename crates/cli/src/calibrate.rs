@@ -2,14 +2,16 @@
 
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use perforate_config::{Count, Size};
 use perforate_host::calibrate::{Calibration, Options};
+use perforate_host::machine::kept_file;
+use perforate_report::text::wrapped;
 
 use crate::failure::Failure;
-use crate::output::{StageBars, print, write_text};
+use crate::output::{COLUMNS, StageBars, print, write_text};
 
 /// Measure this machine, and write a machine file to predict with.
 #[derive(Args)]
@@ -18,6 +20,7 @@ use crate::output::{StageBars, print, write_text};
   perforate calibrate --quick --out here.toml
   perforate validate --machine calibrated.toml
   perforate compare --machine calibrated.toml
+  perforate compare --machine host                 the same, with the sizes that CPUID states
 
 Follows pointers through more and more memory, in 4KB and in 2MB pages: latency and effective size of
 each cache as they are now, neighbours included; memory idle and loaded; misses and walks at once;
@@ -33,7 +36,8 @@ pub struct CalibrateArguments {
     #[arg(long, value_name = "FILE", default_value = "calibrated.toml")]
     out: PathBuf,
     /// Machine whose values are kept where nothing is measured: a name from `perforate list machines`
-    /// or a machine file [default: one that describes this processor or another of its vendor]
+    /// or a machine file [default: one that describes this processor or the nearest of its
+    /// maker]
     #[arg(long, value_name = "NAME|FILE")]
     base: Option<String>,
     /// Memory of the largest chases, once in 4KB and once in 2MB pages [default: 1G; with --quick
@@ -67,10 +71,29 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     }
     let found = perforate_host::calibrate::calibrate(&options, &mut StageBars::default())?;
     write_text(&arguments.out, &found.file)?;
+    let kept = keep(&found);
     if arguments.json {
         return print(&json_lines(&found));
     }
-    print(&text::text(&found, &arguments.out))
+    print(&(text::text(&found, &arguments.out) + &wrapped("", &kept, COLUMNS)))
+}
+
+/// Keeps the file for `--machine host`, and says so.
+fn keep(found: &Calibration) -> String {
+    if found.is_too_noisy() {
+        return "too noisy for --machine host to take it from here".into();
+    }
+    let Some(file) = kept_file() else {
+        return "--machine host does not find it: there is neither XDG_CACHE_HOME nor HOME".into();
+    };
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let made = std::fs::create_dir_all(folder).map_err(|error| error.to_string());
+    let written =
+        made.and_then(|()| write_text(&file, &found.file).map_err(|failure| failure.to_string()));
+    match written {
+        Ok(()) => format!("--machine host takes it from {}", file.display()),
+        Err(problem) => format!("--machine host does not find it: {problem}"),
+    }
 }
 
 fn json_lines(found: &Calibration) -> String {

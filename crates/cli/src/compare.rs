@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::options::SimulationArguments;
 use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
 use crate::record;
+use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
 #[derive(Args)]
@@ -23,6 +24,11 @@ use crate::record;
   perforate compare random:size=1G,others=7 --machine ice-lake-sp --seeds 5
   perforate compare random --guest 4k,thp,perforated --host 4k,thp,perforated
   perforate compare redis --scheme 4k,4k+4k,4k+thp,thp+thp,perforated+perforated
+  perforate compare redis --machine host --memory-from host          this machine and its memory
+  perforate compare redis --set tlb.l2.entries=3072 --scheme 4k,thp
+  perforate compare redis --vary tlb.l2.entries=768,1536,3072        a chart over the values
+  perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
+  perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`); FORMAT:FILE for a
@@ -43,6 +49,10 @@ pub struct CompareArguments {
     /// Repeat with this many seeds: the table shows medians, the report the spread too
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
+    /// Compare once for each of these values of an option, such as defrag, or of a key of the machine
+    /// (see --set): one table and one report of all; with semicolons between values that have commas
+    #[arg(long, value_name = "KEY=A,B,…", value_parser = str::parse::<Vary>)]
+    vary: Option<Vary>,
     /// Folder for results.jsonl and report.html [default: results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -62,9 +72,13 @@ pub struct CompareArguments {
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
-    let simulation = &arguments.simulation;
     let (compared, left_out) = schemes(arguments)?;
-    let seed = simulation.comparison(None, compared)?.seed;
+    let vary = arguments.vary.as_ref();
+    let variants = variants(vary, &arguments.simulation, compared.len())?;
+    for variant in &variants {
+        variant.simulation.comparison(None, compared.clone())?;
+        variant.simulation.measuring()?;
+    }
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => {
@@ -77,9 +91,17 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         None => arguments.workload.clone(),
     };
     let mut results = Vec::new();
-    for seed in (0..arguments.seeds).map(|index| seed.wrapping_add(index)) {
-        let recording = recording.as_mut();
-        results.extend(compare_once(arguments, workload.as_deref(), recording, seed)?);
+    for variant in &variants {
+        for repetition in 0..arguments.seeds {
+            let recording = recording.as_mut();
+            let mut found =
+                compare_once(arguments, variant, workload.as_deref(), recording, repetition)?;
+            variant.mark(&mut found);
+            results.extend(found);
+        }
+    }
+    if let Some(vary) = vary {
+        note_without_effect(vary, &mut results);
     }
     let lines = json_lines(&results);
     if arguments.json {
@@ -126,16 +148,19 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
 
 fn compare_once(
     arguments: &CompareArguments,
+    variant: &Variant,
     workload: Option<&str>,
     mut recording: Option<&mut record::TemporaryTrace>,
-    seed: u64,
+    repetition: u64,
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
-    let comparison = arguments.simulation.comparison(workload, schemes)?;
+    let comparison = variant.simulation.comparison(workload, schemes)?;
+    let seed = comparison.seed.wrapping_add(repetition);
     let comparison = Comparison { seed, ..comparison };
     let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
+    let text = variant.name().map_or(text.clone(), |name| format!("{name}, {text}"));
     let bar = Bar::instructions(&text);
-    let measuring = arguments.simulation.measuring()?;
+    let measuring = variant.simulation.measuring()?;
     Ok(perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
         bar.show(progress);
         if let Some(recording) = &mut recording {
@@ -169,10 +194,13 @@ fn write_files(
         return Ok(());
     }
     let rows = if arguments.all { Rows::All } else { Rows::Main };
-    let table = perforate_report::table(&results, &options.vocabulary, COLUMNS, rows);
+    let table = perforate_report::varied_table(&results, &options.vocabulary, COLUMNS)
+        .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, COLUMNS, rows));
     let mut remarks: Vec<String> = Vec::new();
     for note in results.iter().flat_map(|result| &result.notes) {
-        if !remarks.contains(note) {
+        // The table says which value was set.
+        let is_in_table = arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
+        if !remarks.contains(note) && !is_in_table {
             remarks.push(note.clone());
         }
     }

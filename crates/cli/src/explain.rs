@@ -4,12 +4,12 @@ use clap::Args;
 use perforate_config::{Address, ConfigError};
 use perforate_mmu::Case;
 use perforate_report::text::{Column, columns};
-use perforate_sim::{Composition, Explanation, Machine, SimError, Situation};
+use perforate_sim::{Composition, Explanation, SimError, Situation};
 use perforate_types::VirtualAddress;
 
 use crate::failure::Failure;
 use crate::options::{PlacementArguments, part_of};
-use crate::output::{COLUMNS, print};
+use crate::output::{COLUMNS, notes, print};
 
 /// Instructions run before explaining where no number is given.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
@@ -20,6 +20,7 @@ const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
   perforate explain                             telling addresses of the random workload
   perforate explain 0x7f0000003000 --scheme perforated
   perforate explain 0x7f0000003000 --scheme 4k --machine ice-lake-sp
+  perforate explain --set walker.l2_tlb_cycles=7 --set walk_cache.level2_entries=64
 
 Cycles are those of an idle machine, with empty data caches and with every line read in the
 first-level cache. Cases 1–7 are those of P §IV.D.")]
@@ -48,7 +49,7 @@ fn address(text: &str) -> Result<u64, String> {
 /// Explains the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let (placement, memory) = (arguments.placement.read()?, arguments.placement.memory()?);
-    let machine = Machine::load(&placement.machine)?;
+    let machine = arguments.placement.machine()?;
     let mut workload = part_of(Some(&arguments.workload), &placement);
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
     let schemes = Composition::list(&arguments.scheme).map_err(SimError::from)?;
@@ -62,6 +63,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
     let mut text =
         format!("Loads under {} on {}\n{}\n", scheme.name(), machine.name, memory.describe());
+    text += &notes(&machine.remarks, COLUMNS);
     if explained.is_empty() {
         text += "\nNo address to explain: the workload touches none.\n";
     }

@@ -113,7 +113,8 @@ fn describe(path: &std::path::Path) -> String {
     }
 }
 
-fn machines() -> String {
+/// The bundled machines.
+pub fn machines() -> String {
     let mut text = "Machines\n".to_owned();
     for machine in Machine::bundled() {
         let mark = if machine.name == Machine::DEFAULT { " (default)" } else { "" };

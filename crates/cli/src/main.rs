@@ -8,14 +8,17 @@ mod explain;
 mod failure;
 mod list;
 mod live;
+mod machines;
 mod model;
 mod options;
 mod output;
 mod record;
 mod run;
+mod settings;
 mod snapshot;
 mod trace;
 mod validate;
+mod vary;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -59,6 +62,8 @@ enum Command {
     /// A process of a benchmark that is measured or recorded
     #[command(hide = true)]
     NativeWorker(validate::WorkerArguments),
+    /// List machines, or show one with the sources of its values
+    Machines(machines::MachinesArguments),
     /// List schemes, workloads, machines, counters or experiments
     List(list::ListArguments),
 }
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::calibrate(arguments),
         Command::Validate(arguments) => validate::validate(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
+        Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),
     };
     match outcome {

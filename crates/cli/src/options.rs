@@ -11,6 +11,10 @@ use perforate_sim::{
 use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
 
+use crate::failure::Failure;
+use crate::settings::MachineSettings;
+use crate::{machines, snapshot};
+
 /// Fragmentation where none is named: the point that P §VII.B and §VII.C take for the real machine
 /// of §III.C.
 const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
@@ -50,6 +54,16 @@ impl<T: Flags> FlagsOf<T> {
     /// Reads the options.
     pub fn read(&self) -> Result<T, SimError> {
         Ok(self.given.clone().grouped("host").read()?)
+    }
+}
+
+impl<T: Flags> FlagsOf<T> {
+    /// The same with this value of an option; none if there is no such option.
+    fn with(&self, key: &str, text: &str) -> Option<Self> {
+        let known = T::keys().into_iter().find(|known| known.name == key.replace('_', "-"))?;
+        let mut changed = Self { given: self.given.clone(), options: PhantomData };
+        changed.given.replace(known.name, text);
+        Some(changed)
     }
 }
 
@@ -124,6 +138,8 @@ pub struct PlacementArguments {
     #[command(flatten)]
     placement: FlagsOf<PlacementOptions>,
     #[command(flatten)]
+    settings: MachineSettings,
+    #[command(flatten)]
     memory: FlagsOf<MemoryOptions>,
 }
 
@@ -142,6 +158,11 @@ impl PlacementArguments {
         self.placement.read()
     }
 
+    /// The machine asked for.
+    pub fn machine(&self) -> Result<Machine, Failure> {
+        machines::load(&self.read()?.machine, &self.settings)
+    }
+
     /// The memory asked for.
     pub fn memory(&self) -> Result<MemoryState, SimError> {
         let mut memory = self.memory.clone();
@@ -149,7 +170,7 @@ impl PlacementArguments {
         if !says_its_state.iter().any(|key| memory.given.contains(key)) {
             memory.given.insert("fragmentation", DEFAULT_FRAGMENTATION);
         }
-        memory.read()?.resolve()
+        memory.read()?.resolve_with(&snapshot::load)
     }
 }
 
@@ -173,12 +194,38 @@ impl SimulationArguments {
         &self,
         name: Option<&str>,
         schemes: Vec<Composition>,
-    ) -> Result<Comparison, SimError> {
+    ) -> Result<Comparison, Failure> {
         let (placement, measuring) = (self.placement.read()?, self.measuring()?);
-        let machine = Machine::load(&placement.machine)?;
+        let machine = self.placement.machine()?;
         let memory = self.placement.memory()?;
         let options = (&placement, &measuring);
         Ok(Comparison::new(workload(name), machine, schemes, memory, options))
+    }
+
+    /// The same with this value of an option, or of a key of the machine; none if no option is called
+    /// so and it has no point, as keys of machines have.
+    pub fn with(&self, key: &str, value: &str) -> Option<Self> {
+        let mut changed = self.clone();
+        let PlacementArguments { placement, settings, memory } = &mut changed.placement;
+        if let Some(flags) = placement.with(key, value) {
+            *placement = flags;
+        } else if let Some(flags) = memory.with(key, value) {
+            *memory = flags;
+        } else if let Some(flags) = changed.measuring.with(key, value) {
+            changed.measuring = flags;
+        } else if key.contains('.') {
+            *settings = settings.with(key, value);
+        } else {
+            return None;
+        }
+        Some(changed)
+    }
+
+    /// Names of all options.
+    pub fn option_names() -> Vec<String> {
+        let keys =
+            [PlacementOptions::keys(), MeasuringOptions::keys(), MemoryOptions::keys()].concat();
+        keys.into_iter().map(|key| key.name).collect()
     }
 
     /// Warm-up, clock and checks of the run.

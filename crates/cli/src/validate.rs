@@ -13,10 +13,13 @@ use perforate_config::{Count, Size, read};
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
 use perforate_host::validate::{Effort, Options, ProgramSample, validate_mosaics};
 use perforate_os::Ageing;
+use perforate_sim::Machine;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
+use crate::machines;
 use crate::output::{ResultFolder, StageBars, print, write_text};
+use crate::settings::MachineSettings;
 use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.
@@ -52,10 +55,13 @@ pub struct ValidateArguments {
     /// Processor to measure on [default: the last that may be used]
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Machine to predict with: a name from `perforate list machines` or a machine file
-    /// [default: the one that describes this processor]
-    #[arg(long, value_name = "NAME|FILE")]
+    /// Machine to predict with: a name from `perforate list machines`, a machine file, or host: this
+    /// machine by CPUID and calibrate [default: the one that describes this processor, or the nearest
+    /// of its maker]
+    #[arg(long, value_name = "NAME|FILE|host")]
     machine: Option<String>,
+    #[command(flatten)]
+    settings: MachineSettings,
     /// Age the simulated memory first, so that its 4KB frames lie scattered: PRESET[,free=F%] (see
     /// `perforate list ageing`) [default: frames follow each other as pages do]
     #[arg(long, value_name = "SPEC", value_parser = read::<Ageing>)]
@@ -134,6 +140,14 @@ impl ValidateArguments {
         self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get)
     }
 
+    fn machine(&self) -> Result<Option<Machine>, Failure> {
+        match &self.machine {
+            Some(name) => machines::load(name, &self.settings).map(Some),
+            None if self.settings.is_empty() => Ok(None),
+            None => Err(Failure::Usage("--set: needs --machine, such as --machine host".into())),
+        }
+    }
+
     fn options(&self) -> Result<Options, Failure> {
         let has_program = !self.program.is_empty() || self.mosaics.has_programs();
         let needs_program = [
@@ -156,7 +170,7 @@ impl ValidateArguments {
             effort: Effort::new(self.quick, self.repeat),
             processor: self.cpu.unwrap_or(defaults.processor),
             size_bytes: size_bytes.filter(|_| !self.program_only),
-            machine: self.machine.clone(),
+            machine: self.machine()?,
             age: self.age,
             operations: self.operations.map_or(defaults.operations, Count::get),
             program,

@@ -24,6 +24,13 @@ impl Given {
         self.0.push((key.into(), Value::Text(text.into())));
     }
 
+    /// Sets an option, whether or not it was given.
+    pub fn replace(&mut self, key: impl Into<String>, text: impl Into<String>) {
+        let key = key.into();
+        self.0.retain(|(known, _)| !words::same(known, &key));
+        self.insert(key, text);
+    }
+
     /// True if the option was given.
     pub fn contains(&self, key: &str) -> bool {
         self.0.iter().any(|(known, _)| words::same(known, key))

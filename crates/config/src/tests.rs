@@ -138,6 +138,16 @@ fn mistakes_say_where_and_what_would_be_right() {
 }
 
 #[test]
+fn options_can_be_replaced() {
+    let mut given: Given = [("max-share", "10%"), ("bits", "3")].into_iter().collect();
+    given.replace("max_share", "20%");
+    given.replace("every", "7");
+    let policy: Policy = given.read().unwrap();
+    assert_eq!((policy.max_share, policy.bits.get()), (Share::percent(20), 3));
+    assert_eq!(policy.every.get(), 7);
+}
+
+#[test]
 fn options_come_one_by_one_and_in_groups() {
     let given: Given =
         [("memory", "16G"), ("host-memory", "20G"), ("host-policy", "bits=3"), ("seed", "7")]

@@ -44,6 +44,16 @@ pub enum HostError {
         /// Its answer.
         answer: String,
     },
+    /// No bundled machine is of this processor's maker.
+    #[error(
+        "no bundled machine is of the maker of {processor}, and none of another maker stands in: \
+         name one with --machine or --base, or measure this one with `perforate calibrate --base \
+         NAME` (see `perforate list machines`)"
+    )]
+    UnknownProcessor {
+        /// The processor.
+        processor: String,
+    },
     /// A machine file cannot be changed.
     #[error("machine {name}: {problem}")]
     MachineFile {

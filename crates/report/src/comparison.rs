@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::ids;
 use crate::palette;
+use crate::varied::Varied;
 
 /// Median and range of one figure over the seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -266,7 +267,11 @@ pub(crate) fn comparisons<'a>(
             let taken = |scheme: &SchemeRuns<'_>| {
                 scheme.name == run.scheme && scheme.runs.iter().any(|other| other.seed == run.seed)
             };
-            group.0 == run.workload && group.1 == run.machine && !group.2.iter().any(taken)
+            let is_varied_alike = Varied::of(group.2[0].first()) == Varied::of(run);
+            group.0 == run.workload
+                && group.1 == run.machine
+                && is_varied_alike
+                && !group.2.iter().any(taken)
         };
         let group = match groups.iter_mut().find(has_place) {
             Some(group) => group,
@@ -315,6 +320,10 @@ fn name_differences(found: &mut [Comparison<'_>]) {
         let alike = |other: &Comparison<'_>| {
             other.workload == found[index].workload && other.machine == found[index].machine
         };
+        if let Some(varied) = Varied::of(found[index].schemes[0].first()) {
+            found[index].difference = format!("{} {}", varied.key, varied.value);
+            continue;
+        }
         let configurations: Vec<BTreeMap<String, String>> = found
             .iter()
             .filter(|other| alike(other))

@@ -33,6 +33,7 @@ mod palette;
 mod sampled;
 mod snapshot;
 pub mod text;
+mod varied;
 
 pub use error::{ReportError, read_results};
 pub use experiment::{
@@ -46,3 +47,4 @@ pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
 pub use text::{Rows, table};
+pub use varied::varied_table;

@@ -298,6 +298,7 @@ impl Comparison {
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
         let mut notes = vec![self.memory.describe()];
+        notes.extend(self.machine.remarks.iter().cloned());
         notes.extend(self.options_without_effect());
         notes.extend(metadata.assumptions.iter().cloned());
         if let Some(truncation) = source.truncated() {

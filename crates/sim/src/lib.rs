@@ -44,8 +44,10 @@ pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
-pub use machine::{Alternative, Machine, Plausible, ProcessorModels, Virtualization, one_line};
-pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past};
+pub use machine::{
+    Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
+};
+pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Snapshots};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_results::{

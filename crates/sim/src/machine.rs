@@ -1,8 +1,10 @@
 //! Machines: the papers' and today's, from TOML files.
 
+mod document;
+mod file;
 mod plausible;
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use perforate_config::nearest;
 use perforate_mmu::{MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig};
@@ -12,7 +14,8 @@ use perforate_timing::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use plausible::{Alternative, Plausible};
+pub use file::MachineFile;
+pub use plausible::{Alternative, Plausible, forget};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
@@ -65,6 +68,12 @@ pub struct Machine {
     /// What the sources leave open.
     #[serde(default, skip_serializing)]
     pub plausible: Vec<Plausible>,
+    /// Keys that were set over the file, and their values as they were written.
+    #[serde(default, skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// What is to be said of the machine with each result.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
 }
 
 /// What a machine has for virtualization, the `[virtualization]` section of its file.
@@ -141,7 +150,10 @@ impl Machine {
     /// # Errors
     /// No such machine, an unreadable file, unknown keys, impossible geometries.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        Self::from_text(name, &Self::text(name)?)
+        let file = MachineFile::load(name)?;
+        let machine = file.machine()?;
+        machine.alternatives(name, &file)?;
+        Ok(machine)
     }
 
     /// The machine in the text of a file that errors call by this name.
@@ -149,26 +161,18 @@ impl Machine {
     /// # Errors
     /// Unknown keys, impossible geometries.
     pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
-        let machine = Self::parse(name, text)?;
-        machine.check_plausible(name, text)?;
+        let file = MachineFile::from_text(name, text)?;
+        let machine = file.machine()?;
+        machine.alternatives(name, &file)?;
         Ok(machine)
     }
 
-    /// The text of the machine file that [`Machine::load`] reads.
+    /// The text of the machine file that [`Machine::load`] reads, over that of its base.
     ///
     /// # Errors
     /// No such machine, an unreadable file.
     pub fn text(name: &str) -> Result<String, SimError> {
-        if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
-            return Ok((*text).into());
-        }
-        let path = Path::new(name);
-        if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
-            let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            return Err(SimError::UnknownMachine { name: name.into(), known });
-        }
-        std::fs::read_to_string(path)
-            .map_err(|source| SimError::MachineFile { path: path.into(), source })
+        Ok(MachineFile::load(name)?.text())
     }
 
     /// The machine of this name with other values for some keys of its file: `walker.walkers`, `2`.
@@ -179,37 +183,39 @@ impl Machine {
         name: &str,
         values: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, SimError> {
-        let wrong = |problem: String| SimError::Machine { name: name.into(), problem };
-        let text = Self::text(name)?;
-        let mut table: toml::Table =
-            toml::from_str(&text).map_err(|error| wrong(one_line(&error, &text)))?;
+        let mut file = MachineFile::load(name)?;
         for (key, value) in values {
-            set(&mut table, key, toml_value(value)).map_err(wrong)?;
+            file.set(key, value)?;
         }
-        Self::parse(name, &table.to_string())
+        file.machine()
     }
 
     /// The bundled machine that describes the processor with these numbers of CPUID.
     pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
-        let describes = |known: &ProcessorModels| {
+        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
+    }
+
+    /// Whether it describes the processor with these numbers of CPUID.
+    pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
+        self.processors.iter().any(|known| {
             known.vendor == vendor && known.family == family && known.models.contains(&model)
-        };
-        Self::bundled().into_iter().find(|machine| machine.processors.iter().any(describes))
+        })
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, SimError> {
-        let wrong = |problem: String| SimError::Machine { name: name.into(), problem };
-        let machine: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
-        if machine.name.chars().chain(machine.summary.chars()).any(char::is_control) {
-            return Err(wrong("name and summary must be plain text in one line".into()));
+        MachineFile::from_text(name, text)?.machine()
+    }
+
+    /// Checks that its values make a machine.
+    fn check(&self) -> Result<(), String> {
+        if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
+            return Err("name and summary must be plain text in one line".into());
         }
-        machine.mmu().validate().map_err(|error| wrong(error.to_string()))?;
-        let filter = machine.virtualization.escape_filter();
-        filter.validate().map_err(|error| wrong(error.to_string()))?;
-        machine.timing().validate().map_err(|error| wrong(error.to_string()))?;
-        machine.energy.validate().map_err(wrong)?;
-        machine.operating_system.validate().map_err(wrong)?;
-        Ok(machine)
+        self.mmu().validate().map_err(|error| error.to_string())?;
+        self.virtualization.escape_filter().validate().map_err(|error| error.to_string())?;
+        self.timing().validate().map_err(|error| error.to_string())?;
+        self.energy.validate()?;
+        self.operating_system.validate()
     }
 
     /// The part that translates.
@@ -258,29 +264,6 @@ impl Machine {
             dram: self.dram.clone(),
             walker: self.walker.clone(),
         }
-    }
-}
-
-/// A number, a table, … as TOML writes it; anything else is a text.
-fn toml_value(text: &str) -> toml::Value {
-    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();
-    parsed.and_then(|mut table| table.remove("value")).unwrap_or_else(|| text.into())
-}
-
-/// Sets the value of a key with points in it.
-fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
-    let Some((section, rest)) = key.split_once('.') else {
-        if value.as_str() == Some(Machine::ABSENT) {
-            table.remove(key);
-        } else {
-            table.insert(key.into(), value);
-        }
-        return Ok(());
-    };
-    let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
-    match section.as_table_mut() {
-        Some(section) => set(section, rest, value),
-        None => Err(format!("{key}: {rest} is not a key of a table")),
     }
 }
 

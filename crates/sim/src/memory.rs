@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{Background, MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
 pub use faulty::FaultyFrames;
-pub use options::{Compaction, MemoryOptions};
+pub use options::{Compaction, MemoryOptions, Snapshots};
 
 /// Size and injected fragmentation of the simulated memory; the same for every scheme of a
 /// comparison, except that an ideal scheme sees no fragmentation.

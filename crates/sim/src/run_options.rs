@@ -13,7 +13,8 @@ use crate::{Machine, MemoryOptions};
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementOptions {
-    /// Machine: a name from `perforate list machines` or a machine file.
+    /// Machine: a name from `perforate list machines` or a machine file; on the command line also
+    /// host, this machine by CPUID and what `perforate calibrate` measured.
     #[schemars(extend("form" = "NAME|FILE"))]
     pub machine: String,
     /// Seed of workload and memory; the same seed gives the same results.

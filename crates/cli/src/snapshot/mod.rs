@@ -1,6 +1,7 @@
 //! `perforate snapshot`.
 
 mod host;
+mod own;
 mod process;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{COLUMNS, ResultFolder, command, print, write_text};
+
+pub use own::load;
 
 /// Show the memory of a machine or a process.
 #[derive(Args)]

@@ -48,6 +48,20 @@ at = 0.5
 at_most = 0.2
 "#;
 
+/// The file that docs/experiments.md shows is one, coarse as its `[quick]` has it.
+#[test]
+fn the_documented_example_can_be_run() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiments.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let example = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = example.unwrap();
+    assert!(example.contains("\nmachine.walker.walkers = 2 "), "{example}");
+    let place = Place::new();
+    place.write("mine.toml", example);
+    let lines = json(&place.succeeds(&["experiment", "run", "mine.toml", "--quick", "--json"]));
+    assert!(lines.iter().any(|line| line["record"] == "claim" && line["ours"].is_number()));
+}
+
 #[test]
 fn every_experiment_is_listed_and_can_be_run() {
     let place = Place::new();

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// An empty folder, removed with this value.
-pub struct Place(tempfile::TempDir);
+/// An empty folder, and one for what the program keeps, removed with this value.
+pub struct Place(tempfile::TempDir, tempfile::TempDir);
 
 /// What the program left behind.
 pub struct Outcome {
@@ -18,7 +18,8 @@ pub struct Outcome {
 
 impl Place {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        let folder = || tempfile::tempdir().expect("a temporary folder");
+        Self(folder(), folder())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -47,6 +48,7 @@ impl Place {
     pub fn command<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perforate"));
         command.args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", self.1.path());
         command
     }
 

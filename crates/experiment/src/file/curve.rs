@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Texts;
+use super::{Texts, texts::texts};
 
 /// Settings with a name, on top of those of all states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -10,7 +10,7 @@ pub struct State {
     /// Name that formulas use after `@`.
     pub name: String,
     /// The settings; an empty text takes away one of all states.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod claim;
 mod curve;
 mod expand;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ExperimentError;
 use crate::kind::{self, Kind, Settings};
 use crate::template::Values;
+use texts::{quoted, texts};
 
 pub use axis::{Axis, AxisForm, Place};
 pub use chart::{Chart, ChartForm};
@@ -49,7 +51,7 @@ pub struct Experiment {
     #[serde(default = "one")]
     pub seed: u64,
     /// Settings of all states.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub settings: Texts,
     /// What a coarse run has otherwise.
     #[serde(default)]
@@ -127,7 +129,7 @@ pub struct Quick {
     /// Distance of two points of the axis.
     pub step: Option<f64>,
     /// Settings of all states.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
 
@@ -182,6 +184,7 @@ impl Experiment {
     /// As [`Experiment::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
         let wrong = |problem: String| ExperimentError::Wrong { name: name.into(), problem };
+        let text = &quoted(text);
         let file: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
         let experiment = expand::expand(file).map_err(wrong)?;
         experiment.check().map_err(wrong)?;

@@ -1,6 +1,6 @@
 //! The machine file that is started from, with what was measured in it.
 
-use perforate_sim::Machine;
+use perforate_sim::{Machine, forget};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use super::quantity::Quantity;
@@ -102,7 +102,7 @@ impl MachineFile {
                     None => ((lines / own).max(1) * own * LINE_BYTES, own),
                 }
             }
-            "entries" => tlb(value.round() as i64, own),
+            "entries" => tlb_geometry(value.round() as i64, own),
             _ => return vec![(key.into(), value)],
         };
         let mut changes = vec![(key.into(), size as f64)];
@@ -141,9 +141,7 @@ impl MachineFile {
         own.insert("models", models.into());
         let processors: toml_edit::Array = [Value::from(own)].into_iter().collect();
         table["processors"] = toml_edit::value(processors);
-        if let Some(plausible) = table.get_mut("plausible").and_then(Item::as_array_of_tables_mut) {
-            plausible.retain(|entry| !keys.iter().any(|key| speaks_of(entry, key)));
-        }
+        forget(table, keys);
     }
 
     /// The text, with measured ranges as what is plausible.
@@ -196,7 +194,7 @@ impl MachineFile {
 
 /// Entries and ways of a TLB, ways times a power of two, nearest to so many entries; of several with
 /// as many entries, that with the ways nearest to its own.
-fn tlb(entries: i64, ways: i64) -> (i64, i64) {
+pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
     const MOST_WAYS: i64 = 32;
     let geometries = (1..=MOST_WAYS).flat_map(|ways| (0..16).map(move |sets| (ways << sets, ways)));
     let distance = |one: i64, ways: i64| (one as f64 / ways as f64).ln().abs();
@@ -225,26 +223,6 @@ fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLik
     let mut names = path.split('.');
     let first = root.get_mut(names.next()?)?.as_table_like_mut()?;
     names.try_fold(first, |table, name| table.get_mut(name)?.as_table_like_mut())
-}
-
-/// Whether an entry of what is plausible has another value for a key.
-fn speaks_of(entry: &Table, key: &str) -> bool {
-    let listed = entry.get("keys").and_then(Item::as_array);
-    let is_listed = listed.is_some_and(|keys| keys.iter().any(|one| one.as_str() == Some(key)));
-    let values = entry.get("values").and_then(Item::as_array);
-    let changes = |value: &Value| {
-        let mut table = value.as_inline_table().map(|table| table as &dyn TableLike);
-        let mut names = key.split('.').peekable();
-        while let (Some(inner), Some(name)) = (table, names.next()) {
-            match inner.get(name) {
-                None => return false,
-                Some(_) if names.peek().is_none() => return true,
-                Some(item) => table = item.as_table_like(),
-            }
-        }
-        false
-    };
-    is_listed || values.is_some_and(|values| values.iter().any(changes))
 }
 
 #[cfg(test)]
@@ -280,10 +258,14 @@ mod tests {
 
     #[test]
     fn tlbs_have_a_power_of_two_of_sets() {
-        assert_eq!(tlb(96, 4), (96, 3), "32 sets, as 6 ways in 16 sets are farther from 4");
-        assert_eq!(tlb(105, 4), (104, 13));
-        assert_eq!(tlb(2048, 16), (2048, 16));
-        assert_eq!(tlb(1, 4), (1, 1));
+        assert_eq!(
+            tlb_geometry(96, 4),
+            (96, 3),
+            "32 sets, as 6 ways in 16 sets are farther from 4"
+        );
+        assert_eq!(tlb_geometry(105, 4), (104, 13));
+        assert_eq!(tlb_geometry(2048, 16), (2048, 16));
+        assert_eq!(tlb_geometry(1, 4), (1, 1));
     }
 
     #[test]

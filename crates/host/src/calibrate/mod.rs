@@ -19,9 +19,10 @@ mod simulate;
 
 use perforate_sim::{Machine, Progress};
 
+use crate::machine::nearest_machine;
 use crate::machine::{Headroom, Processor, bounded};
 use crate::process_settings::last_allowed_processor;
-use crate::validate::{Assumption, assumption_of, nearest_machine};
+use crate::validate::{Assumption, assumption_of};
 use crate::{HostError, Reporter};
 
 pub use check::Check;
@@ -30,6 +31,7 @@ pub use quantity::Quantity;
 use check::{Instrument, checks};
 use derive::Expected;
 use machine_file::MachineFile;
+pub(crate) use machine_file::tlb_geometry;
 use measure::{Measured, Plan};
 use quantity::{expected, is_splintered, quantities};
 
@@ -52,7 +54,7 @@ pub struct Options {
     /// Accesses of each simulated chase that are timed, at least.
     pub accesses: u64,
     /// Machine, a name or a file, whose values are kept where nothing is measured; if none, one that
-    /// describes this processor or another of its vendor.
+    /// describes this processor or the nearest of its maker.
     pub base: Option<String>,
     /// Name of the machine that is written.
     pub name: String,
@@ -106,7 +108,7 @@ impl Calibration {
 pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calibration, HostError> {
     let processor = Processor::own();
     let mut notes = Vec::new();
-    let base = base(options.base.as_deref(), &processor, &mut notes);
+    let base = base(options.base.as_deref(), &processor, &mut notes)?;
     let mut file = MachineFile::load(&base)?;
     let bytes = size(options.bytes, &mut notes)?;
     let Options { processor: number, rounds, run_nanoseconds, .. } = *options;
@@ -153,21 +155,25 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
 }
 
 /// The machine to start from.
-fn base(named: Option<&str>, processor: &Processor, notes: &mut Vec<String>) -> String {
+fn base(
+    named: Option<&str>,
+    processor: &Processor,
+    notes: &mut Vec<String>,
+) -> Result<String, HostError> {
     if let Some(name) = named {
-        return name.into();
+        return Ok(name.into());
     }
-    let (machine, describes) = nearest_machine(processor);
+    let (machine, describes) = nearest_machine(processor)?;
     let name = machine.name;
     if describes {
-        return name;
+        return Ok(name);
     }
     notes.push(format!(
         "no machine file describes this processor: what is not measured (the core's width and \
          queues, the branch predictor, banks of memory, walk caches) is {name}'s; --base chooses \
          another"
     ));
-    name
+    Ok(name)
 }
 
 /// Memory of each of the two chases, so that both fit.
@@ -311,12 +317,16 @@ mod tests {
             model: 17,
             ..Default::default()
         };
-        assert_eq!(base(None, &known, &mut notes), "zen4-genoa");
-        assert!(notes.is_empty());
+        let mut base = |named, processor: &Processor| {
+            base(named, processor, &mut notes).map_err(|e| e.to_string())
+        };
+        assert_eq!(base(None, &known).as_deref(), Ok("zen4-genoa"));
         let unknown = Processor { model: 250, ..known.clone() };
-        assert_eq!(base(None, &unknown, &mut notes), "zen4-genoa");
-        assert_eq!(base(Some("mine.toml"), &unknown, &mut notes), "mine.toml");
-        assert_eq!(base(None, &Processor::default(), &mut notes), Machine::DEFAULT);
-        assert_eq!(notes.len(), 2);
+        assert_eq!(base(None, &unknown).as_deref(), Ok("zen4-genoa"));
+        assert_eq!(base(Some("mine.toml"), &unknown).as_deref(), Ok("mine.toml"));
+        let nobody = Processor { vendor: "Nobody".into(), ..known };
+        assert!(base(None, &nobody).unwrap_err().contains("calibrate --base"));
+        assert_eq!(base(Some("gtsm-table4"), &nobody).as_deref(), Ok("gtsm-table4"));
+        assert_eq!(notes.len(), 1, "that no file describes the unknown one");
     }
 }

@@ -4,9 +4,14 @@
 mod clock;
 mod large_pages;
 mod memory_limit;
+mod own;
 mod processor;
+mod stated;
 
 pub use clock::{clock_ghz, clock_ghz_of};
 pub use large_pages::{LargePageSettings, chosen};
 pub use memory_limit::{Headroom, MemoryAmounts, MemoryLimit, bounded, parse_control_groups};
+pub(crate) use own::nearest_machine;
+pub use own::{kept_file, own_machine};
 pub use processor::Processor;
+pub use stated::Stated;

@@ -1,6 +1,8 @@
 //! Identity, TLBs and caches of the processor, from the CPUID instruction.
 
-use raw_cpuid::{Associativity, CacheType, CpuId, CpuIdReader, DatInfo, DatType};
+use raw_cpuid::{CpuId, CpuIdReader};
+
+use super::stated::{Stated, stated};
 
 /// A processor as it describes itself. Sizes that it does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,13 +27,17 @@ pub struct Processor {
     pub l2_cache_bytes: Option<u64>,
     /// Size of the third-level cache.
     pub l3_cache_bytes: Option<u64>,
+    /// Its TLBs and caches as it states them.
+    pub stated: Vec<Stated>,
+    /// Whether it has pages of 1GB, if it says so.
+    pub has_1g_pages: Option<bool>,
 }
 
 impl Processor {
     /// The processor that this process runs on.
     #[cfg(target_arch = "x86_64")]
     pub fn own() -> Self {
-        Self::read(&CpuId::new())
+        Self::read(&raw_cpuid::native_cpuid::cpuid_count)
     }
 
     /// The processor that this process runs on, about which nothing is known.
@@ -40,71 +46,56 @@ impl Processor {
         Self::default()
     }
 
-    fn read<R: CpuIdReader>(cpuid: &CpuId<R>) -> Self {
+    /// Maker, family and model in words.
+    pub fn identity(&self) -> String {
+        let Self { vendor, family, model, .. } = self;
+        if vendor.is_empty() {
+            return "a processor that says nothing of itself (no CPUID)".into();
+        }
+        format!("{vendor:?} family {family} model {model}")
+    }
+
+    fn read<R: CpuIdReader>(reader: &R) -> Self {
+        let cpuid = CpuId::with_cpuid_reader(reader.clone());
         let vendor = cpuid.get_vendor_info().map(|vendor| vendor.as_str().to_owned());
         let name = cpuid.get_processor_brand_string();
         let name = name.map(|name| name.as_str().trim().replace(char::is_control, ""));
         let features = cpuid.get_feature_info();
         let features = features.as_ref();
+        let extended = cpuid.get_extended_processor_and_feature_identifiers();
+        let stated = stated(reader);
+        let size =
+            |section: &str| stated.iter().find(|one| one.section == section).map(|one| one.size);
         Self {
             vendor: vendor.unwrap_or_default(),
             family: features.map_or(0, |features| features.family_id().into()),
             model: features.map_or(0, |features| features.model_id().into()),
             name: name.unwrap_or_default(),
             is_virtual: features.is_some_and(|features| features.has_hypervisor()),
-            l1_tlb_entries: tlb_entries(cpuid, 1),
-            l2_tlb_entries: tlb_entries(cpuid, 2),
-            l1_cache_bytes: cache_bytes(cpuid, 1),
-            l2_cache_bytes: cache_bytes(cpuid, 2),
-            l3_cache_bytes: cache_bytes(cpuid, 3),
+            l1_tlb_entries: size("tlb.l1_data_4k"),
+            l2_tlb_entries: size("tlb.l2"),
+            l1_cache_bytes: size("cache.l1d"),
+            l2_cache_bytes: size("cache.l2"),
+            l3_cache_bytes: size("cache.llc"),
+            has_1g_pages: extended.map(|extended| extended.has_1gib_pages()),
+            stated,
         }
     }
 }
 
-/// Entries of a TLB for data in 4KB pages: leaves 8000_0005 and 8000_0006 of AMD (where a size
-/// without associativity is disabled), else leaf 18H of Intel.
-fn tlb_entries<R: CpuIdReader>(cpuid: &CpuId<R>, level: u8) -> Option<u64> {
-    let amd = match (level, cpuid.get_l1_cache_and_tlb_info()) {
-        (1, Some(first)) => Some(first.dtlb_4k_size().into()),
-        (2, Some(_)) => cpuid
-            .get_l2_l3_cache_and_tlb_info()
-            .filter(|second| second.dtlb_4k_associativity() != Associativity::Disabled)
-            .map(|second| second.dtlb_4k_size().into()),
-        _ => None,
-    };
-    let holds_data = |tlb: &DatInfo| {
-        let kinds = [DatType::DataTLB, DatType::UnifiedTLB, DatType::LoadOnly];
-        tlb.cache_level() == level && tlb.has_4k_entries() && kinds.contains(&tlb.cache_type())
-    };
-    let intel = || {
-        let tlb = cpuid.get_deterministic_address_translation_info()?.find(holds_data)?;
-        Some(u64::from(tlb.ways()) * u64::from(tlb.sets()))
-    };
-    amd.or_else(intel).filter(|entries| *entries > 0)
-}
-
-/// Size of the cache of this level that holds data: leaf 4 of Intel, leaf 8000_001D of AMD.
-fn cache_bytes<R: CpuIdReader>(cpuid: &CpuId<R>, level: u8) -> Option<u64> {
-    let holds_data = |kind| matches!(kind, CacheType::Data | CacheType::Unified);
-    let mut caches = cpuid.get_cache_parameters()?;
-    let cache = caches.find(|cache| cache.level() == level && holds_data(cache.cache_type()))?;
-    let lines = cache.associativity() * cache.physical_line_partitions() * cache.sets();
-    Some((lines * cache.coherency_line_size()) as u64)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use raw_cpuid::CpuIdResult;
 
     use super::*;
 
-    type Leaf = ((u32, u32), [u32; 4]);
+    pub type Leaf = ((u32, u32), [u32; 4]);
 
     /// A processor that answers with these registers, and with zeros for all other leaves.
-    fn processor(vendor: &[u8; 12], leaves: &[Leaf]) -> Processor {
+    pub fn processor(vendor: &[u8; 12], leaves: &[Leaf]) -> Processor {
         let word = |at: usize| u32::from_le_bytes(vendor[at..at + 4].try_into().unwrap());
         let (vendor, leaves) = ([word(0), word(4), word(8)], leaves.to_vec());
-        Processor::read(&CpuId::with_cpuid_fn(move |leaf, subleaf| {
+        Processor::read(&move |leaf: u32, subleaf: u32| {
             let known = leaves.iter().find(|(place, _)| *place == (leaf, subleaf));
             let [eax, ebx, ecx, edx] = match leaf {
                 0 => [0x1f, vendor[0], vendor[2], vendor[1]],
@@ -112,7 +103,7 @@ mod tests {
                 _ => known.map_or([0; 4], |(_, registers)| *registers),
             };
             CpuIdResult { eax, ebx, ecx, edx }
-        }))
+        })
     }
 
     /// A Zen 4 server: 72 and 3072 entries for 4KB pages; family 19H, model 11H, in a virtual machine.
@@ -148,6 +139,22 @@ mod tests {
         ];
         let found = processor(b"GenuineIntel", &leaves);
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(2048)));
+        let instructions = &found.stated.iter().find(|one| one.section == "tlb.l1_instruction_4k");
+        assert_eq!(instructions.map(|one| (one.size, one.ways)), Some((128, Some(8))));
+        // Ice Lake: 8 × 128 for 4KB and 2MB, and as many for 4KB and 1GB.
+        let halves = [
+            ((0x18, 0), [2, 0, 0, 0]),
+            ((0x18, 1), [0, 8 << 16 | 3, 128, 2 << 5 | 3]),
+            ((0x18, 2), [0, 8 << 16 | 9, 128, 2 << 5 | 3]),
+        ];
+        let found = processor(b"GenuineIntel", &halves);
+        assert_eq!((found.stated[0].size, found.stated[0].ways), (2048, Some(16)));
+        // Skylake by the descriptors of leaf 2, where leaf 18H is empty.
+        let found = processor(b"GenuineIntel", &[((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0])]);
+        let stated = |section: &str| found.stated.iter().find(|one| one.section == section);
+        assert_eq!(stated("tlb.l2").map(|one| (one.size, one.ways)), Some((1536, Some(6))));
+        assert_eq!(stated("tlb.l1_data_1g").map(|one| one.size), Some(4));
+        assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(1536)));
         let absurd = [((0x18, 0), [0, 0xffff << 16 | 1, u32::MAX, 1 << 5 | 1])];
         assert!(processor(b"GenuineIntel", &absurd).l1_tlb_entries.is_some());
     }

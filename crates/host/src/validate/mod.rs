@@ -21,7 +21,7 @@ mod verdict;
 use std::ffi::OsString;
 
 use perforate_os::Ageing;
-use perforate_sim::RunResult;
+use perforate_sim::{Machine, RunResult};
 
 use crate::benchmark::{Prepared, WorkerCommand};
 use crate::machine::{Headroom, Processor, bounded, clock_ghz_of};
@@ -34,8 +34,8 @@ pub use mosaic::{
     Errors, MosaicOutcome, MosaicPrediction, MosaicRow, MosaicScore, Mosaics, validate_mosaics,
 };
 pub use outcome::{Outcome, Score};
+pub(crate) use plan::assumption_of;
 pub use plan::{Assumption, Row};
-pub(crate) use plan::{assumption_of, nearest_machine};
 pub use predict::{Origin, Prediction};
 pub use row::RowOutcome;
 pub use spread::Spread;
@@ -74,8 +74,9 @@ pub struct Options {
     pub processor: usize,
     /// Memory of the largest benchmarks; none to leave the benchmarks out.
     pub size_bytes: Option<u64>,
-    /// Machine to predict with, a name or a file; if none, the one that describes this processor.
-    pub machine: Option<String>,
+    /// Machine to predict with; if none, the bundled one that describes this processor or the nearest
+    /// of its maker.
+    pub machine: Option<Machine>,
     /// Age of the simulated memory, as `--age` of simulations; if none, frames are consecutive.
     pub age: Option<Ageing>,
     /// Operations of each benchmark to record, at least; the first half warms up.
@@ -110,7 +111,7 @@ pub fn validate(
     reporter: &mut dyn Reporter,
 ) -> Result<(Outcome, Vec<RunResult>), HostError> {
     let processor = Processor::own();
-    let (machine, notes) = plan::machine(options.machine.as_deref(), &processor)?;
+    let (machine, notes) = plan::machine(options.machine.as_ref(), &processor)?;
     let assumptions = plan::assumptions(&processor);
     let mut outcome = Outcome::new(&processor, &machine, &assumptions, notes);
     outcome.clock_ghz = clock_ghz_of(options.processor)?;

@@ -1,11 +1,12 @@
 //! The rows to measure, benchmarks and sizes around the reach of the machine's TLBs, and the
 //! assumptions under which they are predicted.
 
-use perforate_sim::{Machine, SimError};
+use perforate_sim::Machine;
 use serde::Serialize;
 
+use crate::HostError;
 use crate::benchmark::{Benchmark, Prepared};
-use crate::machine::Processor;
+use crate::machine::{Processor, nearest_machine};
 
 /// One benchmark of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,34 +89,17 @@ pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> As
     }
 }
 
-/// The bundled machine that describes this processor, and whether it does: else it is another of its
-/// vendor, or the default.
-pub(crate) fn nearest_machine(processor: &Processor) -> (Machine, bool) {
-    let Processor { vendor, family, model, .. } = processor;
-    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
-        return (machine, true);
-    }
-    let (mut of_vendor, mut others) = (None, None);
-    for machine in Machine::bundled() {
-        if machine.processors.iter().any(|known| known.vendor == *vendor) {
-            of_vendor = of_vendor.or(Some(machine));
-        } else if machine.name == Machine::DEFAULT {
-            others = Some(machine);
-        }
-    }
-    (of_vendor.or(others).expect("the default is bundled"), false)
-}
-
-/// The named machine file, or the one nearest to this processor, with remarks on differences.
+/// The machine that was chosen, or the one nearest to this processor, with remarks on it and on
+/// differences.
 pub(super) fn machine(
-    named: Option<&str>,
+    chosen: Option<&Machine>,
     processor: &Processor,
-) -> Result<(Machine, Vec<String>), SimError> {
+) -> Result<(Machine, Vec<String>), HostError> {
     let mut remarks = Vec::new();
-    let machine = match named {
-        Some(name) => Machine::load(name)?,
+    let machine = match chosen {
+        Some(machine) => machine.clone(),
         None => {
-            let (machine, describes) = nearest_machine(processor);
+            let (machine, describes) = nearest_machine(processor)?;
             if !describes {
                 remarks.push(format!(
                     "no machine file describes this processor; {} stands in for it. `perforate \
@@ -126,6 +110,7 @@ pub(super) fn machine(
             machine
         }
     };
+    remarks.extend(machine.remarks.iter().cloned());
     remarks.extend(differences(&machine, processor));
     Ok((machine, remarks))
 }
@@ -207,9 +192,10 @@ mod tests {
         assert_eq!(found.name, "zen4-genoa", "of the same vendor");
         assert!(remarks[0].contains("no machine file describes"), "{remarks:?}");
         processor.vendor = "Nobody".into();
-        let (found, remarks) = machine(None, &processor).unwrap();
-        assert_eq!(found.name, Machine::DEFAULT);
-        assert!(remarks[2].contains("none in perforated-table2"), "{remarks:?}");
-        assert!(machine(Some("nowhere"), &processor).is_err());
+        let error = machine(None, &processor).unwrap_err().to_string();
+        assert!(error.contains("\"Nobody\" family 25 model 200"), "{error}");
+        let chosen = Machine::load(Machine::DEFAULT).unwrap();
+        let (_, remarks) = machine(Some(&chosen), &processor).unwrap();
+        assert!(remarks[1].contains("none in perforated-table2"), "{remarks:?}");
     }
 }

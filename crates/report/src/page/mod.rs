@@ -21,7 +21,7 @@ use crate::html::{
 };
 use crate::labels::GLOSSARY;
 use crate::metric::{Metric, metrics};
-use crate::sampled;
+use crate::{sampled, varied};
 
 /// The results as one self-contained HTML page.
 ///
@@ -35,6 +35,7 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     let sections = all(sections.collect::<Vec<_>>());
     let body = html! {
         (top(&found, options))
+        (varied::section(&found, &mut page))
         (sections)
         (run_again(results.iter().map(|run| run.version.as_str()), options))
         (words())
@@ -53,6 +54,9 @@ fn top(found: &[Comparison<'_>], options: &ReportOptions) -> Markup {
         add("c0-figures", "Figures");
         add("c0-counters", "All counters");
         add("c0-configuration", "Configuration");
+    }
+    if varied::varied_key(found).is_some() {
+        add(varied::ANCHOR, "Values");
     }
     add("again", "Run it again");
     add("words", "Words");

@@ -1,8 +1,10 @@
 //! What the sources of a machine file, or of an experiment, leave open.
 
 use serde::{Deserialize, Serialize};
+use toml_edit::{Array, Item, Table, Value};
 
-use super::Machine;
+use super::document::leaves;
+use super::{Machine, MachineFile};
 use crate::SimError;
 
 /// Something that the sources leave open, as the file has it.
@@ -89,31 +91,27 @@ impl Machine {
     /// # Errors
     /// As [`Machine::load`].
     pub fn left_open(name: &str) -> Result<Vec<(Plausible, Vec<Alternative>)>, SimError> {
-        let text = Self::text(name)?;
-        let machine = Self::parse(name, &text)?;
-        machine.alternatives(name, &text)
+        let file = MachineFile::load(name)?;
+        file.machine()?.alternatives(name, &file)
     }
 
     /// The same; every value makes a machine, and another one than the file.
-    fn alternatives(
+    pub(super) fn alternatives(
         &self,
         name: &str,
-        text: &str,
+        file: &MachineFile,
     ) -> Result<Vec<(Plausible, Vec<Alternative>)>, SimError> {
         let wrong = |problem| SimError::Machine { name: name.into(), problem };
-        let mut file: toml::Table =
-            toml::from_str(text).map_err(|error| wrong(super::one_line(&error, text)))?;
-        file.remove("plausible");
+        let text = file.text();
+        let table: toml::Table =
+            toml::from_str(&text).map_err(|error| wrong(super::one_line(&error, &text)))?;
         let mut found = Vec::new();
         for plausible in &self.plausible {
             let wrong = |problem| wrong(format!("plausible {:?}: {problem}", plausible.name));
-            let alternatives = plausible.alternatives(&file).map_err(wrong)?;
+            let alternatives = plausible.alternatives(&table).map_err(wrong)?;
             for Alternative { description, changes } in &alternatives {
-                let mut changed = file.clone();
-                for (key, text) in changes {
-                    super::set(&mut changed, key, super::toml_value(text)).map_err(wrong)?;
-                }
-                let other = Self::parse(name, &changed.to_string())
+                let other = file
+                    .machine_with(changes)
                     .map_err(|error| wrong(format!("{description}: {error}")))?;
                 if (Self { plausible: self.plausible.clone(), ..other }) == *self {
                     return Err(wrong(format!("{description} is what the file has")));
@@ -123,10 +121,49 @@ impl Machine {
         }
         Ok(found)
     }
+}
 
-    pub(super) fn check_plausible(&self, name: &str, text: &str) -> Result<(), SimError> {
-        self.alternatives(name, text).map(|_| ())
+/// Names of keys whose values go together: those of a TLB, and those of a cache.
+const GEOMETRY: [&str; 3] = ["entries", "ways", "size_bytes"];
+
+/// Whether a value of one key says something of another: they are the same, one is in the other, or
+/// they only fit together.
+fn are_related(one: &str, other: &str) -> bool {
+    let is_in = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let section = |key: &'_ str| {
+        let (section, last) = key.rsplit_once('.')?;
+        GEOMETRY.contains(&last).then(|| section.to_owned())
+    };
+    let is_geometry = section(one).is_some() && section(one) == section(other);
+    is_in(one, other) || is_in(other, one) || is_geometry
+}
+
+/// Takes out of a machine file what it says is left open of these keys, which have other values now.
+pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
+    let plausible = file.get_mut("plausible").and_then(Item::as_array_of_tables_mut);
+    let Some(plausible) = plausible else { return };
+    for key in keys.iter().map(AsRef::as_ref) {
+        plausible.iter_mut().for_each(|entry| take_out(entry, key));
+        plausible.retain(|entry| !speaks_of(entry, key));
     }
+}
+
+/// Takes a key out of those that an entry multiplies.
+fn take_out(entry: &mut Table, key: &str) {
+    if let Some(keys) = entry.get_mut("keys").and_then(Item::as_array_mut) {
+        keys.retain(|one| one.as_str().is_none_or(|one| !are_related(one, key)));
+    }
+}
+
+/// Whether an entry has another value for a key, or no key left that it multiplies.
+fn speaks_of(entry: &Table, key: &str) -> bool {
+    let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
+    let tables = values.filter_map(Value::as_inline_table);
+    let multiplies_none = entry.get("keys").and_then(Item::as_array).is_some_and(Array::is_empty);
+    multiplies_none
+        || tables.flat_map(|table| leaves(table)).any(|leaf| are_related(&leaf.key, key))
 }
 
 #[cfg(test)]
@@ -137,8 +174,9 @@ mod tests {
         let text = Machine::text(Machine::DEFAULT).unwrap();
         let text = text.split("[[plausible]]").next().unwrap();
         let text = format!("{text}\n[[plausible]]\nname = \"n\"\nreason = \"r\"\n{plausible}");
-        let machine = Machine::parse("m.toml", &text).map_err(|error| error.to_string())?;
-        let found = machine.alternatives("m.toml", &text).map_err(|error| error.to_string())?;
+        let file = MachineFile::from_text("m.toml", &text).map_err(|error| error.to_string())?;
+        let machine = file.machine().map_err(|error| error.to_string())?;
+        let found = machine.alternatives("m.toml", &file).map_err(|error| error.to_string())?;
         Ok(found.into_iter().flat_map(|(_, alternatives)| alternatives).collect())
     }
 

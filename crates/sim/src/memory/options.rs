@@ -27,7 +27,8 @@ pub struct MemoryOptions {
     /// Physical memory [default: 16G; of a host a quarter more than its guest's, and 512M].
     pub memory: Option<Size>,
     /// Begin with the memory of a real machine, as `perforate snapshot host -o FILE` found it: its
-    /// size, its zones, which frames are free, movable, page cache, unmovable.
+    /// size, its zones, which frames are free, movable, page cache, unmovable; on the command line
+    /// also host, this machine as it is now.
     #[schemars(extend("form" = "FILE"))]
     pub memory_from: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
@@ -86,6 +87,9 @@ pub enum Compaction {
     Background,
 }
 
+/// How a snapshot is had that options name.
+pub type Snapshots<'a> = &'a dyn Fn(&str) -> Result<MemorySnapshot, SimError>;
+
 impl MemoryOptions {
     /// Options of the memory of a virtual machine as a whole, which a host's has not.
     pub const GUEST_ONLY: [&str; 2] = ["modes", "host"];
@@ -95,30 +99,43 @@ impl MemoryOptions {
     /// # Errors
     /// Options that contradict each other, files that cannot be read.
     pub fn resolve(&self) -> Result<MemoryState, SimError> {
-        let memory = self.resolve_with(|_| MemoryState::DEFAULT_BYTES)?;
+        self.resolve_with(&MemorySnapshot::load)
+    }
+
+    /// The same where snapshots are had in another way than by reading the file of that name.
+    ///
+    /// # Errors
+    /// Options that contradict each other, files that cannot be read.
+    pub fn resolve_with(&self, snapshots: Snapshots<'_>) -> Result<MemoryState, SimError> {
+        let memory = self.resolve_one(snapshots, |_| MemoryState::DEFAULT_BYTES)?;
         let memory = MemoryState { modes: self.modes, ..memory };
         let Some(options) = self.host.as_deref().filter(|host| **host != Self::default()) else {
             return Ok(memory);
         };
-        let host = options.resolve_host(&memory).map_err(SimError::of_host)?;
+        let host = options.resolve_host(&memory, snapshots).map_err(SimError::of_host)?;
         Ok(MemoryState { host: Some(Box::new(host)), ..memory })
     }
 
     /// The memory of the host under a guest with `guest`.
-    fn resolve_host(&self, guest: &MemoryState) -> Result<MemoryState, SimError> {
+    fn resolve_host(
+        &self,
+        guest: &MemoryState,
+        snapshots: Snapshots<'_>,
+    ) -> Result<MemoryState, SimError> {
         for (given, key) in [(self.modes.is_some(), "modes"), (self.host.is_some(), "host")] {
             if given {
                 let problem = "is an option of the guest, not of its host";
                 return Err(ConfigError::new(problem).under(key).into());
             }
         }
-        self.resolve_with(|fragmentation| guest.room_for_host(fragmentation))
+        self.resolve_one(snapshots, |fragmentation| guest.room_for_host(fragmentation))
     }
 
     /// All but modes and host; where no size is given, that which `default_bytes` finds for the
     /// fragmentation.
-    fn resolve_with(
+    fn resolve_one(
         &self,
+        snapshots: Snapshots<'_>,
         default_bytes: impl FnOnce(Option<Fragmentation>) -> u64,
     ) -> Result<MemoryState, SimError> {
         self.check_policies()?;
@@ -142,17 +159,22 @@ impl MemoryOptions {
         memory.check()?;
         match &self.memory_from {
             None => Ok(memory),
-            Some(file) => self.begin_with(memory, file),
+            Some(file) => self.begin_with(memory, file, snapshots),
         }
     }
 
     /// The memory of a snapshot instead.
-    fn begin_with(&self, memory: MemoryState, file: &str) -> Result<MemoryState, SimError> {
+    fn begin_with(
+        &self,
+        memory: MemoryState,
+        file: &str,
+        snapshots: Snapshots<'_>,
+    ) -> Result<MemoryState, SimError> {
         if let Some(size) = self.memory {
             let problem = format!("says how large memory is, and memory says {size}: choose one");
             return Err(ConfigError::new(problem).under("memory-from").into());
         }
-        memory.with_snapshot(MemorySnapshot::load(file)?)
+        memory.with_snapshot(snapshots(file)?)
     }
 
     fn past(&self) -> Result<Past, SimError> {

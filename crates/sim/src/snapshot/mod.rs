@@ -3,7 +3,7 @@
 mod record;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
 use perforate_os::HostSnapshot;
@@ -40,6 +40,19 @@ impl MemorySnapshot {
         Ok(Self { file: file.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
+    /// A snapshot that was just taken, which results call by this name.
+    ///
+    /// # Errors
+    /// If it does not know the frames.
+    pub fn taken(name: &str, snapshot: HostSnapshot) -> Result<Self, SimError> {
+        let wrong = |problem: String| SimError::Snapshot { path: name.into(), problem };
+        snapshot.frames().map_err(|error| wrong(error.to_string()))?;
+        let mut output = HashOnly(Xxh3::new());
+        snapshot.write_to(&mut output).map_err(|error| wrong(error.to_string()))?;
+        let content_hash = format!("{:032x}", output.0.digest128());
+        Ok(Self { file: name.into(), content_hash, snapshot: Arc::new(snapshot) })
+    }
+
     /// Reads any snapshot of a host; its content hash besides.
     ///
     /// # Errors
@@ -69,6 +82,20 @@ impl MemorySnapshot {
         let occupancy = self.snapshot.occupancy.as_ref();
         let bytes = occupancy.map_or(0, |known| known.blocks()) * PageSize::Size2M.bytes();
         bytes + bytes / (PageSize::Size4K.bytes() * 8) + PageSize::Size2M.bytes()
+    }
+}
+
+/// A hash of what is written, which goes nowhere.
+struct HashOnly(Xxh3);
+
+impl Write for HashOnly {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

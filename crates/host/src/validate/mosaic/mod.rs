@@ -82,7 +82,7 @@ pub fn validate_mosaics(
     reporter: &mut dyn Reporter,
 ) -> Result<(MosaicOutcome, Vec<RunResult>), HostError> {
     let processor = Processor::own();
-    let (machine, notes) = plan::machine(options.machine.as_deref(), &processor)?;
+    let (machine, notes) = plan::machine(options.machine.as_ref(), &processor)?;
     let assumptions = plan::assumptions(&processor);
     let mut outcome = MosaicOutcome::new(&processor, &machine, &assumptions, notes);
     outcome.clock_ghz = clock_ghz_of(options.processor)?;

@@ -1,0 +1,76 @@
+//! `perforate compare --vary`.
+
+use crate::place::{Place, json};
+
+const SHORT: [&str; 6] =
+    ["compare", "random:size=64M", "--instructions", "20000", "--scheme", "4k,thp"];
+
+fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SHORT.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn values_of_a_key_of_the_machine() {
+    let place = Place::new();
+    let text = place.succeeds(&short(&["--vary", "tlb.l2.entries=48,1536"]));
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains(" thp ")).collect();
+    assert!(rows[0].starts_with("48 ") && rows[1].starts_with("1536 "), "{text}");
+    assert!(text.contains("over 48") && text.contains("over 4k"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let results = json(&place.read("results/results.jsonl"));
+    let of = |result: &serde_json::Value| {
+        let config = &result["config"];
+        let entries = config["machine"]["tlb"]["l2"]["entries"].as_u64().unwrap();
+        (
+            result["scheme"].as_str().unwrap().to_owned(),
+            entries,
+            config["varied"]["number"].as_f64(),
+        )
+    };
+    let found: Vec<_> = results.iter().map(of).collect();
+    let expected = [("4k", 48), ("thp", 48), ("4k", 1536), ("thp", 1536)];
+    assert_eq!(
+        found,
+        expected.map(|(scheme, entries)| (scheme.into(), entries, Some(entries as f64)))
+    );
+    let page = place.read("results/report.html");
+    assert!(page.contains("id=\"values\"") && page.contains("id=\"values-chart\""));
+}
+
+#[test]
+fn values_of_an_option_and_those_without_effect() {
+    let place = Place::new();
+    let vary = ["--fragmentation", "none", "--vary", "defrag=never,always", "--seeds", "2"];
+    let text = place.succeeds(&short(&vary));
+    assert!(text.contains("no effect: defrag changes no figure of any scheme here"), "{text}");
+    assert!(text.contains("medians of 2 seeds"), "{text}");
+    let seeds: Vec<u64> = json(&place.read("results/results.jsonl"))
+        .iter()
+        .map(|result| result["seed"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seeds, [1, 1, 2, 2, 1, 1, 2, 2]);
+    let lists = "fragmentation=portion=50%,holes=25%,clustered;none";
+    let text = place.succeeds(&short(&["--vary", lists, "--functional"]));
+    assert!(text.contains("walks/") && !text.contains("no effect"), "{text}");
+    assert!(text.contains("over the"), "{text}");
+    let one = place.succeeds(&short(&["--vary", "memory=1G,2G", "--json"]));
+    assert_eq!(json(&one).len(), 4);
+}
+
+#[test]
+fn wrong_keys_and_values_are_found_before_anything_runs() {
+    let place = Place::new();
+    for (vary, expected) in [
+        ("defrg=never,always", "--vary: there is no \"defrg\"; did you mean defrag?"),
+        ("defrag=never,often", "--defrag: expected never, madvise"),
+        ("tlb.l2.entris=1,2", "did you mean tlb.l2.entries?"),
+        ("tlb.l2.entries=1536,many", "--set tlb.l2.entries=many: tlb.l2.entries: invalid type"),
+        ("defrag=never", "--vary: defrag: expected several values"),
+        (
+            "seed=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+            "17 values of 2 schemes are more than 32",
+        ),
+    ] {
+        place.fails(&short(&["--vary", vary]), 2, expected);
+    }
+}

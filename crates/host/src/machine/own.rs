@@ -1,0 +1,257 @@
+//! This machine as a machine file: a bundled machine of the same maker, or what `calibrate` measured,
+//! with the TLBs and caches that the processor states.
+
+use std::path::{Path, PathBuf};
+
+use perforate_sim::{Machine, MachineFile, SimError};
+
+use super::Processor;
+use super::stated::Stated;
+use crate::HostError;
+use crate::calibrate::tlb_geometry;
+
+/// What `calibrate` keeps its last file as; none if there is no folder for it.
+pub fn kept_file() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(cache.join("perforate").join("calibrated.toml"))
+}
+
+/// The machine that this process runs on.
+///
+/// # Errors
+/// There is no bundled machine by the processor's maker, or the processor says nothing of itself.
+pub fn own_machine() -> Result<MachineFile, HostError> {
+    machine_of(&Processor::own(), kept_file().as_deref())
+}
+
+fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile, HostError> {
+    let Base { mut file, name, is_measured, mut remarks } = base(processor, kept)?;
+    remarks.extend(state(&mut file, processor, is_measured, &name)?);
+    let Processor { vendor, family, model, .. } = processor;
+    let this = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
+    file.state("processors", &this, "CPUID leaves 0 and 1")?;
+    let own_name = if processor.name.is_empty() { vendor } else { &processor.name };
+    file.rename("host", &format!("{own_name}, by its own account; the rest is {name}"));
+    for remark in remarks {
+        file.remark(format!("machine: {remark}"));
+    }
+    Ok(file)
+}
+
+/// What the processor's own account is written into.
+struct Base {
+    file: MachineFile,
+    /// Its name in remarks.
+    name: String,
+    is_measured: bool,
+    remarks: Vec<String>,
+}
+
+/// What was measured on this processor, else the nearest bundled machine.
+fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
+    let mut remarks = Vec::new();
+    match kept.filter(|path| path.exists()).map(|path| measured(path, processor)) {
+        Some(Ok(file)) => {
+            let name = "what calibrate measured".into();
+            return Ok(Base { file, name, is_measured: true, remarks });
+        }
+        Some(Err(problem)) => remarks.push(problem),
+        None => {}
+    }
+    let (nearest, describes) = nearest_machine(processor)?;
+    let name = nearest.name;
+    remarks.push(format!(
+        "clock and latencies are {name}'s; `perforate calibrate` measures this machine's"
+    ));
+    if !describes {
+        remarks.push(format!(
+            "no machine file describes this processor; what it does not state is {name}'s"
+        ));
+    }
+    Ok(Base { file: MachineFile::load(&name)?, name, is_measured: false, remarks })
+}
+
+/// The file that was measured on a processor such as this.
+fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
+    let name = path.to_string_lossy();
+    let file = MachineFile::load(&name).map_err(|error| error.to_string())?;
+    let machine = file.machine().map_err(|error| error.to_string())?;
+    let Processor { vendor, family, model, .. } = processor;
+    match machine.is_of(vendor, *family, *model) {
+        true => Ok(file),
+        false => Err(format!("{name} was measured on another processor")),
+    }
+}
+
+/// Writes what the processor states into a machine file; remarks on what it does not.
+fn state(
+    file: &mut MachineFile,
+    processor: &Processor,
+    is_measured: bool,
+    base: &str,
+) -> Result<Vec<String>, SimError> {
+    // The last level is shared: what was measured is what is left of it.
+    let is_stated = |one: &&Stated| !(is_measured && one.section == "cache.llc");
+    for stated in processor.stated.iter().filter(is_stated) {
+        let source = format!("CPUID leaf {}", stated.source);
+        let (size, ways) = fitting(file, stated);
+        file.state(
+            stated.section,
+            &format!("{{ {} = {size}, ways = {ways} }}", stated.size_name()),
+            &source,
+        )?;
+    }
+    let mut remarks = Vec::new();
+    let says = |what: &str| processor.stated.iter().any(|one| one.section.starts_with(what));
+    let hides = if processor.is_virtual { "the hypervisor hides" } else { "CPUID does not state" };
+    for (what, name) in [("tlb.", "the TLBs"), ("cache.", "the caches")] {
+        if !says(what) {
+            remarks.push(format!("{hides} {name} of this processor; they are those of {base}"));
+        }
+    }
+    if processor.has_1g_pages == Some(false) {
+        for key in ["tlb.l1_data_1g", "tlb.l2_1g"] {
+            if file.value(key).is_some() {
+                file.state(key, Machine::ABSENT, "")?;
+            }
+        }
+        remarks.push("the processor has no pages of 1GB".into());
+    }
+    Ok(remarks)
+}
+
+/// Size and ways of what is stated, as a machine file can have them.
+fn fitting(file: &MachineFile, stated: &Stated) -> (u64, u64) {
+    let own = file.value(&format!("{}.ways", stated.section)).and_then(|ways| ways.parse().ok());
+    let ways = stated.ways.or(own).unwrap_or(1).max(1);
+    if !stated.section.starts_with("tlb.") {
+        return (stated.size, ways);
+    }
+    if stated.size.is_multiple_of(ways) && (stated.size / ways).is_power_of_two() {
+        return (stated.size, ways);
+    }
+    let (entries, ways) = tlb_geometry(stated.size as i64, ways as i64);
+    (entries as u64, ways as u64)
+}
+
+/// The bundled machine that describes this processor, and whether it does: else the one of its maker
+/// whose family and model are nearest.
+///
+/// # Errors
+/// [`HostError::UnknownProcessor`] if there is none by its maker.
+pub(crate) fn nearest_machine(processor: &Processor) -> Result<(Machine, bool), HostError> {
+    let Processor { vendor, family, model, .. } = processor;
+    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
+        return Ok((machine, true));
+    }
+    let distance = |machine: &Machine| {
+        let of_maker = machine.processors.iter().filter(|known| known.vendor == *vendor);
+        let distances = of_maker.flat_map(|known| {
+            known.models.iter().map(|one| (known.family.abs_diff(*family), one.abs_diff(*model)))
+        });
+        distances.min()
+    };
+    let machines = Machine::bundled().into_iter();
+    let of_maker = machines.filter_map(|machine| Some((distance(&machine)?, machine)));
+    match of_maker.min_by_key(|(distance, _)| *distance) {
+        Some((_, machine)) => Ok((machine, false)),
+        None => Err(HostError::UnknownProcessor { processor: processor.identity() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::processor::tests::processor;
+    use super::*;
+
+    /// An EPYC of family 25 and model 17, with other TLBs than the file has.
+    fn genoa() -> Processor {
+        processor(
+            b"AuthenticAMD",
+            &[
+                ((1, 0), [0x00a1_0f11, 0, 1 << 31, 0]),
+                ((0x8000_0001, 0), [0, 0, 0, 1 << 26]),
+                ((0x8000_0005, 0), [0xff48_ff40, 0xff48_ff40, 0x2008_0140, 0x2008_0140]),
+                ((0x8000_0006, 0), [0x5c00_2200, 0x6800_4200, 0x0400_6140, 0x0a00_9140]),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_known_processor_has_its_own_tlbs_and_the_files_latencies() {
+        let machine = machine_of(&genoa(), None).unwrap().machine().unwrap();
+        let base = Machine::load("zen4-genoa").unwrap();
+        assert_eq!(machine.name, "host");
+        assert_eq!((machine.tlb.l2.entries, base.tlb.l2.entries), (2048, 3072));
+        assert_eq!((machine.tlb.l1_data_4k.entries, machine.tlb.l1_data_4k.ways), (72, 72));
+        assert_eq!((machine.cache.l2.size_bytes, machine.cache.l2.ways), (1 << 20, 8));
+        assert_eq!(machine.cache.l2.latency_cycles, base.cache.l2.latency_cycles);
+        let remarks = machine.remarks.join("\n");
+        assert!(remarks.contains("latencies are zen4-genoa's"), "{remarks}");
+        assert!(!remarks.contains("no machine file describes"), "{remarks}");
+        let text = machine_of(&genoa(), None).unwrap().text();
+        assert!(text.contains("# CPUID leaf 8000_0006"), "{text}");
+        assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
+    }
+
+    #[test]
+    fn what_is_hidden_is_said() {
+        let hidden = processor(b"GenuineIntel", &[((1, 0), [0x000c_06f2, 0, 1 << 31, 0])]);
+        let machine = machine_of(&hidden, None).unwrap().machine().unwrap();
+        let base = Machine::load("ice-lake-sp").unwrap();
+        assert_eq!(machine.tlb.l2, base.tlb.l2);
+        let remarks = machine.remarks.join("\n");
+        assert!(remarks.contains("the hypervisor hides the TLBs"), "{remarks}");
+        assert!(remarks.contains("the hypervisor hides the caches"), "{remarks}");
+        assert!(remarks.contains("no machine file describes this processor"), "{remarks}");
+        assert!(remarks.contains("no pages of 1GB"), "{remarks}");
+        assert!(machine.tlb.l1_data_1g.is_none() && base.tlb.l1_data_1g.is_some());
+    }
+
+    #[test]
+    fn what_was_measured_is_used_on_the_processor_it_was_measured_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibrated.toml");
+        let file = |model: u32| {
+            let text = format!(
+                "base = \"zen4-genoa\"\nname = \"calibrated\"\ncache.l2.latency_cycles = 17\n\
+                 cache.llc.size_bytes = 8388608\n\
+                 processors = [{{ vendor = \"AuthenticAMD\", family = 25, models = [{model}] }}]\n"
+            );
+            std::fs::write(&path, text).unwrap();
+            machine_of(&genoa(), Some(&path)).unwrap().machine().unwrap()
+        };
+        assert_eq!(file(17).name, "host");
+        let machine = file(17);
+        assert_eq!(machine.cache.l2.latency_cycles, 17);
+        assert_eq!(
+            (machine.tlb.l2.entries, machine.cache.llc.unwrap().size_bytes),
+            (2048, 8 << 20)
+        );
+        assert_eq!(machine.remarks, [""; 0]);
+        let machine = file(1);
+        assert_eq!(machine.cache.l2.latency_cycles, 10);
+        assert!(machine.remarks[0].contains("measured on another processor"));
+    }
+
+    #[test]
+    fn no_machine_of_another_maker_stands_in() {
+        for nobody in [processor(b"CentaurHauls", &[]), Processor::default()] {
+            let error = machine_of(&nobody, None).unwrap_err().to_string();
+            assert!(error.contains("no bundled machine is of the maker of"), "{error}");
+        }
+        // Unless its machine was measured, over a base that was named.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibrated.toml");
+        let own = "processors = [{ vendor = \"CentaurHauls\", family = 0, models = [0] }]";
+        std::fs::write(&path, format!("base = \"ice-lake-sp\"\n{own}\n")).unwrap();
+        let centaur = processor(b"CentaurHauls", &[]);
+        assert_eq!(machine_of(&centaur, Some(&path)).unwrap().machine().unwrap().name, "host");
+        let later = Processor { vendor: "GenuineIntel".into(), family: 6, model: 143, ..genoa() };
+        assert_eq!(nearest_machine(&later).unwrap().0.name, "ice-lake-sp");
+        let earlier = Processor { model: 42, ..later };
+        let (machine, describes) = nearest_machine(&earlier).unwrap();
+        assert!(machine.name == "sandy-bridge-table6", "{} {describes}", machine.name);
+    }
+}

@@ -1,0 +1,225 @@
+//! What the processor states of its TLBs and caches, by the keys that machine files have for them.
+
+use raw_cpuid::{Associativity, CacheType, CpuId, CpuIdReader, CpuIdResult, DatInfo, DatType};
+
+/// A TLB or a cache as the processor describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stated {
+    /// Its section of a machine file, such as `tlb.l2` or `cache.l1d`.
+    pub section: &'static str,
+    /// Entries of a TLB, bytes of a cache.
+    pub size: u64,
+    /// Its ways, if they are stated exactly.
+    pub ways: Option<u64>,
+    /// Where it is stated.
+    pub source: &'static str,
+}
+
+impl Stated {
+    /// The key of its size in that section.
+    pub fn size_name(&self) -> &'static str {
+        if self.section.starts_with("tlb.") { "entries" } else { "size_bytes" }
+    }
+}
+
+/// The TLBs and caches that the processor states; none where a hypervisor hides them.
+pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
+    let cpuid = &CpuId::with_cpuid_reader(reader.clone());
+    let tlbs = [tlbs_of_amd(cpuid), tlbs_of_leaf_18(cpuid), tlbs_of_leaf_2(reader)];
+    let caches = [caches_by_parameters(cpuid), caches_of_amd(cpuid)];
+    let first = |lists: &[Vec<Stated>]| lists.iter().find(|list| !list.is_empty()).cloned();
+    let found = first(&tlbs).into_iter().chain(first(&caches));
+    let mut found: Vec<Stated> = found.flatten().collect();
+    found.retain(|one| one.size > 0);
+    found
+}
+
+/// Leaves 8000_0005, 8000_0006 and 8000_0019 of AMD. The second level's ways are ranges.
+fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
+    let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
+    let mut found = vec![
+        amd(
+            "tlb.l1_data_4k",
+            first.dtlb_4k_size().into(),
+            first.dtlb_4k_associativity(),
+            "8000_0005",
+        ),
+        amd(
+            "tlb.l1_data_2m",
+            first.dtlb_2m_4m_size().into(),
+            first.dtlb_2m_4m_associativity(),
+            "8000_0005",
+        ),
+        amd(
+            "tlb.l1_instruction_4k",
+            first.itlb_4k_size().into(),
+            first.itlb_4k_associativity(),
+            "8000_0005",
+        ),
+        amd(
+            "tlb.l1_instruction_2m",
+            first.itlb_2m_4m_size().into(),
+            first.itlb_2m_4m_associativity(),
+            "8000_0005",
+        ),
+    ];
+    if let Some(second) = cpuid.get_l2_l3_cache_and_tlb_info() {
+        let entries = second.dtlb_4k_size().into();
+        found.push(amd("tlb.l2", entries, second.dtlb_4k_associativity(), "8000_0006"));
+    }
+    if let Some(large) = cpuid.get_tlb_1gb_page_info() {
+        let entries = large.dtlb_l1_1gb_size().into();
+        found.push(amd("tlb.l1_data_1g", entries, large.dtlb_l1_1gb_associativity(), "8000_0019"));
+    }
+    found
+}
+
+fn amd(
+    section: &'static str,
+    size: u64,
+    associativity: Associativity,
+    source: &'static str,
+) -> Stated {
+    // What is disabled has a size all the same.
+    let size = if associativity == Associativity::Disabled { 0 } else { size };
+    let ways = match associativity {
+        Associativity::FullyAssociative => Some(size),
+        Associativity::DirectMapped => Some(1),
+        Associativity::NWay(ways) if source == "8000_0005" => Some(ways.into()),
+        _ => None,
+    };
+    Stated { section, size, ways, source }
+}
+
+/// Translation caches of leaf 18H that are one TLB of a machine file.
+struct Kind {
+    section: &'static str,
+    level: u8,
+    types: &'static [DatType],
+    holds: fn(&DatInfo) -> bool,
+}
+
+/// Loads have a TLB of their own on newer processors; the small one of stores is left out.
+const DATA: &[DatType] = &[DatType::DataTLB, DatType::UnifiedTLB, DatType::LoadOnly];
+const INSTRUCTIONS: &[DatType] = &[DatType::InstructionTLB, DatType::UnifiedTLB];
+
+const KINDS: [Kind; 6] = [
+    kind("tlb.l1_data_4k", 1, DATA, DatInfo::has_4k_entries),
+    kind("tlb.l1_data_2m", 1, DATA, DatInfo::has_2mb_entries),
+    kind("tlb.l1_data_1g", 1, DATA, DatInfo::has_1gb_entries),
+    kind("tlb.l1_instruction_4k", 1, INSTRUCTIONS, DatInfo::has_4k_entries),
+    kind("tlb.l1_instruction_2m", 1, INSTRUCTIONS, DatInfo::has_2mb_entries),
+    kind("tlb.l2", 2, DATA, DatInfo::has_4k_entries),
+];
+
+const fn kind(
+    section: &'static str,
+    level: u8,
+    types: &'static [DatType],
+    holds: fn(&DatInfo) -> bool,
+) -> Kind {
+    Kind { section, level, types, holds }
+}
+
+/// Leaf 18H of Intel. Where several structures hold the same, they are one TLB here, such as the halves
+/// of the second level for 4KB and 2MB and for 4KB and 1GB.
+fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
+    let tlb = |kind: &Kind| {
+        let is_wanted = |info: &DatInfo| {
+            let is_of_type = kind.types.contains(&info.cache_type());
+            info.cache_level() == kind.level && is_of_type && (kind.holds)(info)
+        };
+        let (mut size, mut ways) = (0, 0);
+        for info in cpuid.get_deterministic_address_translation_info()?.filter(is_wanted) {
+            size += u64::from(info.ways()) * u64::from(info.sets());
+            ways += u64::from(info.ways());
+        }
+        let Kind { section, .. } = *kind;
+        Some(Stated { section, size, ways: Some(ways), source: "18H" }).filter(|tlb| tlb.size > 0)
+    };
+    KINDS.iter().filter_map(tlb).collect()
+}
+
+/// Descriptors of leaf 2 that mean a TLB: the byte, and section, entries and ways of each (Intel SDM,
+/// volume 2A, CPUID, "Encoding of CPUID Leaf 2 Descriptors"); processors from Nehalem to Skylake.
+const DESCRIPTORS: &[(u8, &str, u64, u64)] = &[
+    (0x03, "tlb.l1_data_4k", 64, 4),
+    (0x55, "tlb.l1_instruction_2m", 7, 7),
+    (0x5a, "tlb.l1_data_2m", 32, 4),
+    (0x63, "tlb.l1_data_2m", 32, 4),
+    (0x63, "tlb.l1_data_1g", 4, 4),
+    (0x76, "tlb.l1_instruction_2m", 8, 8),
+    (0xb2, "tlb.l1_instruction_4k", 64, 4),
+    (0xb5, "tlb.l1_instruction_4k", 64, 8),
+    (0xb6, "tlb.l1_instruction_4k", 128, 8),
+    (0xc1, "tlb.l2", 1024, 8),
+    (0xc3, "tlb.l2", 1536, 6),
+    (0xc3, "tlb.l2_1g", 16, 4),
+    (0xca, "tlb.l2", 512, 4),
+];
+
+/// The library ends at a descriptor that it does not know, such as Skylake's C3H.
+fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
+    const LEAF: u32 = 2;
+    if reader.cpuid1(0).eax < LEAF {
+        return Vec::new();
+    }
+    let CpuIdResult { eax, ebx, ecx, edx } = reader.cpuid1(LEAF);
+    // The lowest byte is no descriptor, and a register with the highest bit has none.
+    let registers = [eax & !0xff, ebx, ecx, edx].into_iter().filter(|register| register >> 31 == 0);
+    let numbers: Vec<u8> = registers.flat_map(u32::to_le_bytes).collect();
+    let known = DESCRIPTORS.iter().filter(|(number, ..)| numbers.contains(number));
+    let tlb = |&(_, section, size, ways): &(u8, &'static str, u64, u64)| Stated {
+        section,
+        size,
+        ways: Some(ways),
+        source: "2",
+    };
+    known.map(tlb).collect()
+}
+
+/// Leaf 4 of Intel, leaf 8000_001D of AMD.
+fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
+    let Some(caches) = cpuid.get_cache_parameters() else { return Vec::new() };
+    let is_amd = cpuid.get_vendor_info().is_some_and(|vendor| vendor.as_str() == "AuthenticAMD");
+    let source = if is_amd { "8000_001D" } else { "4" };
+    let cache = |cache: raw_cpuid::CacheParameter| {
+        let section = match (cache.level(), cache.cache_type()) {
+            (1, CacheType::Instruction) => "cache.l1i",
+            (1, CacheType::Data) => "cache.l1d",
+            (2, CacheType::Data | CacheType::Unified) => "cache.l2",
+            (3, CacheType::Data | CacheType::Unified) => "cache.llc",
+            _ => return None,
+        };
+        let ways = cache.associativity() as u64;
+        let lines = ways * (cache.physical_line_partitions() * cache.sets()) as u64;
+        let size = lines * cache.coherency_line_size() as u64;
+        Some(Stated { section, size, ways: Some(ways), source })
+    };
+    caches.filter_map(cache).collect()
+}
+
+/// Leaves 8000_0005 and 8000_0006 of AMD, where 8000_001D is hidden; the last level's size is a range.
+fn caches_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
+    let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
+    let bytes = |kilobytes: u64| kilobytes << 10;
+    let mut found = vec![
+        amd(
+            "cache.l1d",
+            bytes(first.dcache_size().into()),
+            first.dcache_associativity(),
+            "8000_0005",
+        ),
+        amd(
+            "cache.l1i",
+            bytes(first.icache_size().into()),
+            first.icache_associativity(),
+            "8000_0005",
+        ),
+    ];
+    if let Some(second) = cpuid.get_l2_l3_cache_and_tlb_info() {
+        let size = bytes(second.l2cache_size().into());
+        found.push(amd("cache.l2", size, second.l2cache_associativity(), "8000_0006"));
+    }
+    found
+}

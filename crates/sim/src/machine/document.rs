@@ -1,0 +1,206 @@
+//! Values in a TOML document by their keys, with points in them: `tlb.l2.entries`.
+
+use std::ops::Range;
+
+use toml_edit::{Decor, Document, InlineTable, Item, Table, TableLike, Value};
+
+/// A value and where it stands.
+pub(super) struct Leaf {
+    /// Its key, with points in it.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// The comment behind it, without the sign.
+    pub comment: String,
+}
+
+/// All values below a table; those of tables in braces one by one, with the comment behind the braces.
+/// Empty tables are values, too, and so are lists of tables.
+pub(super) fn leaves(table: &dyn TableLike) -> Vec<Leaf> {
+    let mut found = Vec::new();
+    add_leaves(table, "", "", &mut found);
+    found
+}
+
+fn add_leaves(table: &dyn TableLike, path: &str, comment: &str, found: &mut Vec<Leaf>) {
+    for (name, item) in table.iter() {
+        let key = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let own = item.as_value().map(comment_behind).unwrap_or_default();
+        let comment = if own.is_empty() { comment } else { own };
+        match item.as_table_like().filter(|inner| !inner.is_empty()) {
+            Some(inner) => add_leaves(inner, &key, comment, found),
+            None => found.extend(item.clone().into_value().ok().map(|value| {
+                let comment = comment.to_owned();
+                Leaf { key, value, comment }
+            })),
+        }
+    }
+}
+
+fn comment_behind(value: &Value) -> &str {
+    let suffix = value.decor().suffix().and_then(|suffix| suffix.as_str()).unwrap_or("");
+    suffix.trim().trim_start_matches('#').trim()
+}
+
+/// The value at a key.
+pub(super) fn find<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a Item> {
+    match key.split_once('.') {
+        None => table.get(key),
+        Some((section, rest)) => find(table.get(section)?.as_table_like()?, rest),
+    }
+}
+
+/// The comment that says where the value at a key is from.
+pub(super) fn comment_of(table: &dyn TableLike, key: &str) -> String {
+    let leaf = leaves(table).into_iter().find(|leaf| leaf.key == key);
+    leaf.map_or(String::new(), |leaf| leaf.comment)
+}
+
+/// Sets the value at a key, making the tables on the way to it, with a comment behind it; in braces the
+/// comment stands behind them.
+///
+/// # Errors
+/// Something on the way is no table.
+pub(super) fn put(
+    table: &mut dyn TableLike,
+    key: &str,
+    value: Value,
+    comment: &str,
+) -> Result<(), String> {
+    let Some((section, rest)) = key.split_once('.') else {
+        put_here(table, key, value, comment);
+        return Ok(());
+    };
+    let item = table.entry(section).or_insert_with(|| Item::Table(Table::new()));
+    if let Item::Value(Value::InlineTable(braces)) = item {
+        put(braces, rest, value, "")?;
+        tidy(braces);
+        braces.decor_mut().set_suffix(behind(comment));
+        return Ok(());
+    }
+    match item.as_table_like_mut() {
+        Some(inner) => put(inner, rest, value, comment),
+        None => Err(format!("{key}: {rest} is not a key of a table")),
+    }
+}
+
+fn put_here(table: &mut dyn TableLike, key: &str, mut value: Value, comment: &str) {
+    let old = table.get_mut(key);
+    let decor = old.as_ref().and_then(|old| old.as_value()).map(Value::decor);
+    let prefix = decor.and_then(|decor| decor.prefix()?.as_str()).unwrap_or(" ").to_owned();
+    *value.decor_mut() = Decor::new(prefix, behind(comment));
+    match old {
+        // What stands above the key stays there.
+        Some(old) => *old = Item::Value(value),
+        None => drop(table.insert(key, Item::Value(value))),
+    }
+}
+
+/// A comment as it stands behind a value.
+fn behind(comment: &str) -> String {
+    if comment.is_empty() { String::new() } else { format!(" # {comment}") }
+}
+
+/// One space around each value in braces, none before commas.
+fn tidy(braces: &mut InlineTable) {
+    let last = braces.len().saturating_sub(1);
+    for (index, (_, value)) in braces.iter_mut().enumerate() {
+        value.decor_mut().set_suffix(if index == last { " " } else { "" });
+    }
+}
+
+/// Takes a key away.
+pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
+    match key.split_once('.') {
+        None => drop(table.remove(key)),
+        Some((section, rest)) => {
+            if let Some(inner) = table.get_mut(section).and_then(Item::as_table_like_mut) {
+                remove(inner, rest);
+            }
+        }
+    }
+}
+
+/// The key whose name or value stands at this place of a text.
+pub(super) fn key_at(text: &str, place: usize) -> Option<String> {
+    fn within(table: &dyn TableLike, place: usize) -> Option<String> {
+        let has = |span: Option<Range<usize>>| span.is_some_and(|span| span.contains(&place));
+        table.iter().find_map(|(name, item)| {
+            let inner = item.as_table_like().and_then(|table| within(table, place));
+            let is_here = || has(table.key(name).and_then(|key| key.span())) || has(item.span());
+            match inner {
+                Some(rest) => Some(format!("{name}.{rest}")),
+                None => is_here().then(|| name.to_owned()),
+            }
+        })
+    }
+    within(Document::parse(text).ok()?.as_table(), place)
+}
+
+/// The line of a text, counted from 1, in which this key or the nearest around it stands.
+pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+    let document = Document::parse(text).ok()?;
+    let (mut table, mut line) = (document.as_table() as &dyn TableLike, None);
+    for name in key.split('.') {
+        let Some((key, item)) = table.get_key_value(name) else { break };
+        let start = key.span()?.start;
+        line = Some(text[..start].matches('\n').count() + 1);
+        let Some(inner) = item.as_table_like() else { break };
+        table = inner;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use toml_edit::DocumentMut;
+
+    use super::*;
+
+    const TEXT: &str = "a = 1 # one\n[b]\nc = { d = 2, e = 3 } # braces\n[b.f]\ng = \"h\"\n";
+
+    fn with(key: &str, value: &str) -> Result<String, String> {
+        let mut document: DocumentMut = TEXT.parse().unwrap();
+        put(document.as_table_mut(), key, value.parse().unwrap(), "why")?;
+        Ok(document.to_string())
+    }
+
+    #[test]
+    fn values_are_set_wherever_they_stand() {
+        assert!(with("a", "2").unwrap().starts_with("a = 2 # why\n"));
+        assert!(with("b.c.e", "4").unwrap().contains("c = { d = 2, e = 4 } # why\n"));
+        assert!(with("b.c.x", "4").unwrap().contains("c = { d = 2, e = 3, x = 4 } # why\n"));
+        assert!(with("b.f.g", "true").unwrap().contains("g = true # why\n"));
+        assert!(with("b.n", "1").unwrap().contains("n = 1 # why\n"));
+        assert!(with("x.y", "1").unwrap().contains("[x]\ny = 1 # why\n"));
+        assert!(with("a.b", "1").unwrap_err().contains("not a key of a table"));
+    }
+
+    #[test]
+    fn values_are_found_with_their_comments() {
+        let document: DocumentMut = TEXT.parse().unwrap();
+        let found: Vec<_> = leaves(document.as_table())
+            .into_iter()
+            .map(|leaf| format!("{}={} {}", leaf.key, leaf.value.to_string().trim(), leaf.comment))
+            .collect();
+        assert_eq!(found.len(), 4);
+        assert!(found[0].starts_with("a=1") && found[0].ends_with("one"), "{found:?}");
+        assert!(found[1].starts_with("b.c.d=2") && found[1].ends_with("braces"), "{found:?}");
+        assert_eq!(find(document.as_table(), "b.c.e").and_then(Item::as_integer), Some(3));
+        assert!(find(document.as_table(), "b.x.e").is_none());
+        assert_eq!(comment_of(document.as_table(), "b.c.e"), "braces");
+    }
+
+    #[test]
+    fn places_have_keys_and_keys_have_lines() {
+        let at = |text: &str| key_at(TEXT, TEXT.find(text).unwrap()).unwrap();
+        assert_eq!(
+            (at("1 #"), at("e ="), at("\"h\"")),
+            ("a".into(), "b.c.e".into(), "b.f.g".into())
+        );
+        assert_eq!(line_of(TEXT, "b.c.e"), Some(3));
+        assert_eq!(line_of(TEXT, "b.f.g"), Some(5));
+        assert_eq!(line_of(TEXT, "b.f.missing"), Some(4));
+        assert_eq!(line_of(TEXT, "missing"), None);
+    }
+}

@@ -1,0 +1,594 @@
+//! Machine files: their text, what they are based on, and other values over both.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use perforate_config::{Size, nearest, read};
+use toml_edit::{DocumentMut, Item, Value};
+
+use super::document::{Leaf, comment_of, find, key_at, leaves, line_of, put, remove};
+use super::plausible::forget;
+use super::{BUNDLED, Machine, one_line};
+use crate::SimError;
+
+/// The key that names what a file is based on.
+const BASE: &str = "base";
+/// Keys of a base that say what it is, which another machine is not.
+const OWN: [&str; 3] = ["name", "summary", "processors"];
+/// Most files that are based on each other.
+const MOST_BASES: usize = 8;
+
+/// A machine file, over what it is based on, and other values over both.
+#[derive(Clone, Debug)]
+pub struct MachineFile {
+    /// As it was asked for; errors call it so.
+    name: String,
+    /// All of it.
+    document: DocumentMut,
+    /// The file, then what it is based on.
+    sources: Vec<Source>,
+    /// Values that were set, as they were written.
+    set: BTreeMap<String, String>,
+    /// What is to be said of it with results.
+    remarks: Vec<String>,
+    /// Whether the document is another than the file.
+    is_changed: bool,
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug)]
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl MachineFile {
+    /// The bundled machine of this name, or the machine in the file at this path.
+    ///
+    /// # Errors
+    /// No such machine, an unreadable file, a text that is no TOML, a base that there is not. What
+    /// the keys mean is read by [`Self::machine`].
+    pub fn load(name: &str) -> Result<Self, SimError> {
+        Self::of(Source { name: name.into(), text: text(name)? })
+    }
+
+    /// The machine file with this text, which errors call by this name.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
+        Self::of(Source { name: name.into(), text: text.into() })
+    }
+
+    fn of(source: Source) -> Result<Self, SimError> {
+        let name = source.name.clone();
+        let mut sources = vec![source];
+        let mut documents = vec![sources[0].document()?];
+        while let Some(base) = documents[documents.len() - 1].get(BASE) {
+            let last = &sources[sources.len() - 1];
+            let base = last.base(base)?;
+            last.check_chain(&sources, &base)?;
+            documents.push(base.document()?);
+            sources.push(base);
+        }
+        let mut below = documents.pop().expect("there is the file itself");
+        for (document, source) in documents.iter().zip(&sources).rev() {
+            below = source.over(document, below)?;
+        }
+        let is_changed = sources.len() > 1;
+        let (set, remarks) = (BTreeMap::new(), Vec::new());
+        Ok(Self { name, document: below, sources, set, remarks, is_changed })
+    }
+
+    /// Its text, with that of its base where it has one and with what was set.
+    pub fn text(&self) -> String {
+        match self.sources.first() {
+            Some(file) if !self.is_changed => file.text.clone(),
+            _ => self.document.to_string(),
+        }
+    }
+
+    /// The machine. What the sources leave open is not looked at.
+    ///
+    /// # Errors
+    /// Unknown keys, values of a wrong type, impossible geometries.
+    pub fn machine(&self) -> Result<Machine, SimError> {
+        let machine = self.read().map_err(|problem| self.wrong(problem))?;
+        machine.check().map_err(|problem| self.wrong(problem))?;
+        Ok(machine)
+    }
+
+    /// The machine, whether or not its values go together.
+    fn read(&self) -> Result<Machine, String> {
+        let text = self.text();
+        let machine: Machine = toml::from_str(&text).map_err(|error| self.placed(&error, &text))?;
+        Ok(Machine { set: self.set.clone(), remarks: self.remarks.clone(), ..machine })
+    }
+
+    fn wrong(&self, problem: String) -> SimError {
+        SimError::Machine { name: self.name.clone(), problem }
+    }
+
+    /// An error of the whole, with its place in the file that it is in.
+    fn placed(&self, error: &toml::de::Error, text: &str) -> String {
+        let message = one_line(error, text);
+        if !self.is_changed {
+            return message;
+        }
+        let message = message.split_once(": ").map_or(message.as_str(), |(_, message)| message);
+        let key = error.span().and_then(|span| key_at(text, span.start));
+        let place = key.as_ref().and_then(|key| {
+            self.sources.iter().find_map(|source| Some((source, line_of(&source.text, key)?)))
+        });
+        match place {
+            Some((source, line)) if source.name == self.name => format!("line {line}: {message}"),
+            Some((source, line)) => format!("line {line} of {}: {message}", source.name),
+            None => key.map_or_else(|| message.into(), |key| format!("{key}: {message}")),
+        }
+    }
+
+    /// Sets the value of a key: a number, a table in braces, … as TOML writes it, a size where the key
+    /// is one of bytes; anything else is a text, and [`Machine::ABSENT`] takes the key away.
+    ///
+    /// # Errors
+    /// There is no such key, or its value cannot be this.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), SimError> {
+        let before = self.value(key);
+        if before.as_deref() == Some(text) {
+            self.set.insert(key.into(), text.into());
+            return Ok(());
+        }
+        let name = find(self.document.as_table(), "name").and_then(Item::as_str);
+        let name = name.unwrap_or(&self.name);
+        let of_base = before.map_or(format!("{name} has none"), |was| format!("{was} in {name}"));
+        let remark = match text {
+            Machine::ABSENT => format!("machine: {key} is taken away; {of_base}"),
+            _ => format!("{}{text}; {of_base}", Self::set_to(key)),
+        };
+        let source = comment_of(self.document.as_table(), key);
+        let separator = if source.is_empty() { "" } else { "; " };
+        self.change(key, text, &format!("set; {of_base}{separator}{source}"))
+            .map_err(|problem| self.wrong(problem))?;
+        self.set.insert(key.into(), text.into());
+        self.remarks.push(remark);
+        Ok(())
+    }
+
+    /// The same where a source says so, which stands behind the value; results do not mention it.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn state(&mut self, key: &str, text: &str, source: &str) -> Result<(), SimError> {
+        self.change(key, text, source).map_err(|problem| self.wrong(problem))
+    }
+
+    /// The value of a key as it would be set; none where there is no such key.
+    pub fn value(&self, key: &str) -> Option<String> {
+        find(self.document.as_table(), key).map(written)
+    }
+
+    /// The machine with other values for some keys.
+    ///
+    /// # Errors
+    /// As [`Self::machine`].
+    pub(super) fn machine_with(&self, changes: &[(String, String)]) -> Result<Machine, SimError> {
+        let mut changed = Self { is_changed: true, ..self.clone() };
+        changed.document.remove("plausible");
+        for (key, text) in changes {
+            changed.put_or_remove(key, text, "").map_err(|problem| self.wrong(problem))?;
+        }
+        changed.machine()
+    }
+
+    /// The beginning of what is said of a key that was set.
+    pub fn set_to(key: &str) -> String {
+        format!("machine: {key} is set to ")
+    }
+
+    /// Says something of the machine with each result.
+    pub fn remark(&mut self, remark: impl Into<String>) {
+        self.remarks.push(remark.into());
+    }
+
+    /// Gives it a name and a summary of its own.
+    pub fn rename(&mut self, name: &str, summary: &str) {
+        self.document["name"] = toml_edit::value(name);
+        self.document["summary"] = toml_edit::value(summary);
+        self.is_changed = true;
+    }
+
+    fn change(&mut self, key: &str, text: &str, comment: &str) -> Result<(), String> {
+        if text == Machine::ABSENT && self.value(key).is_none() {
+            return Err(self.unknown(key, key));
+        }
+        let mut changed = self.clone();
+        changed.put_or_remove(key, text, comment)?;
+        forget(changed.document.as_table_mut(), &[key]);
+        let text = changed.document.to_string();
+        // What is missing, keys that are set later may bring.
+        if let Err(error) = toml::from_str::<Machine>(&text)
+            && !error.message().starts_with("missing field")
+        {
+            return Err(self.told(key, &error));
+        }
+        *self = Self { is_changed: true, ..changed };
+        Ok(())
+    }
+
+    fn put_or_remove(&mut self, key: &str, text: &str, comment: &str) -> Result<(), String> {
+        if text == Machine::ABSENT {
+            remove(self.document.as_table_mut(), key);
+            return Ok(());
+        }
+        self.put(key, value_of(key, text), comment)
+    }
+
+    fn put(&mut self, key: &str, value: Value, comment: &str) -> Result<(), String> {
+        let table = self.document.as_table_mut();
+        let Value::InlineTable(braces) = &value else { return put(table, key, value, comment) };
+        // Key by key, so that the others stay.
+        for Leaf { key: inner, value, .. } in leaves(braces) {
+            put(table, &format!("{key}.{inner}"), value, comment)?;
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a value that was set.
+    fn told(&self, key: &str, error: &toml::de::Error) -> String {
+        let message = error.message().replace('\n', " ");
+        match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
+            Some((name, _)) => self.unknown(key, name),
+            None => format!("{key}: {message}"),
+        }
+    }
+
+    /// A sentence about a key that there is not, in which this name is the first wrong one.
+    fn unknown(&self, key: &str, name: &str) -> String {
+        let all: Vec<String> =
+            leaves(self.document.as_table()).into_iter().map(|leaf| leaf.key).collect();
+        let all: Vec<&str> = all
+            .iter()
+            .map(String::as_str)
+            .filter(|known| *known != BASE && !OWN.contains(known))
+            .collect();
+        let ends_so = |known: &&&str| known.rsplit('.').next() == Some(key);
+        if let Some(near) = all.iter().find(ends_so).copied().or_else(|| nearest(key, &all)) {
+            return format!("there is no key {key:?}; did you mean {near}?");
+        }
+        let section = key.split_once('.').map_or("", |(section, _)| section);
+        let here: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|known| name != section && known.split('.').next() == Some(section))
+            .collect();
+        let known = if here.is_empty() { sections(&all) } else { here };
+        format!("there is no key {key:?}; there are {}", known.join(", "))
+    }
+}
+
+/// What stands before the first points of keys.
+fn sections<'a>(keys: &[&'a str]) -> Vec<&'a str> {
+    let mut sections: Vec<&str> = Vec::new();
+    for section in keys.iter().filter_map(|key| Some(key.split_once('.')?.0)) {
+        if !sections.contains(&section) {
+            sections.push(section);
+        }
+    }
+    sections
+}
+
+/// A value as it would be set.
+fn written(item: &Item) -> String {
+    match item {
+        Item::Value(value) => {
+            let mut value = value.clone();
+            value.decor_mut().clear();
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        }
+        _ => "a section".into(),
+    }
+}
+
+/// A value as TOML writes it; the bytes of a size; anything else is a text.
+fn value_of(key: &str, text: &str) -> Value {
+    if let Ok(value) = text.parse::<Value>() {
+        return value;
+    }
+    match read::<Size>(text) {
+        Ok(size) if key.ends_with("_bytes") => {
+            i64::try_from(size.bytes()).map_or_else(|_| text.into(), Value::from)
+        }
+        _ => text.into(),
+    }
+}
+
+/// The text of a machine file, without that of its base.
+fn text(name: &str) -> Result<String, SimError> {
+    if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+        return Ok((*text).into());
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
+        let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return Err(SimError::UnknownMachine { name: name.into(), known });
+    }
+    std::fs::read_to_string(path)
+        .map_err(|source| SimError::MachineFile { path: path.into(), source })
+}
+
+impl Source {
+    fn wrong(&self, problem: impl Into<String>) -> SimError {
+        SimError::Machine { name: self.name.clone(), problem: problem.into() }
+    }
+
+    fn document(&self) -> Result<DocumentMut, SimError> {
+        self.text.parse().map_err(|error: toml_edit::TomlError| {
+            let start = error.span().map_or(0, |span| span.start.min(self.text.len()));
+            let line = self.text[..start].matches('\n').count() + 1;
+            self.wrong(format!("line {line}: {}", error.message().replace('\n', " ")))
+        })
+    }
+
+    /// The file that this one is based on: a bundled machine, or a path from here.
+    fn base(&self, item: &Item) -> Result<Self, SimError> {
+        let at = |problem: String| {
+            let line = line_of(&self.text, BASE).unwrap_or(1);
+            self.wrong(format!("line {line}: {BASE}: {problem}"))
+        };
+        let Some(named) = item.as_str() else {
+            return Err(at("expected the name of a machine or a file, in quotes".into()));
+        };
+        let is_bundled = BUNDLED.iter().any(|(bundled, _)| *bundled == named);
+        if is_bundled {
+            return Ok(Self {
+                name: named.into(),
+                text: text(named).map_err(|error| at(error.to_string()))?,
+            });
+        }
+        let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
+        let path = folder.join(named);
+        // Whatever else a name may lead to is no machine file, and may never end.
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(at(format!(
+                "no machine {named:?}; there are {known}, or give the path of a machine file \
+                 (.toml) from the folder of this one"
+            )));
+        }
+        let name = path.to_string_lossy().into_owned();
+        let text = text(&name).map_err(|error| at(error.to_string()))?;
+        Ok(Self { name, text })
+    }
+
+    /// Checks that the files up to this one can have one more base.
+    fn check_chain(&self, chain: &[Self], base: &Self) -> Result<(), SimError> {
+        let place = |source: &Self| {
+            std::fs::canonicalize(&source.name).unwrap_or_else(|_| PathBuf::from(&source.name))
+        };
+        let names = || {
+            let names = chain.iter().chain([base]).map(|source| source.name.as_str());
+            names.collect::<Vec<_>>().join(", then ")
+        };
+        if chain.iter().any(|source| place(source) == place(base)) {
+            return Err(self.wrong(format!("{BASE}: goes round in a circle: {}", names())));
+        }
+        if chain.len() >= MOST_BASES {
+            let problem = format!("more than {MOST_BASES} files are based on each other");
+            return Err(self.wrong(format!("{BASE}: {problem}: {}", names())));
+        }
+        Ok(())
+    }
+
+    /// This file's document over that of its base.
+    fn over(&self, own: &DocumentMut, mut base: DocumentMut) -> Result<DocumentMut, SimError> {
+        let of_base = written(&own[BASE]);
+        base.remove("processors"); // described by the base, and not by what differs from it
+        let mut keys = Vec::new();
+        let values = leaves(own.as_table()).into_iter();
+        for leaf in values.filter(|leaf| ![BASE, "plausible"].contains(&leaf.key.as_str())) {
+            self.put_over(&leaf, &mut base)?;
+            if !OWN.contains(&leaf.key.as_str()) {
+                keys.push(leaf.key);
+            }
+        }
+        let summary = format!("{of_base} with other values of {}", keys.join(", "));
+        for (key, text) in [("name", self.stem()), ("summary", summary)] {
+            if own.get(key).is_none() {
+                base[key] = toml_edit::value(text);
+            }
+        }
+        forget(base.as_table_mut(), &keys);
+        add_plausible(own, &mut base);
+        Ok(base)
+    }
+
+    fn put_over(&self, leaf: &Leaf, base: &mut DocumentMut) -> Result<(), SimError> {
+        let Leaf { key, value, comment } = leaf;
+        if value.as_str() == Some(Machine::ABSENT) {
+            remove(base.as_table_mut(), key);
+            return Ok(());
+        }
+        let is_empty = value.as_inline_table().is_some_and(|table| table.is_empty());
+        if is_empty && find(base.as_table(), key).is_some_and(Item::is_table_like) {
+            return Ok(());
+        }
+        let comment = if comment.is_empty() { &self.name } else { comment };
+        put(base.as_table_mut(), key, value.clone(), comment).map_err(|problem| self.wrong(problem))
+    }
+
+    /// Name of the file without its folder and its ending.
+    fn stem(&self) -> String {
+        let stem = Path::new(&self.name).file_stem().unwrap_or_default();
+        stem.to_string_lossy().replace(char::is_control, " ")
+    }
+}
+
+/// Adds what a file says is left open to what is left open of its base.
+fn add_plausible(own: &DocumentMut, whole: &mut DocumentMut) {
+    let Some(entries) = own.get("plausible").and_then(Item::as_array_of_tables) else { return };
+    let all = whole
+        .entry("plausible")
+        .or_insert_with(|| Item::ArrayOfTables(toml_edit::ArrayOfTables::new()));
+    if let Some(all) = all.as_array_of_tables_mut() {
+        for entry in entries {
+            let mut entry = entry.clone();
+            entry.set_position(isize::MAX); // behind those of the base
+            all.push(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Plausible;
+    use super::*;
+
+    /// A folder with these files, and the machine in the first of them.
+    fn load(files: &[(&str, &str)]) -> Result<(Machine, String), String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let path = folder.path().join(files[0].0);
+        let name = path.to_str().unwrap();
+        let told = |error: SimError| error.to_string().replace(folder.path().to_str().unwrap(), "");
+        Ok((Machine::load(name).map_err(told)?, Machine::text(name).map_err(told)?))
+    }
+
+    #[test]
+    fn a_file_may_say_only_what_differs() {
+        let text = "base = \"ice-lake-sp\"\ntlb.l2.entries = 4096 # a guess\n\n[core]\nwidth = 6\n\
+                    [cache]\nllc = \"absent\"\n";
+        let (machine, text) = load(&[("mine.toml", text)]).unwrap();
+        let base = Machine::load("ice-lake-sp").unwrap();
+        assert_eq!((machine.tlb.l2.entries, machine.tlb.l2.ways), (4096, base.tlb.l2.ways));
+        assert_eq!((machine.core.width, machine.core.retire_width), (6, base.core.retire_width));
+        assert!(machine.cache.llc.is_none() && base.cache.llc.is_some());
+        assert_eq!(machine.name, "mine");
+        assert_eq!(
+            machine.summary,
+            "ice-lake-sp with other values of tlb.l2.entries, core.width, cache.llc"
+        );
+        assert!(machine.processors.is_empty(), "it is no processor that anybody built");
+        assert!(text.contains("# a guess"), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("width = 6 # ")), "{text}");
+    }
+
+    #[test]
+    fn files_can_be_based_on_files() {
+        let own = "base = \"between.toml\"\nname = \"own\"\nsummary = \"all mine\"\n";
+        let between = "base = \"gtsm-table4\"\nwalker.walkers = 3\ndram.channels = 2\n";
+        let (machine, _) = load(&[("own.toml", own), ("between.toml", between)]).unwrap();
+        assert_eq!((machine.name.as_str(), machine.summary.as_str()), ("own", "all mine"));
+        assert_eq!((machine.walker.walkers, machine.dram.channels), (3, 2));
+    }
+
+    #[test]
+    fn what_is_left_open_of_other_values_is_forgotten() {
+        let base = Machine::load("gtsm-table4").unwrap();
+        let own = "base = \"gtsm-table4\"\ncore.width = 6\n[[plausible]]\nname = \"width\"\n\
+                   reason = \"a guess\"\nvalues = [{ core.width = 5 }]\n";
+        let (machine, _) = load(&[("own.toml", own)]).unwrap();
+        let has =
+            |machine: &Machine, name: &str| machine.plausible.iter().any(|one| one.name == name);
+        let widths = |part: &&Plausible| part.values.iter().any(|value| value.contains_key("core"));
+        assert!(has(&machine, "width"));
+        assert_eq!(machine.plausible.iter().filter(widths).count(), 1, "that of the file itself");
+        assert!(machine.plausible.len() <= base.plausible.len() + 1);
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_what_would_be_right() {
+        let based = |text: &str| format!("base = \"ice-lake-sp\"\n{text}\n");
+        let one = |text: String| load(&[("m.toml", &text)]).map(|_| ()).unwrap_err();
+        for (text, problem) in [
+            ("[tlb]\nl2_3m = 3", "/m.toml: line 3: unknown field `l2_3m`; did you mean `l2_2m`?"),
+            ("tlb.l2.ents = 3", "/m.toml: line 2: unknown field `ents`"),
+            ("[[caches]]\nx = 1", "line 2: unknown field `caches`; did you mean `cache`?"),
+            ("[cash]", "line 2: unknown field `cash`"),
+            ("core.width = \"wide\"", "/m.toml: line 2: invalid type"),
+            ("tlb = 3", "line 2: invalid type"),
+            ("tlb.l2.entries = 17", "/m.toml: tlb.l2: 17 entries in"),
+            ("tlb.l2 = \"absent\"", "missing field `l2`"),
+            ("name = \"two\\nlines\"", "one line"),
+        ] {
+            let message = one(based(text));
+            assert!(message.contains(problem) && !message.contains('\n'), "{message}");
+        }
+        for (text, problem) in [
+            ("base = 3", "line 1: base: expected the name of a machine or a file, in quotes"),
+            ("\nbase = \"ice\"", "line 2: base: no machine \"ice\"; there are perforated-table2"),
+            ("base = \"no.toml\"", "line 1: base: /no.toml: No such file"),
+            ("base = \"m.toml\"", "base: goes round in a circle: /m.toml, then /m.toml"),
+        ] {
+            let message = one(text.into());
+            assert!(message.contains(problem), "{message}");
+        }
+        let files =
+            [("a.toml", "base = \"b.toml\""), ("b.toml", "base = \"gtsm-table4\"\nx = 1\n")];
+        let message = load(&files).unwrap_err();
+        assert!(message.contains("/a.toml: line 2 of /b.toml: unknown field `x`"), "{message}");
+        let names: Vec<String> = (0..=MOST_BASES).map(|number| format!("{number}.toml")).collect();
+        let next = |number: usize| format!("base = \"{}.toml\"", number + 1);
+        let texts: Vec<String> = (0..=MOST_BASES).map(next).collect();
+        let files: Vec<_> =
+            names.iter().zip(&texts).map(|(n, t)| (n.as_str(), t.as_str())).collect();
+        let message = load(&files).unwrap_err();
+        assert!(message.contains("more than 8 files are based on each other"), "{message}");
+    }
+
+    #[test]
+    fn what_is_set_is_told() {
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        file.set("tlb.l2", "{ entries = 1024, ways = 8 }").unwrap();
+        file.set("cache.l2.size_bytes", "512K").unwrap();
+        file.set("cache.llc", Machine::ABSENT).unwrap();
+        let machine = file.machine().unwrap();
+        assert_eq!((machine.tlb.l2.entries, machine.cache.l2.size_bytes), (1024, 512 << 10));
+        assert!(machine.cache.llc.is_none());
+        assert_eq!(machine.set["cache.l2.size_bytes"], "512K");
+        let remark = "machine: cache.l2.size_bytes is set to 512K; 262_144 in gtsm-table4";
+        assert!(machine.remarks.iter().any(|one| one == remark), "{:?}", machine.remarks);
+        let json = serde_json::to_value(&machine).unwrap();
+        assert_eq!(json["set"]["cache.llc"], "absent");
+        let text = file.text();
+        assert!(text.contains("size_bytes = 524288 # set; 262_144 in gtsm-table4"), "{text}");
+        assert_eq!(Machine::from_text("m", &text).unwrap().tlb, machine.tlb);
+        let same = &mut MachineFile::load("gtsm-table4").unwrap();
+        same.set("core.frequency_ghz", "3.0").unwrap();
+        assert_eq!(same.machine().unwrap().remarks, [""; 0], "as it was");
+    }
+
+    #[test]
+    fn a_section_can_be_set_key_by_key() {
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        file.set("virtualization.nested_tlb.entries", "0").unwrap();
+        assert!(file.machine().unwrap_err().to_string().contains("missing field `ways`"));
+        file.set("virtualization.nested_tlb.ways", "0").unwrap();
+        let nested = file.machine().unwrap().virtualization.nested_tlb.unwrap();
+        assert_eq!((nested.entries, nested.ways), (0, 0));
+    }
+
+    #[test]
+    fn keys_that_there_are_not_name_the_nearest() {
+        for (key, value, problem) in [
+            ("tlb.l2.entrys", "3", "did you mean tlb.l2.entries?"),
+            (
+                "tbl.l2.entries",
+                "3",
+                "there is no key \"tbl.l2.entries\"; did you mean tlb.l2.entries?",
+            ),
+            ("walkers", "3", "did you mean walker.walkers?"),
+            ("walker.slits", "3", "there are walker.walkers, "),
+            ("zzzzzzzzzzzz", "3", "there are tlb, walk_cache, "),
+            ("cache.l4", "absent", "there is no key \"cache.l4\""),
+            ("walker.walkers.more", "3", "not a key of a table"),
+            ("walker.walkers", "many", "walker.walkers: invalid type: string \"many\""),
+            ("cache.l2.size_bytes", "large", "cache.l2.size_bytes: invalid type"),
+        ] {
+            let problem_found =
+                MachineFile::load("gtsm-table4").unwrap().set(key, value).unwrap_err().to_string();
+            assert!(problem_found.contains(problem), "{problem_found}");
+        }
+    }
+}
