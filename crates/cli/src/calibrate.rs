@@ -9,7 +9,8 @@ use perforate_config::{Count, Size};
 use perforate_host::calibrate::{Calibration, Options};
 
 use crate::failure::Failure;
-use crate::output::{StageBars, print, write_text};
+use crate::output::{print, write_text};
+use crate::progress::StageBars;
 
 /// Measure this machine, and write a machine file to predict with.
 #[derive(Args)]

@@ -10,8 +10,9 @@ use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
-use crate::record;
+use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
+use crate::progress::Bar;
+use crate::recorded::Recorded;
 
 /// Compare schemes on one workload and one memory.
 #[derive(Args)]
@@ -51,7 +52,8 @@ pub struct CompareArguments {
     json: bool,
     #[command(flatten)]
     simulation: SimulationArguments,
-    /// Program to record and compare
+    /// Program to record and compare: its first 50 M instructions, or those that --skip and
+    /// --instructions say
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
 }
@@ -68,16 +70,14 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
             Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
         }
     };
-    let mut recording = recorded(arguments)?;
-    let workload = match &recording {
-        Some(recording) => Some(recording.path().to_string_lossy().into_owned()),
-        None => arguments.workload.clone(),
-    };
+    let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
+    let bar = Bar::instructions(first_stage);
+    let mut recording = recorded(arguments, &bar)?;
     let mut results = Vec::new();
     for seed in (0..arguments.seeds).map(|index| seed.wrapping_add(index)) {
-        let recording = recording.as_mut();
-        results.extend(compare_once(arguments, workload.as_deref(), recording, seed)?);
+        results.extend(compare_once(arguments, recording.as_mut(), seed, &bar)?);
     }
+    drop(bar);
     let lines = json_lines(&results);
     if arguments.json {
         print(&lines)?;
@@ -108,7 +108,7 @@ fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String
 }
 
 /// Records the program named after `--`, if any.
-fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrace>, Failure> {
+fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>, Failure> {
     if arguments.program.is_empty() {
         return Ok(None);
     }
@@ -117,28 +117,40 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    let instructions = arguments.simulation.placement.read()?.instructions;
-    record::record_temporarily(&arguments.program, instructions.map(Count::get)).map(Some)
+    let placement = arguments.simulation.placement.read()?;
+    let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
+    Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
 
 fn compare_once(
     arguments: &CompareArguments,
-    workload: Option<&str>,
-    mut recording: Option<&mut record::TemporaryTrace>,
+    mut recording: Option<&mut Recorded>,
     seed: u64,
+    bar: &Bar,
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
+    let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
+    let workload = recorded.as_deref().or(arguments.workload.as_deref());
     let comparison = arguments.simulation.comparison(workload, schemes)?;
-    let comparison = Comparison { seed, ..comparison };
-    let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
-    let bar = Bar::instructions(&text);
+    let mut comparison = Comparison { seed, ..comparison };
+    if recording.is_some() {
+        comparison.workload.skip = 0; // was skipped while recording
+    }
+    match arguments.seeds {
+        1 => bar.stage("simulating"),
+        _ => bar.stage(&format!("simulating seed {seed}")),
+    }
     let measuring = arguments.simulation.measuring()?;
-    Ok(perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
+    let mut results = perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
         bar.show(progress);
         if let Some(recording) = &mut recording {
             recording.end_if_interrupted();
         }
-    })?)
+    })?;
+    if let Some(recording) = recording {
+        results.iter_mut().for_each(|result| recording.annotate(result));
+    }
+    Ok(results)
 }
 
 /// One line per result.

@@ -9,7 +9,8 @@ use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{Bar, COLUMNS, ResultFolder, notes, print, write_text};
+use crate::output::{COLUMNS, ResultFolder, notes, print, write_text};
+use crate::progress::Bar;
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]

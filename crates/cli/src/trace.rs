@@ -14,7 +14,8 @@ use perforate_types::{
 };
 
 use crate::failure::Failure;
-use crate::output::{Bar, COLUMNS, notes, print, write_whole};
+use crate::output::{COLUMNS, notes, print, write_whole};
+use crate::progress::Bar;
 use perforate_trace::bundled;
 
 /// Look into and convert traces.

@@ -16,7 +16,8 @@ use perforate_os::Ageing;
 
 use crate::compare::json_lines;
 use crate::failure::Failure;
-use crate::output::{ResultFolder, StageBars, print, write_text};
+use crate::output::{ResultFolder, print, write_text};
+use crate::progress::StageBars;
 use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.

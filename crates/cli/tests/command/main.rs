@@ -9,6 +9,7 @@ mod experiment;
 mod explain;
 mod lists;
 mod model;
+mod pipes;
 mod place;
 mod recording;
 mod run;
