@@ -63,7 +63,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let simulation = &arguments.simulation;
     let (compared, left_out) = schemes(arguments)?;
-    let seed = simulation.comparison(None, compared)?.seed;
+    let comparison = simulation.comparison(None, compared)?;
+    simulation.placement.check_effects(&comparison.schemes)?;
+    let seed = comparison.seed;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => {
@@ -147,8 +149,12 @@ fn compare_once(
             recording.end_if_interrupted();
         }
     })?;
-    if let Some(recording) = recording {
-        results.iter_mut().for_each(|result| recording.annotate(result));
+    let notes = comparison.notes_on(&results);
+    for result in &mut results {
+        result.notes.extend_from_slice(&notes);
+        if let Some(recording) = &recording {
+            recording.annotate(result);
+        }
     }
     Ok(results)
 }

@@ -146,6 +146,13 @@ impl ValidateArguments {
             let problem = "needs a program; expected -- PROG ARGS… or --programs FILE";
             return Err(Failure::Usage(format!("{flag}: {problem}")));
         }
+        let of_benchmarks =
+            [(self.size.is_some(), "--size"), (self.operations.is_some(), "--operations")];
+        let idle = of_benchmarks.iter().find(|(given, _)| *given && self.program_only);
+        if let Some((_, flag)) = idle {
+            let problem = "has no effect with --program-only, which leaves the benchmarks out";
+            return Err(Failure::Usage(format!("{flag}: {problem}")));
+        }
         let defaults = Options::new(self.quick);
         let size_bytes = self.size.map(Size::bytes).or(defaults.size_bytes);
         let program = (!self.program.is_empty()).then(|| ProgramSample {

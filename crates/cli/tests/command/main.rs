@@ -7,6 +7,7 @@ mod calibrate;
 mod compare;
 mod experiment;
 mod explain;
+mod idle_options;
 mod lists;
 mod model;
 mod pipes;
