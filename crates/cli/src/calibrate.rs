@@ -11,7 +11,8 @@ use perforate_host::machine::kept_file;
 use perforate_report::text::wrapped;
 
 use crate::failure::Failure;
-use crate::output::{COLUMNS, StageBars, print, write_text};
+use crate::output::{COLUMNS, print, write_text};
+use crate::progress::StageBars;
 
 /// Measure this machine, and write a machine file to predict with.
 #[derive(Args)]

@@ -10,8 +10,9 @@ use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{Bar, COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
-use crate::record;
+use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
+use crate::progress::Bar;
+use crate::recorded::Recorded;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -64,7 +65,8 @@ pub struct CompareArguments {
     json: bool,
     #[command(flatten)]
     simulation: SimulationArguments,
-    /// Program to record and compare
+    /// Program to record and compare: its first 50 M instructions, or those that --skip and
+    /// --instructions say
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
 }
@@ -76,7 +78,8 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let vary = arguments.vary.as_ref();
     let variants = variants(vary, &arguments.simulation, compared.len())?;
     for variant in &variants {
-        variant.simulation.comparison(None, compared.clone())?;
+        let comparison = variant.simulation.comparison(None, compared.clone())?;
+        variant.simulation.placement.check_effects(&comparison.schemes)?;
         variant.simulation.measuring()?;
     }
     let folder = match (&arguments.out, arguments.json) {
@@ -85,17 +88,14 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
             Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
         }
     };
-    let mut recording = recorded(arguments)?;
-    let workload = match &recording {
-        Some(recording) => Some(recording.path().to_string_lossy().into_owned()),
-        None => arguments.workload.clone(),
-    };
+    let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
+    let bar = Bar::instructions(first_stage);
+    let mut recording = recorded(arguments, &bar)?;
     let mut results = Vec::new();
     for variant in &variants {
         for repetition in 0..arguments.seeds {
             let recording = recording.as_mut();
-            let mut found =
-                compare_once(arguments, variant, workload.as_deref(), recording, repetition)?;
+            let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
             variant.mark(&mut found);
             results.extend(found);
         }
@@ -103,6 +103,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     if let Some(vary) = vary {
         note_without_effect(vary, &mut results);
     }
+    drop(bar);
     let lines = json_lines(&results);
     if arguments.json {
         print(&lines)?;
@@ -133,7 +134,7 @@ fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String
 }
 
 /// Records the program named after `--`, if any.
-fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrace>, Failure> {
+fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>, Failure> {
     if arguments.program.is_empty() {
         return Ok(None);
     }
@@ -142,31 +143,47 @@ fn recorded(arguments: &CompareArguments) -> Result<Option<record::TemporaryTrac
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    let instructions = arguments.simulation.placement.read()?.instructions;
-    record::record_temporarily(&arguments.program, instructions.map(Count::get)).map(Some)
+    let placement = arguments.simulation.placement.read()?;
+    let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
+    Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
 
 fn compare_once(
     arguments: &CompareArguments,
     variant: &Variant,
-    workload: Option<&str>,
-    mut recording: Option<&mut record::TemporaryTrace>,
+    mut recording: Option<&mut Recorded>,
     repetition: u64,
+    bar: &Bar,
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
+    let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
+    let workload = recorded.as_deref().or(arguments.workload.as_deref());
     let comparison = variant.simulation.comparison(workload, schemes)?;
     let seed = comparison.seed.wrapping_add(repetition);
-    let comparison = Comparison { seed, ..comparison };
-    let text = if arguments.seeds > 1 { format!("seed {seed}") } else { "simulating".into() };
-    let text = variant.name().map_or(text.clone(), |name| format!("{name}, {text}"));
-    let bar = Bar::instructions(&text);
+    let mut comparison = Comparison { seed, ..comparison };
+    if recording.is_some() {
+        comparison.workload.skip = 0; // was skipped while recording
+    }
+    let stage = match arguments.seeds {
+        1 => "simulating".to_owned(),
+        _ => format!("simulating seed {seed}"),
+    };
+    bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
     let measuring = variant.simulation.measuring()?;
-    Ok(perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
+    let mut results = perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
         bar.show(progress);
         if let Some(recording) = &mut recording {
             recording.end_if_interrupted();
         }
-    })?)
+    })?;
+    let notes = comparison.notes_on(&results);
+    for result in &mut results {
+        result.notes.extend_from_slice(&notes);
+        if let Some(recording) = &recording {
+            recording.annotate(result);
+        }
+    }
+    Ok(results)
 }
 
 /// One line per result.

@@ -56,6 +56,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let [scheme] = schemes.as_slice() else {
         return Err(Failure::Usage("explain takes one scheme".into()));
     };
+    arguments.placement.check_effects(&schemes)?;
     let addresses: Vec<VirtualAddress> =
         arguments.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
     let seed = placement.seed.get();

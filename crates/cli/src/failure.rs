@@ -16,6 +16,8 @@ use perforate_trace::TraceError;
 const WRONG_USE: u8 = 2;
 /// Exit code for a failure.
 const FAILED: u8 = 1;
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,12 @@ pub enum Failure {
         /// What is wrong with it.
         problem: String,
     },
+    /// Ctrl-C ended the command while it recorded a program.
+    #[error(
+        "stopped while recording; nothing was compared. To keep a recording that Ctrl-C ends: \
+         perforate record -o FILE -- PROG ARGS…"
+    )]
+    Interrupted,
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -77,7 +85,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// 2 for wrong use, 1 for a failure.
+    /// 2 for wrong use, 130 after Ctrl-C, 1 for a failure.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
@@ -96,6 +104,7 @@ impl Failure {
             )
             | Self::Trace(TraceError::Workload { .. })
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
+            Self::Interrupted | Self::Record(RecordError::Interrupted) => INTERRUPTED,
             _ => FAILED,
         }
     }

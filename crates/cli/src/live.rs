@@ -10,7 +10,8 @@ use perforate_config::{Size, read};
 use perforate_host::live::{Request, ask};
 
 use crate::failure::Failure;
-use crate::output::{StageBars, print};
+use crate::output::print;
+use crate::progress::StageBars;
 
 /// Ask this machine for memory in large pages (P §III.C).
 #[derive(Args)]

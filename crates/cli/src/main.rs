@@ -12,7 +12,9 @@ mod machines;
 mod model;
 mod options;
 mod output;
+mod progress;
 mod record;
+mod recorded;
 mod run;
 mod settings;
 mod snapshot;
@@ -114,5 +116,5 @@ fn misused(error: &clap::Error) -> ExitCode {
 /// A line that says what went wrong. It may quote a file: what that contains does not reach the
 /// terminal's controls.
 fn complain(problem: &str) {
-    eprintln!("perforate: {}", problem.replace(char::is_control, " "));
+    progress::tell(&problem.replace(char::is_control, " "));
 }

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use perforate_config::{Count, Given, Key, keys};
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
-    PlacementOptions, SimError, Workload,
+    PlacementOptions, SimError, Workload, idle_option,
 };
 use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
@@ -171,6 +171,15 @@ impl PlacementArguments {
             memory.given.insert("fragmentation", DEFAULT_FRAGMENTATION);
         }
         memory.read()?.resolve_with(&snapshot::load)
+    }
+
+    /// Refuses options that can change nothing under these schemes.
+    pub fn check_effects(&self, schemes: &[Composition]) -> Result<(), SimError> {
+        let memory = self.memory()?;
+        let keys = MemoryOptions::keys().into_iter();
+        let mut given = keys.filter(|key| self.memory.given.contains(&key.name));
+        let idle = given.find_map(|key| idle_option(&key.name, schemes, &memory));
+        idle.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

@@ -1,13 +1,10 @@
-//! Standard output, result files and progress bars.
+//! Standard output and result files.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use perforate_host::Reporter;
 use perforate_report::text::wrapped;
-use perforate_sim::Progress;
 
 use crate::failure::Failure;
 
@@ -104,106 +101,4 @@ pub fn command() -> String {
 /// Notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
-}
-
-/// Where bars are drawn: on a terminal, and nowhere in a pipe.
-fn draw_target() -> ProgressDrawTarget {
-    if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    }
-}
-
-/// A progress bar on a terminal, nothing in a pipe.
-pub struct Bar(ProgressBar);
-
-impl Bar {
-    /// A bar over instructions with this text before it.
-    pub fn instructions(text: &str) -> Self {
-        Self::of(text, "instructions")
-    }
-
-    /// A bar over what is counted in this unit.
-    pub fn of(text: &str, unit: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), draw_target());
-        let template = format!(
-            "{{msg}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left"
-        );
-        let style = ProgressStyle::with_template(&template);
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_message(text.to_owned());
-        // Memory may take a while to age before the first instruction.
-        bar.tick();
-        Self(bar)
-    }
-
-    /// Changes the text before the bar.
-    pub fn message(&self, text: &str) {
-        self.0.set_message(text.to_owned());
-    }
-
-    /// Shows how far the work is.
-    pub fn show(&self, progress: Progress) {
-        if let Some(total) = progress.total {
-            self.0.set_length(total);
-        }
-        self.0.set_position(progress.done);
-    }
-}
-
-/// Progress of a measurement as one bar for each of its stages.
-#[derive(Default)]
-pub struct StageBars(Option<Bar>);
-
-impl Reporter for StageBars {
-    fn stage(&mut self, name: &str, unit: &'static str) {
-        self.0 = None; // removes the old bar before the new one is drawn
-        self.0 = Some(Bar::of(name, unit));
-    }
-
-    fn progress(&mut self, progress: Progress) {
-        if let Some(bar) = &self.0 {
-            bar.show(progress);
-        }
-    }
-}
-
-/// As [`Bar`], of work whose parts are not equally long: the bar is the share of the work, beside it
-/// stands how many parts are done.
-pub struct ShareBar {
-    bar: ProgressBar,
-    unit: &'static str,
-}
-
-impl ShareBar {
-    /// Steps of the bar.
-    const STEPS: u64 = 100_000;
-
-    /// A bar over parts that are called so.
-    pub fn new(unit: &'static str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(Self::STEPS), draw_target());
-        let style = ProgressStyle::with_template("{wide_bar} {percent} %, {msg}, {eta} left");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.tick();
-        Self { bar, unit }
-    }
-
-    /// Shows how far the work is.
-    pub fn show(&self, share: f64, done: usize, total: usize) {
-        self.bar.set_message(format!("{done}/{total} {}", self.unit));
-        self.bar.set_position((share * Self::STEPS as f64) as u64);
-    }
-}
-
-impl Drop for ShareBar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }

@@ -5,18 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use perforate_config::{ConfigError, Count, Size};
-pub use perforate_record::TemporaryTrace;
 use perforate_record::{
-    Ending, Overhead, ProcessSummary, RecordOptions, RecordSummary, Sampling, Selection,
-    stop_on_interrupt,
+    Ending, Overhead, ProcessSummary, RecordError, RecordOptions, RecordSummary, Sampling,
+    Selection, stop_on_interrupt,
 };
 use perforate_report::text::{Column, columns};
+use perforate_sim::Progress;
 
 use crate::failure::Failure;
-use crate::output::{Bar, COLUMNS, print};
-
-/// Default number of instructions to record for `compare -- PROG`.
-const TEMPORARY_INSTRUCTIONS: u64 = 50_000_000;
+use crate::output::{COLUMNS, print};
+use crate::progress::Bar;
 
 /// Record a real program, and all that it starts, into a trace.
 #[derive(Args)]
@@ -116,7 +114,9 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         level: arguments.level,
         ..RecordOptions::new(output, arguments.program.clone())
     };
-    let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options })?;
+    let bar = Bar::instructions("recording");
+    let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options }, &bar)?;
+    drop(bar);
     print(&text(output, &summary))?;
     if arguments.overhead {
         let costs = perforate_record::measure_overhead(&arguments.program)?;
@@ -125,22 +125,20 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn record_with_bar(options: RecordOptions) -> Result<RecordSummary, Failure> {
-    let bar = Bar::instructions("recording");
-    let total = options.selection.instructions;
-    let summary = perforate_record::record(options, &mut |progress| {
-        if progress.instructions == 0 && progress.instructions_skipped > 0 {
-            bar.message(&format!("skipping, {} M done", progress.instructions_skipped / 1_000_000));
-            return;
-        }
-        let waiting_mb = progress.bytes_waiting >> 20;
-        match progress.is_running {
-            true => bar.message("recording"),
-            false => bar.message(&format!("the program has ended, {waiting_mb} MB to write")),
-        }
-        bar.show(perforate_sim::Progress { done: progress.instructions, total });
-    })?;
-    Ok(summary)
+/// Records a program, and shows its stages: skipping, recording, writing what waits.
+pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummary, RecordError> {
+    let Selection { skip, instructions, .. } = options.selection;
+    perforate_record::record(options, &mut |progress| {
+        let recorded = Progress { done: progress.instructions, total: instructions };
+        let skipped = Progress { done: progress.instructions_skipped, total: Some(skip) };
+        let (stage, shown) = match (progress.is_running, progress.instructions) {
+            (true, 0) if progress.instructions_skipped > 0 => ("skipping", skipped),
+            (true, _) => ("recording", recorded),
+            (false, _) => ("the program has ended, writing its trace", recorded),
+        };
+        bar.stage(stage);
+        bar.show(shown);
+    })
 }
 
 fn text(path: &Path, summary: &RecordSummary) -> String {
@@ -231,7 +229,8 @@ fn times(summary: &RecordSummary) -> String {
     text + &format!("\n      the trace was whole after {:.1} s", summary.seconds)
 }
 
-fn ending_text(ending: Ending) -> String {
+/// How a recording ended, in words.
+pub fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
@@ -269,28 +268,4 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
         text += "(in the emulator alone, what the program starts runs natively)\n";
     }
     text + "(one run each; compressing and writing the trace is not in these times)\n"
-}
-
-/// Records a program for one comparison.
-pub fn record_temporarily(
-    program: &[OsString],
-    instructions: Option<u64>,
-) -> Result<TemporaryTrace, Failure> {
-    let name = program.first().and_then(|path| Path::new(path).file_name());
-    let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
-    file_name.push(".trace");
-    let trace = TemporaryTrace::new(file_name)?;
-    let options = RecordOptions {
-        selection: Selection {
-            instructions: Some(instructions.unwrap_or(TEMPORARY_INSTRUCTIONS)),
-            ..Selection::default()
-        },
-        prints_to_stderr: true,
-        stop: trace.stop(),
-        ..RecordOptions::new(trace.path(), program.to_vec())
-    };
-    record_with_bar(options)?;
-    // The first Ctrl-C ended the recording; what was recorded is compared. The next one ends us.
-    trace.forget_interrupt();
-    Ok(trace)
 }

@@ -9,7 +9,8 @@ use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{Bar, COLUMNS, ResultFolder, notes, print, write_text};
+use crate::output::{COLUMNS, ResultFolder, notes, print, write_text};
+use crate::progress::Bar;
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -44,11 +45,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
+    simulation.placement.check_effects(&comparison.schemes)?;
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
     let show = &mut |progress| bar.show(progress);
-    let results = perforate_sim::compare_with(&comparison, &simulation.measuring()?, show)?;
+    let mut results = perforate_sim::compare_with(&comparison, &simulation.measuring()?, show)?;
     drop(bar);
+    let notes = comparison.notes_on(&results);
+    results.iter_mut().for_each(|result| result.notes.extend_from_slice(&notes));
     if let Some(folder) = &folder {
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
     }

@@ -14,7 +14,8 @@ use perforate_types::{
 };
 
 use crate::failure::Failure;
-use crate::output::{Bar, COLUMNS, notes, print, write_whole};
+use crate::output::{COLUMNS, notes, print, write_whole};
+use crate::progress::Bar;
 use perforate_trace::bundled;
 
 /// Look into and convert traces.
@@ -66,11 +67,14 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
         /// Instructions to convert at most
         #[arg(long, value_name = "N")]
         instructions: Option<Count>,
-        /// Compression level, 1 to 22 (at most 9 for .xz and .gz)
-        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
-        level: i32,
+        /// Compression level, 1 to 22 (at most 9 for .xz and .gz) [default: 3]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=22))]
+        level: Option<i32>,
     },
 }
+
+/// Compression level where none is given.
+const LEVEL: i32 = 3;
 
 /// Runs the subcommand.
 pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
@@ -313,6 +317,11 @@ fn length_on_disk(path: &Path) -> u64 {
     entries.map(|entry| length_on_disk(&entry.path())).sum()
 }
 
+/// The ending of a file's name that is not that of our traces.
+fn foreign_ending(output: &Path) -> Option<&str> {
+    output.extension()?.to_str().filter(|ending| *ending != "trace")
+}
+
 /// What to write.
 struct Target {
     format: TraceFormat,
@@ -321,7 +330,7 @@ struct Target {
 }
 
 impl Target {
-    fn new(output: &Path, to: Option<&str>, level: i32) -> Result<Self, Failure> {
+    fn new(output: &Path, to: Option<&str>, level: Option<i32>) -> Result<Self, Failure> {
         let (by_name, compression) = formats_of_name(output);
         let named = TraceFormat::ALL.into_iter().find(|format| Some(format.name()) == to);
         if let (Some(named), Some(by_name)) = (named, by_name)
@@ -341,7 +350,22 @@ impl Target {
                 output.display()
             )));
         }
-        Ok(Self { format, compression, level })
+        if let (None, None, Some(ending)) = (named, by_name, foreign_ending(output)) {
+            return Err(Failure::Usage(format!(
+                "-o {}: no format has names with .{ending}; expected .trace, .champsimtrace or \
+                 .csv, or --to FORMAT",
+                output.display()
+            )));
+        }
+        let is_compressed = format == TraceFormat::Perforate || compression != Compression::None;
+        if level.is_some() && !is_compressed {
+            return Err(Failure::Usage(format!(
+                "--level: has no effect: {} is not compressed; expected a name with .xz, .gz or \
+                 .zst",
+                output.display()
+            )));
+        }
+        Ok(Self { format, compression, level: level.unwrap_or(LEVEL) })
     }
 }
 

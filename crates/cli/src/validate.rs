@@ -18,7 +18,8 @@ use perforate_sim::Machine;
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::machines;
-use crate::output::{ResultFolder, StageBars, print, write_text};
+use crate::output::{ResultFolder, print, write_text};
+use crate::progress::StageBars;
 use crate::settings::MachineSettings;
 use mosaics::MosaicArguments;
 
@@ -157,6 +158,13 @@ impl ValidateArguments {
         ];
         if let Some((_, flag)) = needs_program.iter().find(|(given, _)| *given && !has_program) {
             let problem = "needs a program; expected -- PROG ARGS… or --programs FILE";
+            return Err(Failure::Usage(format!("{flag}: {problem}")));
+        }
+        let of_benchmarks =
+            [(self.size.is_some(), "--size"), (self.operations.is_some(), "--operations")];
+        let idle = of_benchmarks.iter().find(|(given, _)| *given && self.program_only);
+        if let Some((_, flag)) = idle {
+            let problem = "has no effect with --program-only, which leaves the benchmarks out";
             return Err(Failure::Usage(format!("{flag}: {problem}")));
         }
         let defaults = Options::new(self.quick);

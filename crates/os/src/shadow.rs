@@ -84,6 +84,8 @@ pub struct ShadowTables {
     leaves: BTreeMap<(SpaceId, u64), Leaf>,
     /// The reverse map: guest frame, address space and page of every entry.
     by_guest_frame: BTreeSet<(u64, SpaceId, u64)>,
+    /// The most tables and entries that there were.
+    most: (usize, usize),
 }
 
 /// What an operation on shadow tables acts on besides.
@@ -112,6 +114,11 @@ impl ShadowTables {
         self.leaves.len()
     }
 
+    /// The most shadow tables, and the most entries, that there were at one time.
+    pub fn most(&self) -> (usize, usize) {
+        self.most
+    }
+
     /// The guest's tables on the way to a page that are not shadowed yet, root first.
     pub fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         let way = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
@@ -137,6 +144,8 @@ impl ShadowTables {
         }
         let guest_frame = leaf.guest_frame.number();
         self.leaves.insert((space, page.number()), Leaf { size, guest_frame });
+        let (tables, entries) = self.most;
+        self.most = (tables.max(self.tables.len()), entries.max(self.leaves.len()));
         self.by_guest_frame.insert((guest_frame, space, page.number()));
         effects.write(TableOperation::Map { space, page, size, frame, permissions });
         Ok(())

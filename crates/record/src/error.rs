@@ -70,6 +70,9 @@ pub enum RecordError {
     /// Stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
+    /// Stopped, and what was recorded was not to be kept.
+    #[error("stopped while recording")]
+    Interrupted,
     /// The program has more threads at one time than there are rings.
     #[error(
         "the program runs more than {RINGS} threads at one time, the most that can be recorded"

@@ -52,6 +52,9 @@ pub struct RecordOptions {
     /// Ends the recording when set: the programs are killed, and their waiting records are written to
     /// the trace. Set again, it drops the records that still wait.
     pub stop: Arc<AtomicBool>,
+    /// Whether a recording that was stopped is kept. If not, [`Self::stop`] makes it fail at once
+    /// with [`RecordError::Interrupted`](crate::RecordError::Interrupted).
+    pub is_kept_when_stopped: bool,
     /// The emulator; `qemu-x86_64` in PATH if none is given.
     pub emulator: Option<PathBuf>,
     /// Redirects the program's standard output to standard error.
@@ -74,6 +77,7 @@ impl RecordOptions {
             spool_bytes: Self::SPOOL_BYTES,
             level: WriterOptions::default().level,
             stop: Arc::default(),
+            is_kept_when_stopped: true,
             emulator: None,
             prints_to_stderr: false,
             environment: Vec::new(),

@@ -94,6 +94,9 @@ pub fn record(
         options,
     };
     let ending = session.run(progress)?;
+    if session.is_interrupted(ending) {
+        return Err(RecordError::Interrupted);
+    }
     session.finish(ending)
 }
 
@@ -159,6 +162,9 @@ impl Session {
                 if killed.is_some() {
                     self.end_programs();
                 }
+                if killed == Some(Ending::Stopped) && !self.options.is_kept_when_stopped {
+                    return Ok(Ending::Stopped);
+                }
             }
             match self.replay.advance(&*self.shared)? {
                 Step::Starved => {
@@ -184,6 +190,13 @@ impl Session {
     /// killed; the second time the records that still wait are dropped.
     fn is_told_to_stop(&self) -> bool {
         self.options.stop.swap(false, Ordering::Relaxed)
+    }
+
+    /// True if the recording was stopped and is not to be kept. A program that the same Ctrl-C ended
+    /// may have been quicker than we were.
+    fn is_interrupted(&self, ending: Ending) -> bool {
+        let is_stopped = ending == Ending::Stopped || self.is_told_to_stop();
+        is_stopped && !self.options.is_kept_when_stopped
     }
 
     /// The limit that the programs have reached, if any. Their records may still wait in the spool.

@@ -1,12 +1,13 @@
 //! A recording that is deleted after use.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 
-use crate::{RecordError, stop_on_interrupt};
+use crate::{RecordError, RecordOptions, stop_on_interrupt};
 
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
@@ -32,19 +33,20 @@ impl TemporaryTrace {
         Ok(Self { folder: Some(folder), path, stop: stop_on_interrupt()? })
     }
 
-    /// The flag that Ctrl-C and SIGTERM set, for [`RecordOptions::stop`](crate::RecordOptions).
-    pub fn stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
+    /// Records all of `program` to this trace, until Ctrl-C or SIGTERM. What the program prints goes to
+    /// standard error.
+    pub fn options(&self, program: Vec<OsString>) -> RecordOptions {
+        RecordOptions {
+            stop: Arc::clone(&self.stop),
+            is_kept_when_stopped: false,
+            prints_to_stderr: true,
+            ..RecordOptions::new(&self.path, program)
+        }
     }
 
     /// The path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Forgets a Ctrl-C that ended the recording.
-    pub fn forget_interrupt(&self) {
-        self.stop.store(false, Ordering::Relaxed);
     }
 
     /// Ends this process if Ctrl-C or SIGTERM came. Must be called regularly by long work on the

@@ -89,7 +89,7 @@ pub(crate) fn percent(value: f64) -> String {
 }
 
 /// A count with k, M or G (powers of 1000) and up to four digits.
-pub(crate) fn compact(value: f64) -> String {
+pub fn compact(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "")
 }
 

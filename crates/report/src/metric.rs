@@ -416,7 +416,7 @@ const COMPUTED: &[Computed] = &[
         ("translation energy, nJ PKI", false, Form::Ratio),
         |run| per_kilo_instruction(run, ids::TRANSLATION_ENERGY_DYNAMIC_NJ),
     ),
-    Computed { group: "L2 TLB at end", beside: None, what: What::KindsOfEntries },
+    Computed { group: "L2 TLB, mean", beside: None, what: What::KindsOfEntries },
     figure(
         "Memory",
         Some(ids::PERFORATED_PAGES),

@@ -4,18 +4,20 @@ use perforate_config::Count;
 use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
-use perforate_types::{GapTolerance, figures};
+use perforate_types::{Counters, GapTolerance, figures};
 
 use crate::feeding::{Touched, run_all};
+use crate::idle_options;
 use crate::placed::Placed;
 use crate::sampled;
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::stretches::Tally;
 use crate::system::SystemOptions;
+use crate::translation_work;
 use crate::warmup::{self, Course};
 use crate::{
-    Composition, Machine, MeasuringOptions, MemoryState, ModeSwitching, PlacementOptions, Scheme,
-    SimError, Workload, open_workload,
+    Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, Scheme, SimError,
+    Workload, open_workload,
 };
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
@@ -177,6 +179,18 @@ impl Run {
 }
 
 impl Comparison {
+    /// What only all results together tell: options that came to nothing, and whether there was
+    /// enough to do to tell schemes apart. It is in no result, which the company of other schemes does
+    /// not change.
+    pub fn notes_on(&self, results: &[RunResult]) -> Vec<String> {
+        let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
+        let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
+        // One scheme alone is compared with nothing.
+        let entries = (results.len() > 1).then_some(self.machine.tlb.l2.entries);
+        let little_work = entries.and_then(|entries| translation_work::note(&counters, entries));
+        idle.into_iter().chain(little_work).collect()
+    }
+
     /// Runs every scheme once.
     fn run(
         &self,
@@ -339,34 +353,7 @@ impl Comparison {
 
     /// Says what was asked for and changes nothing here, or not everywhere.
     fn options_without_effect(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let perforates = |scheme: &Composition| scheme.own.shadow_directories;
-        if self.memory.policies.perforation.is_some() && !self.schemes.iter().any(perforates) {
-            notes.push("perforation has no effect: no scheme here has perforated pages".into());
-        }
-        let segments = |scheme: &Composition| segment::is_used_by(scheme.own);
-        if self.memory.policies.segment.is_some() && !self.schemes.iter().any(segments) {
-            let whose = "no native or guest's scheme here has direct segments";
-            notes.push(format!("segment has no effect: {whose}"));
-        }
-        let has_superpages = |scheme: &Composition| scheme.own.gap_tolerance.is_some();
-        if self.memory.policies.superpages.is_some() && !self.schemes.iter().any(has_superpages) {
-            let whose = "no native or guest's scheme here has gap-tolerant superpages";
-            notes.push(format!("superpages has no effect: {whose}"));
-        }
-        if let Some(host) = &self.memory.host {
-            notes.extend(self.host_options_without_effect(host));
-        }
-        if self.memory.past.hot_add_bytes > 0 && self.memory.modes.is_none() {
-            notes.push("hot-add has no effect without modes, which adds the memory".into());
-        }
-        let suits = |switching: ModeSwitching| {
-            self.schemes.iter().any(|composition| switching.suits(composition))
-        };
-        if self.memory.modes.is_some_and(|switching| !suits(switching)) {
-            let pairs = "big-memory wants a segment scheme on both sides, compute one as host";
-            notes.push(format!("modes has no effect here: {pairs}"));
-        }
+        let mut notes = idle_options::notes_before(&self.schemes, &self.memory);
         let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
         if self.memory.background.ksm.is_some() && has_ideal {
             notes.push("the ideal scheme runs without same-page merging".into());
@@ -374,33 +361,7 @@ impl Comparison {
         notes
     }
 
-    /// The same of what was said about the host.
-    fn host_options_without_effect(&self, host: &MemoryState) -> Vec<String> {
-        let hosts: Vec<&Scheme> = self.schemes.iter().filter_map(|scheme| scheme.host).collect();
-        let mut notes = Vec::new();
-        if hosts.is_empty() {
-            notes.push("options of the host have no effect: no GUEST+HOST is compared".into());
-        }
-        if host.policies.segment.is_some()
-            && !hosts.iter().any(|scheme| segment::is_used_by(scheme))
-        {
-            notes
-                .push("segment of the host has no effect: no host here has direct segments".into());
-        }
-        if host.policies.superpages.is_some()
-            && !hosts.iter().any(|scheme| scheme.gap_tolerance.is_some())
-        {
-            notes.push("superpages of the host has no effect: no host here has superpages".into());
-        }
-        if host.policies.perforation.is_some()
-            && !hosts.iter().any(|scheme| scheme.shadow_directories)
-        {
-            notes.push("perforation of the host has no effect: no host here perforates".into());
-        }
-        notes
-    }
-
-    /// Says so where a scheme could have segments and has none in the end.
+    /// Says so where a scheme could have segments and never had one.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
         let host_memory = self.memory.host();
@@ -414,8 +375,8 @@ impl Comparison {
         });
         let note = |(scheme, memory, _, whose): (&Scheme, &MemoryState, _, _)| {
             format!(
-                "{name}: there is no {whose}segment at the end: no area large enough was touched, \
-                 or no contiguous memory is left for it ({})",
+                "{name}: there never was a {whose}segment: no area large enough was touched, or no \
+                 contiguous memory was left for it ({})",
                 scheme.describe_policy(&memory.policies)
             )
         };
@@ -435,7 +396,10 @@ impl Comparison {
         let none = figures.counters.get("perforated_pages") == Some(0.0);
         (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
             let policy = scheme.describe_policy(&self.memory.policies);
-            format!("{name}: no fragmented block met its policy ({policy})")
+            format!(
+                "{name}: there never was a perforated page: no fragmented block met its policy \
+                 ({policy}), or the program has no 2MB of memory in one"
+            )
         })
     }
 
@@ -450,6 +414,7 @@ impl Comparison {
         notes.extend(self.segment_notes(composition, &figures));
         notes.extend(self.policy_note(composition, &figures));
         notes.extend(self.mode_note(composition));
+        notes.extend(idle_options::missing_huge_pages(composition, &figures.counters));
         let transitions = figures.mode_transitions.iter();
         notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));
         let host_memory = self.memory.host();

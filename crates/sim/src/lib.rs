@@ -14,6 +14,7 @@ mod explain;
 mod feeding;
 mod footprint;
 mod host_memory;
+mod idle_options;
 pub mod linear_model;
 mod machine;
 mod memory;
@@ -34,6 +35,7 @@ mod snapshot;
 mod sparse;
 mod stretches;
 mod system;
+mod translation_work;
 mod warmup;
 mod wiring;
 mod workload;
@@ -44,6 +46,7 @@ pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
+pub use idle_options::idle_option;
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
 };

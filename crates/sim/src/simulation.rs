@@ -3,6 +3,7 @@
 mod model;
 
 use perforate_mmu::L2Contents;
+use perforate_os::Span;
 use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Region, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_schemes::segment;
@@ -69,6 +70,8 @@ pub struct Simulation {
     stretches: Stretches,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
+    /// Perforated pages of a program that has ended or executed another one, the last that had any.
+    regions: Vec<Region>,
 }
 
 /// How far a chunk was run.
@@ -149,6 +152,7 @@ impl Simulation {
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
             has_segments: segment::is_used_by(composition.own),
+            regions: Vec::new(),
         })
     }
 
@@ -388,6 +392,9 @@ impl Simulation {
     #[cold]
     fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.fetch_line = u64::MAX;
+        if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
+            self.regions = self.pictures();
+        }
         self.system.event(event)
     }
 
@@ -461,6 +468,16 @@ impl Simulation {
         Some(core.cycles())
     }
 
+    /// Perforated pages to picture: of those that there are, else of those that there were last.
+    fn pictures(&self) -> Vec<Region> {
+        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
+        let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
+        match pages.is_empty() {
+            true => self.regions.clone(),
+            false => pages.iter().take(REGION_PICTURES).map(region).collect(),
+        }
+    }
+
     /// Ends the run: all its counters, cycles and instructions per cycle among them.
     ///
     /// # Errors
@@ -480,7 +497,7 @@ impl Simulation {
         if let Some(core) = &mut self.core {
             core.drain();
         }
-        let end = self.tally_at_rest();
+        let (end, regions) = (self.tally_at_rest(), self.pictures());
         let (slices, windows) = self.stretches.finish(&end);
         self.samples.add(self.done, self.system.mmu().l2_contents());
         let (memory, mut memory_maps) = self.memory.finish(self.done, self.system.kernel());
@@ -489,7 +506,7 @@ impl Simulation {
         }
         let instructions = self.done - from;
         let mut counters = Counters::default();
-        self.system.record(instructions, &mut counters);
+        self.system.record_of(Span::Run, instructions, &mut counters);
         if let Some(core) = &self.core {
             core.counters(&mut counters);
             let translations = self.system.mmu().counters();
@@ -506,9 +523,9 @@ impl Simulation {
         let (costs, frequency_ghz) =
             (&self.machine.operating_system, self.machine.core.frequency_ghz);
         let work_cycles = costs.record(&program, frequency_ghz, self.core.is_some(), &mut counters);
-        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
-        let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
-        let contents = self.samples.into_points();
+        let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();
+        L2Contents::record(&measured_contents(&contents, from), &mut counters);
+        let contents = contents.into_iter();
         let l2_tlb_contents =
             contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
         Ok(Figures {
@@ -517,13 +534,22 @@ impl Simulation {
             counters,
             work_cycles,
             series: Series { l2_tlb_contents, memory },
-            regions: pages.iter().take(REGION_PICTURES).map(region).collect(),
+            regions,
             memory_maps,
             mode_transitions: self.modes.as_ref().map(ModeSwitcher::log).unwrap_or_default(),
             slices,
             windows,
         })
     }
+}
+
+/// What the second-level TLB held while measuring. The last sample, at the end of the run, counts
+/// only where there is no other: a program that has ended leaves nothing in a TLB.
+fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents> {
+    let (last, others) = points.split_last().expect("the end is a sample");
+    let measured = others.iter().filter(|(instruction, _)| *instruction >= from);
+    let measured: Vec<L2Contents> = measured.map(|(_, contents)| *contents).collect();
+    if measured.is_empty() { vec![last.1] } else { measured }
 }
 
 /// What the second-level TLB held, as results keep it.

@@ -60,6 +60,16 @@ impl Counters {
         assert!(before.is_none(), "two sources set the counter {name}");
     }
 
+    /// Sets every figure to the larger of the two values that it has here and in `others`.
+    pub fn raise(&mut self, others: &Self) {
+        for (name, value) in others.iter() {
+            let own = self.0.entry(name.to_owned()).or_insert(value);
+            if value.as_f64() > own.as_f64() {
+                *own = value;
+            }
+        }
+    }
+
     /// The figure of this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).map(|value| value.as_f64())

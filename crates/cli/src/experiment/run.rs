@@ -9,7 +9,8 @@ use perforate_report::{ReportOptions, experiments_html, experiments_table, read_
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
 use crate::failure::Failure;
-use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, ShareBar, command, print, write_text};
+use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, command, print, write_text};
+use crate::progress::ShareBar;
 
 /// Measurements to go on with, beside the results.
 pub const POINTS: &str = "points.jsonl";

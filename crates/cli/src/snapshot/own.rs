@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_sim::{MemorySnapshot, SimError};
 
-use crate::output::Bar;
+use crate::progress::Bar;
 use perforate_sim::Progress;
 
 /// What stands for this machine where the file of a snapshot is named.

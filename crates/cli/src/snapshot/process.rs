@@ -8,7 +8,8 @@ use perforate_sim::Progress;
 
 use super::{OutputOptions, show_record};
 use crate::failure::Failure;
-use crate::output::{Bar, write_text};
+use crate::output::write_text;
+use crate::progress::Bar;
 
 #[derive(Args)]
 pub struct ProcessArguments {

@@ -1,6 +1,9 @@
-//! `perforate record` and `compare -- PROGRAM` where they cannot work.
+//! `perforate record` and `compare -- PROGRAM`.
 
-use crate::place::{Place, assert_complaint, json, outcome};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::place::{Outcome, Place, assert_complaint, json, outcome};
 
 #[test]
 fn both_a_workload_and_a_program() {
@@ -46,8 +49,7 @@ fn a_program_recorded_and_compared() {
     let place = Place::new();
     let arguments = ["compare", "--json", "--functional", "--check", "--", "/bin/echo", "hello"];
     let found = outcome(place.command(&arguments).env("TMPDIR", place.path("")));
-    if found.err.contains("apt-get install qemu-user") {
-        eprintln!("not tested: there is no emulator to record with");
+    if lacks_emulator(&found) {
         return;
     }
     assert_eq!(found.code, Some(0), "{}", found.err);
@@ -56,4 +58,68 @@ fn a_program_recorded_and_compared() {
     assert_eq!(results.len(), 4);
     assert!(results.iter().all(|result| result["counters"]["accesses_refused"] == 0));
     assert!(place.names().is_empty(), "{:?}", place.names());
+}
+
+/// True, and says so, where nothing can be recorded.
+fn lacks_emulator(found: &Outcome) -> bool {
+    let lacks = found.err.contains("apt-get install qemu-user");
+    if lacks {
+        eprintln!("not tested: there is no emulator to record with");
+    }
+    lacks
+}
+
+/// Notes of the first result.
+fn notes(lines: &str) -> String {
+    json(lines)[0]["notes"].as_array().unwrap().iter().map(|note| note.to_string() + "\n").collect()
+}
+
+/// What is skipped is skipped while recording: of what was recorded nothing is.
+#[test]
+fn a_part_of_a_program_is_recorded_and_compared() {
+    let place = Place::new();
+    let part = ["compare", "--json", "--functional", "--skip", "50k", "--instructions", "20k"];
+    let program = ["--", "/bin/echo", "hello"];
+    let found = place.run(&[&part[..], &program].concat());
+    if lacks_emulator(&found) {
+        return;
+    }
+    assert_eq!(found.code, Some(0), "{}", found.err);
+    let result = &json(&found.out)[0];
+    assert_eq!(result["instructions"], 16_000, "all that was recorded, but for a fifth");
+    let skipped = result["config"]["skipped_instructions"].as_u64().unwrap();
+    assert!((50_000..60_000).contains(&skipped), "{skipped}");
+    let said = notes(&found.out);
+    assert!(said.contains("the recording was cut off after 20.0k instructions, 5"), "{said}");
+
+    let rest = ["compare", "--json", "--functional", "--skip", "50k"];
+    let found = place.run(&[&rest[..], &program].concat());
+    let said = notes(&found.out);
+    assert!(said.contains(" % of the program, ") && !said.contains("cut off"), "{said}");
+}
+
+/// Ctrl-C while a program is recorded for a comparison ends the command: nothing is compared.
+#[test]
+fn an_interrupted_recording_is_not_compared() {
+    let place = Place::new();
+    place.write("endless.sh", "echo begun\nwhile :; do :; done\n");
+    let arguments = ["compare", "--functional", "--", "/bin/sh", "endless.sh"];
+    let mut command = place.command(&arguments);
+    let command = command.env("TMPDIR", place.path("")).stdout(Stdio::piped());
+    let running = command.stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let process = running.id().to_string();
+    Command::new("kill").args(["-INT", &process]).status().unwrap();
+    let interrupted = Instant::now();
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("apt-get install qemu-user") {
+        eprintln!("not tested: there is no emulator to record with");
+        return;
+    }
+    assert!(interrupted.elapsed() < Duration::from_secs(20), "it went on");
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.ends_with("perforate record -o FILE -- PROG ARGS…\n"), "{said}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(place.names(), ["endless.sh"]);
 }

@@ -43,7 +43,7 @@ fn a_segment_that_is_not_there_is_told() {
     let fragmented = ["--host-fragmentation", "portion=100%,holes=25%,clustered"];
     let table = place.succeeds(&short(&[&fragmented[..], &["--scheme", "4k,4k+segment"]].concat()));
     let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(table.contains("note: 4k+segment: there is no host's segment at the end"), "{table}");
+    assert!(table.contains("note: 4k+segment: there never was a host's segment"), "{table}");
 }
 
 #[test]

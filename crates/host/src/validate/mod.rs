@@ -149,7 +149,8 @@ fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Resul
         return Err(HostError::Size(format!("{wanted} bytes; expected at least 64K")));
     }
     if power != wanted {
-        notes.push(format!("--size was rounded down to a power of two, {} MB", power >> 20));
+        let problem = format!("{wanted} bytes is no power of two; {power} and {} are", power << 1);
+        return Err(HostError::Size(problem));
     }
     let all = power.saturating_mul(processes);
     let Some(headroom) = Headroom::now() else { return Ok(power) };

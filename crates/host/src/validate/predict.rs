@@ -2,9 +2,7 @@
 
 use perforate_config::Size;
 use perforate_os::{Ageing, Defrag};
-use perforate_record::{
-    Ending, RecordError, RecordOptions, Region, Selection, TemporaryTrace, record,
-};
+use perforate_record::{RecordError, RecordOptions, Region, Selection, TemporaryTrace, record};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryOptions, MemoryState, Progress, RunResult, SimError,
     Workload,
@@ -137,9 +135,9 @@ impl Predictor<'_> {
         let job = Job { benchmark, bytes, paging, layout, processor, recorded_operations };
         let options = RecordOptions {
             selection: Selection { region: Some(Region::Markers), ..Selection::default() },
-            ..RecordOptions::new(trace.path(), self.worker.words(&job))
+            ..trace.options(self.worker.words(&job))
         };
-        record_once(options, &row.name(), trace, reporter)
+        record_once(options, &row.name(), reporter)
     }
 
     /// Simulates a workload that touches so much memory under all assumptions. The first half of its
@@ -208,19 +206,14 @@ impl Predictor<'_> {
 pub(super) fn record_once(
     options: RecordOptions,
     name: &str,
-    trace: &TemporaryTrace,
     reporter: &mut dyn Reporter,
 ) -> Result<u64, RecordError> {
     reporter.stage(&format!("recording {name}"), "instructions");
-    let options = RecordOptions { stop: trace.stop(), prints_to_stderr: true, ..options };
     let summary = record(options, &mut |progress| {
         let done = progress.instructions + progress.instructions_skipped;
         reporter.progress(Progress { done, total: None });
     })?;
-    match summary.ending {
-        Ending::Stopped => Err(RecordError::StoppedEarly),
-        _ => Ok(summary.instructions),
-    }
+    Ok(summary.instructions)
 }
 
 /// A synthetic workload with the pattern of a row.

@@ -117,9 +117,7 @@ pub(super) fn predict(
     let instructions = Some(sample.instructions);
     let options = RecordOptions {
         selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
-        prints_to_stderr: true,
-        stop: trace.stop(),
-        ..RecordOptions::new(trace.path(), sample.words.clone())
+        ..trace.options(sample.words.clone())
     };
     reporter.stage("recording the program", "instructions");
     record(options, &mut |progress| {

@@ -445,14 +445,13 @@ impl Mmu {
         self.data.look_up(self.space, page).map(|hit| hit.allows)
     }
 
-    /// Figures of the unit and its tables.
+    /// Figures of the unit and its tables, but for what the second-level TLB holds
+    /// ([`L2Contents::record`]).
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
-        let contents = self.l2.contents();
         if let Some(unit) = self.dimension.beside_l2() {
             let translations = self.counters.beside_translations;
             unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);
         }
-        contents.record(out);
     }
 }

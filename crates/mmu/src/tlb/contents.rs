@@ -63,10 +63,11 @@ impl L2Contents {
         ]
     }
 
-    /// Writes the numbers out.
-    pub(crate) fn record(&self, out: &mut Counters) {
-        for (kind, entries) in self.by_kind() {
-            out.set(counter_id(kind), entries);
+    /// Writes the mean numbers of these samples out; of none, zeros.
+    pub fn record(samples: &[Self], out: &mut Counters) {
+        for (place, (kind, _)) in Self::default().by_kind().into_iter().enumerate() {
+            let entries: u64 = samples.iter().map(|sample| sample.by_kind()[place].1).sum();
+            out.set(counter_id(kind), (entries, samples.len() as u64));
         }
     }
 
@@ -77,8 +78,8 @@ impl L2Contents {
             Counter {
                 label: spaced(&id).into(),
                 unit: CounterUnit::Count,
-                group: "L2 TLB at end",
-                meaning: format!("Entries at the end: {label}.").into(),
+                group: "L2 TLB, mean",
+                meaning: format!("Entries, mean of samples: {label}.").into(),
                 prominence: Prominence::Listed,
                 part: Some(Part {
                     whole: "l2_tlb_contents",

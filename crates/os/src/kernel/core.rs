@@ -12,6 +12,7 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
 use super::contents::PageContents;
 use super::counters::{FaultCounts, Peak};
+use super::levels::Levels;
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
@@ -37,6 +38,8 @@ pub struct Core {
     pub(super) faults: FaultCounts,
     /// Memory use when most was mapped.
     pub(super) peak: Peak,
+    /// The most there was of what comes and goes, as far as it was noted.
+    pub(super) most: Option<Levels>,
     /// Frames of tables that belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
     /// Sub-pages punched up to the last operation that was concluded.
@@ -60,6 +63,7 @@ impl Core {
             ledger,
             faults: FaultCounts::default(),
             peak: Peak::default(),
+            most: None,
             own_tables: BTreeSet::new(),
             concluded_punches: 0,
         }

@@ -4,6 +4,7 @@ use perforate_types::{
     Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
 };
 
+use super::levels::{self, Levels, Span};
 use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
 use crate::memory::FRAME_BYTES;
@@ -38,36 +39,21 @@ pub(super) struct FaultCounts {
 pub(super) struct Peak {
     mapped_pages: u64,
     large_mapped_pages: u64,
-    table_frames: u64,
 }
 
 figures! {
-    /// The figures of memory, faults, reclaim and compaction. Sizes and numbers of pages are those of
-    /// this moment, where their name does not begin with `peak`.
+    /// The figures of memory as a whole, reclaim and compaction.
     pub(super) static KERNEL: Kernel, "Memory" {
-        /// Memory mapped by the operating system; a frame counts once for every page that maps it.
-        mapped_bytes, "mapped", Bytes, Table: |it| bytes(it.core.usage().mapped_pages());
         /// Distinct 4KB pages that a fault or populate brought in.
         faulted_bytes, Bytes, Listed: |it| bytes(it.core.faults.touched_pages);
-        /// Memory mapped at the fullest moment.
-        peak_mapped_bytes, Bytes, Listed: |it| bytes(it.core.peak_now().mapped_pages);
-        /// Page-table nodes at the fullest moment.
-        peak_page_table_bytes, Bytes, Listed: |it| bytes(it.core.peak_now().table_frames);
         /// Share of mapped memory in pages of 2MB and more, holes excluded, at the fullest moment.
         large_page_coverage, Share, Listed: |it| it.core.large_page_coverage_parts();
-        /// Frames that perforated pages keep for sub-pages not touched yet.
-        reserved_bytes, "reserved", Bytes, Table: |it| bytes(it.core.usage().reserved);
-        /// Swap in use at the end.
-        swapped_bytes, "swapped out", Bytes, Table:
-            |it| bytes(it.core.memory.swap.used_slots());
         /// Pages written to swap since the start.
         swap_outs, Count, Listed: |it| it.core.ledger.done.pages_swapped_out;
         /// Pages read from swap since the start.
         swap_ins, Count, Listed: |it| it.core.ledger.done.pages_swapped_in;
         /// Memory in all.
         memory_bytes, Bytes, Listed: |it| it.core.memory.memory_bytes();
-        /// Memory that is free.
-        free_bytes, Bytes, Listed: |it| bytes(it.core.free_frames());
         /// Memory that others hold.
         foreign_bytes, Bytes, Listed: |it| bytes(it.core.memory.foreign_frames());
         /// Frames taken out of use after a fault of the hardware.
@@ -93,19 +79,15 @@ figures! {
         blocks_claimed_with_holes, Count, Listed: |it| it.compaction().blocks_perforated;
     }
 
-    /// What translation takes of memory.
-    pub(super) static TABLES: Kernel, "Memory" {
-        /// Page-table nodes, with shadow nodes and nodes of holes.
-        page_table_bytes, "page tables", Bytes, Main,
-            part("translation_memory", "page tables", "level1"):
-            |it| bytes(it.core.table_frames());
+    /// What translation takes of memory besides page tables.
+    pub(super) static BITMAP: Kernel, "Memory" {
         /// The hole bitmap of the whole memory.
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
             part("translation_memory", "hole bitmap", "bitmap"):
             |it| bytes(it.core.memory.hole_bitmap_frames());
     }
 
-    /// Faults and what is mapped.
+    /// Faults.
     pub(super) static FAULTS: Kernel, "Memory" {
         /// First touches of a page or region.
         page_faults, Count, Table: |it| it.core.faults.page;
@@ -122,18 +104,6 @@ figures! {
         segfaults, Count, Listed: |it| it.core.faults.segmentation;
         /// Touches of shared memory that found another mapping's frame.
         shared_memory_joins, Count, Listed: |it| it.core.faults.shared_memory;
-        /// 4KB pages mapped, holes apart.
-        base_pages, Count, Listed: |it| it.core.usage().pages;
-        /// Ordinary 2MB pages mapped.
-        large_pages, Count, Main: |it| it.core.usage().large_pages;
-        /// 1GB pages mapped.
-        huge_pages, Count, Listed: |it| it.core.usage().huge_pages;
-        /// Perforated pages mapped.
-        perforated_pages, Count, Main: |it| it.core.usage().perforated_pages;
-        /// Holes of perforated pages that have a frame.
-        holes_allocated, Count, Listed: |it| it.core.usage().holes_allocated;
-        /// Holes of perforated pages that have none.
-        holes_unallocated, Count, Listed: |it| it.core.usage().holes_unallocated;
     }
 }
 
@@ -158,11 +128,14 @@ fn other(usage: OtherUse) -> Counter {
 /// All counters of an operating system, in the order in which reports show them.
 pub fn counters() -> Vec<Counter> {
     [
+        registered(levels::MEMORY),
         registered(KERNEL),
         ksm::counters(),
-        registered(TABLES),
+        registered(levels::TABLES),
+        registered(BITMAP),
         OtherUse::ALL.map(other).into(),
         registered(FAULTS),
+        registered(levels::PAGES),
         khugepaged::counters(),
         registered(Work::FIGURES),
     ]
@@ -170,18 +143,49 @@ pub fn counters() -> Vec<Counter> {
 }
 
 impl Kernel {
-    /// Writes the kernel's figures. Sizes and numbers of pages are those of this moment, where
-    /// their name does not begin with `peak`.
+    /// Writes the kernel's figures as they are at this moment.
     pub fn counters(&self, out: &mut Counters) {
-        for table in [KERNEL, TABLES, FAULTS] {
+        self.counters_of(Span::Moment, out);
+    }
+
+    /// Writes the kernel's figures; of what comes and goes, for this span.
+    pub fn counters_of(&self, span: Span, out: &mut Counters) {
+        for table in [KERNEL, BITMAP, FAULTS] {
             out.record(table, self);
+        }
+        let now = Levels::now(&self.core);
+        let levels = match span {
+            Span::Moment => now,
+            Span::Run => self.core.most.map_or(now, |most| most.most(now)),
+        };
+        for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
+            out.record(table, &levels);
         }
         for usage in OtherUse::ALL {
             out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
         }
-        self.ksm.counters(&self.core, out);
         self.khugepaged.counters(out);
-        self.backers.counters(&self.core, out);
+        let mut mechanisms = self.mechanisms_now();
+        if span == Span::Run {
+            mechanisms.raise(&self.mechanisms_most);
+        }
+        mechanisms.iter().for_each(|(name, value)| out.set(name, value));
+    }
+
+    /// Figures of merging and of what maps memory by itself, such as segments: totals, and levels at
+    /// this moment.
+    fn mechanisms_now(&self) -> Counters {
+        let mut now = Counters::default();
+        self.ksm.counters(&self.core, &mut now);
+        self.backers.counters(&self.core, &mut now);
+        now
+    }
+
+    /// Remembers the most that figures of mechanisms came to. It takes longer than
+    /// [`Core::note_peak`], and is for events that may leave nothing of what a mechanism keeps.
+    pub(super) fn note_mechanisms(&mut self) {
+        let now = self.mechanisms_now();
+        self.mechanisms_most.raise(&now);
     }
 }
 
@@ -203,9 +207,11 @@ impl Core {
         (peak.large_mapped_pages, peak.mapped_pages)
     }
 
-    /// Remembers the memory use. Only events make it shrink, so it is enough to look before each.
+    /// Remembers the memory use. To be called before whatever makes something of it shrink.
     pub(super) fn note_peak(&mut self) {
         self.peak = self.peak_now();
+        let now = Levels::now(self);
+        self.most = Some(self.most.map_or(now, |most| most.most(now)));
     }
 
     fn peak_now(&self) -> Peak {
@@ -213,14 +219,11 @@ impl Core {
         if usage.mapped_pages() < self.peak.mapped_pages {
             return self.peak;
         }
-        Peak {
-            mapped_pages: usage.mapped_pages(),
-            large_mapped_pages: usage.large_mapped_pages(),
-            table_frames: self.table_frames(),
-        }
+        Peak { mapped_pages: usage.mapped_pages(), large_mapped_pages: usage.large_mapped_pages() }
     }
 
-    fn table_frames(&self) -> u64 {
+    /// Frames of page tables.
+    pub(super) fn table_frames(&self) -> u64 {
         let own = self.own_tables.len() as u64;
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }

@@ -38,7 +38,7 @@
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
 //!
-//! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
+//! Figures and checks: `counters` and `levels` (use of memory, now and at most), `work` (what was done, for whoever knows its
 //! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
 
 mod areas;
@@ -64,6 +64,7 @@ mod hard_fault;
 mod invariants;
 mod khugepaged;
 mod ksm;
+mod levels;
 mod memory_map;
 mod migration;
 mod patching;
@@ -79,7 +80,7 @@ mod subpage;
 mod swap;
 mod work;
 
-use perforate_types::{AccessKind, ProgramEvent, SpaceId, Update, VirtualPage};
+use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Update, VirtualPage};
 
 pub use self::core::Core;
 use crate::memory::PhysicalMemory;
@@ -98,6 +99,7 @@ use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
+pub use levels::Span;
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 use reclaim::Reclaim;
@@ -135,6 +137,8 @@ pub struct Kernel {
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
+    /// The most that figures of mechanisms came to, as far as it was noted.
+    mechanisms_most: Counters,
     aged: Option<AgeingOutcome>,
 }
 
@@ -171,6 +175,7 @@ impl Kernel {
             shared_objects: SharedObjects::default(),
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
+            mechanisms_most: Counters::default(),
             aged,
         })
     }
@@ -198,6 +203,9 @@ impl Kernel {
         event: &ProgramEvent,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
+        if takes_away(event) {
+            self.note_mechanisms();
+        }
         self.operation(updates, |kernel, updates| {
             kernel.reclaim.relieve(&mut kernel.core, None, updates);
             kernel.handle(space, event, updates)
@@ -256,6 +264,12 @@ impl Kernel {
         demotion::conclude(&mut self.core, updates);
         result.map_err(|error| self.core.with_estimate(error))
     }
+}
+
+/// Whether an event may take away whatever a mechanism keeps.
+fn takes_away(event: &ProgramEvent) -> bool {
+    use ProgramEvent::{Exec, Exit, Remap, Unmap};
+    matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
 /// Memory as the first process finds it, and what ageing did to it.

@@ -184,7 +184,7 @@ fn exec_and_exit_leave_nothing_behind() {
     machine.write(BASE);
     machine.event(ProgramEvent::Exit { process: ProcessId(0) });
     assert_eq!(machine.counter("mapped_bytes"), 2 * MB);
-    assert_eq!(machine.counter("peak_mapped_bytes"), 8 * MB);
+    assert_eq!(machine.most("mapped_bytes"), 8 * MB);
     machine.assert_memory_adds_up();
     machine.event(ProgramEvent::Exit { process: ProcessId(7) });
     assert_eq!(machine.counter("page_table_bytes"), 0);

@@ -34,7 +34,7 @@ const TILES: [Tile; 6] = [
     ("page walks per 1,000 instructions", |run| per_kilo_instruction(run, ids::WALKS), ratio),
     ("references per walk", metric::references_per_walk, ratio),
     ("translation cycles per 1,000 instructions", metric::translation_cycles, ratio),
-    ("page tables", |run| run.counter(ids::PAGE_TABLE_BYTES), bytes),
+    ("page tables, peak", |run| run.counter(ids::PAGE_TABLE_BYTES), bytes),
 ];
 
 /// The subject's main numbers beside those of the reference.

@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr;
 pub use comparison::{Rows, table};
 
 use crate::chart::pieces;
+pub use crate::format::compact;
 
 /// Distance of neighbouring columns.
 const GAP: usize = 2;

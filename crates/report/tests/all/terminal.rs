@@ -45,7 +45,7 @@ fn numbers_are_those_of_the_input() {
     assert_eq!(row("IPC ÷ 4KB"), ["1.00×", "1.50×"]);
     assert_eq!(row("instructions"), ["4000", "4000"]);
     assert_eq!(row("walks"), ["1234", "–"]);
-    assert_eq!(row("page tables"), ["8.00", "KB", "1.00", "MB"]);
+    assert_eq!(row("page tables, peak"), ["8.00", "KB", "1.00", "MB"]);
     assert!(!shown.contains("bitmap"), "rows without any value are left out");
 }
 

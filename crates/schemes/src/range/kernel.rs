@@ -112,11 +112,11 @@ pub(super) struct State {
 
 figures! {
     pub(super) static RANGES: State, "Ranges" {
-        /// Ranges at the end.
+        /// Ranges, at most.
         ranges, Count, Listed: |it| it.ranges;
-        /// 4KB pages in them.
+        /// 4KB pages in them, at most.
         range_pages, Count, Listed: |it| it.pages;
-        /// Range tables in memory.
+        /// Range tables in memory, at most.
         range_table_bytes, Bytes, Listed: |it| it.nodes * 4096;
         /// Pages backed when they were mapped instead of when they were touched.
         pages_backed_in_advance, Count, Listed: |it| it.backed;

@@ -1,7 +1,7 @@
 //! The host's side of a system: what the hypervisor does and what is counted of it.
 
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Work};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span, Work};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
@@ -96,10 +96,10 @@ impl System {
     }
 
     /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
-    pub(super) fn record_host(&self, out: &mut Counters) {
+    pub(super) fn record_host(&self, span: Span, out: &mut Counters) {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
-        hypervisor.kernel().counters(&mut host);
+        hypervisor.kernel().counters_of(span, &mut host);
         perforate_schemes::complete(&mut host);
         for name in OF_HOST {
             let value = host.get(name).expect("every kernel counts it");

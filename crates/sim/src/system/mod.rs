@@ -6,7 +6,7 @@ mod population;
 
 use perforate_mmu::{Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, ShadowTables, Work};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, Span, Work};
 use perforate_schemes::segment;
 use perforate_types::{
     AccessKind, Counter, Counters, Frame, GuestFrame, Steps, Update, VirtualAddress, figures,
@@ -393,25 +393,31 @@ impl System {
         SimError::Disagreement { scheme, seed, instruction, source }
     }
 
-    /// Figures of the operating system and the translation hardware.
+    /// Figures of the operating system and the translation hardware at this moment.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
+        self.record_of(Span::Moment, instructions, out);
+    }
+
+    /// The same; of what comes and goes, for this span.
+    pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
         self.mmu.record(instructions, out);
-        self.kernel.counters(out);
+        self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
-            out.record(SHADOW, shadow);
+            let now = (shadow.tables(), shadow.entries());
+            out.record(SHADOW, &if span == Span::Run { shadow.most() } else { now });
         }
         out.record(REFUSED, self);
         perforate_schemes::complete(out);
-        self.record_host(out);
+        self.record_host(span, out);
     }
 }
 
 figures! {
-    static SHADOW: ShadowTables, "Shadow paging" {
-        /// Shadow tables at the end, under shadow paging.
-        shadow_table_bytes, Bytes, Listed: |it| it.tables() as u64 * 4096;
-        /// Their entries.
-        shadow_entries, Count, Listed: |it| it.entries() as u64;
+    static SHADOW: (usize, usize), "Shadow paging" {
+        /// Shadow tables, at most, under shadow paging.
+        shadow_table_bytes, Bytes, Listed: |(tables, _)| *tables as u64 * 4096;
+        /// Their entries, at most.
+        shadow_entries, Count, Listed: |(_, entries)| *entries as u64;
     }
 
     static REFUSED: System, "Memory" {

@@ -7,6 +7,7 @@ mod energy;
 mod memory_history;
 mod nested_walks;
 mod operating_system;
+mod peaks;
 mod population;
 mod registry;
 mod sampled_coverage;

@@ -36,11 +36,8 @@ pub(super) fn predict_row(
     let recorded_operations = Some(predictor.operations_of(row));
     let job = Job { recorded_operations, ..super::benchmark::job(row, &layouts[0]) };
     let selection = Selection { region: Some(Region::Markers), ..Selection::default() };
-    let options = RecordOptions {
-        selection,
-        ..RecordOptions::new(trace.path(), predictor.worker.words(&job))
-    };
-    let instructions = Some(record_once(options, &row.name(), &trace, reporter)?);
+    let options = RecordOptions { selection, ..trace.options(predictor.worker.words(&job)) };
+    let instructions = Some(record_once(options, &row.name(), reporter)?);
     let mut recording = Recording { name: row.name(), trace, bytes: row.bytes, instructions };
     let pool_bytes = row.bytes.next_multiple_of(LARGE_BYTES);
     let pools = |layout: &Layout| vec![(pool_bytes, layout.mapped.clone())];
@@ -59,10 +56,10 @@ pub(super) fn predict_program(
     let options = RecordOptions {
         selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
         environment: program.preload.environment(program.pools, &program.layouts[0], false)?,
-        ..RecordOptions::new(trace.path(), sample.words.clone())
+        ..trace.options(sample.words.clone())
     };
     let name = sample.name();
-    record_once(options, &name, &trace, reporter)?;
+    record_once(options, &name, reporter)?;
     // At least 2GB, as a program's address space is larger than its resident memory.
     let bytes = program.resident_bytes.max(1 << 30);
     let mut recording = Recording { name, trace, bytes, instructions: None };

@@ -45,15 +45,15 @@ figures! {
     static KSM: State, "Memory" {
         /// Pages same-page merging looked at since the start.
         ksm_pages_scanned, "scanned to merge", Count, Table: |it| it.counts.scanned;
-        /// Memory that merging saves at the end.
-        ksm_saved_bytes, "saved by merging", Bytes, Table: |it| it.sharing * FRAME_BYTES;
+        /// Memory that merging saves, at most.
+        ksm_saved_bytes, "saved by merging, peak", Bytes, Table: |it| it.sharing * FRAME_BYTES;
         /// Times the scanner came to the end.
         ksm_full_scans, Count, Listed: |it| it.counts.full_scans;
         /// Pages mapped to a merged frame instead of their own.
         ksm_pages_merged, Count, Listed: |it| it.counts.merged;
-        /// Merged frames in use at the end.
+        /// Merged frames in use, at most.
         ksm_pages_shared, Count, Listed: |it| it.shared;
-        /// Further pages that map them.
+        /// Further pages that map them, at most.
         ksm_pages_sharing, Count, Listed: |it| it.sharing;
         /// Merged pages that a write took out again.
         ksm_unmerged_by_writes, Count, Listed: |it| it.counts.written;

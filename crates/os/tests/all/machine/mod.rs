@@ -12,7 +12,7 @@ use inspector::Inspector;
 use perforate_config::read;
 use perforate_oracle::Oracle;
 use perforate_os::{
-    FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, TableFormat, Work,
+    FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, Span, TableFormat, Work,
 };
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::perforated::PerforatedOperation;
@@ -164,6 +164,13 @@ impl Machine {
     pub fn counter(&self, name: &str) -> u64 {
         let mut counters = Counters::default();
         self.kernel.counters(&mut counters);
+        counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
+    }
+
+    /// The same of the whole run: the most that there was of what comes and goes.
+    pub fn most(&self, name: &str) -> u64 {
+        let mut counters = Counters::default();
+        self.kernel.counters_of(Span::Run, &mut counters);
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 

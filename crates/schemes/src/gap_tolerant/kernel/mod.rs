@@ -170,7 +170,7 @@ pub(in crate::gap_tolerant) struct State {
 
 figures! {
     pub(in crate::gap_tolerant) static SUPERPAGES: State, "Gap-tolerant superpages" {
-        /// Memory in superpages at the end.
+        /// Memory in superpages, at most.
         superpage_bytes, Bytes, Listed: |it| it.pages << 12;
         /// Superpages made since the start.
         superpages_made, Count, Listed: |it| it.made;
@@ -178,7 +178,7 @@ figures! {
         superpage_failures, Count, Listed: |it| it.failed;
         /// Superpages that moved since one of their frames failed.
         superpages_relocated, Count, Listed: |it| it.relocated;
-        /// Slices of memory with enough free B-blocks for a superpage.
+        /// Slices of memory with enough free B-blocks for a superpage, at most.
         slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }

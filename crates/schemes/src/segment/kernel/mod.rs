@@ -145,15 +145,15 @@ pub(in crate::segment) struct State {
 
 figures! {
     pub(in crate::segment) static SEGMENTS: State, "Direct segments" {
-        /// Segments whose registers are set at the end.
+        /// Segments whose registers are set, at most.
         segments_active, Count, Listed: |it| it.active;
-        /// 4KB pages in segments at the end.
+        /// 4KB pages in segments, at most.
         segment_pages, Count, Listed: |it| it.pages;
-        /// Pages that escaped their segment.
+        /// Pages that escaped their segment, at most.
         segment_escaped_pages, Count, Listed: |it| it.escaped;
-        /// Pages of segments that a table entry maps as well.
+        /// Pages of segments that a table entry maps as well, at most.
         segment_pages_paged, Count, Listed: |it| it.paged;
-        /// Memory of segments that no page of the program uses any more.
+        /// Memory of segments that no page of the program uses any more, at most.
         segment_idle_bytes, Bytes, Listed: |it| it.idle * PageSize::Size4K.bytes();
         /// Segments made since the start.
         segments_made, Count, Listed: |it| it.made;

@@ -1,0 +1,312 @@
+//! How far long work is, on standard error: a bar on a terminal, elsewhere a line now and then.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use perforate_host::Reporter;
+use perforate_report::text::compact;
+use perforate_sim::Progress;
+
+/// Time between lines where there is no terminal, and before the first.
+const LINE_PERIOD: Duration = Duration::from_secs(30);
+/// Time between redraws of a bar on a terminal.
+const REDRAW_PERIOD: Duration = Duration::from_millis(200);
+/// Shortest time from which a rate, and with it the time left, is worked out.
+const LEAST_MEASURED: Duration = Duration::from_secs(2);
+
+/// Prints a line on standard error. Where nobody reads it any more, there is nobody to tell.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "perforate: {line}");
+}
+
+/// One stage of the work, and how far it is.
+struct Stage {
+    /// What is being done.
+    text: String,
+    /// What progress is counted in.
+    unit: &'static str,
+    /// What to show instead of the counts, where these say nothing to a reader.
+    counts: Option<String>,
+    progress: Progress,
+    /// When progress was first heard of, and how much was done by then: what comes before the first
+    /// instruction, such as ageing memory, says nothing of the rate.
+    from: Option<(Instant, u64)>,
+}
+
+impl Stage {
+    fn new(text: &str, unit: &'static str) -> Self {
+        let progress = Progress { done: 0, total: None };
+        Self { text: text.into(), unit, counts: None, progress, from: None }
+    }
+
+    fn advance(&mut self, progress: Progress, now: Instant) {
+        self.progress = progress;
+        self.from.get_or_insert((now, progress.done));
+    }
+
+    /// What is counted for each second, once enough was seen to say so.
+    fn rate(&self, now: Instant) -> Option<f64> {
+        let (since, before) = self.from?;
+        let seconds = now.saturating_duration_since(since);
+        let done = self.progress.done.saturating_sub(before);
+        (seconds >= LEAST_MEASURED && done > 0).then(|| done as f64 / seconds.as_secs_f64())
+    }
+
+    /// The total, if it is known: foreign traces say 0 where they do not know.
+    fn total(&self) -> Option<u64> {
+        self.progress.total.filter(|total| *total > 0)
+    }
+
+    /// Counts, rate and time left, as far as they are known.
+    fn figures(&self, now: Instant) -> String {
+        let (done, rate) = (self.progress.done, self.rate(now));
+        let mut phrases = Vec::new();
+        match (&self.counts, self.total()) {
+            (Some(counts), _) => phrases.push(counts.clone()),
+            (None, Some(total)) => {
+                let (done, total) = (compact(done as f64), compact(total as f64));
+                phrases.push(format!("{done} of {total} {}", self.unit));
+            }
+            (None, None) => phrases.push(format!("{} {}", compact(done as f64), self.unit)),
+        }
+        if let (None, Some(rate)) = (&self.counts, rate) {
+            phrases.push(format!("{}/s", compact(rate.round())));
+        }
+        if let (Some(total), Some(rate)) = (self.total(), rate) {
+            phrases.push(time_left(total.saturating_sub(done) as f64 / rate));
+        }
+        phrases.join(", ")
+    }
+}
+
+/// A time to wait, to no more than two digits.
+fn time_left(seconds: f64) -> String {
+    let (seconds, minutes) = (seconds.ceil(), (seconds / 60.0).ceil());
+    match seconds {
+        0.0..=99.0 => format!("{seconds} s left"),
+        99.0..=5940.0 => format!("{minutes} min left"),
+        _ => format!("{:.0} h left", (seconds / 3600.0).ceil()),
+    }
+}
+
+/// Progress of long work, which may have several stages; shown while this value lives.
+pub struct Bar {
+    stage: Arc<Mutex<Stage>>,
+    shown: Shown,
+}
+
+/// How progress is shown.
+enum Shown {
+    OnTerminal(ProgressBar),
+    /// The thread that prints them ends with the value.
+    AsLines {
+        _printer: Lines,
+    },
+}
+
+impl Bar {
+    /// Work that is counted in instructions and begins with this stage.
+    pub fn instructions(text: &str) -> Self {
+        Self::of(text, "instructions")
+    }
+
+    /// Work that is counted in this unit and begins with this stage.
+    pub fn of(text: &str, unit: &'static str) -> Self {
+        let stage = Arc::new(Mutex::new(Stage::new(text, unit)));
+        let shown = match io::stderr().is_terminal() {
+            true => {
+                let target = ProgressDrawTarget::stderr();
+                Shown::OnTerminal(ProgressBar::with_draw_target(None, target))
+            }
+            false => {
+                let printer = Lines::start(Arc::clone(&stage), LINE_PERIOD, tell);
+                Shown::AsLines { _printer: printer }
+            }
+        };
+        let bar = Self { stage, shown };
+        bar.draw();
+        if let Shown::OnTerminal(drawn) = &bar.shown {
+            drawn.enable_steady_tick(REDRAW_PERIOD);
+        }
+        bar
+    }
+
+    /// Another stage begins, in the same unit, and is shown with its first progress; nothing changes
+    /// if it began before.
+    pub fn stage(&self, text: &str) {
+        let mut stage = lock(&self.stage);
+        if stage.text != text {
+            *stage = Stage::new(text, stage.unit);
+        }
+    }
+
+    /// Shows how far the stage is.
+    pub fn show(&self, progress: Progress) {
+        lock(&self.stage).advance(progress, Instant::now());
+        self.draw();
+    }
+
+    /// Shows the stage as it is now, on a terminal.
+    fn draw(&self) {
+        let Shown::OnTerminal(bar) = &self.shown else { return };
+        let stage = lock(&self.stage);
+        if bar.length() != stage.total() || bar.position() == 0 {
+            let template = match stage.total() {
+                Some(_) => "{msg} {wide_bar} {prefix}",
+                None => "{spinner} {msg}: {prefix}",
+            };
+            let style = ProgressStyle::with_template(template);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            match stage.total() {
+                Some(total) => bar.set_length(total),
+                None => bar.unset_length(),
+            }
+        }
+        bar.set_message(stage.text.clone());
+        bar.set_prefix(stage.figures(Instant::now()));
+        bar.set_position(stage.progress.done);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Shown::OnTerminal(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A thread that panicked while it held the stage has left it as good as any.
+fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
+    stage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread that prints how far the work is, until this value is dropped.
+struct Lines {
+    /// The thread ends when this end of the channel is gone.
+    until: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Lines {
+    fn start(
+        stage: Arc<Mutex<Stage>>,
+        period: Duration,
+        print: impl Fn(&str) + Send + 'static,
+    ) -> Self {
+        let (until, ended) = channel();
+        let thread = spawn(move || {
+            while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                let stage = lock(&stage);
+                print(&format!("{}: {}", stage.text, stage.figures(Instant::now())));
+            }
+        });
+        Self { until: Some(until), thread: Some(thread) }
+    }
+}
+
+impl Drop for Lines {
+    /// Waits for the thread, so that no line comes after what the command says in the end.
+    fn drop(&mut self) {
+        drop(self.until.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Progress of a measurement, stage by stage.
+#[derive(Default)]
+pub struct StageBars(Option<Bar>);
+
+impl Reporter for StageBars {
+    fn stage(&mut self, name: &str, unit: &'static str) {
+        let bar = self.0.get_or_insert_with(|| Bar::of(name, unit));
+        *lock(&bar.stage) = Stage::new(name, unit);
+        bar.draw();
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        if let Some(bar) = &self.0 {
+            bar.show(progress);
+        }
+    }
+}
+
+/// As [`Bar`], of work whose parts are not equally long: the bar is the share of the work, beside it
+/// stands how many parts are done.
+pub struct ShareBar {
+    bar: Bar,
+    unit: &'static str,
+}
+
+impl ShareBar {
+    /// Steps of the bar.
+    const STEPS: u64 = 100_000;
+
+    /// A bar over parts that are called so.
+    pub fn new(unit: &'static str) -> Self {
+        Self { bar: Bar::of("measuring", unit), unit }
+    }
+
+    /// Shows how far the work is.
+    pub fn show(&self, share: f64, done: usize, total: usize) {
+        let percent = share * 100.0;
+        let counts = format!("{percent:.0} %, {done} of {total} {}", self.unit);
+        lock(&self.bar.stage).counts = Some(counts);
+        let done = (share * Self::STEPS as f64) as u64;
+        self.bar.show(Progress { done, total: Some(Self::STEPS) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(done: u64, total: Option<u64>) -> Progress {
+        Progress { done, total }
+    }
+
+    #[test]
+    fn counts_come_first_then_rates_then_the_time_left() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut stage = Stage::new("simulating", "instructions");
+        assert_eq!(stage.figures(start), "0 instructions");
+        stage.advance(progress(100_000, Some(50_000_000)), start);
+        assert_eq!(stage.figures(after(1)), "100k of 50.0M instructions", "too early for a rate");
+        assert_eq!(stage.figures(after(9)), "100k of 50.0M instructions", "nothing more was done");
+        stage.advance(progress(5_100_000, Some(50_000_000)), after(10));
+        // 5M in 10 s; 44.9M are left.
+        let figures = "5.10M of 50.0M instructions, 500k/s, 90 s left";
+        assert_eq!(stage.figures(after(10)), figures);
+        stage.advance(progress(5_100_000, None), after(10));
+        assert_eq!(stage.figures(after(10)), "5.10M instructions, 500k/s");
+        stage.advance(progress(5_100_000, Some(0)), after(10));
+        assert_eq!(stage.figures(after(10)), "5.10M instructions, 500k/s", "no length is known");
+    }
+
+    #[test]
+    fn times_have_no_more_digits_than_they_deserve() {
+        let times = [(0.2, "1 s left"), (99.0, "99 s left"), (100.0, "2 min left")];
+        let times = times.into_iter().chain([(5940.0, "99 min left"), (5941.0, "2 h left")]);
+        times.for_each(|(seconds, text)| assert_eq!(time_left(seconds), text));
+    }
+
+    #[test]
+    fn without_a_terminal_there_is_a_line_for_each_period_until_the_end() {
+        let (printed, lines) = channel();
+        let stage = Arc::new(Mutex::new(Stage::new("reading", "frames")));
+        lock(&stage).advance(progress(7, None), Instant::now());
+        let print = move |line: &str| drop(printed.send(line.to_owned()));
+        let running = Lines::start(stage, Duration::from_millis(1), print);
+        assert_eq!(lines.recv().unwrap(), "reading: 7 frames");
+        assert_eq!(lines.recv().unwrap(), "reading: 7 frames");
+        drop(running);
+        assert!(lines.iter().all(|line| line == "reading: 7 frames"), "the thread has ended");
+    }
+}

@@ -1,0 +1,157 @@
+//! A program that is recorded for one command, `compare -- PROG`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use perforate_record::{
+    Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
+};
+use perforate_report::text::compact;
+use perforate_sim::RunResult;
+
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::record::{ending_text, record_with_bar};
+
+/// Number of instructions to record where none is given.
+const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
+
+/// A recording that is deleted after use, and what a reader of its figures must know of it.
+pub struct Recorded {
+    trace: TemporaryTrace,
+    /// Instructions skipped before the first recorded one.
+    skipped: u64,
+    /// What there is to say of how it ended.
+    notes: Vec<String>,
+}
+
+impl Recorded {
+    /// Runs a program and records so many of its instructions after those to skip.
+    pub fn of(
+        program: &[OsString],
+        skip: u64,
+        instructions: Option<u64>,
+        bar: &Bar,
+    ) -> Result<Self, Failure> {
+        let name = program.first().and_then(|path| Path::new(path).file_name());
+        let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
+        file_name.push(".trace");
+        let trace = TemporaryTrace::new(file_name)?;
+        let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
+        let options = RecordOptions {
+            selection: Selection { skip, instructions, ..Selection::default() },
+            ..trace.options(program.to_vec())
+        };
+        match record_with_bar(options, bar) {
+            Ok(summary) => {
+                let (skipped, notes) = (summary.instructions_skipped, notes(&summary));
+                Ok(Self { trace, skipped, notes })
+            }
+            Err(RecordError::Interrupted) => Err(Failure::Interrupted),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The path of the trace.
+    pub fn path(&self) -> &Path {
+        self.trace.path()
+    }
+
+    /// Adds to a result of the recording what it does not know of the program.
+    pub fn annotate(&self, result: &mut RunResult) {
+        result.config["skipped_instructions"] = self.skipped.into();
+        result.notes.extend_from_slice(&self.notes);
+    }
+
+    /// Ends this process if Ctrl-C came while the recording is worked on.
+    pub fn end_if_interrupted(&mut self) {
+        self.trace.end_if_interrupted();
+    }
+}
+
+/// What part of the program was recorded, where that is not all of it, and how the program ended,
+/// where that was not as it should.
+fn notes(summary: &RecordSummary) -> Vec<String> {
+    let RecordSummary { instructions, instructions_skipped: skipped, ending, .. } = *summary;
+    let mut notes = Vec::new();
+    match ending {
+        Ending::Exited(0) => {}
+        Ending::Limit => notes.push(cut_off(instructions, skipped)),
+        _ => notes.push(ending_text(ending)),
+    }
+    if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
+        let all = skipped.saturating_add(instructions);
+        notes.push(format!(
+            "recorded were {:.1} % of the program, {} of its {} instructions; the others were \
+             skipped before",
+            instructions as f64 / all.max(1) as f64 * 100.0,
+            compact(instructions as f64),
+            compact(all as f64),
+        ));
+    }
+    notes
+}
+
+fn cut_off(instructions: u64, skipped: u64) -> String {
+    let skipped = match skipped {
+        0 => String::new(),
+        skipped => format!(", {} after its start", compact(skipped as f64)),
+    };
+    format!(
+        "the recording was cut off after {} instructions{skipped}: the program had not ended, and \
+         what share of it this is is not known. --instructions records more, --skip begins later, \
+         perforate record --sample N/M takes windows of all of it",
+        compact(instructions as f64),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(instructions: u64, instructions_skipped: u64, ending: Ending) -> RecordSummary {
+        RecordSummary {
+            instructions,
+            instructions_skipped,
+            instructions_between: 0,
+            windows: 1,
+            accesses: 0,
+            pages_touched: 0,
+            threads: 1,
+            processes: Vec::new(),
+            bytes: 0,
+            records: 0,
+            program_seconds: 0.0,
+            processor_seconds: 0.0,
+            waited_seconds: 0.0,
+            seconds: 0.0,
+            ending,
+        }
+    }
+
+    #[test]
+    fn a_program_recorded_from_start_to_end_needs_no_words() {
+        assert!(notes(&summary(1000, 0, Ending::Exited(0))).is_empty());
+    }
+
+    #[test]
+    fn a_part_says_which_and_how_much_where_that_is_known() {
+        let part = notes(&summary(25_000, 75_000, Ending::Exited(0)));
+        let expected = "recorded were 25.0 % of the program, 25.0k of its 100k instructions";
+        assert!(part.len() == 1 && part[0].starts_with(expected), "{part:?}");
+        let cut = notes(&summary(2_000_000, 0, Ending::Limit));
+        let expected = "the recording was cut off after 2.00M instructions: the program had not";
+        assert!(cut.len() == 1 && cut[0].starts_with(expected), "{cut:?}");
+        let later = notes(&summary(2_000_000, 1_000_000, Ending::Limit));
+        assert!(later[0].contains("2.00M instructions, 1.00M after its start: "), "{later:?}");
+    }
+
+    #[test]
+    fn a_program_that_failed_says_so() {
+        let failed = notes(&summary(1000, 0, Ending::Exited(2)));
+        assert_eq!(failed, ["the program ended with exit code 2"]);
+        let killed = notes(&summary(1000, 1000, Ending::Signalled(11)));
+        assert_eq!(killed[0], "the program was killed by signal 11");
+        assert!(killed[1].starts_with("recorded were 50.0 %"), "{killed:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! What comes and goes: how much of it there is at a moment, and how much there was at most.
+
+use perforate_types::figures;
+
+use super::Core;
+use crate::memory::FRAME_BYTES;
+
+/// What figures of what comes and goes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// What there is at this moment.
+    Moment,
+    /// What there was at most (of free memory: at least) at any moment of the run, each figure for
+    /// itself. When a program has ended there is nothing left of it to count.
+    Run,
+}
+
+/// How much there is of what comes and goes with programs, in pages, frames and extents.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Levels {
+    mapped_pages: u64,
+    reserved_frames: u64,
+    swap_slots: u64,
+    free_frames: u64,
+    table_frames: u64,
+    base_pages: u64,
+    large_pages: u64,
+    huge_pages: u64,
+    perforated_pages: u64,
+    holes_allocated: u64,
+    holes_unallocated: u64,
+}
+
+impl Levels {
+    /// What there is now.
+    pub(super) fn now(core: &Core) -> Self {
+        let usage = core.usage();
+        Self {
+            mapped_pages: usage.mapped_pages(),
+            reserved_frames: usage.reserved,
+            swap_slots: core.memory.swap.used_slots(),
+            free_frames: core.free_frames(),
+            table_frames: core.table_frames(),
+            base_pages: usage.pages,
+            large_pages: usage.large_pages,
+            huge_pages: usage.huge_pages,
+            perforated_pages: usage.perforated_pages,
+            holes_allocated: usage.holes_allocated,
+            holes_unallocated: usage.holes_unallocated,
+        }
+    }
+
+    /// The most of both, of free memory the least.
+    pub(super) fn most(self, other: Self) -> Self {
+        Self {
+            mapped_pages: self.mapped_pages.max(other.mapped_pages),
+            reserved_frames: self.reserved_frames.max(other.reserved_frames),
+            swap_slots: self.swap_slots.max(other.swap_slots),
+            free_frames: self.free_frames.min(other.free_frames),
+            table_frames: self.table_frames.max(other.table_frames),
+            base_pages: self.base_pages.max(other.base_pages),
+            large_pages: self.large_pages.max(other.large_pages),
+            huge_pages: self.huge_pages.max(other.huge_pages),
+            perforated_pages: self.perforated_pages.max(other.perforated_pages),
+            holes_allocated: self.holes_allocated.max(other.holes_allocated),
+            holes_unallocated: self.holes_unallocated.max(other.holes_unallocated),
+        }
+    }
+}
+
+/// Bytes of so many frames.
+fn bytes(frames: u64) -> u64 {
+    frames * FRAME_BYTES
+}
+
+figures! {
+    /// Memory of programs.
+    pub(super) static MEMORY: Levels, "Memory" {
+        /// Memory mapped by the operating system, at most; a frame counts once for every page that
+        /// maps it.
+        mapped_bytes, "mapped, peak", Bytes, Table: |it| bytes(it.mapped_pages);
+        /// Frames that perforated pages keep for sub-pages not touched yet, at most.
+        reserved_bytes, "reserved, peak", Bytes, Table: |it| bytes(it.reserved_frames);
+        /// Swap in use, at most.
+        swapped_bytes, "swapped out, peak", Bytes, Table: |it| bytes(it.swap_slots);
+        /// Memory that is free, at least.
+        free_bytes, Bytes, Listed: |it| bytes(it.free_frames);
+    }
+
+    /// What translation takes of memory.
+    pub(super) static TABLES: Levels, "Memory" {
+        /// Page-table nodes, with shadow nodes and nodes of holes, at most.
+        page_table_bytes, "page tables, peak", Bytes, Main,
+            part("translation_memory", "page tables", "level1"): |it| bytes(it.table_frames);
+    }
+
+    /// What is mapped.
+    pub(super) static PAGES: Levels, "Memory" {
+        /// 4KB pages mapped, holes apart, at most.
+        base_pages, Count, Listed: |it| it.base_pages;
+        /// Ordinary 2MB pages mapped, at most.
+        large_pages, "large pages, peak", Count, Main: |it| it.large_pages;
+        /// 1GB pages mapped, at most.
+        huge_pages, Count, Listed: |it| it.huge_pages;
+        /// Perforated pages mapped, at most.
+        perforated_pages, "perforated pages, peak", Count, Main: |it| it.perforated_pages;
+        /// Holes of perforated pages that have a frame, at most.
+        holes_allocated, Count, Listed: |it| it.holes_allocated;
+        /// Holes of perforated pages that have none, at most.
+        holes_unallocated, Count, Listed: |it| it.holes_unallocated;
+    }
+}

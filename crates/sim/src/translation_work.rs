@@ -1,0 +1,61 @@
+//! Whether a run had enough translation work to tell schemes apart.
+
+use perforate_types::{Counters, PageSize};
+
+/// Misses of the second-level TLB for 1,000 instructions below which translation hardly matters: at
+/// some 100 cycles a miss, a hundredth of the time of a program that does an instruction each cycle.
+const LEAST_MISSES: f64 = 0.1;
+
+/// Says so where schemes cannot differ much: the program touched less than the TLB has room for, as
+/// programs do that only start up, or missed next to never under any scheme.
+pub(crate) fn note(schemes: &[&Counters], tlb_entries: usize) -> Option<String> {
+    let all = |name| schemes.iter().filter_map(move |counters| counters.get(name));
+    let [touched_bytes, misses] =
+        ["touched_bytes", "l2_tlb_mpki"].map(|name| all(name).fold(0.0, f64::max));
+    let reach_bytes = tlb_entries as f64 * PageSize::Size4K.bytes() as f64;
+    let why = if touched_bytes <= reach_bytes {
+        format!(
+            "the program touched {:.0} KB of data, and the L2 TLB has room for {:.0} KB in 4KB pages",
+            touched_bytes / 1024.0,
+            reach_bytes / 1024.0
+        )
+    } else if misses < LEAST_MISSES {
+        format!(
+            "the L2 TLB missed less than {LEAST_MISSES} times in 1000 instructions under every \
+             scheme"
+        )
+    } else {
+        return None;
+    };
+    Some(format!(
+        "there is too little translation work in this run to tell schemes apart: {why}. If it is only \
+         the start of a program, --skip passes over it, --instructions runs more, and perforate \
+         record --sample N/M takes windows of all of it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::CounterValue;
+
+    use super::*;
+
+    fn counters(touched_bytes: u64, misses: f64) -> Counters {
+        let figures =
+            [("touched_bytes", touched_bytes.into()), ("l2_tlb_mpki", CounterValue::Ratio(misses))];
+        figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// 1536 entries have room for 6144KB.
+    #[test]
+    fn what_fits_into_the_tlb_or_never_misses_tells_nothing() {
+        let of = |touched, misses: [f64; 2]| {
+            let [one, other] = misses.map(|misses| counters(touched, misses));
+            note(&[&one, &other], 1536).unwrap_or_default()
+        };
+        assert!(of(6144 << 10, [5.0, 5.0]).contains("touched 6144 KB of data, and the L2 TLB has"));
+        assert_eq!(of((6144 << 10) + 4096, [5.0, 0.0]), "");
+        assert!(of(1 << 30, [0.09, 0.0]).contains("missed less than 0.1 times"));
+        assert_eq!(of(1 << 30, [0.1, 0.0]), "");
+    }
+}
