@@ -77,19 +77,19 @@ impl Stage {
             phrases.push(format!("{}/s", compact(rate.round())));
         }
         if let (Some(total), Some(rate)) = (self.total(), rate) {
-            phrases.push(time_left(total.saturating_sub(done) as f64 / rate));
+            phrases.push(time(total.saturating_sub(done) as f64 / rate) + " left");
         }
         phrases.join(", ")
     }
 }
 
-/// A time to wait, to no more than two digits.
-fn time_left(seconds: f64) -> String {
+/// A time, to no more than two digits.
+fn time(seconds: f64) -> String {
     let (seconds, minutes) = (seconds.ceil(), (seconds / 60.0).ceil());
     match seconds {
-        0.0..=99.0 => format!("{seconds} s left"),
-        99.0..=5940.0 => format!("{minutes} min left"),
-        _ => format!("{:.0} h left", (seconds / 3600.0).ceil()),
+        0.0..=99.0 => format!("{seconds} s"),
+        99.0..=5940.0 => format!("{minutes} min"),
+        _ => format!("{:.0} h", (seconds / 3600.0).ceil()),
     }
 }
 
@@ -200,9 +200,11 @@ impl Lines {
     ) -> Self {
         let (until, ended) = channel();
         let thread = spawn(move || {
+            let start = Instant::now();
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                let stage = lock(&stage);
-                print(&format!("{}: {}", stage.text, stage.figures(Instant::now())));
+                let (stage, now) = (lock(&stage), Instant::now());
+                let since = time((now - start).as_secs_f64().floor());
+                print(&format!("after {since}: {}: {}", stage.text, stage.figures(now)));
             }
         });
         Self { until: Some(until), thread: Some(thread) }
@@ -292,9 +294,9 @@ mod tests {
 
     #[test]
     fn times_have_no_more_digits_than_they_deserve() {
-        let times = [(0.2, "1 s left"), (99.0, "99 s left"), (100.0, "2 min left")];
-        let times = times.into_iter().chain([(5940.0, "99 min left"), (5941.0, "2 h left")]);
-        times.for_each(|(seconds, text)| assert_eq!(time_left(seconds), text));
+        let times = [(0.2, "1 s"), (99.0, "99 s"), (100.0, "2 min")];
+        let times = times.into_iter().chain([(5940.0, "99 min"), (5941.0, "2 h")]);
+        times.for_each(|(seconds, text)| assert_eq!(time(seconds), text));
     }
 
     #[test]
@@ -304,9 +306,10 @@ mod tests {
         lock(&stage).advance(progress(7, None), Instant::now());
         let print = move |line: &str| drop(printed.send(line.to_owned()));
         let running = Lines::start(stage, Duration::from_millis(1), print);
-        assert_eq!(lines.recv().unwrap(), "reading: 7 frames");
-        assert_eq!(lines.recv().unwrap(), "reading: 7 frames");
+        let is_line =
+            |line: String| line.starts_with("after ") && line.ends_with(" s: reading: 7 frames");
+        assert!(is_line(lines.recv().unwrap()) && is_line(lines.recv().unwrap()));
         drop(running);
-        assert!(lines.iter().all(|line| line == "reading: 7 frames"), "the thread has ended");
+        assert!(lines.iter().all(is_line), "the thread has ended");
     }
 }

@@ -354,10 +354,7 @@ impl Comparison {
     /// Says what was asked for and changes nothing here, or not everywhere.
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = idle_options::notes_before(&self.schemes, &self.memory);
-        let has_ideal = self.schemes.iter().any(|scheme| scheme.own.ideal_memory);
-        if self.memory.background.ksm.is_some() && has_ideal {
-            notes.push("the ideal scheme runs without same-page merging".into());
-        }
+        notes.extend(idle_options::note_on_ideal(&self.schemes, &self.memory));
         notes
     }
 

@@ -2,7 +2,7 @@
 //! from what was counted.
 
 use perforate_config::{ConfigError, Key};
-use perforate_os::Defrag;
+use perforate_os::{Defrag, ZoneLayout};
 use perforate_schemes::segment;
 use perforate_types::Counters;
 
@@ -85,22 +85,11 @@ impl Side<'_> {
         let MemoryState { past, policies, background, .. } = self.memory;
         let has_past = past.ageing.is_some() || self.memory.snapshot.is_some();
         match option {
-            "memory" | "swap" | "io-gap" | "hot-add" => None,
-            "memory-from" if self.memory.snapshot.is_some() => self.ideal_only(),
-            "fragmentation" if self.memory.fragmentation.is_some() => self.ideal_only(),
-            "age" if past.ageing.is_some() => self.ideal_only(),
-            "faulty" if past.faulty.is_some() => self.ideal_only(),
-            "zones" if past.zones != Default::default() => self.ideal_only(),
             "compaction" if past.compacted && !has_past => {
                 Some("memory has no past (age, memory-from): there is nothing to move".into())
             }
-            "compaction" if past.compacted => self.ideal_only(),
-            "defrag" if past.defrag != Defrag::Never => {
-                self.ideal_only().or_else(|| self.lacks("2MB pages", maps_large))
-            }
+            "defrag" if past.defrag != Defrag::Never => self.lacks("2MB pages", maps_large),
             "khugepaged" if background.khugepaged.is_some() => self.lacks("2MB pages", maps_large),
-            "ksm" if background.ksm.is_some() => self.ideal_only(),
-            "contents" if background.contents.is_some() => self.ideal_only(),
             "perforation" if policies.perforation.is_some() => {
                 self.lacks("perforated pages", |scheme, _| scheme.shadow_directories)
             }
@@ -110,16 +99,11 @@ impl Side<'_> {
             "superpages" if policies.superpages.is_some() => {
                 self.lacks("gap-tolerant superpages", |scheme, _| scheme.gap_tolerance.is_some())
             }
-            "memory-from" | "fragmentation" | "age" | "faulty" | "zones" | "compaction"
-            | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-            | "superpages" => None,
+            "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones"
+            | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation"
+            | "segment" | "superpages" | "io-gap" | "hot-add" => None,
             option => panic!("nothing is said of when the option {option} has an effect"),
         }
-    }
-
-    fn ideal_only(&self) -> Option<String> {
-        let ideal = self.schemes.iter().all(|scheme| scheme.ideal_memory);
-        ideal.then(|| "ideal schemes run on memory where nothing happened before".into())
     }
 
     fn lacks(&self, what: &str, has: fn(&Scheme, &MemoryState) -> bool) -> Option<String> {
@@ -140,10 +124,7 @@ fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
 pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec<String> {
     let is_native = schemes.iter().all(|scheme| scheme.host.is_none());
     let all = MemoryOptions::keys().into_iter();
-    // Of the ideal scheme and fragmentation another note says all.
-    let looked_at = all.filter(|Key { name, .. }| {
-        name != "fragmentation" && (!is_native || !name.starts_with(HOST))
-    });
+    let looked_at = all.filter(|Key { name, .. }| !is_native || !name.starts_with(HOST));
     let note = |Key { name, .. }: Key| {
         reason(&name, schemes, memory).map(|reason| format!("{name} has no effect: {reason}"))
     };
@@ -152,6 +133,24 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
         notes.push(format!("options of the host have no effect: {NO_HOST}"));
     }
     notes
+}
+
+/// Says what ideal schemes do without, where one is among these: they are what others are held
+/// against, and run with the options of the others. (Of injected fragmentation another note says so.)
+pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
+    let MemoryState { past, background, .. } = memory;
+    let has_ideal = schemes.iter().any(|scheme| scheme.own.ideal_memory);
+    let ignored = [
+        (past.ageing.is_some(), "age"),
+        (past.faulty.is_some(), "faulty"),
+        (past.zones != ZoneLayout::default(), "zones"),
+        (past.compacted, "compaction"),
+        (past.defrag != Defrag::Never, "defrag"),
+        (background.ksm.is_some(), "ksm"),
+    ];
+    let ignored = ignored.iter().filter(|(given, _)| has_ideal && *given);
+    let ignored: Vec<&str> = ignored.map(|(_, option)| *option).collect();
+    (!ignored.is_empty()).then(|| format!("the ideal scheme runs without {}", ignored.join(", ")))
 }
 
 /// An option that starts work which a run may have no need of.
@@ -257,7 +256,6 @@ mod tests {
     #[test]
     fn options_that_no_scheme_here_listens_to() {
         let segments = "segment: has no effect: no scheme here has direct segments";
-        let ideal = "has no effect: ideal schemes run on memory where nothing happened before";
         let no_large = "has no effect: no scheme here has 2MB pages";
         for (schemes, option, value, expected) in [
             ("4k,thp", "segment", "min=16M", segments.to_owned()),
@@ -265,8 +263,7 @@ mod tests {
             ("4k", "defrag", "always", format!("defrag: {no_large}")),
             ("4k,thp", "defrag", "always", String::new()),
             ("4k", "khugepaged", "default", format!("khugepaged: {no_large}")),
-            ("ideal", "age", "weeks", format!("age: {ideal}")),
-            ("ideal,thp", "age", "weeks", String::new()),
+            ("ideal", "age", "weeks", String::new()),
             ("ideal", "swap", "1G", String::new()),
             ("4k", "host-memory", "32G", format!("host: memory: has no effect: {NO_HOST}")),
             ("4k+4k", "host-memory", "32G", String::new()),
@@ -297,6 +294,15 @@ mod tests {
         let small = [("io-gap", "pc"), ("memory", "2G")];
         assert!(idle("segment", &small).ends_with("memory ends below the gap"));
         assert_eq!(idle("thp", &[("compaction", "background"), ("age", "weeks")]), "");
+    }
+
+    #[test]
+    fn what_the_ideal_scheme_does_without_is_told() {
+        let given: Given = [("age", "weeks"), ("defrag", "always")].into_iter().collect();
+        let memory = given.read::<MemoryOptions>().unwrap().resolve().unwrap();
+        let note = |schemes| note_on_ideal(&Composition::list(schemes).unwrap(), &memory);
+        assert_eq!(note("4k,ideal").unwrap(), "the ideal scheme runs without age, defrag");
+        assert_eq!(note("4k,thp"), None);
     }
 
     #[test]

@@ -19,7 +19,6 @@ fn options_that_can_change_nothing_are_refused() {
         (&["--scheme", "4k", "--khugepaged", "default"], "--khugepaged: has no effect: no scheme"),
         (&["--scheme", "4k", "--defrag", "always"], "--defrag: has no effect: no scheme here has"),
         (&["--compaction", "background"], "--compaction: has no effect: memory has no past"),
-        (&["--scheme", "ideal", "--age", "weeks"], "--age: has no effect: ideal schemes run on"),
         (&["--scheme", "4k+4k", "--host-segment", "min=16M"], "--host-segment: has no effect: no"),
     ] {
         place.fails(&[&SHORT[..], options].concat(), 2, expected);

@@ -73,12 +73,15 @@ impl Place {
     }
 }
 
+/// Runs a command. Lines about its progress, which come where it takes long, are left out.
 pub fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().expect("the program starts");
+    let err = String::from_utf8_lossy(&output.stderr);
+    let is_progress = |line: &str| line.starts_with("perforate: after ");
     Outcome {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        err: err.split_inclusive('\n').filter(|line| !is_progress(line)).collect(),
     }
 }
 
