@@ -10,6 +10,7 @@ mod operating_system;
 mod population;
 mod registry;
 mod sampled_coverage;
+mod sequences;
 mod shadow_paging;
 mod storm;
 mod storms;
