@@ -12,6 +12,7 @@ use perforate_types::{
 };
 
 use crate::background::Alarms;
+use crate::effort::Effort;
 use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
@@ -67,6 +68,7 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
+    effort: Effort,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
 }
@@ -131,6 +133,7 @@ impl Simulation {
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
+            effort: Effort::new(memory),
             has_segments: segment::is_used_by(composition.own),
         })
     }
@@ -365,6 +368,7 @@ impl Simulation {
         if let ProgramEvent::Gap { .. } = event {
             self.stretches.gap(now);
         }
+        self.effort.add(event, now.instructions, &self.system)?;
         self.system.event(event)
     }
 

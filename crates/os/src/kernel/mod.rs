@@ -39,7 +39,7 @@
 //! - `hard_fault`: frames that fail.
 //!
 //! Figures and checks: `counters` (use of memory), `work` (what was done, for whoever knows its
-//! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
+//! cost), `effort` (what an event will take, for whoever bounds it), `memory_map` (what lies where), `invariants` (everything counted anew).
 
 mod areas;
 mod balloon;
@@ -56,6 +56,7 @@ mod counters;
 mod deferral;
 mod defrag;
 mod demotion;
+mod effort;
 mod event;
 mod fault;
 mod first_touch;
