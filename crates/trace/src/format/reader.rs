@@ -35,7 +35,7 @@ pub struct TraceReader {
     /// Events not delivered yet, and the position of the newest one read.
     events: VecDeque<Placed>,
     newest_event: u64,
-    /// Length in bytes of the lists that they were read from, since there were none.
+    /// Length in bytes of the lists that they were read from, about.
     waiting_bytes: usize,
     /// Events read since the last chunk of instructions.
     in_a_row: u64,
@@ -154,6 +154,10 @@ impl TraceReader {
     /// many events as one chunk holds that come before anything else there.
     fn begin_next(&mut self, target: u64) -> Result<Begun, TraceError> {
         while let Some(&place) = self.file.places.get(self.next_place) {
+            let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
+            if is_full && self.position == target && self.is_due(target + 1) {
+                return Ok(Begun::Events);
+            }
             let after = self.position + u64::from(place.header.count);
             let passed_over = place.header.kind == Kind::Instructions && after <= target;
             if place.header.kind == Kind::Instructions {
@@ -168,10 +172,6 @@ impl TraceReader {
             self.next_place += 1;
             if place.header.kind == Kind::Instructions && !passed_over {
                 return Ok(Begun::Instructions);
-            }
-            let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
-            if is_full && self.position == target && self.is_due(target + 1) {
-                return Ok(Begun::Events);
             }
         }
         match &self.file.end {
@@ -209,8 +209,7 @@ impl TraceReader {
 
     /// Keeps events to be delivered, from a list of so many bytes.
     fn keep(&mut self, list: Vec<Placed>, bytes: usize) -> Result<(), Problem> {
-        let waiting = if self.events.is_empty() { 0 } else { self.waiting_bytes };
-        self.waiting_bytes = waiting + bytes;
+        self.waiting_bytes += bytes;
         self.in_a_row += list.len() as u64;
         let is_gap = |event: &&Placed| matches!(event.1, ProgramEvent::Gap { .. });
         self.gaps += list.iter().filter(is_gap).count() as u64;
@@ -266,10 +265,12 @@ impl TraceReader {
     /// Moves the events before instruction `end`, at most so many, into a chunk whose first
     /// instruction is `start`.
     fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
+        let before = self.events.len();
         while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };
             chunk.events.push((position.saturating_sub(start) as u32, event));
         }
+        self.waiting_bytes = self.waiting_bytes * self.events.len() / before.max(1);
     }
 }
 
