@@ -7,9 +7,9 @@ use crate::{MemoryState, SimError, System};
 
 /// Pages that events may have the kernel look at before the first instruction, besides
 /// [`MEMORY_SHARE`].
-const PAGES: u64 = 1 << 24;
+const PAGES: u64 = 1 << 23;
 /// How often they may have it look at all of the memory. Programs bring it in once.
-const MEMORY_SHARE: u64 = 4;
+const MEMORY_SHARE: u64 = 2;
 /// Pages more for every instruction. A program that does nothing but fork and wait, with 1GB of 4KB
 /// pages, takes some thousand instructions for each time.
 const PAGES_PER_INSTRUCTION: u64 = 256;
