@@ -167,7 +167,7 @@ impl Machine {
             let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             return Err(SimError::UnknownMachine { name: name.into(), known });
         }
-        std::fs::read_to_string(path)
+        perforate_config::read_text(path)
             .map_err(|source| SimError::MachineFile { path: path.into(), source })
     }
 
