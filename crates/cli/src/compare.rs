@@ -33,7 +33,8 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`); FORMAT:FILE for a
-    /// foreign trace whose content leaves its format open (docs/foreign-traces.md)
+    /// foreign trace whose content leaves its format open (docs/foreign-traces.md), - for a trace on
+    /// standard input
     #[arg(value_name = "TRACE|WORKLOAD")]
     workload: Option<String>,
     /// Schemes to compare, separated by commas, or all; GUEST+HOST is a scheme in a virtual machine

@@ -21,7 +21,8 @@ use crate::progress::Bar;
   perforate run my.trace --scheme 4k --json | jq .counters.walks")]
 pub struct RunArguments {
     /// Trace file, bundled trace or workload (see `perforate list workloads`); FORMAT:FILE for a
-    /// foreign trace whose content leaves its format open (docs/foreign-traces.md)
+    /// foreign trace whose content leaves its format open (docs/foreign-traces.md), - for a trace on
+    /// standard input
     #[arg(value_name = "TRACE|WORKLOAD")]
     workload: Option<String>,
     /// The scheme; GUEST+HOST is one in a virtual machine over one of its host

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use perforate_config::Count;
 use perforate_trace::{
-    Compression, ForeignWriter, Limited, Losses, Source, TraceFormat, TraceSummary, TraceWriter,
-    WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format, write_chunk,
+    Compression, ForeignWriter, Limited, Losses, STANDARD_INPUT, Source, TraceFormat, TraceSummary,
+    TraceWriter, WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format,
+    standard_input_bytes, write_chunk,
 };
 use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 use crate::output::{COLUMNS, notes, print, write_whole};
 use crate::progress::Bar;
 use perforate_trace::bundled;
+
+/// Pages that are told apart: a small trace may touch all there are.
+const MOST_PAGES: usize = 1 << 23;
 
 /// Look into and convert traces.
 #[derive(Args)]
@@ -33,13 +37,13 @@ enum TraceCommand {
   perforate trace info drmemtrace.app.7.0000.dir   # what the format lacks is told, too
   perforate trace info cloudsuite:x.xz             # where the content leaves the format open")]
     Info {
-        /// Trace of any format that can be read, or a bundled trace
+        /// Trace of any format that can be read, or a bundled trace; `-` is a trace on standard input
         file: String,
     },
     /// The first instructions and events in words
     #[command(after_help = "Example:\n  perforate trace head my.trace --instructions 100")]
     Head {
-        /// Trace of any format that can be read, or a bundled trace
+        /// Trace of any format that can be read, or a bundled trace; `-` is a trace on standard input
         file: String,
         /// Instructions to show
         #[arg(long, value_name = "N", default_value_t = Count::new(20))]
@@ -55,7 +59,8 @@ enum TraceCommand {
 Formats read: perforate, champsim, cloudsuite, drmemtrace, gem5, lackey, csv.
 docs/foreign-traces.md says what each lacks and what is assumed instead.")]
     Convert {
-        /// Trace of any format that can be read, or a workload; FORMAT:FILE says which format
+        /// Trace of any format that can be read, or a workload; FORMAT:FILE says which format, `-`
+        /// is a trace on standard input
         file: String,
         /// The trace file to write; .champsimtrace and .csv, also with .xz, .gz or .zst, are
         /// foreign traces
@@ -115,7 +120,9 @@ impl Contents {
             for access in accesses {
                 let write = access.kind == perforate_types::AccessKind::Write;
                 *if write { &mut self.writes } else { &mut self.reads } += 1;
-                self.pages.insert((process, access.address.page().number()));
+                if self.pages.len() < MOST_PAGES {
+                    self.pages.insert((process, access.address.page().number()));
+                }
             }
         }
         self.hear(chunk);
@@ -200,7 +207,7 @@ fn info(file: &str) -> Result<(), Failure> {
     let mut text = format!(
         "{path}: {} format, {bytes} bytes, {:.3} per instruction\n\
          instructions  {}\nreads         {}\nwrites        {}\nbranches      {}\n\
-         data pages    {} of 4KB ({} MB)\nevents        {}\n{}\
+         data pages    {}{} of 4KB ({} MB)\nevents        {}\n{}\
          knows map events: {}, register dependencies: {}, branches: {}\n",
         metadata.format,
         bytes as f64 / contents.instructions.max(1) as f64,
@@ -208,6 +215,7 @@ fn info(file: &str) -> Result<(), Failure> {
         contents.reads,
         contents.writes,
         contents.branches,
+        if contents.pages.len() < MOST_PAGES { "" } else { "at least " },
         contents.pages.len(),
         (contents.pages.len() * 4096) >> 20,
         contents.events,
@@ -239,6 +247,7 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
             accesses = rest;
             text += &line(instruction, own);
         }
+        events.for_each(|(_, event)| text += &event_line(event));
         print(&text)?;
     }
     Ok(())
@@ -309,6 +318,9 @@ fn line(instruction: &Instruction, accesses: &[MemoryAccess]) -> String {
 
 /// Bytes of a file, or of the files of a folder and the folders in it.
 fn length_on_disk(path: &Path) -> u64 {
+    if path.as_os_str() == STANDARD_INPUT {
+        return standard_input_bytes();
+    }
     let Ok(facts) = std::fs::metadata(path) else { return 0 };
     if !facts.is_dir() {
         return facts.len();

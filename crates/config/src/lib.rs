@@ -12,11 +12,14 @@
 //! Values with a unit have a type and one grammar each: [`Size`] ([`BoundedSize`] in a range),
 //! [`Count`], [`Share`], [`Address`]. Keys are written with `-` or `_`.
 //!
+//! Files that options name are read by [`read_text`] and its neighbours.
+//!
 //! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
 //! option as the user wrote it.
 
 mod changes;
 mod error;
+mod file;
 mod given;
 mod key;
 mod read;
@@ -28,6 +31,7 @@ mod write;
 
 pub use changes::Changes;
 pub use error::ConfigError;
+pub use file::{open_file, read_file, read_text};
 pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use read::read;

@@ -74,7 +74,7 @@ impl Store {
     /// A file that cannot be read or written.
     pub fn open(path: &Path, build: String) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::File { path: path.into(), source };
-        let text = match std::fs::read_to_string(path) {
+        let text = match perforate_config::read_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(failed(error)),
@@ -100,7 +100,7 @@ impl Store {
     /// # Errors
     /// An unreadable file, a line that is no measurement, a measurement of another build.
     pub fn add_from(&mut self, path: &Path) -> Result<usize, ExperimentError> {
-        let text = std::fs::read_to_string(path)
+        let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
         let wrong = |number: usize, problem: &str| {
             ExperimentError::Parts(format!("{}, line {}: {problem}", path.display(), number + 1))

@@ -223,6 +223,10 @@ impl Comparison {
                 name: metadata.name.clone(),
                 why: source.truncated().map_or_else(String::new, |cut| format!(": {cut}")),
             },
+            SimError::TooMuchAsked { event, instruction, most, .. } => {
+                let workload = metadata.name.clone();
+                SimError::TooMuchAsked { workload, event, instruction, most }
+            }
             error => error,
         })?;
         let notes = self.notes(&metadata, source.as_ref());

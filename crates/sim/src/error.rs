@@ -171,6 +171,22 @@ pub enum SimError {
         /// What the unit said last.
         fault: PageFault,
     },
+    /// Events ask for more than any program does.
+    #[error(
+        "{workload}: event {event}, at instruction {instruction}: events have the operating system \
+         look at more than {most} pages that no instruction is there for; expected those of a \
+         program, with its instructions between them"
+    )]
+    TooMuchAsked {
+        /// The workload.
+        workload: String,
+        /// Events up to this one.
+        event: u64,
+        /// Instructions before it.
+        instruction: u64,
+        /// Pages that would be right.
+        most: u64,
+    },
     /// There is nothing to simulate.
     #[error("{name}: no instructions to run{why}")]
     NoInstructions {

@@ -9,6 +9,10 @@ const REGION_BITS: u32 = 43;
 /// Regions found without hashing.
 const CACHED_REGIONS: usize = 4096;
 
+/// 2MB regions told apart, of 8TB in all: a small trace may touch all there are. What lies beyond is
+/// not counted.
+const MOST_REGIONS: usize = 1 << 22;
+
 /// Distinct 4KB pages of data that were accessed; every process has its own.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
@@ -47,6 +51,9 @@ impl Footprint {
         let region = region | u64::from(self.process.0) << REGION_BITS;
         let cached = &mut self.cache[region as usize % CACHED_REGIONS];
         if cached.0 != region {
+            if self.touched.len() >= MOST_REGIONS && !self.places.contains_key(&region) {
+                return;
+            }
             let place = *self.places.entry(region).or_insert_with(|| {
                 self.touched.push(HoleSet::EMPTY);
                 self.touched.len() - 1

@@ -7,6 +7,7 @@
 
 mod background;
 mod compare;
+mod effort;
 mod energy;
 mod error;
 mod exits;

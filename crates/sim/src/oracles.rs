@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use perforate_mmu::{HostFault, PageFault, Translated};
 use perforate_oracle::{Disagreement, Mapping, Oracle, OracleError};
+use perforate_os::Kernel;
 use perforate_types::{
     AccessKind, Frame, GuestFrame, Level, PageSize, PhysicalAddress, SpaceId, TableOperation,
     Update, VirtualAddress, VirtualPage,
@@ -34,19 +35,21 @@ struct HostOracle {
 }
 
 /// The pages of the guest's memory that its page walker reads.
-#[derive(Default)]
 pub(crate) struct GuestTables {
-    /// Frames of the nodes, with that of the shadow node of a page directory.
+    /// First frames of the nodes.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
+    /// Frames of a level-2 node.
+    directory_frames: u64,
     /// First page of the hole bitmaps; beyond them there is but memory added at run time.
     bitmaps: Option<GuestFrame>,
 }
 
 impl GuestTables {
-    /// No nodes yet.
-    pub(crate) fn new(bitmaps: Option<PhysicalAddress>) -> Self {
-        let bitmaps = bitmaps.map(|address| GuestFrame::new(address.page().number()));
-        Self { bitmaps, ..Self::default() }
+    /// The tables of a kernel that has written none yet.
+    pub(crate) fn new(kernel: &Kernel) -> Self {
+        let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
+        let directory_frames = 1 << kernel.tables().directory_order();
+        Self { nodes: BTreeMap::new(), directory_frames, bitmaps }
     }
 
     fn apply(&mut self, operation: &TableOperation) {
@@ -66,12 +69,11 @@ impl GuestTables {
         let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
         let is_node = |level: Level| {
             let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
-            let has_shadow = level == 2 && self.bitmaps.is_some();
+            let frames = if level == 2 { self.directory_frames } else { 1 };
             let branches = (space, level, first, 0)..=(space, level, first, u8::MAX);
-            self.nodes.range(branches).any(|(_, node)| {
-                let nodes = node.number()..=node.number() + u64::from(has_shadow);
-                nodes.contains(&table.number())
-            })
+            self.nodes
+                .range(branches)
+                .any(|(_, node)| (node.number()..node.number() + frames).contains(&table.number()))
         };
         is_bitmap || (1..=4).any(is_node)
     }

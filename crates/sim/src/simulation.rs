@@ -13,6 +13,7 @@ use perforate_types::{
 };
 
 use crate::background::Alarms;
+use crate::effort::Effort;
 use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
@@ -68,6 +69,7 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
+    effort: Effort,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
     /// Perforated pages of a program that has ended or executed another one, the last that had any.
@@ -151,6 +153,7 @@ impl Simulation {
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
+            effort: Effort::new(memory),
             has_segments: segment::is_used_by(composition.own),
             regions: Vec::new(),
         })
@@ -248,7 +251,7 @@ impl Simulation {
                 let tally = self.tally_at_rest();
                 self.stretches.gap(&tally);
             }
-            self.event(event)?;
+            self.event(event, self.done)?;
         }
         Ok(())
     }
@@ -338,7 +341,7 @@ impl Simulation {
                         let tally = self.tally(model, now);
                         self.stretches.gap(&tally);
                     }
-                    self.event(event)?;
+                    self.event(event, now)?;
                     position.event += 1;
                     continue;
                 }
@@ -390,11 +393,12 @@ impl Simulation {
     }
 
     #[cold]
-    fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+    fn event(&mut self, event: &ProgramEvent, at: u64) -> Result<(), SimError> {
         self.fetch_line = u64::MAX;
         if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
             self.regions = self.pictures();
         }
+        self.effort.add(event, at, &self.system)?;
         self.system.event(event)
     }
 

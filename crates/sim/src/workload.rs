@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use perforate_config::nearest;
-use perforate_trace::{Limited, Source, WORKLOADS, WorkloadSpec, bundled};
+use perforate_trace::{Limited, STANDARD_INPUT, Source, WORKLOADS, WorkloadSpec, bundled};
 
 use crate::sparse::Sparse;
 use crate::{MemoryState, SimError, host_memory};
@@ -58,7 +58,8 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
         host_memory::check_workload(&spec)?;
         return Ok(spec.source(seed, None));
     }
-    if !perforate_trace::split_format(Path::new(name)).1.exists() {
+    let path = perforate_trace::split_format(Path::new(name)).1;
+    if !path.exists() && path.as_os_str() != STANDARD_INPUT {
         return Err(SimError::UnknownWorkload { name: name.into(), hint: hint(name) });
     }
     Ok(perforate_trace::open(name)?)

@@ -8,6 +8,7 @@ mod foreign;
 mod format;
 mod program;
 mod source;
+mod standard_input;
 mod synthetic;
 
 pub use convert::{convert, metadata_for, write_chunk};
@@ -18,6 +19,7 @@ pub use foreign::{
 };
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
+pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
 pub use synthetic::{
     ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
 };

@@ -2,17 +2,10 @@
 
 mod common;
 
+use common::peak;
 use common::samples::*;
 use perforate_trace::{Source, open_bytes};
 use perforate_types::Chunk;
-
-/// Largest resident memory of this process so far in bytes; `None` where the system does not
-/// tell.
-fn peak() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
-}
 
 /// Instructions of a trace, and the error it ends with.
 fn drain(mut source: Box<dyn Source>) -> (u64, Option<String>) {

@@ -91,7 +91,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
 fn read(folder: &Path) -> Result<Part, Failure> {
     let path = folder.join(PART);
     let wrong = |problem: String| Failure::Parts(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(&path)
+    let text = perforate_config::read_text(&path)
         .map_err(|error| wrong(format!("{error}; expected a folder that --shard I/N wrote")))?;
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }

@@ -111,7 +111,7 @@ pub fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let file = &arguments.file;
     let wrong = |problem: String| Failure::Snapshot { path: file.clone(), problem };
     let mut start = Vec::new();
-    let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let opened = perforate_config::open_file(file).map_err(|error| wrong(error.to_string()))?;
     let mut limited = opened.take(MAX_JSON_BYTES);
     (&mut limited).take(1).read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     if start.first() != Some(&b'{') {

@@ -1,7 +1,6 @@
 //! The options of `perforate validate` for mosaics, and the file with programs.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -65,7 +64,7 @@ impl MosaicArguments {
 fn read_programs(path: &Path, defaults: (u64, u64)) -> Result<Vec<ProgramSample>, Failure> {
     let wrong =
         |problem: String| Failure::Usage(format!("--programs {}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = perforate_config::read_text(path).map_err(|error| wrong(error.to_string()))?;
     let mut programs = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let sample = read_program(line, defaults);

@@ -1,6 +1,9 @@
 //! Files that are no trace, or no longer one.
 
-use crate::place::{Place, json};
+use std::fs::File;
+use std::process::Command;
+
+use crate::place::{Place, json, outcome};
 use crate::traces::champsim;
 
 /// Every command that reads a trace fails with one line and leaves nothing.
@@ -110,4 +113,80 @@ fn a_cut_trace_works_up_to_the_cut_and_says_so() {
     // Cut before the first chunk ends, nothing is left to run.
     place.write("stub.trace", &whole[..900]);
     place.fails(&["run", "stub.trace"], 1, "stub.trace: no instructions to run: byte ");
+}
+
+/// To open a pipe that nobody writes to takes for ever.
+#[test]
+fn what_is_no_regular_file() {
+    let place = Place::new();
+    let made = Command::new("mkfifo").arg(place.path("pipe.toml")).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: there is no mkfifo");
+        return;
+    }
+    let expected = "this is a pipe; expected a regular file";
+    fails(&place, "pipe.toml", expected);
+    fails(&place, "/dev/zero", "this is a device; expected a regular file");
+    for arguments in [
+        &["experiment", "run", "pipe.toml"][..],
+        &["run", "random", "--machine", "pipe.toml"],
+        &["run", "random", "--memory-from", "pipe.toml"],
+        &["run", "random", "--faulty", "pipe.toml"],
+        &["snapshot", "show", "pipe.toml"],
+    ] {
+        let outcome = place.run(arguments);
+        assert!(outcome.code.is_some_and(|code| code > 0), "{arguments:?}");
+        assert!(outcome.err.contains(expected), "{arguments:?}: {}", outcome.err);
+        assert_eq!(outcome.err.lines().count(), 1, "{arguments:?}: {}", outcome.err);
+    }
+}
+
+#[test]
+fn a_trace_on_standard_input() {
+    let place = Place::new();
+    let convert = ["trace", "convert", "random:size=1M", "--instructions", "3000"];
+    place.succeeds(&[&convert[..], &["-o", "own.trace"]].concat());
+    place.succeeds(&[&convert[..], &["-o", "list.csv.gz"]].concat());
+    for trace in ["own.trace", "list.csv.gz"] {
+        for arguments in [
+            &["run", "-", "--scheme", "4k", "--functional"][..],
+            &["compare", "-", "--scheme", "4k,thp", "--functional"],
+            &["trace", "info", "-"],
+            &["trace", "head", "-"],
+        ] {
+            let file = File::open(place.path(trace)).unwrap();
+            let outcome = outcome(place.command(arguments).stdin(file));
+            assert_eq!(outcome.code, Some(0), "{trace} {arguments:?}: {}", outcome.err);
+        }
+    }
+    fails(&place, "-", "-: an empty file");
+}
+
+/// 355KB of it once took all memory there was.
+#[test]
+fn events_without_end() {
+    use perforate_trace::{TraceMetadata, TraceWriter};
+    use perforate_types::{ProcessId, ProgramEvent};
+    let place = Place::new();
+    let mut writer = TraceWriter::create(place.path("forks"), &TraceMetadata::default()).unwrap();
+    let at = perforate_types::VirtualAddress::new(1 << 30);
+    let map = |populate| ProgramEvent::Map {
+        start: at,
+        length: 256 << 20,
+        permissions: perforate_types::Permissions::READ_WRITE,
+        accessible: true,
+        backing: perforate_types::Backing::Anonymous,
+        shared: false,
+        populate,
+    };
+    writer.event(map(true)).unwrap();
+    for _ in 0..20_000 {
+        writer.event(ProgramEvent::Fork { child: ProcessId(1) }).unwrap();
+    }
+    writer.push(&perforate_types::Instruction::default(), &[]).unwrap();
+    writer.finish().unwrap();
+    let run = ["run", "forks", "--scheme", "4k", "--functional", "--memory", "1G"];
+    place.fails(&run, 1, "forks: event 1");
+    place.fails(&run, 1, "pages that no instruction is there for; expected those of a program");
+    place.succeeds(&["trace", "info", "forks"]);
 }

@@ -173,7 +173,7 @@ impl Experiment {
             let known = bundled::FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             return Err(ExperimentError::Unknown { name: name.into(), known });
         }
-        let text = std::fs::read_to_string(path)
+        let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
         Self::parse(name, &text)
     }

@@ -84,7 +84,7 @@ impl Settings {
 fn hash_of_file(path: &Path) -> Result<String, String> {
     let failed = |error| format!("{}: {error}", path.display());
     let mut hash = Xxh3::new();
-    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut file = perforate_config::open_file(path).map_err(failed)?;
     std::io::copy(&mut file, &mut hash).map_err(failed)?;
     Ok(format!("{:032x}", hash.digest128()))
 }

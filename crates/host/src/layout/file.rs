@@ -10,7 +10,6 @@
 //! A line with the page size -1 gives a pool its size, the others give parts of a pool the pages of
 //! that size.
 
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -62,8 +61,8 @@ impl LayoutFile {
     /// With the file, the line and the column, and what was expected there.
     pub fn read(path: &Path) -> Result<Self, HostError> {
         let mut bytes = Vec::new();
-        let read =
-            File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+        let read = perforate_config::open_file(path)
+            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
         read.map_err(|error| HostError::file(path, error.to_string()))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(HostError::file(path, "longer than 16 MB, which no layout is"));

@@ -3,6 +3,7 @@
 mod machine;
 mod options;
 mod reports;
+mod sequences;
 mod settings;
 mod snapshots;
 mod traces;
@@ -25,6 +26,7 @@ pub const TARGETS: &[&[Target]] = &[
     settings::TARGETS,
     options::TARGETS,
     reports::TARGETS,
+    sequences::TARGETS,
 ];
 
 /// The target of this name.

@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use perforate_types::{
-    Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update, VirtualPage,
+    AccessKind, Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update,
+    VirtualPage,
 };
 
 use super::first_touch::{Backer, Context};
@@ -77,6 +78,14 @@ impl Kernel {
     /// Living processes and their address spaces.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
         self.processes.iter()
+    }
+
+    /// The parts of `pages` that the running process may read: what populating them touches.
+    pub fn readable_within(&self, pages: Range<u64>) -> Vec<Range<u64>> {
+        let Ok(space) = self.core.space(self.current()) else { return Vec::new() };
+        let areas = space.areas_within(pages);
+        let readable = areas.filter(|area| area.attributes.effective().allow(AccessKind::Read));
+        readable.map(|area| area.pages()).collect()
     }
 
     /// An empty address space that belongs to no process.

@@ -22,7 +22,7 @@ pub struct TableFormat {
 impl TableFormat {
     /// log2 of the frames of a level-2 node: two where it has a shadow (P §VI), up to four where
     /// it holds gap-tolerant entries (G Table 2).
-    pub(crate) fn directory_order(self) -> u32 {
+    pub fn directory_order(self) -> u32 {
         match self.gap_tolerance {
             Some(mode) => mode.directory_order(),
             None => u32::from(self.shadow_directories),

@@ -101,6 +101,28 @@ pub(super) fn set_distribution(
     Ok(())
 }
 
+/// mremap: the pages of `space` from `to` on have the contents of `pages`, as far as these have any.
+pub(super) fn move_range(
+    core: &mut Core,
+    space: SpaceId,
+    pages: &Range<u64>,
+    to: u64,
+) -> Result<(), OsError> {
+    if !core.contents.are_kept {
+        return Ok(());
+    }
+    let found = core.space(space)?;
+    let mut present: Vec<u64> = found.swapped_within(pages.clone()).collect();
+    for first in found.wide_within(pages) {
+        present.extend(first..first + found.extent(first).pages());
+    }
+    present.extend(found.mapped_within(pages).into_iter().flatten());
+    for page in present.into_iter().filter(|page| pages.contains(page)) {
+        core.contents.copy(space, page..page + 1, space, page - pages.start + to);
+    }
+    Ok(())
+}
+
 /// Gives a mapped page a content, unless it shares its frame.
 pub(super) fn set(
     core: &mut Core,

@@ -76,6 +76,11 @@ pub(super) fn back_longest(
     Ok(pages.end - pages.start)
 }
 
+/// Whether what is free is kept for what cannot wait.
+pub(super) fn is_memory_short(core: &Core) -> bool {
+    core.free_frames() <= core.memory.high_watermark()
+}
+
 /// Takes frames for `pages`, which is cut to what there is; none where memory is short.
 fn take_longest(
     core: &mut Core,
@@ -83,7 +88,7 @@ fn take_longest(
     pages: &mut Range<u64>,
     updates: &mut Vec<Update>,
 ) -> Option<Range<u64>> {
-    if pages.is_empty() || core.free_frames() <= core.memory.high_watermark() {
+    if pages.is_empty() || is_memory_short(core) {
         return None;
     }
     let blocks = regions_of(pages);

@@ -38,8 +38,9 @@
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: frames that fail.
 //!
-//! Figures and checks: `counters` and `levels` (use of memory, now and at most), `work` (what was done, for whoever knows its
-//! cost), `memory_map` (what lies where), `invariants` (everything counted anew).
+//! Figures and checks: `counters` and `levels` (use of memory, now and at most), `work` (what was
+//! done, for whoever knows its cost), `effort` (what an event will take, for whoever bounds it),
+//! `memory_map` (what lies where), `invariants` (everything counted anew).
 
 mod areas;
 mod balloon;
@@ -56,6 +57,7 @@ mod counters;
 mod deferral;
 mod defrag;
 mod demotion;
+mod effort;
 mod event;
 mod fault;
 mod first_touch;

@@ -22,9 +22,7 @@ use perforate_types::{HoleSet, SpaceId, Update};
 use super::deferral::Deferral;
 use super::{Core, SpaceRegion, reservation, swap};
 use crate::OsError;
-use crate::space::{
-    AddressSpace, Departure, Mapping, Present, page_at, pages_of, regions_of, subpages_of,
-};
+use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of, subpages_of};
 
 /// State and figures of reclaim.
 #[derive(Default)]
@@ -168,6 +166,11 @@ pub(super) fn take_out(
         return false;
     }
     let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+    // A larger extent that was not broken up keeps all its pages: others map some of them, or no
+    // frame was left for a node.
+    if space.region(number).is_none() {
+        return false;
+    }
     let stays =
         |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
     let whole = !(0..HoleSet::SUBPAGES).any(stays);
@@ -236,11 +239,7 @@ pub(super) fn advise_free(
     for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
         let pages = area.pages();
         if space.any_swapped(pages.clone()) {
-            for number in regions_of(&pages) {
-                let swapped = space.swapped_pages(number);
-                let of_region = swapped.iter().map(|index| page_at(number, index));
-                dropped.extend(of_region.filter(|page| pages.contains(page)));
-            }
+            dropped.extend(space.swapped_within(pages.clone()));
             space.forget_reclaimed(&pages, &mut effects.memory.swap);
         }
         for number in space.mapped_regions(&pages) {

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
-use super::{Core, areas, range};
+use super::{Core, areas, contents, range};
 use crate::OsError;
 use crate::space::{
     AddressSpace, Departure, Effects, Present, covers, first_of, page_at, subpages_of,
 };
 
-/// Moves a mapping, grows it or shrinks it.
+/// Moves a mapping, grows it or shrinks it. A part of nothing is what Linux has for it: shared memory
+/// is mapped a second time, private memory is not; and nothing becomes nothing.
 pub(super) fn remap(
     core: &mut Core,
     id: SpaceId,
@@ -23,6 +24,10 @@ pub(super) fn remap(
         areas.find(from.end.max(from.start + 1) - 1).map(|area| area.attributes)
     };
     let Some(attributes) = attributes else { return Ok(()) };
+    let is_second = from.is_empty() && from.start != to.start && attributes.is_shared();
+    if to.is_empty() || (from.is_empty() && !is_second) {
+        return Ok(());
+    }
     if from.start == to.start {
         if to.end < from.end {
             return areas::unmap(core, id, to.end..from.end, updates);
@@ -43,7 +48,7 @@ pub(super) fn remap(
     areas::unmap(core, id, to.clone(), updates)?;
     let length = (from.end - from.start).min(to.end - to.start);
     let moved = from.start..from.start + length;
-    core.contents.copy(id, moved.clone(), id, to.start);
+    contents::move_range(core, id, &moved, to.start)?;
     let (space, mut effects) = core.parts(id, updates)?;
     for part in space.areas.within(moved.clone()) {
         let start = part.start - from.start + to.start;

@@ -39,13 +39,16 @@ const SPACE_SHIFT: u32 = 48;
 /// Above the kind, three bits say which use it is.
 const USE_BITS: u32 = 3;
 const NUMBER_SHIFT: u32 = KIND_BITS + USE_BITS;
-const PAGE_MASK: u64 = (1 << 36) - 1;
+/// Bits of a page number that are kept: one says which half of the address space it is in.
+const PAGE_BITS: u32 = 36;
+const PAGE_MASK: u64 = (1 << PAGE_BITS) - 1;
+/// Bits of the number of a page.
+const ALL_PAGE_BITS: u32 = 52;
 
 /// An [`Owner`] in one word; 0 for none.
 fn encode(owner: Owner) -> u64 {
     match owner {
         Owner::Page(space, page) => {
-            // Programs use the lower half of the address space: 35 bits of page number.
             u64::from(space.0) << SPACE_SHIFT | (page.number() & PAGE_MASK) << KIND_BITS | PAGE
         }
         Owner::Other(usage, number) => number << NUMBER_SHIFT | (usage as u64) << KIND_BITS | OTHER,
@@ -57,7 +60,7 @@ fn decode(word: u64) -> Option<Owner> {
     match word & ((1 << KIND_BITS) - 1) {
         PAGE => {
             let space = SpaceId((word >> SPACE_SHIFT) as u16);
-            Some(Owner::Page(space, VirtualPage::new(word >> KIND_BITS & PAGE_MASK)))
+            Some(Owner::Page(space, page_of(word >> KIND_BITS & PAGE_MASK)))
         }
         OTHER => {
             let usage = OtherUse::ALL[(word >> KIND_BITS) as usize & ((1 << USE_BITS) - 1)];
@@ -66,6 +69,14 @@ fn decode(word: u64) -> Option<Owner> {
         RETIRED => Some(Owner::Retired),
         _ => None,
     }
+}
+
+/// The page with these bits of its number. Those above are as the highest of them: the address is
+/// canonical.
+fn page_of(kept: u64) -> VirtualPage {
+    let above = u64::BITS - PAGE_BITS;
+    let extended = ((kept << above) as i64 >> above) as u64;
+    VirtualPage::new(extended & ((1 << ALL_PAGE_BITS) - 1))
 }
 
 /// Owners of the frames of one pageblock, and how many are recorded.
@@ -236,13 +247,19 @@ mod tests {
         let mut owners = Owners::default();
         let frame = Frame::new((5 << 19) + 77);
         assert_eq!(owners.get(frame), None);
-        let page = Owner::Page(SpaceId(65_535), VirtualPage::new((1 << 36) - 1));
+        let page = Owner::Page(SpaceId(65_535), VirtualPage::new((1 << 35) - 1));
         for owner in [page, Owner::Other(OtherUse::Slab, 1 << 50), Owner::Retired] {
             owners.set(frame, owner);
             assert_eq!(owners.get(frame), Some(owner));
             assert_eq!(owners.recorded(frame), 1);
             assert_eq!(owners.retired(frame), u64::from(owner == Owner::Retired));
             assert_eq!(owners.of_pageblock(frame).collect::<Vec<_>>(), [(77, owner)]);
+        }
+        // The last pages of the lower half, the first and last of the upper one.
+        for page in [(1 << 35) - 1, (1 << 52) - (1 << 35), (1 << 52) - 1] {
+            let page = Owner::Page(SpaceId(3), VirtualPage::new(page));
+            owners.set(frame, page);
+            assert_eq!(owners.get(frame), Some(page));
         }
         owners.clear(frame, 1);
         owners.clear(frame, 1);

@@ -155,6 +155,11 @@ impl Areas {
         self.pages
     }
 
+    /// Their number.
+    pub(crate) fn count(&self) -> u64 {
+        self.map.len() as u64
+    }
+
     /// The area that holds `page`.
     #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<Area> {
@@ -183,15 +188,19 @@ impl Areas {
 
     /// All areas in order, cut to `pages`.
     pub(crate) fn within(&self, pages: Range<u64>) -> Vec<Area> {
+        self.parts(pages).collect()
+    }
+
+    /// The same, one after the other.
+    pub(crate) fn parts(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         let first = self.find(pages.start).map_or(pages.start, |area| area.start);
-        self.map
-            .range(first..pages.end)
-            .map(|(&start, &(end, attributes))| Area {
-                start: start.max(pages.start),
-                end: end.min(pages.end),
-                attributes,
-            })
-            .collect()
+        // An empty range in the midst of an area would have an empty part of it.
+        let starts = if pages.is_empty() { first..first } else { first..pages.end };
+        self.map.range(starts).map(move |(&start, &(end, attributes))| Area {
+            start: start.max(pages.start),
+            end: end.min(pages.end),
+            attributes,
+        })
     }
 
     /// The parts of `pages` that no area holds.
@@ -210,8 +219,11 @@ impl Areas {
         gaps
     }
 
-    /// Puts an area over whatever was there.
+    /// Puts an area over whatever was there; one without pages is none.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
+        if pages.is_empty() {
+            return;
+        }
         self.remove(pages.clone());
         let (mut start, mut end) = (pages.start, pages.end);
         self.pages += end - start;
@@ -310,6 +322,25 @@ mod tests {
         assert_eq!(areas.find(20), None);
         assert!(!areas.find(29).unwrap().attributes.accessible);
         assert_eq!(areas.pages(), 25);
+    }
+
+    /// An area of no pages would hide whatever begins at the same page.
+    #[test]
+    fn empty_ranges_change_nothing() {
+        let mut areas = Areas::default();
+        areas.insert(10..40, DATA);
+        for at in [5, 10, 20, 40] {
+            areas.insert(at..at, Attributes { accessible: false, ..DATA });
+            areas.change(at..at, |attributes| attributes.accessible = false);
+            areas.remove(at..at);
+            assert_eq!(areas.within(at..at), []);
+            assert_eq!(areas.gaps(at..at), []);
+        }
+        assert_eq!(ranges(&areas), vec![10..40; 1]);
+        assert!(areas.find(20).unwrap().attributes.accessible);
+        assert_eq!(areas.pages(), 30);
+        areas.remove(0..50);
+        assert_eq!(ranges(&areas), []);
     }
 
     #[test]

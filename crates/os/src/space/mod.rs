@@ -229,8 +229,8 @@ impl AddressSpace {
     }
 
     /// The ranges that may be touched, in order, cut to `pages`.
-    pub fn areas_within(&self, pages: Range<u64>) -> Vec<Area> {
-        self.areas.within(pages)
+    pub fn areas_within(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
+        self.areas.parts(pages)
     }
 
     /// Numbers of pages mapped, by kind, for a mechanism that keeps its own.
@@ -302,7 +302,7 @@ impl AddressSpace {
 
     /// Number of the first 2MB region from `number` on in which anything is mapped by entries
     /// of less than 1GB.
-    pub(crate) fn next_region(&self, number: u64) -> Option<u64> {
+    pub fn next_region(&self, number: u64) -> Option<u64> {
         let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
         let Some(first) = self.first_wide_from(first_of(number)) else { return region };
         region.into_iter().chain([region_of(first)]).min()

@@ -53,7 +53,12 @@ pub const fn pages_of(number: u64) -> Range<u64> {
 
 /// The 2MB regions that touch `pages`.
 pub const fn regions_of(pages: &Range<u64>) -> Range<u64> {
-    region_of(pages.start)..pages.end.div_ceil(REGION_PAGES)
+    let first = region_of(pages.start);
+    // No pages in the midst of a region do not touch it.
+    if pages.start >= pages.end {
+        return first..first;
+    }
+    first..pages.end.div_ceil(REGION_PAGES)
 }
 
 /// The sub-pages of 2MB region `number` that `pages` covers.

@@ -41,6 +41,16 @@ impl AddressSpace {
         !swapped.is_empty() && swapped.range(pages).next().is_some()
     }
 
+    /// Pages whose content is in swap.
+    pub(crate) fn swapped_count(&self) -> u64 {
+        self.reclaimed.swapped.len() as u64
+    }
+
+    /// Those of these pages whose content is in swap.
+    pub(crate) fn swapped_within(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        self.reclaimed.swapped.range(pages).map(|(&page, _)| page)
+    }
+
     /// The pages of 2MB region `number` whose content is in swap.
     pub(crate) fn swapped_pages(&self, number: u64) -> HoleSet {
         let pages = pages_of(number);

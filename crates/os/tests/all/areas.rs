@@ -3,7 +3,7 @@
 use crate::machine;
 use crate::machine::{BASE, MB, Machine};
 use perforate_os::{FaultOutcome, HoleContent};
-use perforate_types::{AccessKind, Advice, Backing, ProgramEvent, VirtualAddress};
+use perforate_types::{AccessKind, Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 #[test]
 fn remap_moves_frames() {
@@ -90,4 +90,65 @@ fn populate_advice_maps_the_pages_that_a_recording_found_mapped() {
     }
     assert!(machine.frame(BASE + 0x7000).is_some() && machine.frame(BASE + 0x8000).is_none());
     assert_eq!(machine.counter("page_faults"), 0);
+}
+
+fn remap(from: u64, from_length: u64, to: u64, to_length: u64) -> ProgramEvent {
+    let at = VirtualAddress::new;
+    ProgramEvent::Remap { from: at(from), from_length, to: at(to), to_length }
+}
+
+/// Linux refuses them or has nothing to do; once they left areas without pages behind.
+#[test]
+fn events_of_no_bytes_change_nothing() {
+    let mut machine = Machine::new("thp", 64 * MB);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    let start = VirtualAddress::new(BASE + MB);
+    let permissions = Permissions::READ;
+    machine.event(machine::map(BASE + MB, 0));
+    machine.event(ProgramEvent::Unmap { start, length: 0 });
+    machine.event(ProgramEvent::Protect { start, length: 0, permissions, accessible: false });
+    machine.event(ProgramEvent::Advise { start, length: 0, advice: Advice::NoHugePage });
+    machine.event(remap(BASE + MB, 0, BASE + 2 * MB, MB));
+    machine.event(remap(BASE + MB, 0, BASE + MB, 3 * MB));
+    machine.event(remap(BASE + MB, MB, BASE + 8 * MB, 0));
+    assert_eq!(machine.counter("large_pages"), 1);
+    machine.write(BASE + MB);
+    machine.write(BASE + 3 * MB);
+    assert_eq!(machine.counter("large_pages"), 2, "the area is whole");
+    machine.event(ProgramEvent::Unmap { start: VirtualAddress::new(BASE), length: 4 * MB });
+    assert_eq!(machine.fault(BASE + MB, AccessKind::Read), FaultOutcome::Segfault);
+    assert_eq!(machine.counter("mapped_bytes"), 0);
+}
+
+/// mremap of no bytes maps shared memory a second time.
+#[test]
+fn shared_memory_is_mapped_twice_by_a_remap_of_nothing() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    let shared = match machine::map(BASE, 4 * 4096) {
+        ProgramEvent::Map { start, length, permissions, accessible, backing, populate, .. } => {
+            let shared = true;
+            ProgramEvent::Map { start, length, permissions, accessible, backing, shared, populate }
+        }
+        _ => unreachable!(),
+    };
+    machine.event(shared);
+    machine.write(BASE + 4096);
+    machine.event(remap(BASE, 0, BASE + MB, 4 * 4096));
+    machine.write(BASE + MB + 4096);
+    assert_eq!(machine.frame(BASE + MB + 4096), machine.frame(BASE + 4096));
+    assert_eq!(machine.fault(BASE + MB + 4 * 4096, AccessKind::Read), FaultOutcome::Segfault);
+    machine.assert_memory_adds_up();
+}
+
+/// A vdso lies in the upper half of the address space on some machines.
+#[test]
+fn pages_of_the_upper_half_are_pages_like_others() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    let start = 0xffff_8000_0000_0000;
+    machine.map(start, 2 * 4096);
+    machine.write(start + 4096);
+    machine.assert_memory_adds_up();
+    machine.event(ProgramEvent::Unmap { start: VirtualAddress::new(start), length: 8192 });
+    assert_eq!(machine.counter("mapped_bytes"), 0);
 }

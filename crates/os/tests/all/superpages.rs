@@ -390,6 +390,25 @@ fn shared_superpages_stay_under_pressure() {
     machine.assert_memory_adds_up();
 }
 
+/// The child copied a page: the parent's frame of it is nobody else's, and yet it cannot go without
+/// the superpage that it is a part of.
+#[test]
+fn no_page_leaves_a_superpage_that_others_map() {
+    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let mut machine = Machine::configured(FROM_HALF, config);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    machine.event(fork(1));
+    machine.event(switch(1));
+    machine.write(BASE + 5 * PAGE);
+    machine.map(BASE + 4 * MB, 32 * MB);
+    (0..32 * MB / PAGE).for_each(|page| machine.write(BASE + 4 * MB + page * PAGE));
+    assert!(machine.counter("swap_outs") > 0);
+    machine.assert_memory_adds_up();
+    machine.event(switch(0));
+    assert_eq!(machine.frame(BASE + 5 * PAGE), Some(5));
+}
+
 #[test]
 fn mremap_moves_a_superpage_where_it_can_stay_one() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);

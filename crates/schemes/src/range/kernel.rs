@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::successors;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
@@ -15,6 +16,9 @@ use super::table::{RangeEntry, RangeOperation, nodes};
 
 /// Pages that are backed at once, 1GB: so many updates are held in memory at a time.
 const PIECE_PAGES: u64 = 1 << 18;
+/// An area is backed in advance until so many times the memory was tried: it may be vast, and what
+/// is free may not be of use for it.
+const MOST_TRIED: u64 = 8;
 /// Pages of a 2MB region.
 const REGION_PAGES: u64 = 512;
 /// Least pages of a range.
@@ -40,9 +44,16 @@ impl Policy for EagerPaging {
 /// Backs areas when they are made, and finds the ranges in them.
 #[derive(Default)]
 struct EagerBacker {
-    /// Pages that changed and were not looked at yet.
-    waiting: VecDeque<(SpaceId, Range<u64>)>,
+    waiting: VecDeque<Waiting>,
     pages_backed: u64,
+}
+
+/// Pages that changed and were not looked at yet.
+struct Waiting {
+    space: SpaceId,
+    pages: Range<u64>,
+    /// Pages before them that were looked at.
+    tried: u64,
 }
 
 impl Backer for EagerBacker {
@@ -57,7 +68,7 @@ impl Backer for EagerBacker {
     }
 
     fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
-        self.waiting.push_back((space, pages.clone()));
+        self.waiting.push_back(Waiting { space, pages: pages.clone(), tried: 0 });
     }
 
     fn has_work(&self) -> bool {
@@ -69,17 +80,25 @@ impl Backer for EagerBacker {
         context: &mut Context<'_>,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let Some((id, pages)) = self.waiting.pop_front() else { return Ok(()) };
-        let areas = context.space(id)?.areas_within(pages.clone());
-        let Some(area) = areas.into_iter().find(suits) else { return Ok(()) };
-        let piece = area.start..area.end.min(area.start + PIECE_PAGES);
+        let Some(Waiting { space: id, pages, tried }) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        let area = context.space(id)?.areas_within(pages.clone()).find(suits);
+        let Some(area) = area else { return Ok(()) };
+        let gives_up = context.is_memory_short() || tried >= MOST_TRIED * context.memory_pages();
+        let most = if gives_up { u64::MAX } else { PIECE_PAGES };
+        let piece = area.start..area.end.min(area.start.saturating_add(most));
         if piece.end < pages.end {
-            self.waiting.push_front((id, piece.end..pages.end));
+            let tried = tried + (piece.end - piece.start);
+            let rest = Waiting { space: id, pages: piece.end..pages.end, tried };
+            self.waiting.push_front(rest);
         }
-        match self.back_piece(context, id, &area, piece.clone(), updates) {
-            // The rest comes when it is touched, like all memory of other policies.
-            Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
-            Err(error) => return Err(error),
+        if !gives_up {
+            match self.back_piece(context, id, &area, piece.clone(), updates) {
+                // The rest comes when it is touched, like all memory of other policies.
+                Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         let (space, mut effects) = context.parts(id, updates)?;
         add_ranges(space, piece, &mut effects);
@@ -87,7 +106,7 @@ impl Backer for EagerBacker {
     }
 
     fn forget(&mut self, space: SpaceId) {
-        self.waiting.retain(|(waiting, _)| *waiting != space);
+        self.waiting.retain(|waiting| waiting.space != space);
     }
 
     fn counters(&self, core: &Core, out: &mut Counters) {
@@ -143,12 +162,11 @@ impl EagerBacker {
         let mut next = piece.start;
         while next < piece.end {
             let space = context.space(id)?;
-            let is_mapped = |page: &u64| space.find(*page).is_some();
-            if is_mapped(&next) {
+            let end = next_mapped(space, next..piece.end).unwrap_or(piece.end);
+            if end == next {
                 next += 1;
                 continue;
             }
-            let end = (next..piece.end).find(is_mapped).unwrap_or(piece.end);
             let backed = context.back_in_advance(id, next..end, how, updates)?;
             self.pages_backed += backed;
             next = match backed {
@@ -177,6 +195,22 @@ fn ranges_mut(space: &mut AddressSpace) -> Option<&mut Ranges> {
     space.overlay_mut()?.as_any_mut().downcast_mut()
 }
 
+/// Of `pages`, those in each 2MB region in which anything is mapped: areas may be vast.
+fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
+    let first = space.next_region(regions.start);
+    let mapped = successors(first, |&region| space.next_region(region + 1));
+    mapped.take_while(move |region| regions.contains(region)).map(move |region| {
+        let first = region * REGION_PAGES;
+        first.max(pages.start)..(first + REGION_PAGES).min(pages.end)
+    })
+}
+
+/// The first of these pages that is mapped.
+fn next_mapped(space: &AddressSpace, pages: Range<u64>) -> Option<u64> {
+    mapped_parts(space, pages).flatten().find(|&page| space.find(page).is_some())
+}
+
 /// Adds the ranges that page tables have in `pages`.
 fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects<'_>) {
     let found = find_ranges(space, pages);
@@ -196,7 +230,7 @@ fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects
 /// The ranges of these pages.
 fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
     let mut found: Vec<RangeEntry> = Vec::new();
-    for page in pages {
+    for page in mapped_parts(space, pages).flatten() {
         let Some(present) = space.find(page) else { continue };
         let Some(frame) = present.frame() else { continue };
         let permissions = present.permissions();

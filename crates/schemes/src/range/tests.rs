@@ -194,6 +194,27 @@ fn memory_that_is_short_is_backed_by_touches() {
     assert_eq!(left, [0, 0]);
 }
 
+/// 64TB, of which memory can hold next to nothing: what is done does not grow with it.
+#[test]
+fn a_vast_area_is_backed_as_far_as_memory_goes() {
+    let mut system = System::new(32 * MB);
+    let length = 1 << 46;
+    system.map(BASE, length);
+    let backed = system.counter("pages_backed_in_advance");
+    assert!((1000..32 * MB / 4096).contains(&backed), "{backed}");
+    // A page at its other end is found again although all between is not there.
+    let start = VirtualAddress::new(BASE);
+    system.event(&ProgramEvent::Unmap { start, length: 16 * MB });
+    let pages = system.counter("range_pages");
+    let last = FIRST + length / 4096 - 2;
+    system.fault(last, AccessKind::Write);
+    system.fault(last + 1, AccessKind::Write);
+    let permissions = Permissions::READ;
+    system.event(&ProgramEvent::Protect { start, length, permissions, accessible: true });
+    assert!(system.counter("range_pages") >= pages);
+    assert!(system.load(last).is_some() && system.load(last + 1).is_some());
+}
+
 /// Pairs of pages, each pair in frames of its own.
 fn pairs(count: u64) -> Vec<RangeEntry> {
     let permissions = Permissions::READ_WRITE;

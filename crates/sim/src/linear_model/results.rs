@@ -54,7 +54,7 @@ pub fn read_results(
     path: &Path,
     schemes: &ResultSchemes,
 ) -> Result<Vec<SimulatedRuns>, ModelError> {
-    let text = std::fs::read_to_string(path)
+    let text = perforate_config::read_text(path)
         .map_err(|source| ModelError::File { path: path.into(), source })?;
     let file = ResultsFile { path: path.into(), lines: parse(path, &text)? };
     let mut places: Vec<(&str, &str)> = Vec::new();

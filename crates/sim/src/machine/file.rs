@@ -312,7 +312,7 @@ fn text(name: &str) -> Result<String, SimError> {
         let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         return Err(SimError::UnknownMachine { name: name.into(), known });
     }
-    std::fs::read_to_string(path)
+    perforate_config::read_text(path)
         .map_err(|source| SimError::MachineFile { path: path.into(), source })
 }
 

@@ -29,7 +29,7 @@ impl FaultyFrames {
         };
         let wrong =
             |problem: String| ConfigError::new(format!("{file}: {problem}")).under("faulty");
-        let lines = std::fs::read_to_string(file).map_err(|error| {
+        let lines = perforate_config::read_text(file).map_err(|error| {
             let forms = "expected uniform=1%, clustered=1% or a file with one frame number a line";
             wrong(format!("{error}; {forms}"))
         })?;

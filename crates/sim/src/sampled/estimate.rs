@@ -59,6 +59,7 @@ mod tests {
             instructions: 2000,
             cycles: 5000,
             translation_cycles: 300,
+            translation_stall_cycles: 200,
             l2_tlb_misses: 8,
             walks: 6,
         };

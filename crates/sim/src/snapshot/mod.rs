@@ -2,7 +2,6 @@
 
 mod record;
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
@@ -59,7 +58,7 @@ impl MemorySnapshot {
     /// If it cannot be read or is none.
     pub fn read(file: &str) -> Result<(HostSnapshot, String), SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: file.into(), problem };
-        let opened = File::open(file).map_err(|error| wrong(error.to_string()))?;
+        let opened = perforate_config::open_file(file).map_err(|error| wrong(error.to_string()))?;
         let mut input = Hashed { input: BufReader::new(opened), hash: Xxh3::new() };
         let snapshot =
             HostSnapshot::read_from(&mut input).map_err(|error| wrong(error.to_string()))?;

@@ -123,7 +123,7 @@ impl System {
         let mmu = Mmu::new(&mmu, connections.behind_tlbs(dimension)).map_err(|error| {
             SimError::Machine { name: machine.name.clone(), problem: error.to_string() }
         })?;
-        let tables = GuestTables::new(kernel.hole_bitmap());
+        let tables = GuestTables::new(&kernel);
         let virtual_machine = hypervisor.as_ref().map(|host| (host.space(), tables));
         let mut system = Self {
             kernel,

@@ -11,7 +11,7 @@ use std::ops::Range;
 use perforate_os::{Kernel, OsError};
 use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{
-    Advice, PageSize, ProgramEvent, TableOperation, Truth, Update, VirtualAddress,
+    Advice, PageSize, ProgramEvent, TableOperation, Truth, Update, VirtualAddress, VirtualPage,
 };
 
 use super::System;
@@ -93,12 +93,17 @@ impl System {
     }
 
     fn populate_in_pieces(&mut self, start: VirtualAddress, length: u64) -> Result<(), SimError> {
-        for done in (0..length).step_by(PIECE_BYTES as usize) {
-            self.populating_event(&ProgramEvent::Advise {
-                start: start.add(done),
-                length: PIECE_BYTES.min(length - done),
-                advice: Advice::Other(POPULATE[1]),
-            })?;
+        let first = start.page().number();
+        let pages = first..first + length.div_ceil(PageSize::Size4K.bytes());
+        // Of a vast mapping that may not be touched there are no pieces.
+        for readable in self.kernel.readable_within(pages) {
+            for piece in parts(readable) {
+                self.populating_event(&ProgramEvent::Advise {
+                    start: VirtualPage::new(piece.start).address(),
+                    length: (piece.end - piece.start) * PageSize::Size4K.bytes(),
+                    advice: Advice::Other(POPULATE[1]),
+                })?;
+            }
         }
         Ok(())
     }
@@ -135,7 +140,7 @@ impl System {
     }
 }
 
-/// A run of frames in pieces of bounded length.
+/// A run of frames or pages in pieces of bounded length.
 fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let pages = PIECE_BYTES / PageSize::Size4K.bytes();
     let (start, end) = (run.start, run.end);

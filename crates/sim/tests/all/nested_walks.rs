@@ -151,3 +151,19 @@ fn what_the_host_forbids_is_refused_until_it_is_allowed() {
     protect(&mut system, Permissions::ALL);
     assert!(system.translate(AccessKind::Write, address).unwrap().is_some());
 }
+
+/// A gap-tolerant page directory of a guest has up to four pages, and the host may not have backed
+/// that which a walk reads.
+#[test]
+fn each_page_of_a_large_directory_may_be_backed_late() {
+    for pair in ["p-gt-pde-2m+4k", "gt-pde-4m+thp", "perforated+4k"] {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let mut system = system(&machine, pair, &MemoryState::of(64 << 20));
+        system.event(&map(1 << 30)).unwrap();
+        for quarter in 0..4 {
+            let address = VirtualAddress::new(START + quarter * (256 << 20));
+            let found = system.translate(AccessKind::Write, address).unwrap();
+            assert!(found.is_some(), "{pair}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ mod text;
 mod write;
 mod zip;
 
-use std::io::{BufReader, Cursor, Read};
+use std::io::BufReader;
 use std::path::Path;
 
 use self::champsim::ChampSim;
@@ -35,8 +35,8 @@ const MAGIC_BYTES: u64 = 8;
 /// position-independent code.
 const ASSUMED_IP: u64 = 0x40_0000;
 
-/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .zip): a file, or the
-/// folder of a drmemtrace trace. The content decides, not the name, unless it is
+/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .zip): a regular file, the
+/// folder of a drmemtrace trace, or standard input (`-`). The content decides, not the name, unless it is
 /// `FORMAT:FILE`.
 ///
 /// # Errors
@@ -83,7 +83,7 @@ fn read(
         return Err(TraceError::unrecognized(path, found));
     }
     let is_all = (sample.len() as u64) < SAMPLE_BYTES;
-    let raw_length = length.filter(|_| compression == "none");
+    let raw_length = (compression == "none").then_some(length);
     let length = if is_all { Some(sample.len() as u64) } else { raw_length };
     let format = match format {
         Some(format) => format,
@@ -113,9 +113,7 @@ fn decompressed(
         let stream = zip::content(path, content)?;
         return Ok((Input::new(path, stream, "zip"), "zip"));
     }
-    let is_pipe = content.length.is_none();
-    let peeked = Cursor::new(if is_pipe { magic.to_vec() } else { Vec::new() });
-    let stream = Box::new(BufReader::with_capacity(1 << 16, peeked.chain(content.bytes)));
+    let stream = Box::new(BufReader::with_capacity(1 << 16, content.bytes));
     let (stream, compression) = compressed::decompress(stream, magic)
         .map_err(|error| TraceError::io(path, "decompress", error))?;
     Ok((Input::new(path, stream, compression), compression))

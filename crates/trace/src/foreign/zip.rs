@@ -26,10 +26,6 @@ struct Entry {
 /// The content of the archive.
 pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceError> {
     let damaged = |problem: String| TraceError::damaged(path, 0, problem, "a whole zip archive");
-    if content.length.is_none() {
-        let problem = "a zip archive in a pipe";
-        return Err(TraceError::unsuitable(path, problem, "a file"));
-    }
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive = ZipArchive::from_seekable(content.bytes, &mut buffer)
         .map_err(|error| damaged(format!("the zip archive is damaged ({error})")))?;

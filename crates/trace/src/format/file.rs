@@ -48,14 +48,11 @@ impl TraceFile {
         unpacker: &mut Unpacker,
     ) -> Result<Self, TraceError> {
         let io = |action| move |error| TraceError::io(path, action, error);
-        let Some(bytes) = content.length else {
-            return Err(io("read")(io::Error::from(io::ErrorKind::NotSeekable)));
-        };
         let mut trace = Self {
             path: path.to_owned(),
             file: content.bytes,
             read_position: 0,
-            bytes,
+            bytes: content.length,
             version: VERSION,
             metadata: TraceMetadata::default(),
             places: Vec::new(),

@@ -48,6 +48,22 @@ pub(crate) const MAX_CHUNK_ACCESSES: usize = 1 << 21;
 /// Events after which a chunk ends.
 pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 
+/// Longest list of events in a chunk in bytes, uncompressed: they take some times as much in memory.
+pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
+
+/// Longest lists of events, together, that wait for the instruction that they come before.
+pub(crate) const MAX_WAITING_BYTES: usize = 64 << 20;
+
+/// Most events between two instructions. Programs make some before the first, and few after; what
+/// has more has no other content, and would be read for minutes.
+pub(crate) const MAX_EVENTS_IN_A_ROW: u64 = 10_000_000;
+
+/// Most gaps in a trace: whoever reads it keeps figures of the windows between them.
+pub(crate) const MAX_GAPS: u64 = 1 << 20;
+
+/// Most figures of a phase, with its name and theirs in pieces of 64 bytes.
+pub(crate) const MAX_PHASE_FIGURES: usize = 1 << 12;
+
 /// Most records in a dictionary; a full dictionary is dropped and a new one begun.
 pub(crate) const MAX_DICTIONARY_RECORDS: usize = 1 << 20;
 

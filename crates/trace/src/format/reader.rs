@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use perforate_types::Chunk;
+use perforate_types::{Chunk, ProgramEvent};
 
-use super::TraceMetadata;
 use super::columns::Unpacker;
 use super::dictionary::Dictionary;
 use super::events::{self, Placed};
 use super::file::{End, TraceFile};
-use super::header::{Kind, Problem};
+use super::header::{Kind, Problem, problem};
 use super::index::Place;
 use super::instructions::Decoder;
+use super::{MAX_CHUNK_EVENTS, MAX_EVENTS_IN_A_ROW, MAX_GAPS, MAX_WAITING_BYTES, TraceMetadata};
 use crate::content::Content;
 use crate::source::{ALL_MAKE_ADDRESSES, CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
@@ -35,6 +35,22 @@ pub struct TraceReader {
     /// Events not delivered yet, and the position of the newest one read.
     events: VecDeque<Placed>,
     newest_event: u64,
+    /// Length in bytes of the lists that they were read from, about.
+    waiting_bytes: usize,
+    /// Events read since the last chunk of instructions.
+    in_a_row: u64,
+    gaps: u64,
+}
+
+/// What was read last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// A chunk of instructions.
+    Instructions,
+    /// So many events that they are to be delivered first.
+    Events,
+    /// Nothing: the file ends.
+    End,
 }
 
 /// What the recorder assumed, and what is assumed of files of the first version.
@@ -82,6 +98,9 @@ impl TraceReader {
             position: 0,
             events: VecDeque::new(),
             newest_event: 0,
+            waiting_bytes: 0,
+            in_a_row: 0,
+            gaps: 0,
         })
     }
 
@@ -122,6 +141,7 @@ impl TraceReader {
         self.decoder.abandon();
         self.events.clear();
         (self.position, self.newest_event) = (0, 0);
+        (self.waiting_bytes, self.in_a_row, self.gaps) = (0, 0, 0);
         self.skip(number)?;
         Ok(self.position)
     }
@@ -130,12 +150,19 @@ impl TraceReader {
         TraceError::damaged(&self.file.path, place.offset, problem.found, problem.expected)
     }
 
-    /// Reads chunks up to and including the next one with instructions beyond `target`; false at
-    /// the end of the file.
-    fn begin_next(&mut self, target: u64) -> Result<bool, TraceError> {
+    /// Reads chunks up to and including the next one with instructions beyond `target`, or up to as
+    /// many events as one chunk holds that come before anything else there.
+    fn begin_next(&mut self, target: u64) -> Result<Begun, TraceError> {
         while let Some(&place) = self.file.places.get(self.next_place) {
+            let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
+            if is_full && self.position == target && self.is_due(target + 1) {
+                return Ok(Begun::Events);
+            }
             let after = self.position + u64::from(place.header.count);
             let passed_over = place.header.kind == Kind::Instructions && after <= target;
+            if place.header.kind == Kind::Instructions {
+                self.in_a_row = 0;
+            }
             if passed_over {
                 self.position = after;
             } else {
@@ -144,7 +171,7 @@ impl TraceReader {
             }
             self.next_place += 1;
             if place.header.kind == Kind::Instructions && !passed_over {
-                return Ok(true);
+                return Ok(Begun::Instructions);
             }
         }
         match &self.file.end {
@@ -153,7 +180,7 @@ impl TraceReader {
                 let path = &self.file.path;
                 Err(TraceError::damaged(path, *offset, problem.found, problem.expected))
             }
-            End::Whole | End::Truncated(_) => Ok(false),
+            End::Whole | End::Truncated(_) => Ok(Begun::End),
         }
     }
 
@@ -169,16 +196,42 @@ impl TraceReader {
             }
             Kind::Events => {
                 let earliest = self.newest_event.max(place.header.first);
-                let list = events::decode(payload, count, earliest, &mut self.unpacker)?;
+                let (list, bytes) = events::decode(payload, count, earliest, &mut self.unpacker)?;
                 self.newest_event = list.last().map_or(earliest, |(position, _)| *position);
-                self.events.extend(list);
-                Ok(())
+                self.keep(list, bytes)
             }
             Kind::Instructions => {
                 self.decoder.begin(payload, count, &self.dictionary, &mut self.unpacker)
             }
             Kind::Metadata | Kind::Index | Kind::End => Ok(()),
         }
+    }
+
+    /// Keeps events to be delivered, from a list of so many bytes.
+    fn keep(&mut self, list: Vec<Placed>, bytes: usize) -> Result<(), Problem> {
+        self.waiting_bytes += bytes;
+        self.in_a_row += list.len() as u64;
+        let is_gap = |event: &&Placed| matches!(event.1, ProgramEvent::Gap { .. });
+        self.gaps += list.iter().filter(is_gap).count() as u64;
+        self.events.extend(list);
+        if self.waiting_bytes > MAX_WAITING_BYTES {
+            let found = format!("{} events that wait for their instruction", self.events.len());
+            return Err(problem(found, format!("at most {MAX_WAITING_BYTES} bytes of them")));
+        }
+        if self.in_a_row > MAX_EVENTS_IN_A_ROW {
+            let found = format!("{} events without an instruction between them", self.in_a_row);
+            return Err(problem(found, format!("at most {MAX_EVENTS_IN_A_ROW}")));
+        }
+        if self.gaps > MAX_GAPS {
+            let found = format!("{} gaps", self.gaps);
+            return Err(problem(found, format!("at most {MAX_GAPS}")));
+        }
+        Ok(())
+    }
+
+    /// Whether an event comes before instruction `end`.
+    fn is_due(&self, end: u64) -> bool {
+        self.events.front().is_some_and(|(position, _)| *position < end)
     }
 
     /// Decodes up to `at_most` instructions of the chunk begun, without their events.
@@ -192,12 +245,32 @@ impl TraceReader {
         })
     }
 
-    /// Moves the events before instruction `end` into a chunk whose first instruction is `start`.
-    fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64) {
-        while self.events.front().is_some_and(|(position, _)| *position < end) {
+    /// Most instructions, and most events, of a chunk whose first instruction is `start`: chunks are
+    /// as small with many events as with few.
+    fn room(&self, start: u64) -> (usize, usize) {
+        let mut taken = 0;
+        for (events, (position, event)) in self.events.iter().enumerate() {
+            let before = position.saturating_sub(start);
+            if before >= CHUNK_INSTRUCTIONS as u64 {
+                break;
+            }
+            if taken >= MAX_CHUNK_EVENTS {
+                return (before as usize, events);
+            }
+            taken += 1 + events::figures(event);
+        }
+        (CHUNK_INSTRUCTIONS, usize::MAX)
+    }
+
+    /// Moves the events before instruction `end`, at most so many, into a chunk whose first
+    /// instruction is `start`.
+    fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
+        let before = self.events.len();
+        while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };
             chunk.events.push((position.saturating_sub(start) as u32, event));
         }
+        self.waiting_bytes = self.waiting_bytes * self.events.len() / before.max(1);
     }
 }
 
@@ -209,12 +282,16 @@ impl Source for TraceReader {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         let start = self.position;
-        if self.decoder.remaining() == 0 && !self.begin_next(start)? {
-            self.deliver_events(chunk, start, start + 1);
+        if self.decoder.remaining() == 0 && self.begin_next(start)? != Begun::Instructions {
+            let (_, events) = self.room(start);
+            self.deliver_events(chunk, start, start + 1, events);
             return Ok(!chunk.events.is_empty());
         }
-        self.decode(chunk, CHUNK_INSTRUCTIONS)?;
-        self.deliver_events(chunk, start, self.position);
+        let (instructions, events) = self.room(start);
+        if instructions > 0 {
+            self.decode(chunk, instructions)?;
+        }
+        self.deliver_events(chunk, start, self.position.max(start + 1), events);
         Ok(true)
     }
 
@@ -226,7 +303,7 @@ impl Source for TraceReader {
             if self.position + u64::from(self.decoder.remaining()) <= target {
                 self.position += u64::from(self.decoder.remaining());
                 self.decoder.abandon();
-                if self.position == target || !self.begin_next(target)? {
+                if self.position == target || self.begin_next(target)? == Begun::End {
                     break;
                 }
                 continue;

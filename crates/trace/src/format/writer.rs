@@ -14,7 +14,8 @@ use super::index::Place;
 use super::instructions::Encoder;
 use super::{
     MAX_CHUNK_ACCESSES, MAX_CHUNK_EVENTS, MAX_CHUNK_INSTRUCTIONS, MAX_METADATA_BYTES,
-    MAX_PAYLOAD_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, events, index,
+    MAX_PAYLOAD_BYTES, MAX_PHASE_FIGURES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION,
+    events, index,
 };
 use crate::TraceError;
 
@@ -159,8 +160,12 @@ impl TraceWriter {
     /// Appends an event that happens before the next instruction pushed.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written, or no trace can hold the event.
     pub fn event(&mut self, event: ProgramEvent) -> Result<(), TraceError> {
+        if events::figures(&event) > MAX_PHASE_FIGURES {
+            let problem = format!("a phase with more than {MAX_PHASE_FIGURES} figures");
+            return Err(self.refuse(&Instruction::default(), problem));
+        }
         self.events.push((self.summary.instructions, event));
         self.summary.events += 1;
         if self.events.len() >= MAX_CHUNK_EVENTS { self.flush() } else { Ok(()) }
@@ -191,9 +196,8 @@ impl TraceWriter {
         let instructions = self.encoder.instructions();
         let first = self.summary.instructions - u64::from(instructions);
         if !self.events.is_empty() {
-            let payload = events::encode(&self.events, &mut self.packer)?;
-            self.write_chunk(Kind::Events, &payload, self.events.len() as u32, first)?;
-            self.events.clear();
+            let events = std::mem::take(&mut self.events);
+            self.write_events(&events, first)?;
         }
         if instructions > 0 {
             let payload = self.encoder.finish(&mut self.packer)?;
@@ -205,6 +209,20 @@ impl TraceWriter {
             self.encoder.reset(&self.numbering.dictionary);
         }
         Ok(())
+    }
+
+    /// Writes events as one chunk, or as several where they are too long for one.
+    fn write_events(&mut self, events: &[Placed], first: u64) -> io::Result<()> {
+        if let Some(payload) = events::encode(events, &mut self.packer)? {
+            return self.write_chunk(Kind::Events, &payload, events.len() as u32, first);
+        }
+        if events.len() == 1 {
+            let problem = "an event is too long";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        let (earlier, later) = events.split_at(events.len() / 2);
+        self.write_events(earlier, first)?;
+        self.write_events(later, first)
     }
 
     fn write_chunk(

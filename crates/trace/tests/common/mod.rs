@@ -13,6 +13,14 @@ use perforate_types::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+/// Largest resident memory of this process so far in bytes; `None` where the system does not
+/// tell.
+pub fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
 /// Appends `next` to `all`.
 pub fn append(all: &mut Chunk, next: &Chunk) {
     let start = all.instructions.len() as u32;

@@ -174,7 +174,8 @@ impl Context<'_> {
         let Context { core, compaction } = self;
         let blocks = regions_of(pages);
         // No whole block can be had for a region that injected fragmentation covers.
-        if core.is_any_fragmented(blocks.clone()) {
+        let fits = pages.end - pages.start <= core.config.memory_bytes / FRAME_BYTES;
+        if fits && core.is_any_fragmented(blocks.clone()) {
             let asked_bytes = (pages.end - pages.start) * FRAME_BYTES;
             return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
         }
@@ -191,6 +192,16 @@ impl Context<'_> {
     /// The faulty frames among these.
     pub fn faulty_frames(&self, frames: &Range<u64>) -> Vec<Frame> {
         self.core.memory.retired_within(frames)
+    }
+
+    /// Whether so little memory is free that nothing is backed in advance.
+    pub fn is_memory_short(&self) -> bool {
+        contiguous_backing::is_memory_short(self.core)
+    }
+
+    /// Pages that all of the memory would hold.
+    pub fn memory_pages(&self) -> u64 {
+        self.core.config.memory_bytes / FRAME_BYTES
     }
 
     /// How often memory was given back so far: a search that found none is in vain until it changes.

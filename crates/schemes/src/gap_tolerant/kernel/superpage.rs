@@ -103,7 +103,7 @@ impl Extent for Superpage {
         if let Some(number) = regions_of(&pages).find(|&number| space.is_region_mapped(number)) {
             return Err(format!("region {number:#x} has a node beside superpage {first:?}"));
         }
-        let areas = space.areas_within(pages).into_iter();
+        let areas = space.areas_within(pages);
         let covered = areas.map(|area| area.end - area.start).sum();
         expect("pages of a superpage in areas", self.pages(), covered)
     }

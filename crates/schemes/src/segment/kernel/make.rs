@@ -121,7 +121,7 @@ impl Segments {
 /// The largest area of which a segment may be made, and its pages for it; of equally large ones
 /// the lowest.
 fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
-    let areas = space.areas_within(ALL_PAGES).into_iter();
+    let areas = space.areas_within(ALL_PAGES);
     let fitting = areas.filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }

@@ -13,8 +13,8 @@ use std::any::Any;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
-    AddressSpace, Departure, Effects, FirstTouch, FrameVisitor, Overlay, OverlayMechanism, Recount,
-    covers, expect, region_of, visit_run,
+    AddressSpace, Area, Departure, Effects, FirstTouch, FrameVisitor, Overlay, OverlayMechanism,
+    Recount, covers, expect, region_of, visit_run,
 };
 use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, Permissions};
@@ -171,7 +171,7 @@ impl Overlay for Segment {
         if let Some(page) = self.escaped.iter().find(|page| !self.covers(**page)) {
             return Err(format!("page {page:#x} escaped a segment that it is not in"));
         }
-        let areas = space.areas_within(self.pages());
+        let areas: Vec<Area> = space.areas_within(self.pages()).collect();
         for mapped in space.mapped_within(&self.pages()) {
             mapped.into_iter().try_for_each(|page| check_page(space, self, page))?;
         }

@@ -102,8 +102,8 @@ fn measure(files: &[File], stores: bool, some_stores: bool) -> Result<PerfFiles,
 
 impl File {
     fn read(path: &Path) -> Result<Self, ModelError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| ModelError::File { path: path.into(), source })?;
+        let bytes = perforate_config::read_file(path)
+            .map_err(|source| ModelError::File { path: path.into(), source })?;
         Self::parse(path, &String::from_utf8_lossy(&bytes))
     }
 

@@ -63,6 +63,10 @@ impl Side<'_> {
     /// Some pages, and the ends of the runs that they are in with what is on either side.
     fn check_some(&self, random: &mut Random) {
         let spaces = self.spaces();
+        // All processes may have ended.
+        if spaces.is_empty() {
+            return;
+        }
         let space = spaces[random.below(spaces.len() as u64) as usize];
         for _ in 0..SAMPLES {
             let page = self.pages.start + random.below(self.pages.end - self.pages.start);

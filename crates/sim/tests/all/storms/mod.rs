@@ -21,11 +21,11 @@ use perforate_types::{
     SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
 };
 
-use agreement::{check_all_tables, check_some_tables};
+pub use agreement::{check_all_tables, check_some_tables};
 pub use defects::{Defect, Defective, PLANTED};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 pub use segments::{SegmentAction, has_segments};
-use virtualized::virtualize;
+pub use virtualized::virtualize;
 
 /// First address of the arena in which everything happens.
 const ARENA: u64 = 0x7f00_0000_0000;
@@ -40,7 +40,7 @@ pub const POPULATE_WRITE: Advice = Advice::Other(23);
 const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
 
 /// The memory that these options describe.
-fn memory_of(options: &[(&str, &str)]) -> MemoryState {
+pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
     let given: Given = options.iter().copied().collect();
     given.read::<MemoryOptions>().unwrap().resolve().unwrap()
 }

@@ -1,0 +1,76 @@
+//! Whole sequences of events, as a trace has them, run over every scheme and pair.
+
+use std::sync::LazyLock;
+
+use perforate_config::Given;
+use perforate_sequences::{Bytes, Choices, sequence, write};
+use perforate_sim::{
+    Composition, Machine, MemoryOptions, MemoryState, RunOptions, SimError, Simulation,
+    SystemOptions, scheme,
+};
+use perforate_types::Chunk;
+
+use super::{Target, assert_one_line, target, told};
+use crate::target::Seeds;
+
+/// Steps of a sequence; bytes that are missing choose the first of everything.
+const STEPS: u64 = 60;
+/// The simulated memory is small, and so is what simulating it takes.
+const SEQUENCE_BYTES: usize = 64 << 20;
+
+pub const TARGETS: &[Target] = &[Target {
+    seeds: Seeds::None,
+    memory_bytes: SEQUENCE_BYTES,
+    ..target("event-sequence", run_sequence)
+}];
+
+/// The bytes choose a scheme, a memory and the steps.
+fn run_sequence(bytes: &[u8]) {
+    static MACHINE: LazyLock<Machine> =
+        LazyLock::new(|| Machine::load(Machine::DEFAULT).expect("it is bundled"));
+    static ALL: LazyLock<Vec<Composition>> = LazyLock::new(|| {
+        let pairs = Composition::pairs("all", "all").expect("there are pairs").0;
+        scheme::all().map(Composition::from).chain(pairs).collect()
+    });
+    let mut choices = Bytes::new(bytes);
+    let composition = ALL[choices.below(256) as usize % ALL.len()];
+    let memory = memory(&mut choices);
+    let implicit_maps = choices.one_in(4);
+    let file = tempfile::NamedTempFile::new().expect("temporary files can be made");
+    write(&sequence(&mut choices, STEPS), file.path()).expect("temporary files can be written");
+    let mut source = perforate_trace::open(file.path()).expect("a trace of our own");
+    let system = SystemOptions { check: true, implicit_maps, counts_only: false };
+    let options = RunOptions { functional: true, system, warmup: 0 };
+    let simulation = Simulation::new(&MACHINE, composition, &memory, 1, options);
+    let Some(mut simulation) = told(simulation) else { return };
+    let mut chunk = Chunk::default();
+    while source.next_chunk(&mut chunk).expect("a trace of our own") {
+        match simulation.run(&chunk) {
+            Ok(()) => {}
+            Err(
+                error @ (SimError::Disagreement { .. }
+                | SimError::Oracle { .. }
+                | SimError::StuckFault { .. }),
+            ) => panic!("{error}"),
+            Err(error) => return assert_one_line(&error.to_string()),
+        }
+    }
+    let checked = simulation.system().kernel().check_invariants();
+    checked.unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+fn memory(choices: &mut impl Choices) -> MemoryState {
+    let choose = |choices: &mut _, of: &[&'static str]| {
+        of[Choices::below(choices, of.len() as u64) as usize]
+    };
+    let given: Given = [
+        ("memory", choose(choices, &["8M", "5M", "16M"])),
+        ("swap", choose(choices, &["0", "1M", "16M"])),
+        ("fragmentation", choose(choices, &["none", "portion=50%,holes=30%,dispersed"])),
+        ("host-memory", "32M"),
+    ]
+    .into_iter()
+    .collect();
+    let options = given.grouped("host").read::<MemoryOptions>().expect("options of ours");
+    options.resolve().expect("options of ours")
+}

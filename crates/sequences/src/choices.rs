@@ -1,0 +1,68 @@
+//! Where the choices of a sequence come from: a seed, or the bytes of a fuzzer.
+
+/// Makes choices.
+pub trait Choices {
+    /// A number below `limit`, which is not 0.
+    fn below(&mut self, limit: u64) -> u64;
+
+    /// True once in `chance` times.
+    fn one_in(&mut self, chance: u64) -> bool {
+        self.below(chance) == 0
+    }
+}
+
+/// Random choices that are the same everywhere (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The choices that follow from `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+}
+
+impl Choices for Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+/// Choices made by bytes: one for a choice of up to 256, eight for others. After the last byte the
+/// first of what there is to choose from.
+#[derive(Clone, Debug)]
+pub struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    /// The choices that `bytes` make.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Choices for Bytes<'_> {
+    fn below(&mut self, limit: u64) -> u64 {
+        let wanted = if limit <= 256 { 1 } else { 8 };
+        let (own, rest) = self.0.split_at(wanted.min(self.0.len()));
+        self.0 = rest;
+        own.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)) % limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_choose_until_they_end() {
+        let mut bytes = Bytes::new(&[7, 0, 0, 0, 0, 0, 0, 1, 2, 9]);
+        assert_eq!(bytes.below(5), 2, "7 modulo 5");
+        assert_eq!(bytes.below(1000), 258, "0x102");
+        assert_eq!(bytes.below(256), 9);
+        assert_eq!((bytes.below(256), bytes.below(1 << 40)), (0, 0));
+    }
+}

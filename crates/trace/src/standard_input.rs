@@ -1,0 +1,88 @@
+//! A trace on standard input, which is kept in a temporary file: our own format needs random access,
+//! and a comparison may read it several times.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// How standard input is named where a file is expected.
+pub const STANDARD_INPUT: &str = "-";
+
+/// All of standard input, which can be read only once. The file has no name and goes with the
+/// process.
+static KEPT: OnceLock<Result<Arc<File>, String>> = OnceLock::new();
+
+/// Whether `path` names standard input.
+pub(crate) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_INPUT
+}
+
+/// Length of standard input in bytes, as far as it could be read.
+pub fn standard_input_bytes() -> u64 {
+    open().map_or(0, |(_, length)| length)
+}
+
+/// Standard input from its beginning, and its length in bytes.
+pub(crate) fn open() -> io::Result<(Kept, u64)> {
+    let kept = KEPT.get_or_init(|| keep(io::stdin().lock()).map_err(|error| error.to_string()));
+    let file = Arc::clone(kept.as_ref().map_err(|problem| io::Error::other(problem.clone()))?);
+    let length = file.metadata()?.len();
+    Ok((Kept { file, length, position: 0 }, length))
+}
+
+fn keep(mut input: impl Read) -> io::Result<Arc<File>> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut input, &mut file)?;
+    Ok(Arc::new(file))
+}
+
+/// A reader with a position of its own.
+pub(crate) struct Kept {
+    file: Arc<File>,
+    length: u64,
+    position: u64,
+}
+
+impl Read for Kept {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Kept {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::End(by) => self.length.checked_add_signed(by),
+        };
+        let outside = || io::Error::new(io::ErrorKind::InvalidInput, "a place before the start");
+        self.position = position.ok_or_else(outside)?;
+        Ok(self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_have_positions_of_their_own() {
+        let file = keep(&b"0123456789"[..]).unwrap();
+        let reader = || Kept { file: Arc::clone(&file), length: 10, position: 0 };
+        let (mut one, mut other) = (reader(), reader());
+        let mut bytes = [0; 4];
+        one.seek(SeekFrom::End(-4)).unwrap();
+        one.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, *b"6789");
+        other.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, *b"0123");
+        assert_eq!(other.seek(SeekFrom::Current(-3)).unwrap(), 1);
+        assert!(other.seek(SeekFrom::Current(-2)).is_err());
+        assert_eq!(one.read(&mut bytes).unwrap(), 0);
+    }
+}
