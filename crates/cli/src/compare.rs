@@ -10,9 +10,12 @@ use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, command, notes, print, write_text};
+use crate::output::{
+    COLUMNS, RESULT_FOLDER, ResultFolder, columns, command, notes, print, write_text,
+};
 use crate::progress::Bar;
 use crate::recorded::Recorded;
+use crate::remarks::remarks;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -212,20 +215,18 @@ fn write_files(
         return Ok(());
     }
     let rows = if arguments.all { Rows::All } else { Rows::Main };
-    let table = perforate_report::varied_table(&results, &options.vocabulary, COLUMNS)
-        .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, COLUMNS, rows));
-    let mut remarks: Vec<String> = Vec::new();
-    for note in results.iter().flat_map(|result| &result.notes) {
-        // The table says which value was set.
-        let is_in_table = arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
-        if !remarks.contains(note) && !is_in_table {
-            remarks.push(note.clone());
-        }
-    }
+    let width = columns();
+    let table = perforate_report::varied_table(&results, &options.vocabulary, width)
+        .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
+    let mut remarks = remarks(&results, arguments.all);
+    // The table says which value was set.
+    let is_in_table =
+        |note: &String| arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
+    remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(
         "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
-        notes(&remarks, COLUMNS),
+        notes(&remarks, width.min(COLUMNS)),
         file.display(),
         report.display()
     ))

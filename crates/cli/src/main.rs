@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod record;
 mod recorded;
+mod remarks;
 mod run;
 mod settings;
 mod snapshot;

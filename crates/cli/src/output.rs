@@ -4,12 +4,20 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use terminal_size::terminal_size_of;
+
 use perforate_report::text::wrapped;
 
 use crate::failure::Failure;
 
-/// Columns of tables on the terminal.
+/// Columns of tables where standard output is no terminal.
 pub const COLUMNS: usize = 100;
+
+/// Columns of a wide table: as many as the terminal has, 40 to 240 of them, or [`COLUMNS`].
+pub fn columns() -> usize {
+    let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
+}
 /// Folder for results.jsonl and report.html where none is named.
 pub const RESULT_FOLDER: &str = "results";
 
