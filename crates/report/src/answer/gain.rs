@@ -11,7 +11,12 @@ use crate::ids;
 pub(super) struct Gain {
     pub(super) scheme: usize,
     pub(super) speed: Interval,
+    /// The same with the kernel's work.
+    pub(super) with_work: Option<f64>,
 }
+
+/// The kernel's work is mentioned where it changes a speed by more than this.
+const CHANGED_BY_WORK: f64 = 0.02;
 
 /// What is said instead of a figure that is inside its interval.
 const NO_DIFFERENCE: &str = "makes no difference that this run can show";
@@ -19,6 +24,23 @@ const NO_DIFFERENCE: &str = "makes no difference that this run can show";
 impl Gain {
     pub(super) fn is_faster(&self) -> bool {
         difference(self.speed) == Difference::Faster
+    }
+
+    /// Whether it gains more than another; where neither gains anything, more with the kernel's work.
+    pub(super) fn is_better_than(&self, other: &Self) -> bool {
+        let gain = |one: &Self| match difference(one.speed) {
+            Difference::None => 1.0,
+            _ => one.speed.mean,
+        };
+        let key = |one: &Self| (gain(one), one.with_work.unwrap_or(1.0));
+        key(self) > key(other)
+    }
+
+    /// The speed with the kernel's work, where that is another.
+    fn in_all(&self) -> String {
+        let differs = |speed: &f64| (speed - self.speed.mean).abs() > CHANGED_BY_WORK;
+        let speed = self.with_work.filter(differs).map(format::times);
+        speed.map_or(String::new(), |speed| format!(", {speed} with the kernel's work"))
     }
 
     /// The best of what a user can have today.
@@ -36,7 +58,7 @@ impl Gain {
                 .strong(format::speed(self.speed))
                 .plain(" the speed"),
         };
-        sentence.plain(never_asked(comparison)).plain(".")
+        sentence.plain(self.in_all()).plain(never_asked(comparison)).plain(".")
     }
 
     /// The best of the proposals, also against the best of today.
@@ -46,7 +68,8 @@ impl Gain {
         let sentence = match difference(self.speed) {
             Difference::None => {
                 let none = format!("; {name}, the best, {NO_DIFFERENCE}{}", around(self.speed));
-                return sentence.plain("No proposal gains anything").plain(none).plain(".");
+                let sentence = sentence.plain("No proposal gains anything").plain(none);
+                return sentence.plain(self.in_all()).plain(".");
             }
             Difference::Slower => {
                 return sentence
@@ -70,7 +93,7 @@ impl Gain {
                 _ => format!("; against {other} {}", format::speed(speed)),
             })
         });
-        sentence.plain(over.unwrap_or_default()).plain(".")
+        sentence.plain(self.in_all()).plain(over.unwrap_or_default()).plain(".")
     }
 }
 

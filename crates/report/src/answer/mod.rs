@@ -10,7 +10,7 @@ use perforate_results::Interval;
 use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
-use crate::metric::per_kilo_instruction;
+use crate::metric::{ipc_with_operating_system, per_kilo_instruction};
 use gain::Gain;
 
 /// A piece of a sentence.
@@ -96,7 +96,7 @@ fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
         start
             .plain(" hardly waits for address translation: ")
             .strong(format::share(share))
-            .plain(" of its time, so that no scheme can gain much.")
+            .plain(" of its time, so that no scheme can make its translation much cheaper.")
     } else {
         start
             .plain(" waits for address translation in ")
@@ -114,10 +114,12 @@ fn best(comparison: &Comparison<'_>, is_one: impl Fn(usize) -> bool) -> Option<G
     });
     let gains = candidates.filter_map(|scheme| {
         let speed = comparison.speed(scheme, comparison.reference)?;
-        Some(Gain { scheme, speed })
+        let figure = ipc_with_operating_system;
+        let with_work = comparison.relative(scheme, comparison.reference, figure);
+        Some(Gain { scheme, speed, with_work: with_work.map(|speed| speed.median) })
     });
     // The first of several that are as fast.
-    gains.reduce(|best, next| if next.speed.mean > best.speed.mean { next } else { best })
+    gains.reduce(|best, next| if next.is_better_than(&best) { next } else { best })
 }
 
 /// What is left to gain beyond what can be had today.
