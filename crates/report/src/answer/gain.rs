@@ -58,7 +58,8 @@ impl Gain {
                 .strong(format::speed(self.speed))
                 .plain(" the speed"),
         };
-        sentence.plain(self.in_all()).plain(never_asked(comparison)).plain(".")
+        let asked = if self.is_faster() { never_asked(comparison) } else { "" };
+        sentence.plain(self.in_all()).plain(asked).plain(".")
     }
 
     /// The best of the proposals, also against the best of today.

@@ -100,6 +100,17 @@ impl Claim {
         is_place && self.curve == curve
     }
 
+    /// How far our number is from the paper's, as a part of the paper's; from the nearer end of a
+    /// range. Both as they are shown: a gain is what exceeds 1.
+    pub fn miss(&self) -> Option<f64> {
+        let shown = |value: Option<f64>| value.map(|value| self.show.shown(value));
+        let (ours, low) = (shown(self.ours)?, shown(self.paper)?);
+        let high = shown(self.paper_high).unwrap_or(low);
+        let paper = if (ours - low).abs() < (ours - high).abs() { low } else { high };
+        let miss = (ours - paper).abs() / paper.abs();
+        miss.is_finite().then_some(miss)
+    }
+
     /// What charts have beside our number, in shown units.
     pub fn claimed(&self) -> Option<Claimed> {
         let shown = |value| self.show.shown(value);

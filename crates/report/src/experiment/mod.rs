@@ -4,6 +4,7 @@ mod chart;
 mod claim;
 mod compared;
 mod data;
+mod headline;
 mod page;
 mod record;
 mod show;

@@ -1,6 +1,7 @@
 //! Experiments for the terminal.
 
 use super::claim::{Claim, Verdict, interval_text};
+use super::headline::headline;
 use super::record::Point;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
 use super::{Curve, ExperimentResult};
@@ -21,7 +22,9 @@ const LABEL: usize = 24;
 pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String {
     let in_full = results.len() <= MOST_IN_FULL;
     let one = |result| one(result, columns, in_full);
-    let mut text = results.iter().map(one).collect::<Vec<_>>().join("\n");
+    let mut text = headline(claims(results))
+        .map_or_else(String::new, |headline| wrapped("", &headline, columns) + "\n");
+    text += &results.iter().map(one).collect::<Vec<_>>().join("\n");
     let tally = Tally::of(claims(results));
     if tally.total() > 0 {
         text += &format!("\nclaims: {}, of {}\n", tally.text(), tally.total());

@@ -1,0 +1,72 @@
+//! What became of the claims, in a sentence: the worst miss is named.
+
+use super::claim::{Claim, Verdict};
+use super::tally::Tally;
+
+/// The sentence; none without claims.
+pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<String> {
+    let claims: Vec<&Claim> = claims.collect();
+    let tally = Tally::of(claims.iter().copied());
+    if tally.total() == 0 {
+        return None;
+    }
+    let verdicts = [
+        (tally.same_direction, "in the same direction only"),
+        (tally.not_reproduced, "not reproduced"),
+    ];
+    let mut text = format!("{} of {} claims reproduced", tally.reproduced, tally.total());
+    for (count, verdict) in verdicts.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {count} {verdict}");
+    }
+    if let Some(worst) = worst(&claims) {
+        let (id, ours, paper) = (&worst.id, worst.ours_text(), worst.paper_text());
+        text += &format!("; furthest from the paper: {id}, ours {ours}, the paper's {paper}");
+    }
+    Some(text + ".")
+}
+
+/// The claim whose number is furthest from the paper's, among those that are not reproduced, else
+/// among those in the same direction only.
+fn worst<'a>(claims: &[&'a Claim]) -> Option<&'a Claim> {
+    let of = |verdict| {
+        let missed = claims.iter().filter(|claim| claim.verdict == verdict);
+        let missed = missed.filter_map(|claim| Some((*claim, claim.miss()?)));
+        missed.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(claim, _)| claim)
+    };
+    of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(claims: &[(&str, &str, f64, f64)]) -> Option<String> {
+        let claim = |&(id, verdict, paper, ours): &(&str, &str, f64, f64)| {
+            serde_json::json!({
+                "id": id, "statement": "s", "verdict": verdict, "show": "gain", "kind": "number",
+                "paper": paper, "relation": "=", "ours": ours,
+            })
+        };
+        let claims: Vec<_> = claims.iter().map(claim).collect();
+        let claims: Vec<Claim> = serde_json::from_value(claims.into()).unwrap();
+        headline(claims.iter())
+    }
+
+    #[test]
+    fn the_worst_miss_is_named() {
+        // Off by 10 of 50 % and by 5 of 10 %: the second is further off.
+        let found = of(&[
+            ("A", "reproduced", 1.2, 1.2),
+            ("B", "not_reproduced", 1.5, 1.4),
+            ("C", "not_reproduced", 1.1, 1.05),
+            ("D", "same_direction", 1.9, 1.1),
+        ]);
+        assert_eq!(
+            found.unwrap(),
+            "1 of 4 claims reproduced, 1 in the same direction only, 2 not reproduced; furthest from \
+             the paper: C, ours +5.00 %, the paper's +10.0 %."
+        );
+        assert_eq!(of(&[("A", "reproduced", 1.2, 1.2)]).unwrap(), "1 of 1 claims reproduced.");
+        assert_eq!(of(&[]), None);
+    }
+}
