@@ -62,7 +62,7 @@ pub struct CompareArguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print all figures, not only those that matter most
-    #[arg(long)]
+    #[arg(id = "all-figures", long = "all")]
     all: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
