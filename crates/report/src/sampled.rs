@@ -63,10 +63,23 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
         1 => "one window has no confidence interval",
         _ => "± half of the 95% confidence interval",
     };
-    Some(format!(
-        "Whole program from {} windows ({} of {} instructions), {interval}",
+    Some(format!("Whole program from {}, {interval}", windows(sampled)))
+}
+
+/// How much of the program was seen; none where no trace was sampled.
+pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
+    comparison
+        .schemes
+        .iter()
+        .find_map(sampled)
+        .map(|sampled| format!("a sample: {}", windows(sampled)))
+}
+
+fn windows(sampled: &Sampled) -> String {
+    format!(
+        "{} windows ({} of {} instructions)",
         sampled.windows,
         format::compact(sampled.instructions_counted as f64),
         format::compact(sampled.instructions_represented as f64),
-    ))
+    )
 }

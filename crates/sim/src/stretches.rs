@@ -29,7 +29,8 @@ impl Sub for Tally {
         Self {
             instructions: self.instructions - before.instructions,
             cycles: self.cycles - before.cycles,
-            translation_cycles: self.translation_cycles - before.translation_cycles,
+            // These begin anew when the instructions before measuring have retired.
+            translation_cycles: self.translation_cycles.saturating_sub(before.translation_cycles),
             translation_stall_cycles: self
                 .translation_stall_cycles
                 .saturating_sub(before.translation_stall_cycles),

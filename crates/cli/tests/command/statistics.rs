@@ -154,9 +154,12 @@ fn tables_and_page_show_intervals() {
     sampled(&place, &[10, 20, 30, 40]);
     let arguments = "loads.trace --memory 512M --fragmentation none --warmup 100 --functional";
     let arguments: Vec<&str> = arguments.split(' ').collect();
+    let windows = "4 windows (4000 of 40.0k instructions)";
     let table = place.succeeds(&[&["compare"][..], &arguments].concat());
-    let caption = "Whole program from 4 windows (4000 of 40.0k instructions), ± half of";
-    assert!(table.contains(caption), "{table}");
+    assert!(table.contains(&format!("a sample: {windows}")), "{table}");
+    let table = place.succeeds(&[&["compare", "--all"][..], &arguments].concat());
+    let caption = format!("Whole program from {windows}, ± half of");
+    assert!(table.contains(&caption), "{table}");
     assert!(table.contains("25.000 ± 20.542"), "{table}");
     assert!(place.read("results/report.html").contains("25.000 ± 20.542"));
     let one = place.succeeds(&[&["run", "--scheme", "4k"][..], &arguments].concat());

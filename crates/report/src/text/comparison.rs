@@ -72,12 +72,12 @@ fn main_figures(comparison: &Comparison<'_>, columns: usize) -> String {
     let is_unsure = |metric: &Metric| {
         (0..comparison.schemes.len()).any(|scheme| metric.text(scheme).starts_with('~'))
     };
-    let mut about = Vec::new();
+    let mut about: Vec<String> = sampled::seen(comparison).into_iter().collect();
     if metrics.iter().any(|metric| metric.intervals.iter().flatten().count() > 0) {
-        about.push("±: half of the 95 % interval");
+        about.push("±: half of the 95 % interval".into());
     }
     if metrics.iter().any(is_unsure) {
-        about.push("~1: no difference that this run can show");
+        about.push("~1: no difference that this run can show".into());
     }
     let about = about.join("; ");
     format!("\n{table}{}", wrapped("", &about, columns))

@@ -20,7 +20,7 @@ pub(crate) struct Slices {
     interval: u64,
     next: u64,
     /// What was counted when the running slice began.
-    before: Tally,
+    before: Slice,
     slices: Vec<Slice>,
 }
 
@@ -30,6 +30,15 @@ struct Slice {
     /// Cycles, or misses of the L2 TLB.
     count: u64,
     translation_stall_cycles: u64,
+}
+
+impl Slice {
+    /// What was counted after `before` was.
+    fn since(self, before: Self) -> Self {
+        // The path on which a run waits for translation may turn out to be another.
+        let stall = self.translation_stall_cycles.saturating_sub(before.translation_stall_cycles);
+        Self { count: self.count - before.count, translation_stall_cycles: stall }
+    }
 }
 
 impl Add for Slice {
@@ -57,7 +66,7 @@ pub(crate) enum Course {
 
 impl Slices {
     pub(crate) fn new(timed: bool) -> Self {
-        let (before, slices) = (Tally::default(), Vec::new());
+        let (before, slices) = (Slice::default(), Vec::new());
         Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
@@ -75,10 +84,12 @@ impl Slices {
         if now.instructions < self.next {
             return;
         }
-        let Tally { cycles, translation_stall_cycles, l2_tlb_misses, .. } = *now - self.before;
-        let count = if self.timed { cycles } else { l2_tlb_misses };
-        self.slices.push(Slice { count, translation_stall_cycles });
-        self.before = *now;
+        let so_far = Slice {
+            count: if self.timed { now.cycles } else { now.l2_tlb_misses },
+            translation_stall_cycles: now.translation_stall_cycles,
+        };
+        self.slices.push(so_far.since(self.before));
+        self.before = so_far;
         if self.slices.len() == MOST {
             self.slices = self.slices.chunks_exact(2).map(|pair| pair[0] + pair[1]).collect();
             self.interval *= 2;
