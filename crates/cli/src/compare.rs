@@ -10,12 +10,11 @@ use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
 
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{
-    COLUMNS, RESULT_FOLDER, ResultFolder, columns, command, notes, print, write_text,
-};
+use crate::output::{COLUMNS, columns, command, notes, print, write_text};
 use crate::progress::Bar;
 use crate::recorded::Recorded;
 use crate::remarks::remarks;
+use crate::result_folder::ResultFolder;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -58,7 +57,8 @@ pub struct CompareArguments {
     /// (see --set): one table and one report of all; with semicolons between values that have commas
     #[arg(long, value_name = "KEY=A,B,…", value_parser = str::parse::<Vary>)]
     vary: Option<Vary>,
-    /// Folder for results.jsonl and report.html [default: results]
+    /// Folder for results.jsonl and report.html [default: a new one in results, to which
+    /// results/latest leads]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print all figures, not only those that matter most
@@ -88,9 +88,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     }
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
-        (out, _) => {
-            Some(ResultFolder::prepare(out.as_deref().unwrap_or(Path::new(RESULT_FOLDER)))?)
-        }
+        (out, _) => Some(ResultFolder::of(out.as_deref(), &what(arguments))?),
     };
     let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
     let bar = Bar::instructions(first_stage);
@@ -113,6 +111,16 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         print(&lines)?;
     }
     folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments, &left_out))
+}
+
+/// What the folder for results is called after.
+fn what(arguments: &CompareArguments) -> String {
+    let program = arguments.program.first().map(Path::new);
+    let program = program.and_then(Path::file_name).map(|name| name.to_string_lossy());
+    let workload = arguments.workload.as_deref().unwrap_or_default();
+    let workload = Path::new(workload).file_name().map(|name| name.to_string_lossy());
+    let subject = program.or(workload).unwrap_or_default();
+    format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
 /// Schemes where one side of the pairs is not named.
@@ -227,7 +235,7 @@ fn write_files(
     print(&format!(
         "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
         notes(&remarks, width.min(COLUMNS)),
-        file.display(),
+        folder.results_text(),
         report.display()
     ))
 }

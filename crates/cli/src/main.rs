@@ -16,6 +16,7 @@ mod progress;
 mod record;
 mod recorded;
 mod remarks;
+mod result_folder;
 mod run;
 mod settings;
 mod snapshot;

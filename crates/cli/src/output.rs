@@ -18,8 +18,6 @@ pub fn columns() -> usize {
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }
-/// Folder for results.jsonl and report.html where none is named.
-pub const RESULT_FOLDER: &str = "results";
 
 /// Prints to standard output; a closed pipe is not an error of ours.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -52,44 +50,6 @@ pub fn write_whole<T>(
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
     write_whole(path, |partial| fs::write(partial, text).map_err(failed))
-}
-
-/// A folder for results, checked before long work begins: made if need be, and removed again if
-/// it was made and nothing came to lie in it.
-pub struct ResultFolder {
-    path: PathBuf,
-    made: bool,
-}
-
-impl ResultFolder {
-    /// Makes the folder or finds that files can be written into it.
-    pub fn prepare(path: &Path) -> Result<Self, Failure> {
-        let failed = |source| Failure::Write { path: path.into(), source };
-        let made = !path.exists();
-        if !made && !path.is_dir() {
-            return Err(Failure::Usage(format!(
-                "--out {}: a file of that name exists; expected a folder",
-                path.display()
-            )));
-        }
-        fs::create_dir_all(path).map_err(failed)?;
-        let folder = Self { path: path.into(), made };
-        tempfile::tempfile_in(path).map_err(failed)?;
-        Ok(folder)
-    }
-
-    /// Path of a file in the folder.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
-    }
-}
-
-impl Drop for ResultFolder {
-    fn drop(&mut self) {
-        if self.made {
-            let _ = fs::remove_dir(&self.path); // refused where there is something in it
-        }
-    }
 }
 
 /// The command line as the user gave it, for running it again.

@@ -9,8 +9,9 @@ use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::options::SimulationArguments;
-use crate::output::{COLUMNS, ResultFolder, notes, print, write_text};
+use crate::output::{COLUMNS, notes, print, write_text};
 use crate::progress::Bar;
+use crate::result_folder::ResultFolder;
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]

@@ -18,8 +18,9 @@ use perforate_sim::Machine;
 use crate::compare::json_lines;
 use crate::failure::Failure;
 use crate::machines;
-use crate::output::{ResultFolder, print, write_text};
+use crate::output::{print, write_text};
 use crate::progress::StageBars;
+use crate::result_folder::ResultFolder;
 use crate::settings::MachineSettings;
 use mosaics::MosaicArguments;
 

@@ -36,7 +36,7 @@ pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use read::read;
 pub use unit::{Address, BoundedSize, Count, Share, Size};
-pub use words::nearest;
+pub use words::{nearest, suggestion};
 pub use write::{write, write_changed};
 
 /// A struct or enum that can be read, written and listed.

@@ -18,6 +18,15 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     is_near.then_some(*nearest)
 }
 
+/// What to say of a name that there is not, after a semicolon: the known one that it most probably
+/// stands for, or all of them.
+pub fn suggestion(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("there are {}", known.join(", ")),
+    }
+}
+
 /// A sentence about a key that there is not.
 pub fn unknown(key: &str, known: &[&str]) -> String {
     match nearest(key, known) {

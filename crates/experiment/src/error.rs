@@ -8,12 +8,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// No experiment of this name.
-    #[error("no experiment {name:?}; there are {known}, or name a file (.toml)")]
+    #[error("no experiment {name:?}; {suggestion}; or name a group or a file (.toml)")]
     Unknown {
         /// What was asked for.
         name: String,
-        /// Names there are.
-        known: String,
+        /// The nearest name, or all of them.
+        suggestion: String,
     },
     /// A file could not be read or written.
     #[error("{path}: {source}")]

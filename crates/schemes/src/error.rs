@@ -4,12 +4,12 @@
 #[derive(Debug, thiserror::Error)]
 pub enum SchemeError {
     /// There is no scheme of that name.
-    #[error("no scheme {name:?}; there are {known}, or all")]
+    #[error("no scheme {name:?}; {suggestion}")]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The names there are.
-        known: String,
+        /// The nearest name, or all of them.
+        suggestion: String,
     },
     /// A guest's and a host's scheme that cannot be combined.
     #[error("{name}: {why}")]

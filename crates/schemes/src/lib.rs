@@ -167,8 +167,9 @@ impl Scheme {
     ) -> Result<&'static Self, SchemeError> {
         let known = schemes.clone();
         schemes.find(|scheme| scheme.name == name).ok_or_else(|| {
-            let known = known.map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
-            SchemeError::Unknown { name: name.into(), known }
+            let known: Vec<&str> = known.map(|scheme| scheme.name).chain(["all"]).collect();
+            let suggestion = perforate_config::suggestion(name, &known);
+            SchemeError::Unknown { name: name.into(), suggestion }
         })
     }
 

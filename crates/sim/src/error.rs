@@ -32,12 +32,12 @@ pub enum SimError {
         problem: String,
     },
     /// There is no machine of that name.
-    #[error("no machine {name:?}; there are {known}, or give the path of a machine file (.toml)")]
+    #[error("no machine {name:?}; {suggestion}; or give the path of a machine file (.toml)")]
     UnknownMachine {
         /// What was asked for.
         name: String,
-        /// The names there are.
-        known: String,
+        /// The nearest name, or all of them.
+        suggestion: String,
     },
     /// No scheme, or no pair of schemes.
     #[error(transparent)]

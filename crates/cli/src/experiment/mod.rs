@@ -7,8 +7,8 @@ mod verdicts;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use perforate_config::Count;
-use perforate_experiment::{Experiment, ExperimentError, ExperimentOptions, Shard};
+use perforate_config::{Count, suggestion};
+use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
 use crate::failure::Failure;
 use crate::live::{LiveArguments, live};
@@ -30,10 +30,14 @@ pub struct ExperimentArguments {
 #[derive(Subcommand)]
 enum What {
     /// List the experiments
-    List,
-    /// Run experiments by name, or from a file
+    #[command(after_help = "Examples:
+  perforate experiment list
+  perforate experiment list gtsm")]
+    List(ListArguments),
+    /// Run experiments by name, by group, or from a file
     #[command(after_help = "Examples:
   perforate experiment run gtsm/fig14
+  perforate experiment run perforated --quick        # the whole group
   perforate experiment run perforated/fig7 perforated/fig8 --seeds 6 --out out
   perforate experiment run perforated/fig7 --quick --unstated    # what if the machine were another
   perforate experiment run my-experiment.toml --quick --json")]
@@ -56,8 +60,15 @@ enum What {
 }
 
 #[derive(Args)]
+struct ListArguments {
+    /// Groups: what stands before the slash in names [default: all]
+    #[arg(value_name = "GROUP")]
+    groups: Vec<String>,
+}
+
+#[derive(Args)]
 struct RunArguments {
-    /// Names from `perforate experiment list`, or experiment files (.toml)
+    /// Names or groups from `perforate experiment list`, or experiment files (.toml)
     #[arg(value_name = "NAME|FILE", required = true)]
     names: Vec<String>,
     #[command(flatten)]
@@ -98,7 +109,8 @@ struct RunOptions {
     /// Measure everything again, also what is there from a run before
     #[arg(long)]
     fresh: bool,
-    /// Folder for results.jsonl, report.html, and measurements to go on with [default: results]
+    /// Folder for results.jsonl, report.html, and measurements to go on with [default: a new one in
+    /// results, to which results/latest leads; measurements are kept in results]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the results as JSON lines and nothing else; files only with --out
@@ -111,7 +123,8 @@ struct MergeArguments {
     /// Folders that `--shard I/N --out DIR` wrote
     #[arg(value_name = "DIR", required = true)]
     parts: Vec<PathBuf>,
-    /// Folder for results.jsonl and report.html [default: results]
+    /// Folder for results.jsonl and report.html [default: a new one in results, to which
+    /// results/latest leads]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the results as JSON lines and nothing else; files only with --out
@@ -132,12 +145,16 @@ impl RunOptions {
 /// Lists, runs or joins experiments.
 pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     match &arguments.what {
-        What::List => print(&list()),
+        What::List(arguments) => print(&list_of(&arguments.groups)?),
         What::Run(arguments) => {
-            let load = |name: &String| Experiment::load(name);
-            let found: Result<Vec<_>, ExperimentError> = arguments.names.iter().map(load).collect();
-            let found = distinct(found?)?;
-            run::run(&arguments.names, &found, &arguments.options)
+            let mut found = Vec::new();
+            for name in &arguments.names {
+                match group(name) {
+                    members if members.is_empty() => found.push(Experiment::load(name)?),
+                    members => found.extend(members),
+                }
+            }
+            run::run(&arguments.names, &distinct(found)?, &arguments.options)
         }
         What::All(options) => {
             let all = Experiment::bundled();
@@ -149,10 +166,43 @@ pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     }
 }
 
-/// The list of experiments.
+/// The bundled experiments of a group; none if there is no such group.
+fn group(name: &str) -> Vec<Experiment> {
+    let is_in = |one: &Experiment| one.name.split_once('/').is_some_and(|(group, _)| group == name);
+    Experiment::bundled().into_iter().filter(is_in).collect()
+}
+
+/// The list of experiments of these groups, of all if none is named.
+fn list_of(groups: &[String]) -> Result<String, Failure> {
+    if groups.is_empty() {
+        return Ok(list());
+    }
+    let mut found = Vec::new();
+    for name in groups {
+        let members = group(name);
+        if members.is_empty() {
+            let mut known: Vec<String> = Experiment::bundled()
+                .iter()
+                .filter_map(|one| Some(one.name.split_once('/')?.0.to_owned()))
+                .collect();
+            known.dedup();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let suggestion = suggestion(name, &known);
+            return Err(Failure::Usage(format!("no group {name:?}; {suggestion}")));
+        }
+        found.extend(members);
+    }
+    Ok(lines(&found))
+}
+
+/// The list of all experiments.
 pub fn list() -> String {
+    lines(&Experiment::bundled())
+}
+
+fn lines(experiments: &[Experiment]) -> String {
     let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
-    for experiment in Experiment::bundled() {
+    for experiment in experiments {
         text += &format!("  {:<27} {}\n", experiment.name, experiment.title);
         text += &format!("  {:<27} source: {}\n", "", experiment.source);
     }

@@ -9,10 +9,11 @@ use perforate_report::{ReportOptions, experiments_html, experiments_table, read_
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
 use crate::failure::Failure;
-use crate::output::{COLUMNS, RESULT_FOLDER, ResultFolder, command, print, write_text};
+use crate::output::{COLUMNS, command, print, write_text};
 use crate::progress::ShareBar;
+use crate::result_folder::ResultFolder;
 
-/// Measurements to go on with, beside the results.
+/// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";
 
 /// Runs experiments, or a part of their points; `names` are as the user gave them.
@@ -21,7 +22,11 @@ pub fn run(
     experiments: &[Experiment],
     options: &RunOptions,
 ) -> Result<(), Failure> {
-    let folder = folder(options.out.as_deref(), options.json)?;
+    let what = match names {
+        [only] => only.as_str(),
+        _ => "experiments",
+    };
+    let folder = folder(options.out.as_deref(), options.json, what)?;
     let wanted = options.wanted();
     let experiments: Vec<Experiment> =
         experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
@@ -32,10 +37,10 @@ pub fn run(
     let plan = Plan::of(&all, &build)?;
     let mut store = match &folder {
         Some(folder) if options.fresh => {
-            write_text(&folder.file(POINTS), "")?;
-            Store::open(&folder.file(POINTS), build)?
+            write_text(&folder.kept_file(POINTS), "")?;
+            Store::open(&folder.kept_file(POINTS), build)?
         }
-        Some(folder) => Store::open(&folder.file(POINTS), build)?,
+        Some(folder) => Store::open(&folder.kept_file(POINTS), build)?,
         None => Store::in_memory(build),
     };
     let kept = plan.len() - plan.missing(&store);
@@ -63,10 +68,10 @@ fn unstated(
 }
 
 /// The folder for results; none where lines alone are wanted.
-pub fn folder(out: Option<&Path>, json: bool) -> Result<Option<ResultFolder>, Failure> {
+pub fn folder(out: Option<&Path>, json: bool, what: &str) -> Result<Option<ResultFolder>, Failure> {
     match (out, json) {
         (None, true) => Ok(None),
-        (out, _) => ResultFolder::prepare(out.unwrap_or(Path::new(RESULT_FOLDER))).map(Some),
+        (out, _) => ResultFolder::of(out, what).map(Some),
     }
 }
 
@@ -123,7 +128,7 @@ pub fn write_files(
     print(&format!(
         "{}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
         experiments_table(&results, COLUMNS),
-        file.display(),
+        folder.results_text(),
         report.display()
     ))
 }

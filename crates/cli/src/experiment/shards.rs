@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
 use crate::failure::Failure;
-use crate::output::{ResultFolder, print, write_text};
+use crate::output::{print, write_text};
+use crate::result_folder::ResultFolder;
 
 /// What a part is part of.
 const PART: &str = "part.json";
@@ -46,13 +47,13 @@ pub fn write(
         "part {index} of {count}: {there} of {} points are in {}\n\
          join the parts with: perforate experiment merge DIR… --out DIR\n",
         plan.len(),
-        folder.file(POINTS).display()
+        folder.kept_file(POINTS).display()
     ))
 }
 
 /// Joins parts: what they measured together is what one run would have.
 pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let folder = folder(arguments.out.as_deref(), arguments.json)?;
+    let folder = folder(arguments.out.as_deref(), arguments.json, "experiments")?;
     let parts: Vec<Part> =
         arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let whole = agree(arguments, &parts)?;

@@ -14,8 +14,9 @@ use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
 
 use super::{OutputOptions, show_json, show_record};
 use crate::failure::Failure;
-use crate::output::{ResultFolder, write_whole};
+use crate::output::write_whole;
 use crate::progress::Bar;
+use crate::result_folder::ResultFolder;
 
 /// Size limit of a stored snapshot of a process.
 const MAX_JSON_BYTES: u64 = 256 << 20;

@@ -11,7 +11,8 @@ use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_tab
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{COLUMNS, ResultFolder, command, print, write_text};
+use crate::output::{COLUMNS, command, print, write_text};
+use crate::result_folder::ResultFolder;
 
 pub use own::load;
 

@@ -146,6 +146,6 @@ fn a_hostile_name_stays_text() {
     place.write("machine.toml", changed("name = \"perforated-table2\"", name));
     let arguments = ["compare", "random:size=64M", "--instructions", "9000", "--machine"];
     place.succeeds(&[&arguments[..], &["machine.toml"]].concat());
-    let page = place.read("results/report.html");
+    let page = place.read("results/latest/report.html");
     assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script>alert(1)"));
 }

@@ -17,17 +17,43 @@ fn a_table_of_at_most_100_columns_and_two_files() {
     for line in table.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
-    for word in ["IPC", "L2 TLB MPKI", "perforated", "ideal", "results/report.html"] {
+    for word in [
+        "IPC",
+        "L2 TLB MPKI",
+        "perforated",
+        "ideal",
+        "results/001-compare-random-size-64M/report.html",
+    ] {
         assert!(table.contains(word), "{word} is not in\n{table}");
     }
     assert!(table.contains("note: IPC is steady state"));
     assert_eq!(place.names(), ["results"]);
-    let mut files: Vec<_> = std::fs::read_dir(place.path("results"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    files.sort();
-    assert_eq!(files, ["report.html", "results.jsonl"]);
+    assert_eq!(names_in(&place, "results"), ["001-compare-random-size-64M", "latest"]);
+    assert_eq!(names_in(&place, "results/latest"), ["report.html", "results.jsonl"]);
+}
+
+fn names_in(place: &Place, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(place.path(folder)).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Every run has a folder of its own; one that comes to nothing leaves none.
+#[test]
+fn results_are_not_overwritten() {
+    let place = Place::new();
+    place.succeeds(&short(&[]));
+    let first = place.read("results/latest/results.jsonl");
+    place.succeeds(&short(&["--seed", "2"]));
+    assert_eq!(place.read("results/001-compare-random-size-64M/results.jsonl"), first);
+    assert_ne!(place.read("results/latest/results.jsonl"), first);
+    let table = place.succeeds(&short(&["--out", "results/latest"]));
+    assert!(table.contains("results/latest/results.jsonl (replaced)"), "{table}");
+    place.fails(&["compare", "nothing.trace"], 1, "nothing.trace");
+    let folders = ["001-compare-random-size-64M", "002-compare-random-size-64M", "latest"];
+    assert_eq!(names_in(&place, "results"), folders);
 }
 
 #[test]
@@ -56,7 +82,7 @@ fn every_result_says_what_it_is_and_what_it_was_made_from() {
 fn the_report_loads_nothing_from_elsewhere() {
     let place = Place::new();
     place.succeeds(&short(&["--scheme", "4k,perforated"]));
-    let page = place.read("results/report.html");
+    let page = place.read("results/latest/report.html");
     let lower = page.to_lowercase();
     for load in ["src=\"http", "href=\"http", "url(http", "@import", "src=\"//", "href=\"//"] {
         assert!(!lower.contains(load), "{load}");
@@ -94,7 +120,7 @@ fn several_seeds_are_runs_of_their_own() {
     let place = Place::new();
     let table = place.succeeds(&short(&["--seeds", "3", "--scheme", "4k,thp"]));
     assert!(table.contains("medians of 3 seeds"), "{table}");
-    let lines = place.read("results/results.jsonl");
+    let lines = place.read("results/latest/results.jsonl");
     let seeds: Vec<u64> = json(&lines).iter().map(|one| one["seed"].as_u64().unwrap()).collect();
     assert_eq!(seeds, [1, 1, 2, 2, 3, 3]);
     let alone = place.succeeds(&short(&["--seed", "2", "--scheme", "4k,thp", "--json"]));

@@ -112,13 +112,12 @@ fn interrupted_runs_go_on() {
     let first = place.succeeds(&run);
     assert!(first.contains("6, of which 0 were measured before"), "{first}");
     let (points, results) =
-        (place.read("results/points.jsonl"), place.read("results/results.jsonl"));
+        (place.read("results/points.jsonl"), place.read("results/latest/results.jsonl"));
     let two: usize = points.lines().take(2).map(|line| line.len() + 1).sum();
     place.write("results/points.jsonl", &points[..two + 40]);
-    place.write("results/results.jsonl", "");
     let second = place.succeeds(&run);
     assert!(second.contains("6, of which 2 were measured before"), "{second}");
-    assert_eq!(place.read("results/results.jsonl"), results);
+    assert_eq!(place.read("results/latest/results.jsonl"), results);
     assert_eq!(place.read("results/points.jsonl").lines().count(), 6);
     assert!(place.succeeds(&run).contains("6, of which 6 were measured before"));
     let fresh = place.succeeds(&[&run[..], &["--fresh"]].concat());
@@ -173,7 +172,11 @@ fn bad_files() {
 #[test]
 fn wrong_use() {
     let place = Place::new();
-    place.fails(&["experiment", "run", "gtsm/fig99"], 2, "no experiment \"gtsm/fig99\"; there are");
+    place.fails(
+        &["experiment", "run", "gtsm/fig99"],
+        2,
+        "no experiment \"gtsm/fig99\"; did you mean gtsm/fig",
+    );
     place.fails(&["experiment", "run", "none.toml"], 1, "none.toml: ");
     let twice = ["experiment", "run", "gtsm/fig3", "gtsm/fig3", "--quick"];
     place.fails(&twice, 2, "experiment \"gtsm/fig3\" is named twice");
@@ -185,4 +188,19 @@ fn wrong_use() {
         assert_eq!(outcome.code, Some(2), "{samples}");
         assert!(outcome.err.contains("--samples"), "{}", outcome.err);
     }
+}
+
+#[test]
+fn groups_are_listed_and_run_as_a_whole() {
+    let place = Place::new();
+    let list = place.succeeds(&["experiment", "list", "ranges"]);
+    let names = list.lines().filter(|line| line.starts_with("  ranges/")).count();
+    assert!(names > 0 && !list.contains("gtsm/"), "{list}");
+    place.fails(
+        &["experiment", "list", "rangers"],
+        2,
+        "no group \"rangers\"; did you mean ranges?",
+    );
+    place.fails(&["experiment", "list", "xyz"], 2, "there are perforated, gtsm");
+    place.fails(&["experiment", "run", "ranges", "ranges/overhead"], 2, "is named twice");
 }

@@ -161,7 +161,7 @@ fn tables_and_page_show_intervals() {
     let caption = format!("Whole program from {windows}, ± half of");
     assert!(table.contains(&caption), "{table}");
     assert!(table.contains("25.000 ± 20.542"), "{table}");
-    assert!(place.read("results/report.html").contains("25.000 ± 20.542"));
+    assert!(place.read("results/latest/report.html").contains("25.000 ± 20.542"));
     let one = place.succeeds(&[&["run", "--scheme", "4k"][..], &arguments].concat());
     assert!(one.contains("whole program from 4 windows"), "{one}");
     assert!(one.contains("25.0000  ± 20.5423\n"), "{one}");

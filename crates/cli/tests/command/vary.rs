@@ -17,7 +17,7 @@ fn values_of_a_key_of_the_machine() {
     assert!(rows[0].starts_with("48 ") && rows[1].starts_with("1536 "), "{text}");
     assert!(text.contains("over 48") && text.contains("over 4k"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    let results = json(&place.read("results/results.jsonl"));
+    let results = json(&place.read("results/latest/results.jsonl"));
     let of = |result: &serde_json::Value| {
         let config = &result["config"];
         let entries = config["machine"]["tlb"]["l2"]["entries"].as_u64().unwrap();
@@ -33,7 +33,7 @@ fn values_of_a_key_of_the_machine() {
         found,
         expected.map(|(scheme, entries)| (scheme.into(), entries, Some(entries as f64)))
     );
-    let page = place.read("results/report.html");
+    let page = place.read("results/latest/report.html");
     assert!(page.contains("id=\"values\"") && page.contains("id=\"values-chart\""));
 }
 
@@ -44,7 +44,7 @@ fn values_of_an_option_and_those_without_effect() {
     let text = place.succeeds(&short(&vary));
     assert!(text.contains("no effect: defrag changes no figure of any scheme here"), "{text}");
     assert!(text.contains("medians of 2 seeds"), "{text}");
-    let seeds: Vec<u64> = json(&place.read("results/results.jsonl"))
+    let seeds: Vec<u64> = json(&place.read("results/latest/results.jsonl"))
         .iter()
         .map(|result| result["seed"].as_u64().unwrap())
         .collect();

@@ -20,7 +20,7 @@ fn guests_on_hosts_are_matrices() {
     for word in ["guest \\ host", "native", "host references per walk", "note: host: "] {
         assert!(table.contains(word), "{word} is not in\n{table}");
     }
-    let results = json(&place.read("results/results.jsonl"));
+    let results = json(&place.read("results/latest/results.jsonl"));
     let names: Vec<&str> = results.iter().map(|one| one["scheme"].as_str().unwrap()).collect();
     assert_eq!(names, ["4k", "4k+thp", "4k+segment", "perforated+thp", "perforated+segment"]);
     assert!(results[0]["guest"].is_null() && results[0]["host"].is_null());

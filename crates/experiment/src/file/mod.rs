@@ -170,8 +170,9 @@ impl Experiment {
         }
         let path = Path::new(name);
         if path.extension().is_none_or(|extension| extension != "toml") {
-            let known = bundled::FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            return Err(ExperimentError::Unknown { name: name.into(), known });
+            let known: Vec<&str> = bundled::FILES.iter().map(|(name, _)| *name).collect();
+            let suggestion = perforate_config::suggestion(name, &known);
+            return Err(ExperimentError::Unknown { name: name.into(), suggestion });
         }
         let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;

@@ -309,8 +309,9 @@ fn text(name: &str) -> Result<String, SimError> {
     }
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
-        let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        return Err(SimError::UnknownMachine { name: name.into(), known });
+        let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
+        let suggestion = perforate_config::suggestion(name, &known);
+        return Err(SimError::UnknownMachine { name: name.into(), suggestion });
     }
     perforate_config::read_text(path)
         .map_err(|source| SimError::MachineFile { path: path.into(), source })
@@ -349,10 +350,11 @@ impl Source {
         let path = folder.join(named);
         // Whatever else a name may lead to is no machine file, and may never end.
         if path.extension().is_none_or(|extension| extension != "toml") {
-            let known = BUNDLED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
             return Err(at(format!(
-                "no machine {named:?}; there are {known}, or give the path of a machine file \
-                 (.toml) from the folder of this one"
+                "no machine {named:?}; {}; or give the path of a machine file (.toml) from the \
+                 folder of this one",
+                perforate_config::suggestion(named, &known)
             )));
         }
         let name = path.to_string_lossy().into_owned();
